@@ -1,0 +1,155 @@
+//! Matrix products and MLPs of a model, alone.
+
+use crate::args::RunArgs;
+use crate::text::{columns, median};
+use anyhow::Result;
+use kernels::{Buffer, Device, LinearAt, LinearShape};
+use serde_json::{Value, json};
+use spec::Activation;
+use spec::model::{Interaction, LinearLayer, Model};
+use spec::schedule::Task;
+use std::time::Instant;
+use training::dense::{Mlp, Parameters};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Repetitions of each measurement
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Seconds of the median of `rounds` calls, after one to warm up.
+fn time(rounds: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    work()?;
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds.max(1) {
+        let began = Instant::now();
+        work()?;
+        times.push(began.elapsed().as_secs_f64());
+    }
+    Ok(median(&mut times))
+}
+
+struct Setup {
+    model: Model,
+    device: Device,
+    threads: usize,
+    rows: usize,
+}
+
+fn setup(args: &Args) -> Result<(Setup, spec::run::Run)> {
+    let mut config = args.run.config()?;
+    config.topology.hosts.get_or_insert(1);
+    config.topology.ranks_per_host.get_or_insert(1);
+    let run = config.check()?;
+    let threads = training::threads(&run);
+    let device = Device::cpu(threads)?;
+    Ok((Setup { model: run.model.clone(), device, threads, rows: run.batch }, run))
+}
+
+/// Small values that neither vanish nor overflow through the layers.
+fn filled(device: &Device, len: usize) -> Result<Buffer<f32>> {
+    let values: Vec<f32> = (0..len).map(|i| ((i * 37 % 101) as f32 - 50.0) / 500.0).collect();
+    Ok(Buffer::from_slice(device, &values)?)
+}
+
+/// `bench gemm`: forward, and both gradients, of every distinct layer shape.
+pub fn gemm(args: Args) -> Result<()> {
+    let (Setup { model, device, threads, rows }, _) = setup(&args)?;
+    let network = model.network();
+    let mut layers: Vec<&LinearLayer> = network.bottom.iter().collect();
+    if let Interaction::Cross { layers: cross, .. } = &network.interaction {
+        layers.extend(cross[0].v.iter());
+        layers.push(&cross[0].w);
+    }
+    layers.extend(&network.top);
+    let mut results: Vec<Value> = Vec::new();
+    let mut table = vec![["layer", "inputs", "outputs", "forward", "backward"].map(String::from).to_vec()];
+    for layer in layers {
+        let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
+        let matrix = layer.inputs * layer.outputs;
+        let at = LinearAt { weight: 0, bias: Some(matrix) };
+        let (x, w) = (filled(&device, rows * layer.inputs)?, filled(&device, matrix + layer.outputs)?);
+        let mut y = filled(&device, rows * layer.outputs)?;
+        let mut dy = filled(&device, rows * layer.outputs)?;
+        let mut dx = filled(&device, rows * layer.inputs)?;
+        let mut gradient = filled(&device, matrix + layer.outputs)?;
+        let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
+            let forward =
+                time(args.rounds, || Ok(device.linear_forward(shape, &x, &w, at, layer.activation, &mut y)?))?;
+            let backward = time(args.rounds, || {
+                // Unmasked, so that repetitions all do the same work.
+                let dx = layer.input_gradient.then_some((&mut dx, false));
+                let activation = Activation::Identity;
+                Ok(device.linear_backward(shape, &x, &w, at, activation, &y, &mut dy, dx, &mut gradient)?)
+            })?;
+            Ok((forward, backward))
+        })?;
+        let flops = 2.0 * (rows * matrix) as f64;
+        let products = if layer.input_gradient { 2.0 } else { 1.0 };
+        let (forward, backward) = (flops / forward / 1e9, products * flops / backward / 1e9);
+        table.push(vec![
+            layer.name.clone(),
+            layer.inputs.to_string(),
+            layer.outputs.to_string(),
+            format!("{forward:.0}"),
+            format!("{backward:.0}"),
+        ]);
+        results.push(json!({
+            "layer": layer.name, "rows": rows, "inputs": layer.inputs, "outputs": layer.outputs,
+            "forward_gflops": forward, "backward_gflops": backward,
+        }));
+    }
+    if args.json {
+        println!("{}", json!({ "threads": threads, "layers": results }));
+    } else {
+        println!("GFLOP/s of {} at batch {rows}, {threads} threads", model.kind());
+        print!("{}", columns(&table));
+    }
+    Ok(())
+}
+
+/// `bench mlp`: the bottom and the top MLP, forward and backward.
+pub fn mlp(args: Args) -> Result<()> {
+    let (Setup { model, device, threads, rows }, run) = setup(&args)?;
+    let schedule = run.schedule(Task::Train);
+    let (network, rule) = (model.network(), run.dense_optimizer.update);
+    let mut parameters = Parameters::new(&device, network.parameters(), schedule.buckets(), &rule, run.seed)?;
+    let mut results = Vec::new();
+    let mut table = vec![["MLP", "forward ms", "backward ms", "GFLOP/s"].map(String::from).to_vec()];
+    for (name, layers) in [("bottom", &network.bottom), ("top", &network.top)] {
+        let (Some(first), Some(last)) = (layers.first(), layers.last()) else { continue };
+        let mut mlp = Mlp::new(layers, &parameters);
+        let input = filled(&device, rows * first.inputs)?;
+        let gradient = filled(&device, rows * last.outputs)?.to_vec();
+        let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
+            let forward = time(args.rounds, || Ok(mlp.forward(&device, &parameters, rows, &input)?))?;
+            let backward = time(args.rounds, || {
+                mlp.gradient.resize(gradient.len())?;
+                mlp.gradient.write(0, &gradient);
+                Ok(mlp.backward(&device, &mut parameters, rows, &input, 0..layers.len())?)
+            })?;
+            Ok((forward, backward))
+        })?;
+        let block = if name == "bottom" { spec::model::Block::Bottom } else { spec::model::Block::Top };
+        let flops = network.forward_flops(block) + network.backward_flops(block, 0..layers.len());
+        let gflops = (flops * rows as u64) as f64 / (forward + backward) / 1e9;
+        let cells = [1e3 * forward, 1e3 * backward, gflops].map(|v| format!("{v:.2}"));
+        table.push([vec![name.to_string()], cells.to_vec()].concat());
+        results.push(json!({
+            "mlp": name, "forward_ms": 1e3 * forward, "backward_ms": 1e3 * backward, "gflops": gflops,
+        }));
+    }
+    if args.json {
+        println!("{}", json!({ "threads": threads, "batch": rows, "mlps": results }));
+    } else {
+        println!("MLPs of {} at batch {rows}, {threads} threads", model.kind());
+        print!("{}", columns(&table));
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! `campanile bench`: this machine, measured.
+
+mod dense;
+mod embedding;
+mod step;
+
+use anyhow::Result;
+
+/// What to measure.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// A whole training step: median time and where it goes
+    Step(step::Args),
+    /// Lookup and update of tables far beyond the caches, against the memory bandwidth
+    Embedding(embedding::Args),
+    /// The matrix products of a model's layers
+    Gemm(dense::Args),
+    /// The MLPs of a model, forward and backward
+    Mlp(dense::Args),
+}
+
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Step(args) => step::run(args),
+        Command::Embedding(args) => embedding::run(args),
+        Command::Gemm(args) => dense::gemm(args),
+        Command::Mlp(args) => dense::mlp(args),
+    }
+}

@@ -1,0 +1,58 @@
+//! `campanile`: train recommendation models that are too large for one machine, on the topology you have.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod describe;
+mod schedule;
+mod text;
+mod train;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Train recommendation models that are too large for one machine.
+///
+/// A run is a model (DLRM or DCN-v2) on a topology (hosts × ranks). Every command takes the same description of it: a
+/// TOML file, flags that override the file, or nothing at all for a small built-in run.
+#[derive(Parser)]
+#[command(version, max_term_width = 110, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  campanile train                                      a small run on 2 hosts × 2 ranks, about a minute
+  campanile train --model dcn --hosts 4 --json         another model and cluster; the last line is one JSON object
+  campanile schedule --preset mlperf --hosts 8         the phases of one step, with bytes and FLOPs
+  campanile describe --preset terabyte --model dlrm    parameters and FLOPs, without allocating anything
+  campanile bench step --preset kaggle --ranks-per-host 1 --hosts 1")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Train a model and evaluate it
+    Train(train::Args),
+    /// Print the phases of one training step
+    Schedule(schedule::Args),
+    /// Count a model's parameters and FLOPs
+    Describe(describe::Args),
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(bench::Command),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Train(args) => train::run(args),
+        Command::Schedule(args) => schedule::run(args),
+        Command::Describe(args) => describe::run(args),
+        Command::Bench(command) => bench::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

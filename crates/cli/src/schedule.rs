@@ -1,0 +1,76 @@
+//! `campanile schedule`: one training step, printed.
+
+use crate::args::RunArgs;
+use anyhow::Result;
+use serde_json::{Value, json};
+use spec::schedule::{PhaseId, Schedule, Task, Work};
+use spec::volume::BatchSizes;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// The forward step of an evaluation instead of a training step
+    #[arg(long)]
+    evaluate: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let run = args.run.run()?;
+    let task = if args.evaluate { Task::Evaluate } else { Task::Train };
+    let schedule = run.schedule(task);
+    if args.json {
+        println!("{}", to_json(&schedule, run.batch));
+        return Ok(());
+    }
+    println!("{} on {} ranks, global batch {}\n", run.model.kind(), run.topology(), run.batch);
+    print!("{}", schedule.table(run.batch));
+    println!(
+        "\n+ works on the next step's batch; after: phases it waits for, ′ of the step before.\n\
+         FLOPs and bytes of the busiest rank; (bytes) of memory touched, others sent inside a host / between hosts."
+    );
+    Ok(())
+}
+
+fn to_json(schedule: &Schedule, batch: usize) -> Value {
+    let topology = schedule.placement().topology();
+    let sizes = BatchSizes::typical(schedule.model(), topology, batch);
+    let phases: Vec<Value> = schedule
+        .phases()
+        .iter()
+        .enumerate()
+        .map(|(i, phase)| {
+            let per_rank = |of: &dyn Fn(usize) -> u64| (0..topology.ranks()).map(of).collect::<Vec<u64>>();
+            let id = PhaseId(i);
+            json!({
+                "id": i,
+                "name": phase.name,
+                "lane": phase.lane,
+                "ahead": phase.ahead,
+                "work": match &phase.work {
+                    Work::Compute(operation) => json!({ "compute": operation }),
+                    Work::Collective(collective) => json!({ "collective": collective }),
+                },
+                "after": phase.after.iter().map(|(id, d)| json!({ "phase": id, "steps_back": d })).collect::<Vec<_>>(),
+                "reads": phase.reads,
+                "writes": phase.writes,
+                "cost": phase.cost,
+                "flops": per_rank(&|rank| schedule.flops(id, &sizes, rank)),
+                "memory_bytes": per_rank(&|rank| schedule.memory(id, &sizes, rank)),
+                "sent_host_bytes": per_rank(&|rank| schedule.sent(id, &sizes, rank).host),
+                "sent_network_bytes": per_rank(&|rank| schedule.sent(id, &sizes, rank).network),
+            })
+        })
+        .collect();
+    json!({
+        "model": schedule.model().kind(),
+        "hosts": topology.hosts(),
+        "ranks_per_host": topology.ranks_per_host(),
+        "batch": batch,
+        "buckets": schedule.buckets(),
+        "phases": phases,
+    })
+}

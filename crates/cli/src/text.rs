@@ -1,0 +1,68 @@
+//! Numbers as people read them.
+
+/// `12.3 M`: a count with a prefix.
+pub fn si(value: f64) -> String {
+    const PREFIXES: [&str; 6] = ["", " k", " M", " G", " T", " P"];
+    let mut scaled = value;
+    let mut prefix = 0;
+    while scaled.abs() >= 999.95 && prefix + 1 < PREFIXES.len() {
+        scaled /= 1000.0;
+        prefix += 1;
+    }
+    let digits = if prefix == 0 && scaled.fract() == 0.0 { 0 } else { 1 };
+    format!("{scaled:.digits$}{}", PREFIXES[prefix])
+}
+
+/// `12.3 MB`.
+pub fn bytes(value: u64) -> String {
+    let text = si(value as f64);
+    if text.ends_with(|c: char| c.is_ascii_digit()) { format!("{text} B") } else { format!("{text}B") }
+}
+
+/// Rows of cells as aligned columns; the first column left, the others right.
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut widths = vec![0; count];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::from("  ");
+        for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            line.push_str(&if i == 0 { format!("{cell}{pad}") } else { format!("  {pad}{cell}") });
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The median; 0 of nothing.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => values[n / 2],
+        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(si(12.0), "12");
+        assert_eq!(si(1234.0), "1.2 k");
+        assert_eq!(si(999_960.0), "1.0 M");
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(7_300_000), "7.3 MB");
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut []), 0.0);
+    }
+}

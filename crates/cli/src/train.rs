@@ -1,0 +1,196 @@
+//! `campanile train`: a progress bar on the way, a summary at the end.
+
+use crate::args::RunArgs;
+use crate::text::{bytes, columns, si};
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use spec::placement::Layout;
+use spec::run::Run;
+use spec::schedule::Lane;
+use std::fmt::Write;
+use std::time::Instant;
+use training::{Event, Outcome};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a good run comes within of the best possible AUC.
+const CLOSE: f64 = 0.01;
+
+pub fn run(args: Args) -> Result<()> {
+    let run = args.run.run()?;
+    let began = Instant::now();
+    // The bar goes to standard error, and hides itself where that is no terminal.
+    let bar = ProgressBar::new(run.steps);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
+    bar.set_message("preparing");
+    let outcome = training::train(&run, &|event| match event {
+        Event::Training { step, loss, auc, samples_per_s, .. } => {
+            bar.set_position(step);
+            let auc = auc.map_or("–".into(), |auc| format!("{auc:.4}"));
+            bar.set_message(format!("loss {loss:.4}  AUC so far {auc}  {} samples/s", si(samples_per_s)));
+        }
+        Event::Evaluating { samples } => bar.set_message(format!("evaluating {} samples", si(samples as f64))),
+    });
+    bar.finish_and_clear();
+    let outcome = outcome?;
+    if args.json {
+        println!("{}", to_json(&outcome));
+    } else {
+        print!("{}", summary(&run, &outcome, began.elapsed().as_secs_f64()));
+    }
+    Ok(())
+}
+
+fn to_json(outcome: &Outcome) -> serde_json::Value {
+    let evaluation = outcome.evaluation.as_ref();
+    json!({
+        "auc": evaluation.and_then(|e| e.auc),
+        "best_auc": outcome.best_auc,
+        "logloss": evaluation.map(|e| e.logloss),
+        "ne": evaluation.and_then(|e| e.ne),
+        "accuracy": evaluation.map(|e| e.accuracy),
+        "calibration": evaluation.and_then(|e| e.calibration),
+        "samples_per_s": outcome.samples as f64 / outcome.seconds,
+        "seconds": outcome.seconds,
+        "steps": outcome.losses.len(),
+        "samples": outcome.samples,
+        "final_loss": outcome.losses.last(),
+        "threads_per_rank": outcome.threads,
+        "parameters_sha256": outcome.parameters_sha256,
+        "phases": outcome.phases,
+    })
+}
+
+fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
+    let mut text = String::new();
+    let steps = outcome.losses.len();
+    let _ = writeln!(
+        text,
+        "Trained {} ({} parameters) for {steps} steps of {} samples on {} ranks, {:.1} s in all",
+        run.model.kind(),
+        si(run.model.parameters() as f64),
+        run.batch,
+        run.topology(),
+        wall
+    );
+    text.push_str(&quality(outcome));
+    let _ = writeln!(
+        text,
+        "\nThroughput  {} samples/s, {:.2} ms a step",
+        si(outcome.samples as f64 / outcome.seconds),
+        1e3 * outcome.seconds / steps as f64
+    );
+    text.push_str("\nWhere the time went (mean of ranks, ms a step; waited: with nothing else to do)\n");
+    text.push_str(&time_table(outcome));
+    text.push_str("\nWhat ran where\n");
+    text.push_str(&place_table(run, outcome));
+    let _ = writeln!(text, "\nparameters sha256 {}", outcome.parameters_sha256);
+    text
+}
+
+fn quality(outcome: &Outcome) -> String {
+    let Some(evaluation) = &outcome.evaluation else {
+        return "No evaluation samples, so no AUC; set data.synthetic.eval_samples\n".into();
+    };
+    let mut text = String::new();
+    let show = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.4}"));
+    let _ = writeln!(
+        text,
+        "\nQuality on {} unseen samples\n  AUC {}   logloss {:.4}   NE {}   accuracy {:.4}   calibration {}",
+        si(evaluation.samples as f64),
+        show(evaluation.auc),
+        evaluation.logloss,
+        show(evaluation.ne),
+        evaluation.accuracy,
+        show(evaluation.calibration),
+    );
+    if let (Some(auc), Some(best)) = (evaluation.auc, outcome.best_auc) {
+        let gap = best - auc;
+        let _ = write!(text, "  best possible AUC on this data {best:.4}, {gap:.4} above");
+        if gap > CLOSE {
+            let _ = write!(
+                text,
+                "; more samples or epochs would close that: {} were seen",
+                si(outcome.samples as f64)
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// One row per phase that took at least a hundredth of the step, the others in one row.
+fn time_table(outcome: &Outcome) -> String {
+    let steps = outcome.losses.len() as f64;
+    let step_s = outcome.seconds / steps;
+    let mut rows = vec![vec!["phase".into(), "at work".into(), "waited".into(), "share".into()]];
+    let mut other = (0.0, 0.0);
+    let mut accounted = 0.0;
+    let mut row = |name: &str, busy: f64, exposed: f64| {
+        let share = 100.0 * (busy + exposed) / step_s;
+        rows.push(vec![
+            name.into(),
+            format!("{:.2}", 1e3 * busy),
+            format!("{:.2}", 1e3 * exposed),
+            format!("{share:.0} %"),
+        ]);
+    };
+    for phase in &outcome.phases {
+        let (busy, exposed) = (phase.busy_s / steps, phase.exposed_s / steps);
+        accounted += busy + exposed;
+        if busy + exposed >= 0.01 * step_s {
+            row(&phase.name, busy, exposed);
+        } else {
+            other = (other.0 + busy, other.1 + exposed);
+        }
+    }
+    row("everything else", other.0 + (step_s - accounted).max(0.0), other.1);
+    columns(&rows)
+}
+
+fn place_table(run: &Run, outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let placement = &run.placement;
+    let topology = run.topology();
+    for host in 0..topology.hosts() {
+        let ranks: Vec<String> = (0..topology.ranks())
+            .filter(|&rank| topology.host_of(rank) == host)
+            .map(|rank| {
+                let owned = placement.owned_by(rank);
+                let rows: usize = owned.iter().map(|s| s.rows.len()).sum();
+                format!("rank {rank}: {} tables, {} rows", owned.len(), si(rows as f64))
+            })
+            .collect();
+        let _ = writeln!(text, "  host {host}   {}", ranks.join("   "));
+    }
+    let replicated = placement.layouts().iter().filter(|l| **l == Layout::Replicated).count();
+    let _ = writeln!(
+        text,
+        "  everywhere   dense layers ({} parameters), {replicated} replicated tables; {} thread(s) a rank",
+        si(run.model.dense_parameters() as f64),
+        outcome.threads
+    );
+    let steps = outcome.losses.len() as u64;
+    let total = |lane: Lane| {
+        let phases = outcome.phases.iter().filter(|p| p.lane == lane);
+        phases.fold((0, 0), |sum, p| (sum.0 + p.sent.host / steps, sum.1 + p.sent.network / steps))
+    };
+    let (exchange, gradients) = (total(Lane::Exchange), total(Lane::Gradients));
+    let _ = writeln!(
+        text,
+        "  sent a step   embeddings and ids {} inside hosts, {} between; dense gradients {} inside, {} between",
+        bytes(exchange.0),
+        bytes(exchange.1),
+        bytes(gradients.0),
+        bytes(gradients.1)
+    );
+    text
+}

@@ -1,0 +1,75 @@
+//! The architecture as ARCHITECTURE.md tells it: crates depend in one direction, and the paths it names exist.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Which crate may use which: nothing points upward.
+fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
+    BTreeMap::from([
+        ("spec", &[] as &[_]),
+        ("kernels", &["spec"]),
+        ("collectives", &["kernels", "spec"]),
+        ("training", &["collectives", "kernels", "spec"]),
+        ("planning", &["spec"]),
+        ("cli", &["collectives", "kernels", "planning", "spec", "training"]),
+    ])
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let allowed = allowed();
+    let mut seen = 0;
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("ARCHITECTURE.md does not place crates/{name}"));
+        let manifest: toml::Table = fs::read_to_string(path.join("Cargo.toml")).unwrap().parse().unwrap();
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let Some(dependencies) = manifest.get(section).and_then(|d| d.as_table()) else { continue };
+            for dependency in dependencies.keys().filter(|d| allowed.contains_key(d.as_str())) {
+                assert!(may.contains(&dependency.as_str()), "crates/{name} must not use {dependency} ({section})");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 8, "the manifests were not understood: only {seen} dependencies inside the workspace");
+}
+
+#[test]
+fn unsafe_code_stays_behind_its_fence() {
+    for krate in ["spec", "collectives", "training"] {
+        let lib = fs::read_to_string(root().join(format!("crates/{krate}/src/lib.rs"))).unwrap();
+        assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{krate} must forbid unsafe code");
+    }
+    let cli = fs::read_to_string(root().join("crates/cli/src/main.rs")).unwrap();
+    assert!(cli.contains("#![forbid(unsafe_code)]"));
+    let kernels = fs::read_to_string(root().join("crates/kernels/src/lib.rs")).unwrap();
+    assert!(kernels.contains("#![deny(unsafe_code)]"));
+    let outside: Vec<_> = fs::read_dir(root().join("crates/kernels/src"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file() && fs::read_to_string(path).unwrap().contains("allow(unsafe_code)"))
+        .collect();
+    assert!(outside.is_empty(), "unsafe code outside crates/kernels/src/cpu: {outside:?}");
+}
+
+#[test]
+fn documents_name_paths_that_exist() {
+    let mut checked = 0;
+    for document in ["ARCHITECTURE.md", "README.md"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let is_path = ["crates/", "scripts/", "reports/", "examples/", ".ci/"].iter().any(|p| quoted.starts_with(p));
+            if is_path && !quoted.contains(' ') {
+                assert!(root().join(quoted).exists(), "{document} names {quoted}, which is not there");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "only {checked} paths found: the documents were not understood");
+}

@@ -1,0 +1,138 @@
+//! The commands other programs rely on: their names, their JSON, their errors.
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+
+fn campanile(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_campanile")).args(args).output().unwrap()
+}
+
+/// The last line of standard output as JSON.
+fn json(args: &[&str]) -> Value {
+    let output = campanile(args);
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {err}");
+    serde_json::from_str(out.lines().last().unwrap()).unwrap_or_else(|e| panic!("{args:?}: {e} in {out}"))
+}
+
+/// What a command that must fail says.
+fn refusal(args: &[&str]) -> String {
+    let output = campanile(args);
+    assert!(!output.status.success(), "{args:?} should have been refused");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn has(value: &Value, keys: &str) {
+    for key in keys.split_whitespace() {
+        assert!(!value[key].is_null(), "{key} is missing in {value}");
+    }
+}
+
+const SMALL: &[&str] = &["--samples", "4096", "--eval-samples", "1000", "--batch", "512"];
+
+#[test]
+fn train_gives_its_keys_and_repeats_itself() {
+    let args = [&["train", "--json"], SMALL].concat();
+    let one = json(&args);
+    has(&one, "auc logloss ne accuracy samples_per_s steps parameters_sha256 best_auc");
+    assert_eq!(one["steps"], 8);
+    assert_eq!(one["parameters_sha256"], json(&args)["parameters_sha256"]);
+    let other = json(&[&args[..], &["--seed", "3"]].concat());
+    assert_ne!(one["parameters_sha256"], other["parameters_sha256"]);
+}
+
+#[test]
+fn train_prints_a_summary() {
+    let output = campanile(&[&["train", "--model", "dcn", "--hosts", "1", "--steps", "3"], SMALL].concat());
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["Trained dcn", "best possible AUC", "Throughput", "Where the time went", "What ran where", "sha256"] {
+        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    }
+}
+
+/// DMT, Tables 3 and 4.
+#[test]
+fn describe_counts_the_terabyte_models_without_allocating_them() {
+    let dlrm = json(&["describe", "--preset", "terabyte", "--model", "dlrm", "--json"]);
+    assert!((dlrm["mflops_per_sample"].as_f64().unwrap() - 14.74).abs() < 0.01);
+    assert!((dlrm["parameters"].as_f64().unwrap() / 1e9 - 22.78).abs() < 0.005);
+    let dcn = json(&["describe", "--preset", "terabyte", "--model", "dcn", "--json"]);
+    assert!((dcn["mflops_per_sample"].as_f64().unwrap() - 96.2).abs() < 0.1);
+    assert!((dcn["parameters"].as_f64().unwrap() / 1e9 - 22.79).abs() < 0.005);
+}
+
+#[test]
+fn benches_give_their_keys() {
+    let step = json(&["bench", "step", "--batch", "128", "--steps", "3", "--warm-up", "1", "--json"]);
+    has(&step, "ms_per_step samples_per_s phases");
+    let embedding = ["bench", "embedding", "--gigabytes", "0.01", "--batch", "256", "--rounds", "2", "--json"];
+    has(&json(&embedding), "lookup_gbs update_gbs memory_gbs");
+    has(&json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--json"]), "layers");
+    has(&json(&["bench", "mlp", "--batch", "64", "--rounds", "1", "--json"]), "mlps");
+}
+
+/// A readable golden file: the step of a small run. After a deliberate change, write it again with
+/// `CAMPANILE_BLESS=1 cargo test -p campanile --test commands`.
+#[test]
+fn schedule_prints_the_step() {
+    let output = campanile(&["schedule", "--preset", "mlperf", "--rows-cap", "1000", "--batch", "8192"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/schedule-mlperf-2x2.txt");
+    if std::env::var_os("CAMPANILE_BLESS").is_some() {
+        fs::write(path, &text).unwrap();
+    }
+    assert_eq!(text, fs::read_to_string(path).unwrap());
+    let value = json(&["schedule", "--json"]);
+    has(&value, "phases buckets batch");
+    assert!(value["phases"].as_array().unwrap().len() > 15);
+}
+
+#[test]
+fn mistakes_are_refused_with_what_to_do() {
+    let folder = std::env::temp_dir().join(format!("campanile-commands-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let unknown = file("unknown.toml", "[train]\nbatch = 64\nbach = 3\n");
+    let broken = file("broken.toml", "[train\nbatch = 64\n");
+    let wrong = file("wrong.toml", "[topology]\nhosts = \"two\"\n");
+    let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
+        (vec!["train", &unknown], vec!["unknown.toml", "line 3", "bach"]),
+        (vec!["train", &broken], vec!["broken.toml", "line 1"]),
+        (vec!["train", &wrong], vec!["wrong.toml", "line 2", "two"]),
+        (vec!["train", "/nowhere/at/all.toml"], vec!["/nowhere/at/all.toml", "cannot be read"]),
+        (vec!["train", "--batch", "0"], vec!["train.batch", "at least 1"]),
+        (vec!["train", "--hosts", "0"], vec!["topology", "at least 1"]),
+        (vec!["train", "--preset", "criteo"], vec!["criteo", "kaggle, mlperf and terabyte"]),
+        (vec!["train", "--model", "resnet"], vec!["resnet", "dlrm and dcn"]),
+        (vec!["train", "--format", "xml"], vec!["xml", "synthetic"]),
+        (vec!["train", "--preset", "terabyte", "--dim", "4096"], vec!["GB are free", "rows_cap"]),
+        (vec!["train", "--lr", "1e20", "--steps", "20"], vec!["rank", "loss of step", "learning rate"]),
+    ];
+    for (args, expected) in cases {
+        let message = refusal(&args);
+        for part in expected {
+            assert!(message.contains(part), "{args:?} should say {part:?}, said: {message}");
+        }
+        assert!(!message.contains("panicked"), "{args:?}: {message}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// A file, flags over it, and what neither says.
+#[test]
+fn flags_override_the_file() {
+    let path = std::env::temp_dir().join(format!("campanile-flags-{}.toml", std::process::id()));
+    fs::write(&path, include_str!("../../../examples/multi-hot.toml")).unwrap();
+    let from_file = json(&["describe", path.to_str().unwrap(), "--json"]);
+    assert_eq!((&from_file["features"], &from_file["dim"]), (&Value::from(6), &Value::from(8)));
+    let file = path.to_str().unwrap();
+    let with_flags = json(&["train", file, "--hosts", "1", "--steps", "4", "--eval-samples", "500", "--json"]);
+    assert_eq!(with_flags["steps"], 4);
+    fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,148 @@
+//! What can go wrong between ranks.
+
+use crate::{Failure, Label};
+use kernels::KernelError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a collective could not be carried out. Every one of these ends all ranks.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CollectiveError {
+    /// Two ranks met in one collective with calls that do not fit each other.
+    #[error("the ranks {members:?} disagree on their collective #{sequence}: {first}; {second}")]
+    Mismatch {
+        /// The collective's number in its group, from 0.
+        sequence: u64,
+        /// The group.
+        members: Vec<usize>,
+        /// The call that arrived earlier.
+        first: Box<Call>,
+        /// The call that does not fit it.
+        second: Box<Call>,
+    },
+    /// A rank's own arguments do not fit each other.
+    #[error("rank {rank}: {operation} (`{label}`): {what}: expected {expected}, got {got}")]
+    Arguments {
+        /// The rank.
+        rank: usize,
+        /// The collective.
+        operation: &'static str,
+        /// Its label.
+        label: Label,
+        /// What does not fit.
+        what: &'static str,
+        /// What it should be.
+        expected: usize,
+        /// What it is.
+        got: usize,
+    },
+    /// A collective was waited for longer than allowed.
+    #[error(
+        "rank {rank} waited {limit:.1?} in {operation} #{sequence} (`{label}`), the limit; \
+         not there: ranks {missing:?}"
+    )]
+    WaitLimit {
+        /// The rank whose patience ended.
+        rank: usize,
+        /// The collective.
+        operation: &'static str,
+        /// Its label.
+        label: Label,
+        /// Its number in its group, from 0.
+        sequence: u64,
+        /// The limit.
+        limit: Duration,
+        /// Ranks that have not arrived.
+        missing: Vec<usize>,
+    },
+    /// A rank finished although others needed it in a collective.
+    #[error(
+        "rank {rank} on host {host} finished in phase `{phase}`, but ranks {waiting:?} need it in \
+         {operation} #{sequence} (`{label}`)"
+    )]
+    LeftEarly {
+        /// The rank that finished.
+        rank: usize,
+        /// Its host.
+        host: usize,
+        /// The phase it was in last.
+        phase: Label,
+        /// The collective that lacks it.
+        operation: &'static str,
+        /// Its label.
+        label: Label,
+        /// Its number in its group, from 0.
+        sequence: u64,
+        /// Ranks that are in that collective.
+        waiting: Vec<usize>,
+    },
+    /// A rank returned an error.
+    #[error("rank {rank} on host {host} failed in phase `{phase}`: {message}")]
+    Failed {
+        /// The rank.
+        rank: usize,
+        /// Its host.
+        host: usize,
+        /// The phase it was in.
+        phase: Label,
+        /// Its error, and what that came from.
+        message: String,
+    },
+    /// A rank panicked.
+    #[error("rank {rank} on host {host} panicked in phase `{phase}`: {message}")]
+    Panicked {
+        /// The rank.
+        rank: usize,
+        /// Its host.
+        host: usize,
+        /// The phase it was in.
+        phase: Label,
+        /// What the panic said.
+        message: String,
+    },
+    /// A rank could not be started.
+    #[error("rank {rank} could not be started: {message}")]
+    Spawn {
+        /// The rank.
+        rank: usize,
+        /// What the system said.
+        message: String,
+    },
+    /// A buffer or a sum was refused.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The run has already ended, by what is inside; this rank is only told.
+    #[error("the run has ended: {}", .0.cause)]
+    Ended(Arc<Failure>),
+}
+
+/// One rank's side of a collective, as another rank's call meets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The rank that called.
+    pub rank: usize,
+    /// What it called.
+    pub operation: &'static str,
+    /// The element type.
+    pub element: &'static str,
+    /// The call's label.
+    pub label: Label,
+    /// The phase the rank is in.
+    pub phase: Label,
+    /// Bytes it sends to the other rank.
+    pub sends: usize,
+    /// Bytes it expects from the other rank.
+    pub expects: usize,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, operation, element, label, phase, sends, expects } = self;
+        write!(
+            f,
+            "rank {rank} called {operation} of {element} (`{label}`) in phase `{phase}`, \
+             sending {sends} bytes to the other and expecting {expects} from it"
+        )
+    }
+}

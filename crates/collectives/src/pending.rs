@@ -1,0 +1,83 @@
+//! Operations under way.
+
+use crate::CollectiveError;
+use crate::progress::Rank;
+use kernels::{Buffer, Bytes, Element};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A started operation. It owns its buffers; [`Pending::wait`] gives them back.
+///
+/// Several may be outstanding at once and be waited for in any order, a different one on each rank. While a rank waits
+/// for one it also takes the next step of all its others. A pending operation that is dropped is abandoned: the rank
+/// still plays its part in it, whenever it next calls into any of its communicators or finishes, and its buffers are
+/// lost when the operation ends.
+#[must_use = "an operation that is not waited for keeps its buffers"]
+pub struct Pending<O: Output> {
+    rank: Arc<Rank>,
+    operation: Option<usize>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O: Output> Pending<O> {
+    pub(crate) fn new(rank: Arc<Rank>, operation: usize) -> Self {
+        Self { rank, operation: Some(operation), output: PhantomData }
+    }
+
+    /// Blocks until the operation is complete and gives its buffers back.
+    pub fn wait(mut self) -> Result<O, CollectiveError> {
+        let operation = self.operation.take().expect("only wait and drop take it, and both end this value");
+        let (send, recv) = self.rank.wait(operation)?;
+        Ok(O::from_bytes(sealed::Token, send, recv))
+    }
+
+    /// Takes the next step of this and all other outstanding operations of the rank, if it can be taken without
+    /// blocking. True when a wait would not block.
+    pub fn progress(&mut self) -> Result<bool, CollectiveError> {
+        let operation = self.operation.expect("only wait and drop take it, and both end this value");
+        self.rank.progress(operation)
+    }
+}
+
+impl<O: Output> Drop for Pending<O> {
+    fn drop(&mut self) {
+        if let Some(operation) = self.operation.take() {
+            self.rank.abandon(operation);
+        }
+    }
+}
+
+impl<O: Output> fmt::Debug for Pending<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("operation", &self.operation).finish_non_exhaustive()
+    }
+}
+
+pub(crate) mod sealed {
+    /// Only this crate turns raw memory into an operation's output.
+    #[derive(Debug)]
+    pub struct Token;
+}
+
+/// What an operation gives back: `(send, recv)`, one buffer, or nothing. Not for implementing elsewhere.
+pub trait Output {
+    #[doc(hidden)]
+    fn from_bytes(token: sealed::Token, send: Bytes, recv: Bytes) -> Self;
+}
+
+impl<T: Element> Output for (Buffer<T>, Buffer<T>) {
+    fn from_bytes(_: sealed::Token, send: Bytes, recv: Bytes) -> Self {
+        (send.into_buffer(), recv.into_buffer())
+    }
+}
+
+impl<T: Element> Output for Buffer<T> {
+    fn from_bytes(_: sealed::Token, _: Bytes, recv: Bytes) -> Self {
+        recv.into_buffer()
+    }
+}
+
+impl Output for () {
+    fn from_bytes(_: sealed::Token, _: Bytes, _: Bytes) -> Self {}
+}

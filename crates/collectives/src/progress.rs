@@ -1,0 +1,297 @@
+//! What all communicators of one rank share: its outstanding operations, and the code that moves them on.
+//!
+//! There is no worker thread. An operation of several exchanges needs its rank between them, so every call that starts
+//! or waits also moves on all the rank's other operations. Hence ranks may wait for their operations in different
+//! orders: whatever a rank is waiting in, it still plays its part in everything it has started.
+
+use crate::meter::Meter;
+use crate::operation::{Membership, Operation, Pool, Setup, Spans, Stage};
+use crate::sync::lock;
+use crate::transport::{Header, Span, Ticket, Transport};
+use crate::{CollectiveError, Label};
+use spec::placement::share;
+use kernels::{Buffer, Bytes, Device};
+use spec::topology::Topology;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+type Result<T = ()> = std::result::Result<T, CollectiveError>;
+
+/// One rank.
+pub(crate) struct Rank {
+    pub(crate) rank: usize,
+    pub(crate) topology: Topology,
+    pub(crate) device: Device,
+    pub(crate) transport: Arc<dyn Transport>,
+    wait_limit: Duration,
+    state: Mutex<State>,
+    pub(crate) meter: Mutex<Meter>,
+}
+
+/// All of it is touched by the rank's own thread only, but for a caller that insists.
+#[derive(Default)]
+pub(crate) struct State {
+    operations: Vec<Option<Operation>>,
+    free: Vec<usize>,
+    tickets: Vec<Ticket>,
+    pub(crate) spans: Spans,
+    pub(crate) pool: Pool,
+    pub(crate) host: Vec<f64>,
+}
+
+/// The names by which an operation is known.
+pub(crate) struct Names<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) element: &'static str,
+    pub(crate) label: &'a Label,
+}
+
+impl Rank {
+    pub(crate) fn new(
+        rank: usize,
+        topology: Topology,
+        device: Device,
+        transport: Arc<dyn Transport>,
+        wait_limit: Duration,
+    ) -> Self {
+        let (state, meter) = (Mutex::default(), Mutex::default());
+        Self { rank, topology, device, transport, wait_limit, state, meter }
+    }
+
+    pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Begins an operation of `exchanges` exchanges. `prepare` checks its arguments and lays out the first one.
+    pub(crate) fn begin(
+        &self,
+        group: &Arc<Membership>,
+        names: Names<'_>,
+        exchanges: u64,
+        prepare: impl FnOnce(&mut State) -> Result<Setup>,
+    ) -> Result<usize> {
+        self.transport.check()?;
+        let started = Instant::now();
+        let mut state = self.state();
+        let state = &mut *state;
+        state.spans.clear();
+        let Setup { stage, send, recv, scratch } =
+            prepare(state).map_err(|cause| self.transport.abort(cause))?;
+        let metered = lock(&self.meter).call(names.label);
+        let mut operation = Operation {
+            group: group.clone(),
+            label: names.label.clone(),
+            metered,
+            sequence: group.sequence.fetch_add(exchanges, Ordering::Relaxed),
+            started,
+            stage,
+            ticket: None,
+            abandoned: false,
+            scratch: [Bytes::empty(), scratch],
+        };
+        if !matches!(operation.stage, Stage::Done { .. }) {
+            let header =
+                Header { operation: names.operation, element: names.element, label: names.label.clone() };
+            self.exchange(&mut operation, 0, header, send, recv, &state.spans)?;
+        }
+        let index = state.free.pop().unwrap_or_else(|| {
+            state.operations.push(None);
+            state.operations.len() - 1
+        });
+        state.operations[index] = Some(operation);
+        self.sweep(state);
+        Ok(index)
+    }
+
+    /// Blocks until an operation is complete, moving all others on meanwhile. Gives its `send` and `recv`.
+    pub(crate) fn wait(&self, index: usize) -> Result<(Bytes, Bytes)> {
+        let begun = Instant::now();
+        let deadline = begun.checked_add(self.wait_limit);
+        loop {
+            let (wanted, others) = {
+                let mut state = self.state();
+                self.sweep(&mut state);
+                let operation = state.operations[index].as_ref().expect("a pending operation has its place");
+                let Some(wanted) = operation.ticket else {
+                    lock(&self.meter).blocked(operation.metered, begun.elapsed());
+                    return state.end(index);
+                };
+                (wanted, state.unfinished(wanted))
+            };
+            // Unlocked, so that a second thread of this rank could go on.
+            let waited = self.transport.wait(wanted, &others, deadline);
+            self.state().tickets = others;
+            if let Err(error) = waited {
+                self.abandon(index);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Moves all operations on; whether this one is complete.
+    pub(crate) fn progress(&self, index: usize) -> Result<bool> {
+        self.progress_all()?;
+        let state = self.state();
+        Ok(state.operations[index].as_ref().is_some_and(|operation| operation.ticket.is_none()))
+    }
+
+    /// Moves all operations on.
+    pub(crate) fn progress_all(&self) -> Result {
+        self.transport.check()?;
+        self.sweep(&mut self.state());
+        Ok(())
+    }
+
+    /// Lets go of an operation that nobody will wait for.
+    pub(crate) fn abandon(&self, index: usize) {
+        let mut state = self.state();
+        if let Some(operation) = &mut state.operations[index] {
+            operation.abandoned = true;
+        }
+        self.sweep(&mut state);
+    }
+
+    /// Plays this rank's part in everything it has started, before it leaves for good.
+    pub(crate) fn drain(&self) -> Result {
+        let deadline = Instant::now().checked_add(self.wait_limit);
+        loop {
+            let mut state = self.state();
+            self.sweep(&mut state);
+            let Some(&wanted) = state.with_more_to_do().next() else { return Ok(()) };
+            let others = state.unfinished(wanted);
+            drop(state);
+            self.transport.wait(wanted, &others, deadline)?;
+            self.state().tickets = others;
+        }
+    }
+
+    /// Takes every step that can be taken now.
+    fn sweep(&self, state: &mut State) {
+        for index in 0..state.operations.len() {
+            let Some(operation) = &mut state.operations[index] else { continue };
+            while let Some(ticket) = operation.ticket {
+                match self.transport.test(ticket) {
+                    Ok(None) => break,
+                    Ok(Some((send, recv))) => {
+                        operation.ticket = None;
+                        if let Err(error) = self.advance(operation, send, recv, &mut state.spans) {
+                            operation.stage = Stage::Failed(error);
+                        }
+                    }
+                    Err(error) => {
+                        operation.ticket = None;
+                        operation.stage = Stage::Failed(error);
+                    }
+                }
+                if operation.ticket.is_none() {
+                    lock(&self.meter).complete(operation.metered, operation.started.elapsed());
+                }
+            }
+            if operation.abandoned && operation.ticket.is_none() {
+                // Nobody is left to hear of an error; if there is one, the run has ended by it.
+                let _ = state.end(index);
+            }
+        }
+    }
+
+    /// Takes the step that follows an exchange which gave `send` and `recv` back.
+    fn advance(&self, operation: &mut Operation, send: Bytes, recv: Bytes, spans: &mut Spans) -> Result {
+        let (size, me) = (operation.group.members.len(), operation.group.me);
+        let done = Stage::Done { send: Bytes::empty(), recv: Bytes::empty() };
+        operation.stage = match std::mem::replace(&mut operation.stage, done) {
+            Stage::Exchange => Stage::Done { send, recv },
+            Stage::Root => Stage::Done { send: recv, recv: send },
+            Stage::ReduceScatter { mut into, len } => {
+                operation.scratch[0] = self.sum(size, len, recv, &mut into)?;
+                Stage::Done { send, recv: into.into_bytes() }
+            }
+            Stage::AllReduce { total } => {
+                let len = share(total, size, me).len();
+                let mut own = std::mem::replace(&mut operation.scratch[1], Bytes::empty()).into_buffer();
+                operation.scratch[0] = self.sum(size, len, recv, &mut own)?;
+                spans.clear();
+                spans.to.resize(size, floats(0..len));
+                spans.from.extend((0..size).map(|i| floats(share(total, size, i))));
+                let header = Header {
+                    operation: "all_reduce (second half)",
+                    element: "f32",
+                    label: operation.label.clone(),
+                };
+                self.exchange(operation, 1, header, own.into_bytes(), send, spans)?;
+                Stage::Gather
+            }
+            Stage::Gather => {
+                operation.scratch[1] = send;
+                Stage::Done { send: Bytes::empty(), recv }
+            }
+            ended @ (Stage::Done { .. } | Stage::Failed(_)) => ended,
+        };
+        Ok(())
+    }
+
+    /// The sum, in rank order, of `count` blocks of `len` floats. Gives the blocks' memory back.
+    fn sum(&self, count: usize, len: usize, blocks: Bytes, into: &mut Buffer<f32>) -> Result<Bytes> {
+        let blocks = blocks.into_buffer();
+        if len > 0 {
+            let summed = self.device.sum_blocks(count, len, &blocks, into, 0);
+            summed.map_err(|error| self.transport.abort(error.into()))?;
+        }
+        Ok(blocks.into_bytes())
+    }
+
+    /// Hands an exchange of an operation to the transport, and counts what it is asked to move.
+    fn exchange(
+        &self,
+        operation: &mut Operation,
+        number: u64,
+        header: Header,
+        send: Bytes,
+        recv: Bytes,
+        spans: &Spans,
+    ) -> Result {
+        let group = &operation.group;
+        let mut meter = lock(&self.meter);
+        for (span, &member) in spans.to.iter().zip(&group.members) {
+            meter.sent(operation.metered, self.topology.link(self.rank, member), span.len);
+        }
+        drop(meter);
+        let sequence = operation.sequence + number;
+        let started = self.transport.start(group.group, sequence, header, send, &spans.to, recv, &spans.from);
+        operation.ticket = Some(started?);
+        Ok(())
+    }
+}
+
+impl State {
+    /// Ends an operation that is complete or refused.
+    fn end(&mut self, index: usize) -> Result<(Bytes, Bytes)> {
+        let operation = self.operations[index].take().expect("an operation ends once");
+        self.free.push(index);
+        operation.scratch.into_iter().for_each(|piece| self.pool.give_back(piece));
+        match operation.stage {
+            Stage::Done { send, recv } => Ok((send, recv)),
+            Stage::Failed(error) => Err(error),
+            _ => unreachable!("an operation without a ticket is complete"),
+        }
+    }
+
+    /// Exchanges after which this rank has another one to start, which others may be waiting for.
+    fn with_more_to_do(&self) -> impl Iterator<Item = &Ticket> {
+        let operations = self.operations.iter().flatten();
+        operations.filter(|o| matches!(o.stage, Stage::AllReduce { .. })).filter_map(|o| o.ticket.as_ref())
+    }
+
+    /// The same, less one, in a vector that the caller returns to `tickets`.
+    fn unfinished(&mut self, but: Ticket) -> Vec<Ticket> {
+        let mut tickets = std::mem::take(&mut self.tickets);
+        tickets.clear();
+        tickets.extend(self.with_more_to_do().filter(|&&ticket| ticket != but));
+        tickets
+    }
+}
+
+/// A range of floats, in bytes.
+pub(crate) fn floats(range: std::ops::Range<usize>) -> Span {
+    Span { at: range.start * size_of::<f32>(), len: range.len() * size_of::<f32>() }
+}

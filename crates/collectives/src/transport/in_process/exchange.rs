@@ -1,0 +1,162 @@
+//! One exchange: where the members of a group leave their memory for each other.
+//!
+//! Two members' data is copied, both ways, by whichever of them arrives later. So an exchange is complete once its last
+//! member has arrived, whoever waits for it and when.
+
+use crate::sync::lock;
+use crate::transport::{Header, Span};
+use kernels::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+/// A meeting of `n` members. Reused once all of them have taken their memory back.
+pub(super) struct Exchange {
+    arrivals: Mutex<Vec<Arrival>>,
+    cells: Vec<Cell>,
+    /// Members that have not taken their memory back.
+    untaken: AtomicUsize,
+}
+
+/// What one member came with.
+#[derive(Default)]
+struct Arrival {
+    header: Option<Header>,
+    to: Vec<Span>,
+    from: Vec<Span>,
+}
+
+/// One member's memory. `send` is read by several at once; `recv` is written by one at a time.
+struct Cell {
+    send: RwLock<Option<Bytes>>,
+    recv: Mutex<Option<Bytes>>,
+    /// Members whose data has not been exchanged with this one's, itself included.
+    remaining: AtomicUsize,
+}
+
+/// The two copies between the arriving member and one that was there before it (or itself).
+#[derive(Clone, Copy)]
+pub(super) struct Pair {
+    pub(super) other: usize,
+    out: (Span, Span),
+    back: (Span, Span),
+}
+
+/// Why an arriving member does not fit member `other`; bytes that each sends to and expects from the other.
+pub(super) struct Disagreement {
+    pub(super) other: usize,
+    pub(super) header: Header,
+    pub(super) other_sends: usize,
+    pub(super) other_expects: usize,
+}
+
+impl Exchange {
+    pub(super) fn new(size: usize) -> Self {
+        let arrival =
+            |_| Arrival { header: None, to: Vec::with_capacity(size), from: Vec::with_capacity(size) };
+        let cell =
+            |_| Cell { send: RwLock::new(None), recv: Mutex::new(None), remaining: AtomicUsize::new(size) };
+        Self {
+            arrivals: Mutex::new((0..size).map(arrival).collect()),
+            cells: (0..size).map(cell).collect(),
+            untaken: AtomicUsize::new(size),
+        }
+    }
+
+    /// Member `me` arrives. Lists in `pairs` what it must now copy: with itself, and with all that came before it.
+    pub(super) fn arrive(
+        &self,
+        me: usize,
+        header: Header,
+        send: Bytes,
+        to: &[Span],
+        recv: Bytes,
+        from: &[Span],
+        pairs: &mut Vec<Pair>,
+    ) -> Result<(), Disagreement> {
+        // In place before anyone can see that this member is here.
+        *self.cells[me].send.write().unwrap_or_else(PoisonError::into_inner) = Some(send);
+        *lock(&self.cells[me].recv) = Some(recv);
+        let mut arrivals = lock(&self.arrivals);
+        pairs.clear();
+        pairs.push(Pair { other: me, out: (to[me], from[me]), back: <(Span, Span)>::default() });
+        // Each arriving member begins with its right neighbour, so that those who copy at once do not queue up.
+        for other in (me + 1..arrivals.len()).chain(0..me) {
+            let there = &arrivals[other];
+            let Some(its) = &there.header else { continue };
+            let same = (its.operation, its.element) == (header.operation, header.element);
+            let fits = to[other].len == there.from[me].len && from[other].len == there.to[me].len;
+            if !(same && fits) {
+                return Err(Disagreement {
+                    other,
+                    header: its.clone(),
+                    other_sends: there.to[me].len,
+                    other_expects: there.from[me].len,
+                });
+            }
+            let (out, back) = ((to[other], there.from[me]), (there.to[me], from[other]));
+            pairs.push(Pair { other, out, back });
+        }
+        let arrival = &mut arrivals[me];
+        arrival.header = Some(header);
+        arrival.to.extend_from_slice(to);
+        arrival.from.extend_from_slice(from);
+        Ok(())
+    }
+
+    /// Copies between `me` and another member. Calls `complete` with each member for whom this was the last pair.
+    pub(super) fn copy(&self, me: usize, pair: Pair, mut complete: impl FnMut(usize)) {
+        self.copy_one(me, pair.other, pair.out);
+        if pair.other != me {
+            self.copy_one(pair.other, me, pair.back);
+            self.count_down(pair.other, &mut complete);
+        }
+        // Last, because this exchange may be reused from here on.
+        self.count_down(me, &mut complete);
+    }
+
+    fn copy_one(&self, source: usize, target: usize, (from, to): (Span, Span)) {
+        if from.len > 0 {
+            let mut recv = lock(&self.cells[target].recv);
+            let send = self.cells[source].send.read().unwrap_or_else(PoisonError::into_inner);
+            if let (Some(recv), Some(send)) = (&mut *recv, &*send) {
+                recv.copy_from(to.at, send, from.at, from.len);
+            }
+        }
+    }
+
+    fn count_down(&self, member: usize, complete: &mut impl FnMut(usize)) {
+        if self.cells[member].remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            complete(member);
+        }
+    }
+
+    /// Whether everything for and from member `me` has been copied.
+    pub(super) fn is_complete(&self, me: usize) -> bool {
+        self.cells[me].remaining.load(Ordering::Acquire) == 0
+    }
+
+    /// Gives member `me` its memory back, and says whether it was the last: then the exchange is as new.
+    pub(super) fn take(&self, me: usize) -> (Bytes, Bytes, bool) {
+        let send = self.cells[me].send.write().unwrap_or_else(PoisonError::into_inner).take();
+        let recv = lock(&self.cells[me].recv).take();
+        let last = self.untaken.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last {
+            self.untaken.store(self.cells.len(), Ordering::Release);
+            for (cell, arrival) in self.cells.iter().zip(lock(&self.arrivals).iter_mut()) {
+                cell.remaining.store(self.cells.len(), Ordering::Release);
+                arrival.header = None;
+                arrival.to.clear();
+                arrival.from.clear();
+            }
+        }
+        let expect = "a member that arrived has left its memory here";
+        (send.expect(expect), recv.expect(expect), last)
+    }
+
+    /// Calls `see` with each member and the header it came with, if it has come.
+    pub(super) fn for_each(&self, mut see: impl FnMut(usize, Option<&Header>)) {
+        for (member, arrival) in lock(&self.arrivals).iter().enumerate() {
+            see(member, arrival.header.as_ref());
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Ranks that are threads of one process. No worker threads: the ranks copy for each other.
+
+mod exchange;
+mod world;
+
+pub(crate) use world::World;
+
+use super::{GroupId, Header, Span, Ticket, Transport};
+use crate::sync::lock;
+use crate::{Call, CollectiveError, CollectiveStatus, Label};
+use exchange::{Disagreement, Exchange, Pair};
+use kernels::Bytes;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use world::Group;
+
+type Result<T = ()> = std::result::Result<T, CollectiveError>;
+
+/// How long to go on waiting for copies that are being made: everyone has arrived, so that there is nobody to blame.
+const COPYING: Duration = Duration::from_secs(1);
+
+/// One rank's end.
+pub(crate) struct InProcess {
+    world: Arc<World>,
+    rank: usize,
+    wait_limit: Duration,
+    local: Mutex<Local>,
+}
+
+/// Touched by this rank's thread only.
+struct Local {
+    groups: Vec<Arc<Group>>,
+    under_way: Vec<Option<Started>>,
+    free: Vec<usize>,
+    pairs: Vec<Pair>,
+}
+
+/// An exchange that this rank has started.
+#[derive(Clone)]
+struct Started {
+    exchange: Arc<Exchange>,
+    group: Arc<Group>,
+    me: usize,
+    status: CollectiveStatus,
+}
+
+impl InProcess {
+    pub(crate) fn new(world: Arc<World>, rank: usize, wait_limit: Duration) -> Self {
+        let groups = vec![world.everyone.clone()];
+        let local = Local { groups, under_way: Vec::new(), free: Vec::new(), pairs: Vec::new() };
+        Self { world, rank, wait_limit, local: Mutex::new(local) }
+    }
+
+    /// The rank will start nothing more. If others need it, the run has failed.
+    pub(crate) fn leave(&self) -> Result {
+        self.world.leave(self.rank);
+        let groups = lock(&self.local).groups.clone();
+        for group in &groups {
+            for (sequence, exchange) in group.active() {
+                self.world.check_left(group, sequence, &exchange)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn started(&self, ticket: Ticket) -> Started {
+        lock(&self.local).under_way[ticket.0].clone().expect("a ticket is good until its exchange ends")
+    }
+
+    fn mismatch(
+        &self,
+        started: &Started,
+        mine: &Header,
+        other: Disagreement,
+        sends: usize,
+        expects: usize,
+    ) -> CollectiveError {
+        let phase = |rank: usize| lock(&self.world.seats[rank].status).phase.clone();
+        let other_rank = started.group.members[other.other];
+        let call = |rank, header: &Header, sends, expects| {
+            let Header { operation, element, label } = header.clone();
+            Box::new(Call { rank, operation, element, label, phase: phase(rank), sends, expects })
+        };
+        self.world.fail(CollectiveError::Mismatch {
+            sequence: started.status.sequence,
+            members: started.group.members.clone(),
+            first: call(other_rank, &other.header, other.other_sends, other.other_expects),
+            second: call(self.rank, mine, sends, expects),
+        })
+    }
+
+    /// The wait is over its limit: ends the run, unless everyone is there and only copies are still being made.
+    fn late(&self, started: &Started) -> Result {
+        let mut missing = Vec::new();
+        started.exchange.for_each(|member, header| {
+            if header.is_none() {
+                missing.push(started.group.members[member]);
+            }
+        });
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let CollectiveStatus { operation, label, sequence, .. } = started.status.clone();
+        let (rank, limit) = (self.rank, self.wait_limit);
+        Err(self.world.fail(CollectiveError::WaitLimit { rank, operation, label, sequence, limit, missing }))
+    }
+}
+
+impl Transport for InProcess {
+    fn start(
+        &self,
+        group: GroupId,
+        sequence: u64,
+        header: Header,
+        send: Bytes,
+        to: &[Span],
+        recv: Bytes,
+        from: &[Span],
+    ) -> Result<Ticket> {
+        self.world.check()?;
+        let (group, mut pairs) = {
+            let mut local = lock(&self.local);
+            let group = local.groups.iter().find(|g| g.id == group).expect("a rank uses groups it is in");
+            (group.clone(), std::mem::take(&mut local.pairs))
+        };
+        let me = group.members.iter().position(|&rank| rank == self.rank).expect("as above");
+        let Header { operation, label, .. } = header.clone();
+        let status = CollectiveStatus { operation, label, sequence, size: group.members.len() };
+        lock(&self.world.seats[self.rank].status).collective = Some(status.clone());
+        let started = Started { exchange: group.exchange(sequence), group, me, status };
+
+        let arrived = started.exchange.arrive(me, header.clone(), send, to, recv, from, &mut pairs);
+        if let Err(other) = arrived {
+            let (sends, expects) = (to[other.other].len, from[other.other].len);
+            return Err(self.mismatch(&started, &header, other, sends, expects));
+        }
+        for &pair in &pairs {
+            started.exchange.copy(me, pair, |member| self.world.wake(started.group.members[member]));
+        }
+        if !started.exchange.is_complete(me) {
+            self.world.check_left(&started.group, sequence, &started.exchange)?;
+        }
+        let mut local = lock(&self.local);
+        local.pairs = pairs;
+        let ticket = local.free.pop().unwrap_or_else(|| {
+            local.under_way.push(None);
+            local.under_way.len() - 1
+        });
+        local.under_way[ticket] = Some(started);
+        Ok(Ticket(ticket))
+    }
+
+    fn test(&self, ticket: Ticket) -> Result<Option<(Bytes, Bytes)>> {
+        self.world.check()?;
+        let mut local = lock(&self.local);
+        let place = &mut local.under_way[ticket.0];
+        if !place.as_ref().is_some_and(|started| started.exchange.is_complete(started.me)) {
+            return Ok(None);
+        }
+        let started = place.take().expect("it was there a moment ago");
+        local.free.push(ticket.0);
+        let (send, recv, last) = started.exchange.take(started.me);
+        if last {
+            started.group.recycle(started.status.sequence);
+        }
+        Ok(Some((send, recv)))
+    }
+
+    fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {
+        let started = self.started(wanted);
+        let seat = &self.world.seats[self.rank];
+        {
+            let mut status = lock(&seat.status);
+            status.collective = Some(started.status.clone());
+            status.waiting = Some(Instant::now());
+        }
+        let complete = || {
+            let local = lock(&self.local);
+            let tickets = std::iter::once(&wanted).chain(others);
+            let mut all = tickets.filter_map(|ticket| local.under_way[ticket.0].as_ref());
+            all.any(|started| started.exchange.is_complete(started.me))
+        };
+        let mut signal = lock(&seat.signal);
+        let outcome = loop {
+            if let Err(ended) = self.world.check() {
+                break Err(ended);
+            }
+            if complete() {
+                break Ok(());
+            }
+            let now = Instant::now();
+            let Some(end) = deadline else {
+                signal = seat.changed.wait(signal).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if now < end {
+                let waited = seat.changed.wait_timeout(signal, end - now);
+                signal = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            // Failing wakes all ranks, this one too, and so needs its signal.
+            drop(signal);
+            self.late(&started)?;
+            deadline = now.checked_add(COPYING);
+            signal = lock(&seat.signal);
+        };
+        drop(signal);
+        if outcome.is_ok() {
+            lock(&seat.status).waiting = None;
+        }
+        outcome
+    }
+
+    fn create_group(
+        &self,
+        parent: GroupId,
+        sequence: u64,
+        color: usize,
+        members: &[usize],
+    ) -> Result<GroupId> {
+        self.world.check()?;
+        let group = self.world.join(parent, sequence, color, members);
+        let id = group.id;
+        lock(&self.local).groups.push(group);
+        Ok(id)
+    }
+
+    fn abort(&self, cause: CollectiveError) -> CollectiveError {
+        self.world.fail(cause)
+    }
+
+    fn check(&self) -> Result {
+        self.world.check()
+    }
+
+    fn enter(&self, phase: &Label) {
+        lock(&self.world.seats[self.rank].status).phase = phase.clone();
+    }
+}

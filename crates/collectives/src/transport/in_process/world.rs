@@ -1,0 +1,250 @@
+//! What the ranks of one process share: where each is, and whether the run has ended.
+
+use super::exchange::Exchange;
+use crate::sync::lock;
+use crate::transport::{GroupId, Header};
+use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label, RankStatus};
+use spec::topology::Topology;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+/// Exchanges that a group has from the start; more are made when ranks run further ahead of each other.
+const FIRST_EXCHANGES: usize = 8;
+
+/// All ranks of the process.
+pub(crate) struct World {
+    pub(super) topology: Topology,
+    pub(super) seats: Vec<Seat>,
+    ended: AtomicBool,
+    failure: Mutex<Option<Arc<Failure>>>,
+    /// All of the world, then whatever was split off and that some member has not yet joined.
+    pub(super) everyone: Arc<Group>,
+    forming: Mutex<Forming>,
+}
+
+/// One rank, as the others see it.
+pub(super) struct Seat {
+    /// Held while looking for something to wake up for, so that no wake-up falls between the look and the sleep.
+    pub(super) signal: Mutex<()>,
+    pub(super) changed: Condvar,
+    pub(super) status: Mutex<Status>,
+    left: AtomicBool,
+}
+
+/// What a rank last said about itself.
+pub(super) struct Status {
+    pub(super) phase: Label,
+    pub(super) collective: Option<CollectiveStatus>,
+    pub(super) waiting: Option<Instant>,
+    failed: bool,
+}
+
+/// A group and its exchanges.
+pub(super) struct Group {
+    pub(super) id: GroupId,
+    pub(super) members: Vec<usize>,
+    exchanges: Mutex<Exchanges>,
+}
+
+struct Exchanges {
+    active: Vec<(u64, Arc<Exchange>)>,
+    free: Vec<Arc<Exchange>>,
+}
+
+struct Forming {
+    next: u64,
+    /// By parent, sequence and color: the group, and how many members have yet to ask for it.
+    groups: HashMap<(GroupId, u64, usize), (Arc<Group>, usize)>,
+}
+
+impl World {
+    pub(crate) fn new(topology: Topology) -> Self {
+        let phase = Label::from("launch");
+        let seat = |_| Seat {
+            signal: Mutex::new(()),
+            changed: Condvar::new(),
+            status: Mutex::new(Status {
+                phase: phase.clone(),
+                collective: None,
+                waiting: None,
+                failed: false,
+            }),
+            left: AtomicBool::new(false),
+        };
+        Self {
+            topology,
+            seats: (0..topology.ranks()).map(seat).collect(),
+            ended: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            everyone: Arc::new(Group::new(GroupId::WORLD, (0..topology.ranks()).collect())),
+            forming: Mutex::new(Forming { next: 1, groups: HashMap::new() }),
+        }
+    }
+
+    /// The run's failure, once it has one.
+    pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
+        lock(&self.failure).clone()
+    }
+
+    pub(super) fn check(&self) -> Result<(), CollectiveError> {
+        if self.ended.load(Ordering::Acquire) {
+            let failure = self.failure().expect("a run ends by a failure");
+            return Err(CollectiveError::Ended(failure));
+        }
+        Ok(())
+    }
+
+    /// Ends the run because of `cause`, unless it has ended already: the first failure is the cause, whatever others
+    /// follow from it. Gives what the caller should report.
+    pub(crate) fn fail(&self, cause: CollectiveError) -> CollectiveError {
+        {
+            let mut failure = lock(&self.failure);
+            if let Some(failure) = &*failure {
+                return CollectiveError::Ended(failure.clone());
+            }
+            let ranks = (0..self.seats.len()).map(|rank| self.status(rank)).collect();
+            *failure = Some(Arc::new(Failure { cause: cause.clone(), ranks }));
+        }
+        self.ended.store(true, Ordering::Release);
+        (0..self.seats.len()).for_each(|rank| self.wake(rank));
+        cause
+    }
+
+    /// A rank's body has failed; `cause` makes the error from its host and phase.
+    pub(crate) fn fail_rank(&self, rank: usize, cause: impl FnOnce(usize, Label) -> CollectiveError) {
+        let phase = {
+            let mut status = lock(&self.seats[rank].status);
+            status.failed = true;
+            status.phase.clone()
+        };
+        self.fail(cause(self.topology.host_of(rank), phase));
+    }
+
+    fn status(&self, rank: usize) -> RankStatus {
+        let seat = &self.seats[rank];
+        let status = lock(&seat.status);
+        let activity = match status.waiting {
+            _ if status.failed => Activity::Failed,
+            _ if seat.left.load(Ordering::SeqCst) => Activity::Finished,
+            Some(since) => Activity::Waiting(since.elapsed()),
+            None => Activity::Computing,
+        };
+        let (phase, collective) = (status.phase.clone(), status.collective.clone());
+        RankStatus { rank, host: self.topology.host_of(rank), phase, activity, collective }
+    }
+
+    pub(super) fn wake(&self, rank: usize) {
+        let seat = &self.seats[rank];
+        drop(lock(&seat.signal));
+        seat.changed.notify_all();
+    }
+
+    /// Marks that `rank` will start nothing more. Must come before the look at its groups: a member that starts an
+    /// exchange looks at these marks after it has arrived, so that one of the two sees the other.
+    pub(super) fn leave(&self, rank: usize) {
+        self.seats[rank].left.store(true, Ordering::SeqCst);
+    }
+
+    /// Fails if an exchange has been started that lacks a rank which has left.
+    pub(super) fn check_left(
+        &self,
+        group: &Group,
+        sequence: u64,
+        exchange: &Exchange,
+    ) -> Result<(), CollectiveError> {
+        let mut left = None;
+        let mut there: Option<Header> = None;
+        exchange.for_each(|member, header| {
+            let rank = group.members[member];
+            match header {
+                None if self.seats[rank].left.load(Ordering::SeqCst) => left = Some(rank),
+                None => {}
+                Some(header) if there.is_none() => there = Some(header.clone()),
+                Some(_) => {}
+            }
+        });
+        let (Some(rank), Some(header)) = (left, there) else { return Ok(()) };
+        // Read before failing, which looks at all ranks and so needs this lock itself.
+        let phase = lock(&self.seats[rank].status).phase.clone();
+        let mut waiting = Vec::new();
+        exchange.for_each(|member, header| waiting.extend(header.map(|_| group.members[member])));
+        Err(self.fail(CollectiveError::LeftEarly {
+            rank,
+            host: self.topology.host_of(rank),
+            phase,
+            operation: header.operation,
+            label: header.label,
+            sequence,
+            waiting,
+        }))
+    }
+
+    /// The group that `members` make, the same for all of them.
+    pub(super) fn join(&self, parent: GroupId, sequence: u64, color: usize, members: &[usize]) -> Arc<Group> {
+        let mut forming = lock(&self.forming);
+        let Forming { next, groups } = &mut *forming;
+        let key = (parent, sequence, color);
+        let (group, absent) = groups.entry(key).or_insert_with(|| {
+            let id = GroupId(*next);
+            *next += 1;
+            (Arc::new(Group::new(id, members.to_vec())), members.len())
+        });
+        let group = group.clone();
+        *absent -= 1;
+        if *absent == 0 {
+            groups.remove(&key);
+        }
+        group
+    }
+}
+
+impl Group {
+    fn new(id: GroupId, members: Vec<usize>) -> Self {
+        let exchanges = Exchanges { active: Vec::new(), free: Vec::new() };
+        let group = Self { id, members, exchanges: Mutex::new(exchanges) };
+        lock(&group.exchanges).grow(group.members.len());
+        group
+    }
+
+    /// The exchange with this number.
+    pub(super) fn exchange(&self, sequence: u64) -> Arc<Exchange> {
+        let mut exchanges = lock(&self.exchanges);
+        if let Some((_, exchange)) = exchanges.active.iter().find(|(number, _)| *number == sequence) {
+            return exchange.clone();
+        }
+        if exchanges.free.is_empty() {
+            exchanges.grow(self.members.len());
+        }
+        let exchange = exchanges.free.pop().expect("it has just grown");
+        exchanges.active.push((sequence, exchange.clone()));
+        exchange
+    }
+
+    /// Takes back an exchange that all members are done with.
+    pub(super) fn recycle(&self, sequence: u64) {
+        let mut exchanges = lock(&self.exchanges);
+        if let Some(index) = exchanges.active.iter().position(|(number, _)| *number == sequence) {
+            let (_, exchange) = exchanges.active.swap_remove(index);
+            exchanges.free.push(exchange);
+        }
+    }
+
+    /// Exchanges that some member has started and not all have ended.
+    pub(super) fn active(&self) -> Vec<(u64, Arc<Exchange>)> {
+        lock(&self.exchanges).active.clone()
+    }
+}
+
+impl Exchanges {
+    /// Triples the exchanges. How many are in use at once depends on timing, but with d operations outstanding on each
+    /// rank it is rarely more than 2d + 1: twice what warm-up has shown to be needed leaves room for that.
+    fn grow(&mut self, size: usize) {
+        let more = (2 * self.active.len()).max(FIRST_EXCHANGES);
+        self.free.extend((0..more).map(|_| Arc::new(Exchange::new(size))));
+        let total = self.active.len() + self.free.len();
+        self.active.reserve(total - self.active.len());
+        self.free.reserve(total - self.free.len());
+    }
+}

@@ -1,0 +1,116 @@
+//! After warm-up, collectives allocate nothing, on any thread.
+
+use collectives::{CollectiveError, Communicator, Label, Options, launch};
+use kernels::{Buffer, Device};
+use spec::topology::Topology;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+struct Round {
+    send: Buffer<f32>,
+    recv: Buffer<f32>,
+    dense: [Buffer<f32>; 3],
+    metrics: [f64; 3],
+    labels: [Label; 4],
+}
+
+impl Round {
+    /// All collectives, several under way at once.
+    fn run(&mut self, world: &Communicator, host: &Communicator) -> Result<(), CollectiveError> {
+        let [exchange, gradients, metrics, other] = &self.labels;
+        world.enter(exchange);
+        let counts = [7, 7, 7, 7];
+        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        let pending = world.start_all_to_all(exchange, send, &counts, recv, &counts)?;
+        let reductions = [
+            world.start_all_reduce(gradients, std::mem::take(&mut self.dense[0]))?,
+            host.start_all_reduce(gradients, std::mem::take(&mut self.dense[1]))?,
+            world.start_all_reduce(gradients, std::mem::take(&mut self.dense[2]))?,
+        ];
+        (self.send, self.recv) = pending.wait()?;
+        for (buffer, pending) in self.dense.iter_mut().zip(reductions).rev() {
+            *buffer = pending.wait()?;
+        }
+        world.all_reduce_f64(metrics, &mut self.metrics)?;
+        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        let (send, recv) = world.reduce_scatter(other, send, &counts, recv)?;
+        let (send, recv) = host.all_gather(other, send, &[14, 14], recv)?;
+        self.send = world.broadcast(other, 1, send)?;
+        self.recv = recv;
+        world.barrier(other)
+    }
+}
+
+#[test]
+fn nothing_after_warm_up() {
+    let counted = launch(
+        Topology::new(2, 2).unwrap(),
+        &Options::default(),
+        |_| Ok(Device::Reference),
+        |world| -> Result<usize, CollectiveError> {
+            let device = world.device();
+            let labels = ["exchange", "gradients", "metrics", "other"].map(Label::from);
+            let host = world.split(&labels[3], world.rank() / 2, 0)?;
+            let mut round = Round {
+                send: Buffer::zeroed(device, 28)?,
+                recv: Buffer::empty(),
+                dense: [
+                    Buffer::zeroed(device, 1000)?,
+                    Buffer::zeroed(device, 30)?,
+                    Buffer::zeroed(device, 2001)?,
+                ],
+                metrics: [0.0; 3],
+                labels,
+            };
+            let edge = Label::from("edge");
+            for _ in 0..5 {
+                round.run(&world, &host)?;
+                world.barrier(&edge)?;
+            }
+            // Everyone is warm, and from here to the last barrier nobody does anything but collectives.
+            let before = ALLOCATIONS.load(Ordering::SeqCst);
+            world.barrier(&edge)?;
+            for _ in 0..100 {
+                round.run(&world, &host)?;
+            }
+            world.barrier(&edge)?;
+            let after = ALLOCATIONS.load(Ordering::SeqCst);
+            world.barrier(&edge)?;
+            Ok(after - before)
+        },
+    );
+    assert_eq!(counted.unwrap(), [0; 4]);
+}

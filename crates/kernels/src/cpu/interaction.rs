@@ -1,0 +1,211 @@
+//! Pairwise dot products of the vectors of a sample: `Z = V·Vᵀ`, of which the part below the diagonal is kept.
+//!
+//! A sample fits the first-level cache, so each is finished before the next begins. `Vᵀ` is laid out once and serves as
+//! both operands of the tiles. Backwards, `dV = S·V`, where `S` is the symmetric matrix of the pairs' gradients.
+#![allow(unsafe_code)]
+
+use super::Cpu;
+use super::level::Level;
+use super::pack::transpose;
+use super::shared::Shared;
+use super::tile::Tile;
+
+/// Floats copied at once.
+const LINE: usize = 16;
+
+pub(crate) fn forward(cpu: &Cpu, rows: usize, count: usize, dim: usize, vectors: &[f32], out: &mut [f32]) {
+    let width = dim + count * count.saturating_sub(1) / 2;
+    let out = Shared::new(&mut out[..rows * width]);
+    let level = cpu.level;
+    let stride = stride(level, count);
+    let laid_out = dim * stride + LINE;
+    cpu.divide(rows, grain(count, dim), &|piece, range| {
+        let bytes = (laid_out + count * stride + LINE) * size_of::<f32>();
+        let mut scratch = cpu.scratch(piece, bytes).expect("room for one sample");
+        let (columns, products) = scratch.of::<f32>().split_at_mut(laid_out);
+        for r in range {
+            // SAFETY: no two pieces share a row.
+            let out = unsafe { out.piece(r * width..(r + 1) * width) };
+            if count == 0 {
+                out.fill(0.0);
+                continue;
+            }
+            let sample = &vectors[r * count * dim..][..count * dim];
+            transpose(level, sample, dim, count, dim, stride, columns);
+            lower_products(level, count, dim, stride, columns, products);
+            level.run(
+                #[inline(always)]
+                || {
+                    out[..dim].copy_from_slice(&sample[..dim]);
+                    let mut at = dim;
+                    for i in 1..count {
+                        // The lines overlap: what one writes too much, the next one overwrites.
+                        let (from, to) = (&products[i * stride..], &mut out[at..]);
+                        copy_overlapping(i, from, to);
+                        at += i;
+                    }
+                },
+            );
+        }
+    });
+}
+
+/// `products[i, j] = Σₖ columns[k, i]·columns[k, j]` for all j < i, and more.
+fn lower_products(
+    level: Level,
+    count: usize,
+    dim: usize,
+    stride: usize,
+    columns: &[f32],
+    products: &mut [f32],
+) {
+    let (tall, wide) = (level.tile_rows(), level.tile_columns());
+    assert!(columns.len() >= dim * stride + LINE && products.len() >= count * stride + LINE);
+    for top in (0..count).step_by(tall) {
+        let rows = tall.min(count - top);
+        for left in (0..top + rows - 1).step_by(wide) {
+            let tile = Tile {
+                rows,
+                columns: (top + rows - 1 - left).min(wide).next_multiple_of(wide / 2),
+                depth: dim,
+                a: columns[top..].as_ptr(),
+                a_stride: stride,
+                b: columns[left..].as_ptr(),
+                b_stride: stride,
+                c: products[top * stride + left..].as_mut_ptr(),
+                c_stride: stride,
+                add: false,
+                bias: std::ptr::null(),
+                relu: false,
+            };
+            // SAFETY: `stride` is a multiple of a tile's width and at least `count`; reading rows past `count` stays
+            // inside `columns` because of the line behind its end.
+            unsafe { tile.run(level) };
+        }
+    }
+}
+
+pub(crate) fn backward(
+    cpu: &Cpu,
+    rows: usize,
+    count: usize,
+    dim: usize,
+    vectors: &[f32],
+    dout: &[f32],
+    dvectors: &mut [f32],
+) {
+    let width = dim + count * count.saturating_sub(1) / 2;
+    if count == 0 || dim == 0 {
+        return;
+    }
+    let dvectors = Shared::new(&mut dvectors[..rows * count * dim]);
+    let level = cpu.level;
+    let stride = stride(level, count);
+    let padded = dim.next_multiple_of(level.tile_columns() / 2);
+    cpu.divide(rows, grain(count, dim), &|piece, range| {
+        let symmetric_len = count * stride + LINE;
+        let bytes = (symmetric_len + count * padded) * size_of::<f32>();
+        let mut scratch = cpu.scratch(piece, bytes).expect("room for one sample");
+        let (symmetric, copy) = scratch.of::<f32>().split_at_mut(symmetric_len);
+        for r in range {
+            let dout = &dout[r * width..][..width];
+            let sample = &vectors[r * count * dim..][..count * dim];
+            level.run(
+                #[inline(always)]
+                || mirror(count, stride, &dout[dim..], symmetric),
+            );
+            let sample = if padded == dim {
+                sample
+            } else {
+                for (from, to) in sample.chunks_exact(dim).zip(copy.chunks_exact_mut(padded)) {
+                    to[..dim].copy_from_slice(from);
+                    to[dim..].fill(0.0);
+                }
+                &*copy
+            };
+            // SAFETY: no two pieces share a row.
+            let dsample = unsafe { dvectors.piece(r * count * dim..(r + 1) * count * dim) };
+            product(level, count, dim, stride, symmetric, padded, sample, dsample);
+            for (dv, &dout) in dsample[..dim].iter_mut().zip(dout) {
+                *dv += dout;
+            }
+        }
+    });
+}
+
+/// The symmetric matrix of the gradients of all pairs, zeros on its diagonal.
+#[inline(always)]
+fn mirror(count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
+    let mut at = 0;
+    for i in 1..count {
+        copy_overlapping(i, &pairs[at..], &mut symmetric[i * stride..]);
+        at += i;
+    }
+    let (mut diagonal, mut line) = (0, 0);
+    for i in 0..count {
+        for j in 0..i {
+            symmetric[j * stride + i] = symmetric[line + j];
+        }
+        symmetric[diagonal] = 0.0;
+        diagonal += stride + 1;
+        line += stride;
+    }
+}
+
+/// `dsample[i, d] = Σⱼ symmetric[j, i]·sample[j, d]`, where rows of `sample` are `padded` apart.
+fn product(
+    level: Level,
+    count: usize,
+    dim: usize,
+    stride: usize,
+    symmetric: &[f32],
+    padded: usize,
+    sample: &[f32],
+    dsample: &mut [f32],
+) {
+    let (tall, wide) = (level.tile_rows(), level.tile_columns());
+    assert!(symmetric.len() >= count * stride + LINE && sample.len() >= count * padded);
+    assert!(padded.is_multiple_of(wide / 2) && dim <= padded && dsample.len() >= count * dim);
+    for left in (0..dim).step_by(wide) {
+        for top in (0..count).step_by(tall) {
+            let tile = Tile {
+                rows: tall.min(count - top),
+                columns: wide.min(dim - left),
+                depth: count,
+                a: symmetric[top..].as_ptr(),
+                a_stride: stride,
+                b: sample[left..].as_ptr(),
+                b_stride: padded,
+                c: dsample[top * dim + left..].as_mut_ptr(),
+                c_stride: dim,
+                add: false,
+                bias: std::ptr::null(),
+                relu: false,
+            };
+            // SAFETY: asserted above; a tile reads whole vectors of `sample`, whose rows are padded to them, and may
+            // read `symmetric` past `count`, but not past the line behind its end.
+            unsafe { tile.run(level) };
+        }
+    }
+}
+
+/// `to[..len] = from[..len]`, in whole lines where both have room for them.
+#[inline(always)]
+fn copy_overlapping(len: usize, from: &[f32], to: &mut [f32]) {
+    for at in (0..len).step_by(LINE) {
+        match (from.get(at..at + LINE), to.get_mut(at..at + LINE)) {
+            (Some(from), Some(to)) => to.copy_from_slice(from),
+            _ => to[at..len].copy_from_slice(&from[at..len.min(at + LINE)]),
+        }
+    }
+}
+
+/// Distance between lines of a matrix with a column per vector.
+fn stride(level: Level, count: usize) -> usize {
+    count.next_multiple_of(level.tile_columns().max(LINE))
+}
+
+/// Samples that are worth a thread of their own.
+fn grain(count: usize, dim: usize) -> usize {
+    (1 << 16) / (count * count * dim + 1) + 1
+}

@@ -1,0 +1,188 @@
+//! Linear layers: `y = act(x·wᵀ + b)`, `dw = dyᵀ·x`, `db = Σ dy`, `dx = dy·w`.
+#![allow(unsafe_code)]
+
+use super::Cpu;
+use super::gemm::{Finish, gemm};
+use super::pack::Operand;
+use super::shared::Shared;
+use crate::LinearShape;
+use spec::Activation;
+
+/// Floats that are worth a thread of their own in a pass over memory.
+const GRAIN: usize = 16 << 10;
+
+pub(crate) fn forward(
+    cpu: &Cpu,
+    shape: LinearShape,
+    x: &[f32],
+    w: &[f32],
+    b: Option<&[f32]>,
+    activation: Activation,
+    y: &mut [f32],
+) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let relu = activation == Activation::Relu;
+    if outputs == 1 {
+        return forward_one(cpu, shape, x, w, b.map_or(0.0, |b| b[0]), relu, y);
+    }
+    let a = Operand { data: x, stride: inputs, by_k: false };
+    let b = (Operand { data: w, stride: inputs, by_k: false }, b);
+    gemm(cpu, [rows, outputs, inputs], a, b.0, y, Finish { add: false, bias: b.1, relu });
+}
+
+pub(crate) fn backward(
+    cpu: &Cpu,
+    shape: LinearShape,
+    x: &[f32],
+    w: &[f32],
+    activation: Activation,
+    y: &[f32],
+    dy: &mut [f32],
+    dx: Option<(&mut [f32], bool)>,
+    dw: &mut [f32],
+    db: Option<&mut [f32]>,
+) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let y = (activation == Activation::Relu).then_some(y);
+    mask_and_sum(cpu, rows, outputs, y, dy, db);
+    if outputs == 1 {
+        return backward_one(cpu, shape, x, w, dy, dx, dw);
+    }
+    let dy = &dy[..rows * outputs];
+    let a = Operand { data: dy, stride: outputs, by_k: true };
+    let b = Operand { data: x, stride: inputs, by_k: true };
+    gemm(cpu, [outputs, inputs, rows], a, b, dw, Finish::default());
+    if let Some((dx, add)) = dx {
+        let a = Operand { data: dy, stride: outputs, by_k: false };
+        let b = Operand { data: w, stride: inputs, by_k: true };
+        gemm(cpu, [rows, inputs, outputs], a, b, dx, Finish { add, ..Finish::default() });
+    }
+}
+
+/// `dy = 0` where `y ≤ 0`, and `db = Σ dy` over the rows in order, in one pass; threads divide the columns.
+fn mask_and_sum(
+    cpu: &Cpu,
+    rows: usize,
+    outputs: usize,
+    y: Option<&[f32]>,
+    dy: &mut [f32],
+    mut db: Option<&mut [f32]>,
+) {
+    if let Some(db) = db.as_deref_mut() {
+        db[..outputs].fill(0.0);
+    } else if y.is_none() {
+        return;
+    }
+    let (dy, db) = (Shared::new(dy), db.map(Shared::new));
+    let grain = (GRAIN / rows.max(1)).next_multiple_of(16);
+    cpu.divide(outputs, grain, &|_, columns| {
+        // SAFETY: no two pieces share a column.
+        let mut db = db.map(|db| unsafe { db.piece(columns.clone()) });
+        cpu.level.run(
+            #[inline(always)]
+            || {
+                for r in 0..rows {
+                    let at = r * outputs + columns.start..r * outputs + columns.end;
+                    // SAFETY: no two pieces share a column.
+                    let dy = unsafe { dy.piece(at.clone()) };
+                    if let Some(y) = y {
+                        for (dy, &y) in dy.iter_mut().zip(&y[at]) {
+                            *dy = if y <= 0.0 { 0.0 } else { *dy };
+                        }
+                    }
+                    if let Some(db) = db.as_deref_mut() {
+                        for (db, &dy) in db.iter_mut().zip(&*dy) {
+                            *db += dy;
+                        }
+                    }
+                }
+            },
+        );
+    });
+}
+
+/// One output: a dot product per row.
+fn forward_one(
+    cpu: &Cpu,
+    LinearShape { rows, inputs, .. }: LinearShape,
+    x: &[f32],
+    w: &[f32],
+    b: f32,
+    relu: bool,
+    y: &mut [f32],
+) {
+    let y = Shared::new(&mut y[..rows]);
+    cpu.divide(rows, GRAIN.div_ceil(inputs.max(1)), &|_, range| {
+        // SAFETY: pieces do not overlap.
+        let y = unsafe { y.piece(range.clone()) };
+        cpu.level.run(
+            #[inline(always)]
+            || {
+                for (r, y) in range.zip(y) {
+                    let sum = dot(&x[r * inputs..][..inputs], &w[..inputs]) + b;
+                    *y = if relu && sum < 0.0 { 0.0 } else { sum };
+                }
+            },
+        );
+    });
+}
+
+/// `Σ aᵢ·bᵢ` in sixteen sums side by side.
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let mut sums = [0f32; LANES];
+    let (a_lines, a_rest) = a.as_chunks::<LANES>();
+    let (b_lines, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a_lines.iter().zip(b_lines) {
+        for i in 0..LANES {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+/// One output: `dw = Σᵣ dy[r]·x[r]` and `dx[r] (+)= dy[r]·w`.
+fn backward_one(
+    cpu: &Cpu,
+    LinearShape { rows, inputs, .. }: LinearShape,
+    x: &[f32],
+    w: &[f32],
+    dy: &[f32],
+    dx: Option<(&mut [f32], bool)>,
+    dw: &mut [f32],
+) {
+    let dw = Shared::new(&mut dw[..inputs]);
+    cpu.divide(inputs, (GRAIN / rows.max(1)).next_multiple_of(16), &|_, columns| {
+        // SAFETY: pieces do not overlap.
+        let dw = unsafe { dw.piece(columns.clone()) };
+        dw.fill(0.0);
+        cpu.level.run(
+            #[inline(always)]
+            || {
+                for (r, &dy) in dy[..rows].iter().enumerate() {
+                    for (dw, &x) in dw.iter_mut().zip(&x[r * inputs..][columns.clone()]) {
+                        *dw += dy * x;
+                    }
+                }
+            },
+        );
+    });
+    let Some((dx, add)) = dx else { return };
+    let dx = Shared::new(&mut dx[..rows * inputs]);
+    cpu.divide(rows, GRAIN.div_ceil(inputs.max(1)), &|_, range| {
+        cpu.level.run(
+            #[inline(always)]
+            || {
+                for r in range {
+                    // SAFETY: no two pieces share a row.
+                    let dx = unsafe { dx.piece(r * inputs..(r + 1) * inputs) };
+                    for (dx, &w) in dx.iter_mut().zip(w) {
+                        *dx = if add { *dx + dy[r] * w } else { dy[r] * w };
+                    }
+                }
+            },
+        );
+    });
+}

@@ -1,0 +1,118 @@
+//! Aligned host memory, on huge pages when there is enough of it to matter.
+#![allow(unsafe_code)]
+
+use crate::KernelError;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+/// A cache line: what SIMD and matrix units want.
+const ALIGN: usize = 64;
+/// A huge page. Tables beyond the caches are read in random rows: without huge pages every row costs a TLB miss too.
+const HUGE: usize = 2 << 20;
+
+/// Gives empty memory an aligned address.
+#[repr(align(64))]
+struct Line;
+
+/// An owned allocation of zero-initialised bytes.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    start: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: Memory owns its allocation and hands out references under the usual borrow rules only.
+unsafe impl Send for Memory {}
+// SAFETY: as above; there is no interior mutability.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub(crate) const fn empty() -> Self {
+        Self { start: NonNull::<Line>::dangling().cast(), len: 0, capacity: 0 }
+    }
+
+    pub(crate) fn zeroed(len: usize) -> Result<Self, KernelError> {
+        if len == 0 {
+            return Ok(Self::empty());
+        }
+        let start = if len >= HUGE { map(len)? } else { allocate(len)? };
+        Ok(Self { start, len, capacity: len })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn resize(&mut self, len: usize) -> Result<(), KernelError> {
+        if len > self.capacity {
+            // Some slack, so that batches of varying id counts settle quickly.
+            let mut grown = Self::zeroed(len.saturating_add(len / 4))?;
+            grown.as_mut_slice()[..self.len].copy_from_slice(self.as_slice());
+            *self = grown;
+        }
+        self.len = len;
+        Ok(())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: start points to `capacity ≥ len` initialised bytes that this value owns, or is aligned and len is 0.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    /// Where the bytes begin.
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the exclusive borrow makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.capacity >= HUGE {
+            // SAFETY: `map` made this mapping with this same rounding; nothing refers to it any more.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.capacity.next_multiple_of(HUGE)) };
+        } else if self.capacity > 0 {
+            let layout = Layout::from_size_align(self.capacity, ALIGN).expect("this layout was allocated");
+            // SAFETY: allocated in `allocate` with this same layout.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
+        }
+    }
+}
+
+fn allocate(len: usize) -> Result<NonNull<u8>, KernelError> {
+    let layout = Layout::from_size_align(len, ALIGN).map_err(|_| KernelError::OutOfMemory { bytes: len })?;
+    // SAFETY: the caller's length is not zero.
+    NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(KernelError::OutOfMemory { bytes: len })
+}
+
+/// Maps `len` bytes, rounded up to huge pages and aligned to them, and asks for huge pages before the first touch.
+fn map(len: usize) -> Result<NonNull<u8>, KernelError> {
+    let out = KernelError::OutOfMemory { bytes: len };
+    let size = len.checked_next_multiple_of(HUGE).ok_or(out.clone())?;
+    let padded = size.checked_add(HUGE).ok_or(out.clone())?;
+    // SAFETY: a fresh anonymous mapping; the parts before and after the aligned middle are given back at once, and
+    // the middle is what `drop` unmaps. The advice changes no content and may be declined.
+    unsafe {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let raw = libc::mmap(std::ptr::null_mut(), padded, protection, flags, -1, 0);
+        if raw == libc::MAP_FAILED {
+            return Err(out);
+        }
+        let before = raw.addr().next_multiple_of(HUGE) - raw.addr();
+        let start = raw.byte_add(before);
+        if before > 0 {
+            libc::munmap(raw, before);
+        }
+        if before < HUGE {
+            libc::munmap(start.byte_add(size), HUGE - before);
+        }
+        libc::madvise(start, size, libc::MADV_HUGEPAGE);
+        NonNull::new(start.cast()).ok_or(out)
+    }
+}

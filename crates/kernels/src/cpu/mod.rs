@@ -1,0 +1,169 @@
+//! The host's cores.
+//!
+//! Work is divided over *outputs* only, so that no result depends on the number of threads: a sum is always carried out
+//! by one thread, in one order. Scratch belongs to the pool and is reused; after warm-up nothing is allocated.
+
+pub(crate) mod elementwise;
+pub(crate) mod gemm;
+pub(crate) mod interaction;
+pub(crate) mod level;
+pub(crate) mod linear;
+pub(crate) mod lookup;
+pub(crate) mod memory;
+pub(crate) mod pack;
+pub(crate) mod shared;
+pub(crate) mod sort;
+pub(crate) mod tile;
+pub(crate) mod update;
+
+use crate::KernelError;
+use level::Level;
+use memory::Memory;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Pieces per thread where pieces may take unequal times.
+const PIECES_PER_THREAD: usize = 4;
+
+/// A pool of threads, shared by everything one rank computes.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    pool: Option<Arc<rayon::ThreadPool>>,
+    threads: usize,
+    level: Level,
+    scratch: Arc<[Mutex<Memory>]>,
+}
+
+impl Cpu {
+    /// `threads` threads; with one, work stays on the caller's.
+    pub fn new(threads: usize) -> Result<Self, KernelError> {
+        let threads = threads.max(1);
+        let pool = if threads == 1 {
+            None
+        } else {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            Some(Arc::new(pool.map_err(|e| KernelError::Device(format!("{threads} threads: {e}")))?))
+        };
+        let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(Memory::empty())).collect();
+        Ok(Self { pool, threads, level: Level::detect(), scratch })
+    }
+
+    /// Threads in the pool.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The vector instructions in use: `avx512`, `avx2` or `portable`.
+    pub fn instructions(&self) -> &'static str {
+        self.level.name()
+    }
+
+    /// The same pool held to the vector instructions that every machine has.
+    pub fn portable(&self) -> Self {
+        Self { level: Level::Portable, ..self.clone() }
+    }
+
+    /// Runs `work` inside the pool.
+    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            None => work(),
+            Some(pool) => pool.install(work),
+        }
+    }
+
+    /// Divides `0..total` into at most one piece per thread, cut at multiples of `grain`, and runs `work(piece, range)`
+    /// on each, at the same time. The pieces cover the range and do not overlap.
+    pub(crate) fn divide(&self, total: usize, grain: usize, work: &(impl Fn(usize, Range<usize>) + Sync)) {
+        self.pieces(self.threads, total, grain, work);
+    }
+
+    /// As [`Cpu::divide`], with several pieces per thread, for work of uneven weight.
+    pub(crate) fn divide_finely(
+        &self,
+        total: usize,
+        grain: usize,
+        work: &(impl Fn(usize, Range<usize>) + Sync),
+    ) {
+        self.pieces(self.scratch.len(), total, grain, work);
+    }
+
+    fn pieces(&self, most: usize, total: usize, grain: usize, work: &(impl Fn(usize, Range<usize>) + Sync)) {
+        let grains = total.div_ceil(grain);
+        let pieces = if self.threads == 1 { 1 } else { most.min(grains) };
+        if pieces <= 1 {
+            return work(0, 0..total);
+        }
+        let cut = |piece: usize| (grains * piece / pieces * grain).min(total);
+        self.enter(|| fork(0..pieces, &|piece| work(piece, cut(piece)..cut(piece + 1))));
+    }
+
+    /// Memory of `piece`'s own, of at least `bytes`; it holds anything. A leaf of the work may hold it, no other.
+    pub(crate) fn scratch(&self, piece: usize, bytes: usize) -> Result<Scratch<'_>, KernelError> {
+        let mut memory = self.scratch[piece].lock().unwrap_or_else(PoisonError::into_inner);
+        if memory.len() < bytes {
+            memory.resize(bytes)?;
+        }
+        Ok(Scratch(memory))
+    }
+}
+
+/// Scratch memory, given back when dropped.
+pub(crate) struct Scratch<'a>(MutexGuard<'a, Memory>);
+
+impl Scratch<'_> {
+    pub(crate) fn of<T: bytemuck::Pod>(&mut self) -> &mut [T] {
+        let bytes = self.0.as_mut_slice();
+        let whole = bytes.len() / size_of::<T>() * size_of::<T>();
+        bytemuck::cast_slice_mut(&mut bytes[..whole])
+    }
+}
+
+/// Runs `work` for every piece, halving the range; `rayon::join` allocates nothing.
+fn fork(pieces: Range<usize>, work: &(impl Fn(usize) + Sync)) {
+    if pieces.len() == 1 {
+        return work(pieces.start);
+    }
+    let middle = pieces.start + pieces.len() / 2;
+    rayon::join(|| fork(pieces.start..middle, work), || fork(middle..pieces.end, work));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, Device, LinearAt, LinearShape};
+    use spec::Activation;
+
+    /// The public tests run the machine's best level and the portable one; this runs the level between.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn avx2_agrees_with_the_reference() {
+        if Level::detect() == Level::Portable {
+            return;
+        }
+        let device = Device::Cpu(Cpu { level: Level::Avx2, ..Cpu::new(2).unwrap() });
+        let (rows, inputs, outputs, count, dim) = (37, 300, 45, 21, 20);
+        let shape = LinearShape { rows, inputs, outputs };
+        let floats = |len: usize| {
+            let data: Vec<f32> = (0..len).map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
+            Buffer::from_slice(&device, &data).unwrap()
+        };
+        let run = |device: &Device| {
+            let (x, w) = (floats(rows * inputs), floats(inputs * outputs + outputs));
+            let (mut y, mut dx, mut dw) =
+                (floats(rows * outputs), floats(rows * inputs), floats(inputs * outputs + outputs));
+            let at = LinearAt { weight: 0, bias: Some(inputs * outputs) };
+            device.linear_forward(shape, &x, &w, at, Activation::Relu, &mut y).unwrap();
+            let (mut dy, identity, into) = (floats(rows * outputs), Activation::Identity, Some((&mut dx, true)));
+            device.linear_backward(shape, &x, &w, at, identity, &y, &mut dy, into, &mut dw).unwrap();
+            let width = dim + count * (count - 1) / 2;
+            let (vectors, dout) = (floats(rows * count * dim), floats(rows * width));
+            let (mut out, mut dvectors) = (floats(rows * width), floats(rows * count * dim));
+            device.dot_forward(rows, count, dim, &vectors, &mut out).unwrap();
+            device.dot_backward(rows, count, dim, &vectors, &dout, &mut dvectors).unwrap();
+            [y, dx, dw, out, dvectors].map(|buffer| buffer.to_vec()).concat()
+        };
+        for (got, expected) in run(&device).iter().zip(run(&Device::Reference)) {
+            assert!((got - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
+        }
+    }
+}

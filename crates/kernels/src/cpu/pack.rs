@@ -1,0 +1,156 @@
+//! Copies of a matrix in the order in which tiles read it: `panel[k·stride + i] = source(i, k)`.
+#![allow(unsafe_code)]
+
+use super::level::Level;
+
+/// A matrix with an index `i` (a row or a column of the product) and an index `k` (summed over).
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a> {
+    /// The elements.
+    pub data: &'a [f32],
+    /// Distance between neighbours along the outer index.
+    pub stride: usize,
+    /// Whether `k` is the outer index: the element (i, k) is `data[k·stride + i]`, else `data[i·stride + k]`.
+    pub by_k: bool,
+}
+
+impl Operand<'_> {
+    /// Writes `panel[k·width + i]` for `k < depth`, `i < width`, from the elements (first + i, from + k); zeros
+    /// where i ≥ count, but anything from the next multiple of 16 on.
+    pub(crate) fn pack(
+        &self,
+        level: Level,
+        first: usize,
+        count: usize,
+        from: usize,
+        depth: usize,
+        width: usize,
+        panel: &mut [f32],
+    ) {
+        if depth == 0 {
+            return;
+        }
+        if self.by_k {
+            let source = &self.data[from * self.stride + first..];
+            level.run(
+                #[inline(always)]
+                || copy(source, self.stride, count, width, &mut panel[..depth * width]),
+            );
+        } else {
+            let source = &self.data[first * self.stride + from..];
+            transpose(level, source, self.stride, count, depth, width, panel);
+        }
+    }
+}
+
+#[inline(always)]
+fn copy(source: &[f32], stride: usize, count: usize, width: usize, panel: &mut [f32]) {
+    if count == 32 && width == 32 {
+        for (k, line) in panel.chunks_exact_mut(32).enumerate() {
+            line.copy_from_slice(&source[k * stride..][..32]);
+        }
+    } else if count == 14 && width == 14 {
+        for (k, line) in panel.chunks_exact_mut(14).enumerate() {
+            line.copy_from_slice(&source[k * stride..][..14]);
+        }
+    } else {
+        for (k, line) in panel.chunks_exact_mut(width).enumerate() {
+            line[..count].copy_from_slice(&source[k * stride..][..count]);
+            line[count..].fill(0.0);
+        }
+    }
+}
+
+/// `to[k·width + i] = from[i·stride + k]` for `i < count`, `k < depth`; columns of `to` up to the next multiple of 16, or
+/// up to `width`, become zero.
+pub(crate) fn transpose(
+    level: Level,
+    from: &[f32],
+    stride: usize,
+    count: usize,
+    depth: usize,
+    width: usize,
+    to: &mut [f32],
+) {
+    assert!(count == 0 || from.len() >= (count - 1) * stride + depth);
+    assert!(count <= width && to.len() >= depth * width);
+    for i in (0..count).step_by(16) {
+        let (rows, columns) = ((count - i).min(16), (width - i).min(16));
+        for k in (0..depth).step_by(16) {
+            let depth = (depth - k).min(16);
+            match level {
+                // SAFETY: rows i..i + rows of `from` hold k + depth elements and `to` the transposed block, as
+                // asserted above; the instructions exist.
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => unsafe {
+                    let (from, to) = (from.as_ptr().add(i * stride + k), to.as_mut_ptr().add(k * width + i));
+                    block_avx512(from, stride, rows, depth, to, width, columns);
+                },
+                _ => {
+                    for d in 0..depth {
+                        let line = &mut to[(k + d) * width + i..][..columns];
+                        for (r, value) in line.iter_mut().enumerate() {
+                            *value = if r < rows { from[(i + r) * stride + k + d] } else { 0.0 };
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Transposes a block of at most 16 × 16; `columns` ≥ rows of the result are written, those past `rows` as zeros.
+///
+/// # Safety
+/// `from` must be readable for `rows` rows of `depth`, `to` writable for `depth` rows of `columns`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn block_avx512(
+    from: *const f32,
+    stride: usize,
+    rows: usize,
+    depth: usize,
+    to: *mut f32,
+    width: usize,
+    columns: usize,
+) {
+    use std::arch::x86_64::*;
+    let mask = |count: usize| ((1u32 << count) - 1) as __mmask16;
+    let (load, store) = (mask(depth), mask(columns));
+    let mut r = [_mm512_setzero_ps(); 16];
+    for (i, r) in r.iter_mut().enumerate() {
+        if i < rows {
+            // SAFETY: row i holds `depth` elements, the mask stops there.
+            *r = unsafe { _mm512_maskz_loadu_ps(load, from.add(i * stride)) };
+        }
+    }
+    // Pairs of rows interleaved, then fours, then quarters of registers exchanged twice.
+    let mut s = r;
+    for i in 0..8 {
+        s[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        s[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    for i in 0..4 {
+        let [a, b, c, d] = [s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3]].map(|v| _mm512_castps_pd(v));
+        r[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        r[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
+        r[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
+        r[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
+    }
+    for i in 0..4 {
+        s[i] = _mm512_shuffle_f32x4::<0x88>(r[i], r[i + 4]);
+        s[i + 4] = _mm512_shuffle_f32x4::<0xdd>(r[i], r[i + 4]);
+        s[i + 8] = _mm512_shuffle_f32x4::<0x88>(r[i + 8], r[i + 12]);
+        s[i + 12] = _mm512_shuffle_f32x4::<0xdd>(r[i + 8], r[i + 12]);
+    }
+    for i in 0..8 {
+        r[i] = _mm512_shuffle_f32x4::<0x88>(s[i], s[i + 8]);
+        r[i + 8] = _mm512_shuffle_f32x4::<0xdd>(s[i], s[i + 8]);
+    }
+    for (k, r) in r.iter().enumerate() {
+        if k < depth {
+            // SAFETY: row k of the result holds `columns` elements, the mask stops there.
+            unsafe { _mm512_mask_storeu_ps(to.add(k * width), store, *r) };
+        }
+    }
+}

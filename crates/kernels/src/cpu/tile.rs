@@ -1,0 +1,239 @@
+//! The innermost product: a tile of `c (+)= a·b` held in registers.
+//!
+//! `c[i, j] = act([c[i, j] +] Σₖ a[k·a_stride + i] · b[k·b_stride + j] [+ bias[j]])`, k ascending.
+//!
+//! Each element of `c` goes through the same operations wherever it lies in a tile, so that results do not depend on
+//! how a matrix is cut into tiles.
+#![allow(unsafe_code)]
+
+use super::level::Level;
+
+/// The most rows of any level's tile.
+const MOST_ROWS: usize = 14;
+/// The most columns of any level's tile.
+const MOST_COLUMNS: usize = 32;
+
+/// Operands of one tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Tile {
+    /// Rows of `c` to write, at most [`Level::tile_rows`].
+    pub rows: usize,
+    /// Columns of `c` to write, at most [`Level::tile_columns`].
+    pub columns: usize,
+    /// Length of the sums.
+    pub depth: usize,
+    /// `a[k·a_stride + i]`; the tile may read up to i = tile_rows.
+    pub a: *const f32,
+    /// Distance from k to k + 1.
+    pub a_stride: usize,
+    /// `b[k·b_stride + j]`; the tile may read up to j = the next multiple of half of tile_columns.
+    pub b: *const f32,
+    /// Distance from k to k + 1.
+    pub b_stride: usize,
+    /// Where the tile goes.
+    pub c: *mut f32,
+    /// Distance from one row of `c` to the next.
+    pub c_stride: usize,
+    /// Whether `c` is added to.
+    pub add: bool,
+    /// Added to each row, `columns` floats; null for none.
+    pub bias: *const f32,
+    /// Whether negative results become zero.
+    pub relu: bool,
+}
+
+impl Level {
+    /// Rows of a full tile.
+    pub(crate) fn tile_rows(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => 14,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => 6,
+            Level::Portable => 4,
+        }
+    }
+
+    /// Columns of a full tile: two vectors.
+    pub(crate) fn tile_columns(self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => 32,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => 16,
+            Level::Portable => 8,
+        }
+    }
+}
+
+impl Tile {
+    /// Computes the tile.
+    ///
+    /// # Safety
+    /// The operands must be readable as their comments say, the tile of `c` writable and nobody else's.
+    #[inline]
+    pub(crate) unsafe fn run(self, level: Level) {
+        let lanes = level.tile_columns() / 2;
+        if self.columns.is_multiple_of(lanes) {
+            // SAFETY: the caller's promise.
+            return unsafe { self.vectors(level) };
+        }
+        // A ragged edge is computed aside, then finished one by one.
+        let mut edge = [0f32; MOST_ROWS * MOST_COLUMNS];
+        let columns = self.columns.next_multiple_of(lanes);
+        let (c, c_stride) = (edge.as_mut_ptr(), MOST_COLUMNS);
+        let aside = Self { columns, c, c_stride, add: false, bias: std::ptr::null(), relu: false, ..self };
+        // SAFETY: `edge` has room for a full tile; the rest is the caller's promise.
+        unsafe {
+            aside.vectors(level);
+            for i in 0..self.rows {
+                for j in 0..self.columns {
+                    let c = self.c.add(i * self.c_stride + j);
+                    let mut value = edge[i * MOST_COLUMNS + j];
+                    if self.add {
+                        value += *c;
+                    }
+                    if !self.bias.is_null() {
+                        value += *self.bias.add(j);
+                    }
+                    *c = if self.relu && value < 0.0 { 0.0 } else { value };
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Tile::run`], and `columns` is one vector or two.
+    #[inline]
+    unsafe fn vectors(self, level: Level) {
+        let two = self.columns > level.tile_columns() / 2;
+        // SAFETY: the caller's promise; a level's instructions exist.
+        unsafe {
+            match level {
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512 => match (self.rows, two) {
+                    (13.., true) => avx512::<14, 2>(&self),
+                    (9.., true) => avx512::<12, 2>(&self),
+                    (5.., true) => avx512::<8, 2>(&self),
+                    (3.., true) => avx512::<4, 2>(&self),
+                    (_, true) => avx512::<2, 2>(&self),
+                    (9.., false) => avx512::<14, 1>(&self),
+                    (5.., false) => avx512::<8, 1>(&self),
+                    (_, false) => avx512::<4, 1>(&self),
+                },
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 if two => avx2::<6, 2>(&self),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => avx2::<6, 1>(&self),
+                Level::Portable if two => portable::<8>(&self),
+                Level::Portable => portable::<4>(&self),
+            }
+        }
+    }
+}
+
+/// A tile of R rows and V vectors. Every `fma` has its own accumulator: R·V of them hide its latency.
+#[cfg(target_arch = "x86_64")]
+macro_rules! tile {
+    ($name:ident, $feature:literal, $lanes:literal, $zero:ident, $load:ident, $splat:ident, $fma:ident, $add:ident,
+     $max:ident, $store:ident) => {
+        #[target_feature(enable = $feature)]
+        unsafe fn $name<const R: usize, const V: usize>(t: &Tile) {
+            use std::arch::x86_64::*;
+            let mut sums = [[$zero(); V]; R];
+            let (mut a, mut b) = (t.a, t.b);
+            // SAFETY: the operands are readable and writable as `Tile` says; prefetches may go anywhere.
+            unsafe {
+                for i in 0..t.rows {
+                    for v in 0..V {
+                        _mm_prefetch::<_MM_HINT_T0>(t.c.wrapping_add(i * t.c_stride + v * $lanes).cast());
+                    }
+                }
+                for _ in 0..t.depth {
+                    let mut vectors = [$zero(); V];
+                    for v in 0..V {
+                        vectors[v] = $load(b.add(v * $lanes));
+                    }
+                    for i in 0..R {
+                        let factor = $splat(*a.add(i));
+                        for v in 0..V {
+                            sums[i][v] = $fma(factor, vectors[v], sums[i][v]);
+                        }
+                    }
+                    a = a.wrapping_add(t.a_stride);
+                    b = b.wrapping_add(t.b_stride);
+                }
+                for (i, sums) in sums.into_iter().enumerate() {
+                    if i >= t.rows {
+                        break;
+                    }
+                    for (v, mut sum) in sums.into_iter().enumerate() {
+                        let c = t.c.add(i * t.c_stride + v * $lanes);
+                        if t.add {
+                            sum = $add(sum, $load(c));
+                        }
+                        if !t.bias.is_null() {
+                            sum = $add(sum, $load(t.bias.add(v * $lanes)));
+                        }
+                        if t.relu {
+                            // Of 0 and NaN this instruction gives the second.
+                            sum = $max($zero(), sum);
+                        }
+                        $store(c, sum);
+                    }
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tile!(
+    avx512,
+    "avx512f",
+    16,
+    _mm512_setzero_ps,
+    _mm512_loadu_ps,
+    _mm512_set1_ps,
+    _mm512_fmadd_ps,
+    _mm512_add_ps,
+    _mm512_max_ps,
+    _mm512_storeu_ps
+);
+#[cfg(target_arch = "x86_64")]
+tile!(
+    avx2,
+    "avx2,fma",
+    8,
+    _mm256_setzero_ps,
+    _mm256_loadu_ps,
+    _mm256_set1_ps,
+    _mm256_fmadd_ps,
+    _mm256_add_ps,
+    _mm256_max_ps,
+    _mm256_storeu_ps
+);
+
+/// The same in plain loops over N columns.
+unsafe fn portable<const N: usize>(t: &Tile) {
+    let mut sums = [[0f32; N]; 4];
+    for k in 0..t.depth {
+        for (i, sums) in sums.iter_mut().enumerate() {
+            for (j, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: `a` and `b` are readable as `Tile` says.
+                *sum += unsafe { *t.a.add(k * t.a_stride + i) * *t.b.add(k * t.b_stride + j) };
+            }
+        }
+    }
+    for (i, sums) in sums.iter().enumerate().take(t.rows) {
+        for (j, &sum) in sums.iter().enumerate() {
+            // SAFETY: the tile of `c` is ours, `bias` is null or as long as the tile is wide.
+            unsafe {
+                let c = t.c.add(i * t.c_stride + j);
+                let sum = if t.add { sum + *c } else { sum };
+                let sum = if t.bias.is_null() { sum } else { sum + *t.bias.add(j) };
+                *c = if t.relu && sum < 0.0 { 0.0 } else { sum };
+            }
+        }
+    }
+}

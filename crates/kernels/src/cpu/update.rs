@@ -1,0 +1,246 @@
+//! Backward and optimizer of all tables: for each row, `g = Σ scale·dout[sample]` in global sample order, then one update.
+//!
+//! Sorted keys make a row's samples a *run*. Threads divide the keys; a run belongs to the piece in which it begins, so
+//! that each row is summed and written by one thread.
+#![allow(unsafe_code)]
+
+use super::Cpu;
+use super::level::prefetch;
+use crate::KernelError;
+use crate::embedding::{BagIndex, SortedIds, Table, check_sorted};
+use crate::reference::bias_corrections;
+use spec::Pooling;
+use spec::optimizer::UpdateRule;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Keys that are worth a piece of their own.
+const GRAIN: usize = 512;
+/// Bytes of rows on their way at a time.
+const AHEAD: usize = 4096;
+
+/// What all pieces share.
+struct Update<'a> {
+    columns: &'a [usize],
+    width: usize,
+    index: &'a BagIndex,
+    sorted: &'a SortedIds,
+    weights: Option<&'a [f32]>,
+    dout: &'a [f32],
+    rule: Rule,
+}
+
+/// A rule with what is the same for all rows of a step worked out.
+#[derive(Clone, Copy)]
+enum Rule {
+    Sgd { rate: f32 },
+    Adagrad { rate: f32, eps: f32 },
+    RowWiseAdagrad { rate: f32, eps: f32 },
+    Adam { beta1: f32, beta2: f32, eps: f32, decay: f32, scale: f32 },
+}
+
+impl Rule {
+    fn new(rule: &UpdateRule, rate: f32, step: u64) -> Self {
+        match *rule {
+            UpdateRule::Sgd => Rule::Sgd { rate },
+            UpdateRule::Adagrad { eps } => Rule::Adagrad { rate, eps },
+            UpdateRule::RowWiseAdagrad { eps } => Rule::RowWiseAdagrad { rate, eps },
+            UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
+                let (c1, c2) = bias_corrections(beta1, beta2, step);
+                let scale = (rate as f64 * c2.sqrt() / c1) as f32;
+                Rule::Adam { beta1, beta2, eps, decay: rate * weight_decay, scale }
+            }
+        }
+    }
+
+    /// As [`UpdateRule::state_per_row`].
+    #[inline(always)]
+    fn state_per_row(self, dim: usize) -> usize {
+        match self {
+            Rule::Sgd { .. } => 0,
+            Rule::Adagrad { .. } => dim,
+            Rule::RowWiseAdagrad { .. } => 1,
+            Rule::Adam { .. } => 2 * dim,
+        }
+    }
+
+    #[inline(always)]
+    fn apply(self, w: &mut [f32], g: &[f32], state: &mut [f32]) {
+        match self {
+            Rule::Sgd { rate } => w.iter_mut().zip(g).for_each(|(w, g)| *w -= rate * g),
+            Rule::Adagrad { rate, eps } => {
+                for ((w, h), g) in w.iter_mut().zip(state).zip(g) {
+                    *h += g * g;
+                    *w -= rate * g / (h.sqrt() + eps);
+                }
+            }
+            Rule::RowWiseAdagrad { rate, eps } => {
+                state[0] += sum_of_squares(g) / g.len() as f32;
+                let scaled = rate / (state[0].sqrt() + eps);
+                w.iter_mut().zip(g).for_each(|(w, g)| *w -= scaled * g);
+            }
+            Rule::Adam { beta1, beta2, eps, decay, scale } => {
+                let (m, v) = state.split_at_mut(g.len());
+                for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
+                    *m = beta1 * *m + (1.0 - beta1) * g;
+                    *v = beta2 * *v + (1.0 - beta2) * g * g;
+                    *w -= decay * *w;
+                    *w -= scale * *m / (v.sqrt() + eps);
+                }
+            }
+        }
+    }
+}
+
+/// `Σ gᵢ²` in sixteen sums side by side.
+#[inline(always)]
+fn sum_of_squares(g: &[f32]) -> f32 {
+    let mut sums = [0f32; 16];
+    let (lines, rest) = g.as_chunks::<16>();
+    for line in lines {
+        for i in 0..16 {
+            sums[i] += line[i] * line[i];
+        }
+    }
+    sums.iter().sum::<f32>() + rest.iter().map(|g| g * g).sum::<f32>()
+}
+
+pub(crate) fn update_tables(
+    cpu: &Cpu,
+    tables: &mut [Table],
+    columns: &[usize],
+    width: usize,
+    index: &BagIndex,
+    sorted: &SortedIds,
+    weights: Option<&[f32]>,
+    dout: &[f32],
+    rule: &UpdateRule,
+    rate: f32,
+    step: u64,
+) -> Result<(), KernelError> {
+    let tables = &*tables;
+    let bounds = &sorted.bounds[..tables.len() + 1];
+    // First the bounds, then the keys between them.
+    check_sorted(tables, index, sorted, bounds[0]..bounds[0])?;
+    let total = bounds[tables.len()] - bounds[0];
+    let refused = AtomicBool::new(false);
+    cpu.divide(total, GRAIN, &|_, range| {
+        if check_sorted(tables, index, sorted, bounds[0] + range.start..bounds[0] + range.end).is_err() {
+            refused.store(true, Ordering::Relaxed);
+        }
+    });
+    if refused.into_inner() {
+        return check_sorted(tables, index, sorted, bounds[0]..bounds[0] + total);
+    }
+    let widest = tables.iter().map(|table| table.dim).max().unwrap_or(0);
+    let mut ready = Ok(());
+    for piece in 0..cpu.scratch.len() {
+        ready = ready.and(cpu.scratch(piece, widest * size_of::<f32>()).map(drop));
+    }
+    ready?;
+    let rule = Rule::new(rule, rate, step);
+    let update = Update { columns, width, index, sorted, weights, dout, rule };
+    cpu.divide_finely(total, GRAIN, &|piece, range| {
+        let mut scratch = cpu.scratch(piece, widest * size_of::<f32>()).expect("asked for above");
+        let range = bounds[0] + range.start..bounds[0] + range.end;
+        for (t, table) in tables.iter().enumerate() {
+            let keys = bounds[t].max(range.start)..bounds[t + 1].min(range.end);
+            if keys.is_empty() {
+                continue;
+            }
+            let sum = &mut scratch.of::<f32>()[..table.dim];
+            cpu.level.run(
+                #[inline(always)]
+                || match table.dim {
+                    16 => update.runs::<16>(t, table, keys, sum),
+                    32 => update.runs::<32>(t, table, keys, sum),
+                    64 => update.runs::<64>(t, table, keys, sum),
+                    128 => update.runs::<128>(t, table, keys, sum),
+                    _ => update.runs::<0>(t, table, keys, sum),
+                },
+            );
+        }
+    });
+    Ok(())
+}
+
+impl Update<'_> {
+    /// Updates the rows whose runs begin in `range`, a part of the keys of table `t`.
+    #[inline(always)]
+    fn runs<const DIM: usize>(&self, t: usize, table: &Table, range: Range<usize>, sum: &mut [f32]) {
+        let dim = if DIM == 0 { table.dim } else { DIM };
+        let each = self.rule.state_per_row(dim);
+        let (keys, samples) = (self.sorted.keys.host(), self.sorted.samples.host());
+        let keys = &keys[..self.sorted.bounds[t + 1]];
+        let first = self.sorted.bounds[t];
+        let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 32);
+        let row_of = |at: usize| (keys[at] >> 32) as usize;
+        let mut at = range.start;
+        if at > first {
+            // A run that began before belongs to the piece before.
+            at += keys[at..].partition_point(|key| (key >> 32) as usize == row_of(range.start - 1));
+        }
+        while at < range.end {
+            let row = row_of(at);
+            let mut count = 0;
+            let mut only = 0;
+            while at < keys.len() && row_of(at) == row {
+                if let Some(&next) = keys.get(at + ahead) {
+                    let sample = samples[next as u32 as usize] as usize;
+                    prefetch(self.dout, sample * self.width + self.columns[t], dim);
+                    let row = (next >> 32) as usize;
+                    prefetch_row(table.weights.address(), row * dim, dim);
+                    if each > 0 {
+                        prefetch_row(table.state.address(), row * each, each);
+                    }
+                }
+                let value = keys[at] as u32 as usize;
+                let sample = samples[value] as usize;
+                let weight = self.weights.map_or(1.0, |weights| weights[value]);
+                let scale = match table.pooling {
+                    Pooling::Sum => weight,
+                    Pooling::Mean => {
+                        weight / self.index.lengths.host()[t * self.index.samples + sample] as f32
+                    }
+                };
+                at += 1;
+                if count == 0 && scale == 1.0 && (at == keys.len() || row_of(at) != row) {
+                    only = sample * self.width + self.columns[t];
+                    break;
+                }
+                let g = &self.dout[sample * self.width + self.columns[t]..][..dim];
+                let sum = &mut sum[..dim];
+                if count == 0 {
+                    sum.iter_mut().zip(g).for_each(|(sum, g)| *sum = scale * g);
+                } else {
+                    sum.iter_mut().zip(g).for_each(|(sum, g)| *sum += scale * g);
+                }
+                count += 1;
+            }
+            // A row of one sample needs no sum.
+            let g = if count == 0 { &self.dout[only..][..dim] } else { &sum[..dim] };
+            assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
+            // SAFETY: inside the table, as just asserted. `update_tables` borrows the tables exclusively, keys are
+            // sorted (checked there), so all keys of this row lie in this run and no other piece touches the row.
+            let (w, state) = unsafe {
+                let (w, state) =
+                    (table.weights.address().add(row * dim), table.state.address().add(row * each));
+                (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
+            };
+            self.rule.apply(w, g, state);
+        }
+    }
+}
+
+/// As [`prefetch`], of memory that other threads may be writing.
+#[inline(always)]
+fn prefetch_row(start: *mut f32, at: usize, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..len).step_by(16) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch of any address is harmless.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(at + line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, at, len);
+}

@@ -1,0 +1,492 @@
+//! One enum, every operation. Each method states its formula, checks its operands and dispatches.
+//!
+//! Matrices are row-major. Buffers may be longer than their shape: a last, smaller batch uses the front.
+
+use crate::embedding::{BagIndex, Segment, SortedIds, Table, check_sorted};
+use crate::error::need;
+use crate::{Buffer, Cpu, KernelError, cpu, reference};
+use spec::Activation;
+use spec::optimizer::UpdateRule;
+
+type Result<T = ()> = std::result::Result<T, KernelError>;
+
+/// Where arithmetic happens.
+#[derive(Clone, Debug)]
+pub enum Device {
+    /// Slow, obvious, single-threaded: the specification of every operation.
+    Reference,
+    /// The host's cores.
+    Cpu(Cpu),
+}
+
+/// `rows` samples through a map from `inputs` to `outputs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearShape {
+    /// Samples.
+    pub rows: usize,
+    /// Width of the input.
+    pub inputs: usize,
+    /// Width of the output.
+    pub outputs: usize,
+}
+
+/// Where a linear map's parameters lie in a buffer of many: the matrix first, the bias behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinearAt {
+    /// Where the matrix begins.
+    pub weight: usize,
+    /// Where the bias begins, if there is one; at or behind the end of the matrix.
+    pub bias: Option<usize>,
+}
+
+impl LinearAt {
+    /// The end of the last of them; past every buffer when they overlap.
+    fn end(&self, shape: LinearShape) -> usize {
+        let matrix = self.weight + shape.outputs * shape.inputs;
+        match self.bias {
+            None => matrix,
+            Some(bias) if bias >= matrix => bias + shape.outputs,
+            Some(_) => usize::MAX,
+        }
+    }
+
+    fn split<'a>(&self, shape: LinearShape, all: &'a mut [f32]) -> (&'a mut [f32], Option<&'a mut [f32]>) {
+        let matrix = shape.outputs * shape.inputs;
+        let (head, tail) = all.split_at_mut(self.weight + matrix);
+        let bias = self.bias.map(|bias| &mut tail[bias - self.weight - matrix..][..shape.outputs]);
+        (&mut head[self.weight..], bias)
+    }
+}
+
+/// A block of columns copied from one matrix to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnCopy {
+    /// First column in the source.
+    pub from: usize,
+    /// First column in the destination.
+    pub to: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl Device {
+    /// The host's cores, `threads` of them.
+    pub fn cpu(threads: usize) -> Result<Device> {
+        Ok(Device::Cpu(Cpu::new(threads)?))
+    }
+
+    /// Runs `work` where the device's own threads are at hand. Everything a rank does in a step happens inside.
+    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match self {
+            Device::Reference => work(),
+            Device::Cpu(cpu) => cpu.enter(work),
+        }
+    }
+
+    /// `y = act(x·wᵀ + b)`; `w` is outputs × inputs, as PyTorch's. `w` and `b` lie in `parameters`, `at` says where.
+    pub fn linear_forward(
+        &self,
+        shape: LinearShape,
+        x: &Buffer<f32>,
+        parameters: &Buffer<f32>,
+        at: LinearAt,
+        activation: Activation,
+        y: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "linear_forward";
+        let LinearShape { rows, inputs, outputs } = shape;
+        need(OP, "x", rows * inputs, x.len())?;
+        need(OP, "parameters", at.end(shape), parameters.len())?;
+        need(OP, "y", rows * outputs, y.len())?;
+        let (x, parameters, y) = (x.host(), parameters.host(), y.host_mut());
+        let w = &parameters[at.weight..][..outputs * inputs];
+        let b = at.bias.map(|bias| &parameters[bias..][..outputs]);
+        match self {
+            Device::Reference => reference::linear_forward(shape, x, w, b, activation, y),
+            Device::Cpu(cpu) => cpu::linear::forward(cpu, shape, x, w, b, activation, y),
+        }
+        Ok(())
+    }
+
+    /// The gradients of [`Device::linear_forward`]. `dy` is first masked in place where the activation was off (`y`),
+    /// then `dw = dyᵀ·x` and `db = Σ dy`, which land in `gradient` where `w` and `b` lie in `parameters`, and
+    /// `dx = dy·w` (`dx += dy·w` when its flag says to accumulate).
+    pub fn linear_backward(
+        &self,
+        shape: LinearShape,
+        x: &Buffer<f32>,
+        parameters: &Buffer<f32>,
+        at: LinearAt,
+        activation: Activation,
+        y: &Buffer<f32>,
+        dy: &mut Buffer<f32>,
+        dx: Option<(&mut Buffer<f32>, bool)>,
+        gradient: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "linear_backward";
+        let LinearShape { rows, inputs, outputs } = shape;
+        need(OP, "x", rows * inputs, x.len())?;
+        need(OP, "parameters", at.end(shape), parameters.len())?;
+        need(OP, "gradient", at.end(shape), gradient.len())?;
+        if activation == Activation::Relu {
+            need(OP, "y", rows * outputs, y.len())?;
+        }
+        need(OP, "dy", rows * outputs, dy.len())?;
+        if let Some((dx, _)) = &dx {
+            need(OP, "dx", rows * inputs, dx.len())?;
+        }
+        let dx = dx.map(|(dx, accumulate)| (dx.host_mut(), accumulate));
+        let (x, y, dy) = (x.host(), y.host(), dy.host_mut());
+        let w = &parameters.host()[at.weight..][..outputs * inputs];
+        let (dw, db) = at.split(shape, gradient.host_mut());
+        match self {
+            Device::Reference => reference::linear_backward(shape, x, w, activation, y, dy, dx, dw, db),
+            Device::Cpu(cpu) => cpu::linear::backward(cpu, shape, x, w, activation, y, dy, dx, dw, db),
+        }
+        Ok(())
+    }
+
+    /// Pairwise dot products. Each row of `vectors` holds `count` vectors of `dim`; each row of `out` becomes vector 0,
+    /// then `⟨vᵢ, vⱼ⟩` for i > j in the order (1,0), (2,0), (2,1), (3,0) …
+    pub fn dot_forward(
+        &self,
+        rows: usize,
+        count: usize,
+        dim: usize,
+        vectors: &Buffer<f32>,
+        out: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "dot_forward";
+        need(OP, "vectors", rows * count * dim, vectors.len())?;
+        need(OP, "out", rows * dot_width(count, dim), out.len())?;
+        let (vectors, out) = (vectors.host(), out.host_mut());
+        match self {
+            Device::Reference => reference::dot_forward(rows, count, dim, vectors, out),
+            Device::Cpu(cpu) => cpu::interaction::forward(cpu, rows, count, dim, vectors, out),
+        }
+        Ok(())
+    }
+
+    /// The gradient of [`Device::dot_forward`]; overwrites `dvectors`.
+    pub fn dot_backward(
+        &self,
+        rows: usize,
+        count: usize,
+        dim: usize,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "dot_backward";
+        need(OP, "vectors", rows * count * dim, vectors.len())?;
+        need(OP, "dout", rows * dot_width(count, dim), dout.len())?;
+        need(OP, "dvectors", rows * count * dim, dvectors.len())?;
+        let (vectors, dout, dvectors) = (vectors.host(), dout.host(), dvectors.host_mut());
+        match self {
+            Device::Reference => reference::dot_backward(rows, count, dim, vectors, dout, dvectors),
+            Device::Cpu(cpu) => cpu::interaction::backward(cpu, rows, count, dim, vectors, dout, dvectors),
+        }
+        Ok(())
+    }
+
+    /// The element-wise half of a cross layer: `out = x0 ⊙ z + x`.
+    pub fn cross_forward(
+        &self,
+        len: usize,
+        x0: &Buffer<f32>,
+        z: &Buffer<f32>,
+        x: &Buffer<f32>,
+        out: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "cross_forward";
+        need(OP, "x0", len, x0.len())?;
+        need(OP, "z", len, z.len())?;
+        need(OP, "x", len, x.len())?;
+        need(OP, "out", len, out.len())?;
+        let (x0, z, x, out) = (x0.host(), z.host(), x.host(), out.host_mut());
+        match self {
+            Device::Reference => reference::cross_forward(len, x0, z, x, out),
+            Device::Cpu(cpu) => cpu::elementwise::cross_forward(cpu, len, x0, z, x, out),
+        }
+        Ok(())
+    }
+
+    /// The gradients of [`Device::cross_forward`] but for `x`, whose gradient is `dout` itself: `dz = dout ⊙ x0`, and
+    /// `dx0 = dout ⊙ z` (`dx0 += dout ⊙ z` when `accumulate`).
+    pub fn cross_backward(
+        &self,
+        len: usize,
+        x0: &Buffer<f32>,
+        z: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dz: &mut Buffer<f32>,
+        dx0: &mut Buffer<f32>,
+        accumulate: bool,
+    ) -> Result {
+        const OP: &str = "cross_backward";
+        need(OP, "x0", len, x0.len())?;
+        need(OP, "z", len, z.len())?;
+        need(OP, "dout", len, dout.len())?;
+        need(OP, "dz", len, dz.len())?;
+        need(OP, "dx0", len, dx0.len())?;
+        let (x0, z, dout, dz, dx0) = (x0.host(), z.host(), dout.host(), dz.host_mut(), dx0.host_mut());
+        match self {
+            Device::Reference => reference::cross_backward(len, x0, z, dout, dz, dx0, accumulate),
+            Device::Cpu(cpu) => cpu::elementwise::cross_backward(cpu, len, x0, z, dout, dz, dx0, accumulate),
+        }
+        Ok(())
+    }
+
+    /// `y += x`.
+    pub fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result {
+        need("add", "x", len, x.len())?;
+        need("add", "y", len, y.len())?;
+        let (x, y) = (&x.host()[..len], &mut y.host_mut()[..len]);
+        match self {
+            Device::Reference => reference::add(x, y),
+            Device::Cpu(cpu) => cpu::elementwise::add(cpu, x, y),
+        }
+        Ok(())
+    }
+
+    /// Binary cross-entropy on logits. `dlogits = (σ(logit) − label) · scale`; returns the *sum* of the samples' losses,
+    /// added in sample order in double precision.
+    pub fn bce(
+        &self,
+        rows: usize,
+        logits: &Buffer<f32>,
+        labels: &Buffer<f32>,
+        scale: f32,
+        dlogits: &mut Buffer<f32>,
+    ) -> Result<f64> {
+        const OP: &str = "bce";
+        need(OP, "logits", rows, logits.len())?;
+        need(OP, "labels", rows, labels.len())?;
+        need(OP, "dlogits", rows, dlogits.len())?;
+        // One value a sample: no device gains from a kernel of its own here yet.
+        Ok(reference::bce(rows, logits.host(), labels.host(), scale, dlogits.host_mut()))
+    }
+
+    /// `out[r] = σ(logits[r])`.
+    pub fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        need("sigmoid", "logits", rows, logits.len())?;
+        need("sigmoid", "out", rows, out.len())?;
+        reference::sigmoid(rows, logits.host(), out.host_mut());
+        Ok(())
+    }
+
+    /// Copies blocks of columns: `to[r, c.to + i] = from[r, c.from + i]` for every copy `c`.
+    pub fn copy_columns(
+        &self,
+        rows: usize,
+        copies: &[ColumnCopy],
+        from: &Buffer<f32>,
+        from_at: usize,
+        from_width: usize,
+        to: &mut Buffer<f32>,
+        to_at: usize,
+        to_width: usize,
+    ) -> Result {
+        const OP: &str = "copy_columns";
+        need(OP, "from", from_at + rows * from_width, from.len())?;
+        need(OP, "to", to_at + rows * to_width, to.len())?;
+        for copy in copies {
+            need(OP, "a row of from", copy.from + copy.width, from_width)?;
+            need(OP, "a row of to", copy.to + copy.width, to_width)?;
+        }
+        let from = &from.host()[from_at..from_at + rows * from_width];
+        let to = &mut to.host_mut()[to_at..to_at + rows * to_width];
+        match self {
+            Device::Reference => reference::copy_columns(copies, from, from_width, to, to_width),
+            Device::Cpu(cpu) => cpu::elementwise::copy_columns(cpu, copies, from, from_width, to, to_width),
+        }
+        Ok(())
+    }
+
+    /// The ordered sum of a reduction: `out[i] = ((block₀[i] + block₁[i]) + block₂[i]) + …`, where block `k` is
+    /// `blocks[k·len..][..len]`.
+    pub fn sum_blocks(
+        &self,
+        count: usize,
+        len: usize,
+        blocks: &Buffer<f32>,
+        out: &mut Buffer<f32>,
+        out_at: usize,
+    ) -> Result {
+        need("sum_blocks", "blocks", count * len, blocks.len())?;
+        need("sum_blocks", "out", out_at + len, out.len())?;
+        let (blocks, out) = (&blocks.host()[..count * len], &mut out.host_mut()[out_at..out_at + len]);
+        match self {
+            Device::Reference => reference::sum_blocks(len, blocks, out),
+            Device::Cpu(cpu) => cpu::elementwise::sum_blocks(cpu, len, blocks, out),
+        }
+        Ok(())
+    }
+
+    /// The sum of all elements, in no particular order: a streaming read of the buffer, for measurements.
+    pub fn sum(&self, x: &Buffer<f32>) -> f64 {
+        match self {
+            Device::Reference => reference::sum(x.host()),
+            Device::Cpu(cpu) => cpu::elementwise::sum(cpu, x.host()),
+        }
+    }
+
+    /// One update of dense weights by `rule` (see [`spec::optimizer`]); `step` counts from 1. `state` holds
+    /// `rule.state_per_row(len)` floats.
+    pub fn update_dense(
+        &self,
+        rule: &UpdateRule,
+        rate: f32,
+        step: u64,
+        weights: &mut Buffer<f32>,
+        gradient: &Buffer<f32>,
+        state: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "update_dense";
+        need(OP, "gradient", weights.len(), gradient.len())?;
+        if !matches!(rule, UpdateRule::RowWiseAdagrad { .. }) {
+            need(OP, "state", rule.state_per_row(weights.len()), state.len())?;
+        } else {
+            return Err(KernelError::Device(
+                "row-wise Adagrad is a rule for tables, not for dense layers".into(),
+            ));
+        }
+        let (weights, gradient, state) = (weights.host_mut(), gradient.host(), state.host_mut());
+        match self {
+            Device::Reference => reference::update_dense(rule, rate, step, weights, gradient, state),
+            Device::Cpu(cpu) => {
+                cpu::elementwise::update_dense(cpu, rule, rate, step, weights, gradient, state)
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds every bag of `segments`. `lengths` is read where a segment points into it.
+    pub fn index_bags(
+        &self,
+        tables: usize,
+        samples: usize,
+        segments: &[Segment],
+        lengths: &Buffer<u32>,
+        values: usize,
+        index: &mut BagIndex,
+    ) -> Result {
+        const OP: &str = "index_bags";
+        let lengths = lengths.host();
+        for s in segments {
+            need(OP, "tables", s.table + 1, tables)?;
+            need(OP, "samples", s.first_sample + s.samples, samples)?;
+            let ids = match s.lengths_at {
+                None => s.samples,
+                Some(at) => {
+                    need(OP, "lengths", at + s.samples, lengths.len())?;
+                    lengths[at..at + s.samples].iter().map(|&n| n as usize).sum()
+                }
+            };
+            need(OP, "values", s.first_value + ids, values)?;
+        }
+        need(OP, "32-bit value indices", values, u32::MAX as usize)?;
+        index.tables = tables;
+        index.samples = samples;
+        index.starts.resize(tables * samples)?;
+        index.lengths.resize(tables * samples)?;
+        reference::index_bags(samples, segments, lengths, index.starts.host_mut(), index.lengths.host_mut());
+        Ok(())
+    }
+
+    /// Groups the ids of `index` by row, refusing ids past the end of their table.
+    pub fn sort_ids(
+        &self,
+        tables: &[Table],
+        index: &BagIndex,
+        values: &Buffer<u32>,
+        sorted: &mut SortedIds,
+    ) -> Result {
+        need("sort_ids", "tables", index.tables, tables.len())?;
+        match self {
+            Device::Reference => reference::sort_ids(tables, index, values.host(), sorted),
+            Device::Cpu(cpu) => cpu::sort::sort_ids(cpu, tables, index, values.host(), sorted),
+        }
+    }
+
+    /// All tables in one pass, for the samples `first..first + rows` of the index: `out[r, columns[t]..]` is the
+    /// pooled bag of sample `first + r` in table `t`. `out` has rows of `width` floats. Only the tables
+    /// `which` are looked up; ids past the end of their table are refused.
+    pub fn lookup(
+        &self,
+        tables: &[Table],
+        which: std::ops::Range<usize>,
+        columns: &[usize],
+        width: usize,
+        index: &BagIndex,
+        samples: std::ops::Range<usize>,
+        values: &Buffer<u32>,
+        weights: Option<&Buffer<f32>>,
+        out: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "lookup";
+        need(OP, "tables", which.end, tables.len().min(index.tables))?;
+        need(OP, "columns", tables.len(), columns.len())?;
+        need(OP, "samples", samples.end, index.samples)?;
+        need(OP, "weights", values.len(), weights.map_or(values.len(), Buffer::len))?;
+        need(OP, "out", samples.len() * width, out.len())?;
+        for t in which.clone() {
+            need(OP, "a row of out", columns[t] + tables[t].dim, width)?;
+        }
+        let (values, weights, out) = (values.host(), weights.map(Buffer::host), out.host_mut());
+        match self {
+            Device::Reference => {
+                reference::lookup(tables, which, columns, width, index, samples, values, weights, out)
+            }
+            Device::Cpu(cpu) => {
+                cpu::lookup::lookup(cpu, tables, which, columns, width, index, samples, values, weights, out)
+            }
+        }
+    }
+
+    /// Backward and optimizer in one pass. The gradient of a row is the sum, in global sample order, of the rows of
+    /// `dout` of the samples that looked it up (each divided by its bag's length for mean pooling, times its weight
+    /// where there are weights); then the row is updated once, by `rule`. `step` counts from 1.
+    pub fn update_tables(
+        &self,
+        tables: &mut [Table],
+        columns: &[usize],
+        width: usize,
+        index: &BagIndex,
+        sorted: &SortedIds,
+        weights: Option<&Buffer<f32>>,
+        dout: &Buffer<f32>,
+        rule: &UpdateRule,
+        rate: f32,
+        step: u64,
+    ) -> Result {
+        const OP: &str = "update_tables";
+        need(OP, "tables", index.tables, tables.len())?;
+        need(OP, "sorted tables", tables.len() + 1, sorted.bounds.len())?;
+        need(OP, "columns", tables.len(), columns.len())?;
+        need(OP, "weights", sorted.samples.len(), weights.map_or(sorted.samples.len(), Buffer::len))?;
+        need(OP, "dout", index.samples * width, dout.len())?;
+        for (table, &column) in tables.iter().zip(columns) {
+            need(OP, "a row of dout", column + table.dim, width)?;
+            need(OP, "table state", table.rows * rule.state_per_row(table.dim), table.state.len())?;
+        }
+        let (weights, dout) = (weights.map(Buffer::host), dout.host());
+        match self {
+            Device::Reference => {
+                check_sorted(tables, index, sorted, 0..usize::MAX)?;
+                reference::update_tables(
+                    tables, columns, width, index, sorted, weights, dout, rule, rate, step,
+                );
+                Ok(())
+            }
+            Device::Cpu(cpu) => cpu::update::update_tables(
+                cpu, tables, columns, width, index, sorted, weights, dout, rule, rate, step,
+            ),
+        }
+    }
+}
+
+/// Width of a row that [`Device::dot_forward`] gives.
+fn dot_width(count: usize, dim: usize) -> usize {
+    dim + count * count.saturating_sub(1) / 2
+}

@@ -1,0 +1,557 @@
+//! Every operation on `Cpu` with 1, 2 and 3 threads, and without vector instructions, against `Device::Reference`.
+//!
+//! Tolerance: a sum of n products is held to `(1e-6 + n·1e-7)·(1 + |expected| + magnitude)` where the magnitude is that of
+//! its terms, all of which lie in [-1, 1]; element-wise results to 1e-6 of their size. Across thread counts bits are equal.
+
+use kernels::{BagIndex, Buffer, ColumnCopy, Device, KernelError, LinearAt, LinearShape, Segment, SortedIds, Table};
+use proptest::prelude::*;
+use spec::optimizer::UpdateRule;
+use spec::{Activation, Pooling};
+
+/// The reference first, then the devices held against it; the ones at `1..4` must agree in every bit.
+fn devices() -> Vec<Device> {
+    let cpus = [1, 2, 3].map(|threads| kernels::Cpu::new(threads).unwrap());
+    let portable = Device::Cpu(cpus[1].portable());
+    let mut devices = vec![Device::Reference];
+    devices.extend(cpus.map(Device::Cpu));
+    devices.push(portable);
+    devices
+}
+
+/// Numbers that depend on nothing but the seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 ^ self.0 >> 29) >> 16
+    }
+    fn float(&mut self) -> f32 {
+        (self.next() % (1 << 20)) as f32 / (1 << 19) as f32 - 1.0
+    }
+    fn floats(&mut self, len: usize) -> Buffer<f32> {
+        buffer(&(0..len).map(|_| self.float()).collect::<Vec<_>>())
+    }
+}
+
+fn buffer<T: kernels::Element>(data: &[T]) -> Buffer<T> {
+    Buffer::from_slice(&Device::Reference, data).unwrap()
+}
+
+fn copy<T: kernels::Element>(of: &Buffer<T>) -> Buffer<T> {
+    buffer(&of.to_vec())
+}
+
+fn zeros(len: usize) -> Buffer<f32> {
+    Buffer::zeroed(&Device::Reference, len).unwrap()
+}
+
+/// Runs `work` on every device and compares what it gives: to the reference within a tolerance for sums of `terms`
+/// terms, and bit by bit across thread counts.
+fn compare(terms: usize, work: impl Fn(&Device) -> Vec<Vec<f32>> + Sync) {
+    let results: Vec<_> = devices().iter().map(&work).collect();
+    let tolerance = 1e-6 + terms as f32 * 1e-7;
+    for (d, result) in results.iter().enumerate().skip(1) {
+        for (o, (got, expected)) in result.iter().zip(&results[0]).enumerate() {
+            assert_eq!(got.len(), expected.len());
+            for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+                let close = (g - e).abs() <= tolerance * (1.0 + e.abs() + (terms as f32).sqrt());
+                assert!(close, "device {d}, output {o}, element {i}: {g}, expected {e}");
+            }
+        }
+    }
+    for threads in 2..=3 {
+        for (one, more) in results[1].iter().zip(&results[threads]) {
+            let same = one.iter().zip(more).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "bits differ between 1 and {threads} threads");
+        }
+    }
+    // Inside the pool as outside it.
+    let device = &devices()[2];
+    assert_eq!(device.enter(|| work(device)), results[2]);
+}
+
+/// Sizes around the edges of tiles and blocks.
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => 0..40usize, 2 => 40..150usize, 1 => Just(256), 1 => 250..300usize]
+}
+
+fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, seed: u64) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let mut numbers = Numbers(seed);
+    // The parameters of this layer among others: something before the matrix, and between matrix and bias.
+    let (x, parameters) = (numbers.floats(rows * inputs), numbers.floats(outputs * inputs + outputs + 5));
+    let at = LinearAt { weight: 2, bias: bias.then_some(outputs * inputs + 5) };
+    let (dy, dx) = (numbers.floats(rows * outputs), numbers.floats(rows * inputs));
+    let activation = if relu { Activation::Relu } else { Activation::Identity };
+    compare(rows.max(inputs).max(outputs), |device| {
+        let mut y = numbers_like(rows * outputs);
+        device.linear_forward(shape, &x, &parameters, at, activation, &mut y).unwrap();
+        // The same mask for all: y of the reference.
+        let mut mask = zeros(rows * outputs);
+        let on = Device::Reference;
+        on.linear_forward(shape, &x, &parameters, at, activation, &mut mask).unwrap();
+        let (mut dy, mut dx) = (copy(&dy), copy(&dx));
+        let mut gradient = numbers_like(parameters.len());
+        let into = accumulate.map(|add| (&mut dx, add));
+        device.linear_backward(shape, &x, &parameters, at, activation, &mask, &mut dy, into, &mut gradient).unwrap();
+        vec![y.to_vec(), dy.to_vec(), dx.to_vec(), gradient.to_vec()]
+    });
+}
+
+/// Old contents that must be overwritten.
+fn numbers_like(len: usize) -> Buffer<f32> {
+    buffer(&vec![7.5; len])
+}
+
+#[test]
+fn linear_at_the_edges() {
+    let shapes = [
+        [0, 3, 5],
+        [0, 64, 96],
+        [5, 0, 3],
+        [5, 3, 0],
+        [1, 1, 1],
+        [300, 13, 65],
+        [40, 600, 1],
+        [29, 1, 33],
+        [3, 700, 1100],
+    ];
+    for [rows, inputs, outputs] in shapes {
+        linear(LinearShape { rows, inputs, outputs }, true, true, Some(false), 3);
+        linear(LinearShape { rows, inputs, outputs }, false, false, None, 4);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn linear_layers(
+        rows in size(), inputs in size(), outputs in prop_oneof![4 => size(), 1 => Just(1usize)],
+        relu: bool, bias: bool, accumulate: Option<bool>, seed: u64,
+    ) {
+        linear(LinearShape { rows, inputs, outputs }, relu, bias, accumulate, seed);
+    }
+
+    #[test]
+    fn dot_products(
+        rows in 0..40usize, count in prop_oneof![4 => 0..40usize, 1 => 40..170usize],
+        dim in prop_oneof![4 => 0..40usize, 1 => Just(64), 1 => Just(128)], seed: u64,
+    ) {
+        let width = dim + count * count.saturating_sub(1) / 2;
+        let mut numbers = Numbers(seed);
+        let (vectors, dout) = (numbers.floats(rows * count * dim), numbers.floats(rows * width));
+        compare(dim.max(count), |device| {
+            let (mut out, mut dvectors) = (numbers_like(rows * width), numbers_like(rows * count * dim));
+            device.dot_forward(rows, count, dim, &vectors, &mut out).unwrap();
+            device.dot_backward(rows, count, dim, &vectors, &dout, &mut dvectors).unwrap();
+            vec![out.to_vec(), dvectors.to_vec()]
+        });
+    }
+
+    #[test]
+    fn cross_layers_and_sums(len in prop_oneof![0..100usize, 40_000..70_000usize], accumulate: bool, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let [x0, z, x, dx0] = [(); 4].map(|()| numbers.floats(len));
+        compare(1, |device| {
+            let (mut out, mut dz, mut dx0) = (numbers_like(len), numbers_like(len), copy(&dx0));
+            device.cross_forward(len, &x0, &z, &x, &mut out).unwrap();
+            device.cross_backward(len, &x0, &z, &x, &mut dz, &mut dx0, accumulate).unwrap();
+            let mut sum = numbers_like(len / 3 + 2);
+            device.sum_blocks(3, len / 3, &x, &mut sum, 1).unwrap();
+            let mut none = numbers_like(len);
+            device.sum_blocks(0, len, &x, &mut none, 0).unwrap();
+            let mut added = copy(&z);
+            device.add(len, &x, &mut added).unwrap();
+            vec![out.to_vec(), dz.to_vec(), dx0.to_vec(), sum.to_vec(), none.to_vec(), added.to_vec()]
+        });
+    }
+
+    #[test]
+    fn streaming_sums(len in prop_oneof![0..300usize, 40_000..70_000usize], seed: u64) {
+        let x = Numbers(seed).floats(len);
+        let exact = Device::Reference.sum(&x);
+        for device in devices() {
+            prop_assert!((device.sum(&x) - exact).abs() <= 1e-4 * len as f64);
+        }
+    }
+
+    #[test]
+    fn columns(rows in 0..200usize, a in 0..90usize, b in 0..90usize, gap in 0..5usize, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let from = numbers.floats(3 + rows * (a + b + gap));
+        compare(1, |device| {
+            let mut to = numbers_like(2 + rows * (a + b));
+            let copies = [ColumnCopy { from: 0, to: b, width: a }, ColumnCopy { from: a + gap, to: 0, width: b }];
+            device.copy_columns(rows, &copies, &from, 3, a + b + gap, &mut to, 2, a + b).unwrap();
+            vec![to.to_vec()]
+        });
+    }
+
+    #[test]
+    fn dense_updates(len in prop_oneof![0..100usize, 40_000..70_000usize], rule in 0..4usize, seed: u64) {
+        // All but the one for tables.
+        let rule = [rules()[0], rules()[1], rules()[3], rules()[4]][rule];
+        let mut numbers = Numbers(seed);
+        let (weights, gradients) = (numbers.floats(len), [numbers.floats(len), numbers.floats(len)]);
+        compare(10, |device| {
+            let (mut w, mut state) = (copy(&weights), zeros(rule.state_per_row(len)));
+            for (g, step) in gradients.iter().zip(1..) {
+                device.update_dense(&rule, 0.1, step, &mut w, g, &mut state).unwrap();
+            }
+            vec![w.to_vec(), state.to_vec()]
+        });
+    }
+
+    #[test]
+    fn tables(case in embedding_case()) {
+        case.check();
+    }
+}
+
+fn rules() -> [UpdateRule; 5] {
+    [
+        UpdateRule::Sgd,
+        UpdateRule::Adagrad { eps: 1e-4 },
+        UpdateRule::RowWiseAdagrad { eps: 1e-4 },
+        UpdateRule::Adam { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.0 },
+        UpdateRule::Adam { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.1 },
+    ]
+}
+
+/// Random tables, bags and gradients.
+#[derive(Clone, Debug)]
+struct EmbeddingCase {
+    dims: Vec<usize>,
+    rows: Vec<usize>,
+    samples: usize,
+    /// The longest bag; 0 for bags of exactly one id.
+    longest: u32,
+    mean: bool,
+    weighted: bool,
+    rule: UpdateRule,
+    seed: u64,
+}
+
+fn embedding_case() -> impl Strategy<Value = EmbeddingCase> {
+    let dim = prop_oneof![1..40usize, Just(16), Just(32), Just(64), Just(128)];
+    let rows = prop_oneof![1..4usize, 1..50usize, 1000..100_000usize];
+    let samples = prop_oneof![0..30usize, 100..900usize];
+    (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), 0..5usize).prop_flat_map(
+        move |(tables, samples, longest, (mean, weighted, seed), rule)| {
+            (proptest::collection::vec(dim.clone(), tables), proptest::collection::vec(rows.clone(), tables))
+                .prop_map(move |(dims, rows)| {
+                    let rule = rules()[rule];
+                    EmbeddingCase { dims, rows, samples, longest, mean, weighted, rule, seed }
+                })
+        },
+    )
+}
+
+impl EmbeddingCase {
+    fn tables(&self) -> Vec<Table> {
+        let mut numbers = Numbers(self.seed);
+        let pooling = if self.mean { Pooling::Mean } else { Pooling::Sum };
+        let make = |(&rows, &dim)| {
+            let mut table = Table::zeroed(&Device::Reference, rows, dim, pooling, &self.rule).unwrap();
+            table.weights.write(0, &numbers.floats(rows * dim).to_vec());
+            table
+        };
+        self.rows.iter().zip(&self.dims).map(make).collect()
+    }
+
+    /// Two source ranks, each with a segment per table; the last table misses the second source's samples.
+    fn ids(&self) -> (Vec<Segment>, Vec<u32>, Vec<u32>) {
+        let mut numbers = Numbers(self.seed ^ 77);
+        let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![]);
+        let half = self.samples / 2;
+        for (first_sample, samples) in [(0, half), (half, self.samples - half)] {
+            for (table, &rows) in self.rows.iter().enumerate() {
+                if first_sample > 0 && table + 1 == self.rows.len() {
+                    continue;
+                }
+                let (first_value, lengths_at) = (values.len(), (self.longest > 0).then_some(lengths.len()));
+                for _ in 0..samples {
+                    let length =
+                        if self.longest > 0 { numbers.next() as u32 % (self.longest + 1) } else { 1 };
+                    lengths.push(length);
+                    values.extend((0..length).map(|_| (numbers.next() % rows as u64) as u32));
+                }
+                segments.push(Segment { table, first_sample, samples, first_value, lengths_at });
+            }
+        }
+        (segments, lengths, values)
+    }
+
+    fn check(&self) {
+        let (segments, lengths, values) = self.ids();
+        let (lengths, ids) = (buffer(&lengths), buffer(&values));
+        let mut numbers = Numbers(self.seed ^ 99);
+        let mut columns = vec![];
+        let mut width = 1;
+        for dim in &self.dims {
+            columns.push(width);
+            width += dim + 1;
+        }
+        let weights = numbers.floats(values.len());
+        let weights = self.weighted.then_some(&weights);
+        let dout = numbers.floats(self.samples * width);
+        let sorting = |device: &Device| {
+            let tables = self.tables();
+            let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+            device
+                .index_bags(tables.len(), self.samples, &segments, &lengths, values.len(), &mut index)
+                .unwrap();
+            device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
+            (tables, index, sorted)
+        };
+        let (_, _, expected) = sorting(&Device::Reference);
+        compare(64, |device| {
+            let (mut tables, index, sorted) = sorting(device);
+            assert_eq!((sorted.keys.to_vec(), &sorted.bounds), (expected.keys.to_vec(), &expected.bounds));
+            let mut out = numbers_like(self.samples * width);
+            let all = 0..tables.len();
+            device
+                .lookup(
+                    &tables,
+                    all.clone(),
+                    &columns,
+                    width,
+                    &index,
+                    0..self.samples,
+                    &ids,
+                    weights,
+                    &mut out,
+                )
+                .unwrap();
+            let part = self.samples / 3..self.samples;
+            let mut some = numbers_like(part.len() * width);
+            let which = all.end / 2..all.end;
+            device.lookup(&tables, which, &columns, width, &index, part, &ids, weights, &mut some).unwrap();
+            for step in 1..3 {
+                device
+                    .update_tables(
+                        &mut tables,
+                        &columns,
+                        width,
+                        &index,
+                        &sorted,
+                        weights,
+                        &dout,
+                        &self.rule,
+                        0.1,
+                        step,
+                    )
+                    .unwrap();
+            }
+            let mut results = vec![out.to_vec(), some.to_vec()];
+            for table in &tables {
+                results.extend([table.weights.to_vec(), table.state.to_vec()]);
+            }
+            results
+        });
+    }
+}
+
+/// "Exact" (Neo §5.1): a row met several times gets one update with the sum of its gradients, as a dense gradient would
+/// give. With an empty state, a dense update of all rows is the lazy one where the gradient is not zero.
+#[test]
+fn duplicates_are_summed_before_the_update() {
+    let (rows, dim, samples) = (50, 24, 3000);
+    let mut numbers = Numbers(5);
+    let ids: Vec<u32> =
+        (0..samples).map(|s| if s % 2 == 0 { 7 } else { (numbers.next() % rows as u64) as u32 }).collect();
+    let dout = numbers.floats(samples * dim);
+    let start = numbers.floats(rows * dim);
+    let mut dense = vec![0f64; rows * dim];
+    for (s, &id) in ids.iter().enumerate() {
+        for d in 0..dim {
+            dense[id as usize * dim + d] += dout.to_vec()[s * dim + d] as f64;
+        }
+    }
+    let gradient = buffer(&dense.iter().map(|&g| g as f32).collect::<Vec<_>>());
+    for rule in [UpdateRule::Sgd, UpdateRule::Adagrad { eps: 1e-3 }] {
+        let (mut expected, mut state) = (copy(&start), zeros(rule.state_per_row(rows * dim)));
+        Device::Reference.update_dense(&rule, 0.5, 1, &mut expected, &gradient, &mut state).unwrap();
+        for device in devices() {
+            let mut table = Table::zeroed(&device, rows, dim, Pooling::Sum, &rule).unwrap();
+            table.weights.write(0, &start.to_vec());
+            let mut tables = [table];
+            let segment = Segment { table: 0, first_sample: 0, samples, first_value: 0, lengths_at: None };
+            let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+            device.index_bags(1, samples, &[segment], &Buffer::empty(), samples, &mut index).unwrap();
+            device.sort_ids(&tables, &index, &buffer(&ids), &mut sorted).unwrap();
+            device
+                .update_tables(&mut tables, &[0], dim, &index, &sorted, None, &dout, &rule, 0.5, 1)
+                .unwrap();
+            for (got, expected) in tables[0].weights.to_vec().iter().zip(expected.to_vec()) {
+                assert!((got - expected).abs() < 2e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
+            }
+        }
+    }
+}
+
+/// `dloss/dx ≈ (loss(x + h) − loss(x − h)) / 2h` for a loss `Σ cᵢ·outᵢ`, whose gradient at the output is `c`.
+fn finite_differences(
+    at: &Buffer<f32>,
+    analytic: &[f32],
+    c: &[f32],
+    forward: impl Fn(&Buffer<f32>) -> Vec<f32>,
+) {
+    let h = 1.0 / 64.0;
+    for i in 0..at.len() {
+        let loss = |delta: f32| {
+            let mut moved = at.to_vec();
+            moved[i] += delta;
+            forward(&buffer(&moved)).iter().zip(c).map(|(out, c)| *out as f64 * *c as f64).sum::<f64>()
+        };
+        let numeric = (loss(h) - loss(-h)) / (2.0 * h as f64);
+        assert!(
+            (numeric - analytic[i] as f64).abs() < 2e-3,
+            "element {i}: {numeric} against {}",
+            analytic[i]
+        );
+    }
+}
+
+#[test]
+fn gradients_of_the_reference_are_its_finite_differences() {
+    let device = Device::Reference;
+    let mut numbers = Numbers(11);
+    // A linear map is linear in each operand, a dot product in each element: the differences are exact but for rounding.
+    let shape = LinearShape { rows: 4, inputs: 5, outputs: 3 };
+    let (x, parameters, c) = (numbers.floats(20), numbers.floats(18), numbers.floats(12));
+    let at = LinearAt { weight: 0, bias: Some(15) };
+    let forward = |x: &Buffer<f32>, parameters: &Buffer<f32>| {
+        let mut y = zeros(12);
+        device.linear_forward(shape, x, parameters, at, Activation::Identity, &mut y).unwrap();
+        y.to_vec()
+    };
+    let (mut dx, mut gradient) = (zeros(20), zeros(18));
+    let (off, mut dy, into) = (zeros(0), copy(&c), Some((&mut dx, false)));
+    let activation = Activation::Identity;
+    device.linear_backward(shape, &x, &parameters, at, activation, &off, &mut dy, into, &mut gradient).unwrap();
+    finite_differences(&x, &dx.to_vec(), &c.to_vec(), |x| forward(x, &parameters));
+    finite_differences(&parameters, &gradient.to_vec(), &c.to_vec(), |parameters| forward(&x, parameters));
+
+    let (rows, count, dim) = (2, 5, 3);
+    let (vectors, c) = (numbers.floats(30), numbers.floats(26));
+    let mut dvectors = zeros(30);
+    device.dot_backward(rows, count, dim, &vectors, &c, &mut dvectors).unwrap();
+    finite_differences(&vectors, &dvectors.to_vec(), &c.to_vec(), |vectors| {
+        let mut out = zeros(26);
+        device.dot_forward(rows, count, dim, vectors, &mut out).unwrap();
+        out.to_vec()
+    });
+
+    let [x0, z, x, c] = [(); 4].map(|()| numbers.floats(9));
+    let (mut dz, mut dx0) = (zeros(9), zeros(9));
+    device.cross_backward(9, &x0, &z, &c, &mut dz, &mut dx0, false).unwrap();
+    let cross = |x0: &Buffer<f32>, z: &Buffer<f32>, x: &Buffer<f32>| {
+        let mut out = zeros(9);
+        device.cross_forward(9, x0, z, x, &mut out).unwrap();
+        out.to_vec()
+    };
+    finite_differences(&x0, &dx0.to_vec(), &c.to_vec(), |x0| cross(x0, &z, &x));
+    finite_differences(&z, &dz.to_vec(), &c.to_vec(), |z| cross(&x0, z, &x));
+    finite_differences(&x, &c.to_vec(), &c.to_vec(), |x| cross(&x0, &z, x));
+
+    let logits = numbers.floats(6);
+    let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
+    let mut dlogits = zeros(6);
+    device.bce(6, &logits, &labels, 1.0, &mut dlogits).unwrap();
+    finite_differences(&logits, &dlogits.to_vec(), &[1.0], |logits| {
+        vec![device.bce(6, logits, &labels, 1.0, &mut zeros(6)).unwrap() as f32]
+    });
+}
+
+#[test]
+fn bce_is_stable_and_sigmoid_saturates() {
+    let device = Device::cpu(2).unwrap();
+    let (logits, labels) = (buffer(&[1000.0, -1000.0, 1000.0, 0.0]), buffer(&[1.0, 0.0, 0.0, 1.0]));
+    let mut dlogits = zeros(4);
+    let loss = device.bce(4, &logits, &labels, 0.5, &mut dlogits).unwrap();
+    assert!((loss - (1000.0 + 2f64.ln())).abs() < 1e-9);
+    assert_eq!(dlogits.to_vec(), [0.0, 0.0, 0.5, -0.25]);
+    let mut p = zeros(4);
+    device.sigmoid(4, &logits, &mut p).unwrap();
+    assert_eq!(p.to_vec(), [1.0, 0.0, 1.0, 0.5]);
+}
+
+#[test]
+fn ids_past_the_end_are_refused_and_change_nothing() {
+    for device in devices() {
+        let rule = UpdateRule::Sgd;
+        let tables = [3, 5].map(|rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap());
+        let segment = |table| Segment {
+            table,
+            first_sample: 0,
+            samples: 100,
+            first_value: table * 100,
+            lengths_at: None,
+        };
+        let mut ids = vec![2u32; 200];
+        ids[150] = 5;
+        let ids = buffer(&ids);
+        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+        device.index_bags(2, 100, &[segment(0), segment(1)], &Buffer::empty(), 200, &mut index).unwrap();
+        let refused = KernelError::IdOutOfRange { table: 1, id: 5, rows: 5 };
+        assert_eq!(device.sort_ids(&tables, &index, &ids, &mut sorted), Err(refused.clone()));
+        let mut out = numbers_like(800);
+        let looked = device.lookup(&tables, 0..2, &[0, 4], 8, &index, 0..100, &ids, None, &mut out);
+        assert_eq!(looked, Err(refused));
+        assert_eq!(out.to_vec(), vec![7.5; 800]);
+        device.lookup(&tables, 0..1, &[0, 4], 8, &index, 0..100, &ids, None, &mut out).unwrap();
+        device.lookup(&tables, 0..2, &[0, 4], 8, &index, 0..50, &ids, None, &mut out).unwrap();
+        // Nothing sorted is left that an update could follow.
+        let mut tables = tables;
+        let updated =
+            device.update_tables(&mut tables, &[0, 4], 8, &index, &sorted, None, &out, &rule, 0.1, 1);
+        assert!(matches!(updated, Err(KernelError::TooShort { .. })));
+    }
+}
+
+#[test]
+fn ids_sorted_for_other_tables_are_refused() {
+    for device in devices() {
+        let rule = UpdateRule::Sgd;
+        let table = |rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap();
+        let segment = Segment { table: 0, first_sample: 0, samples: 9, first_value: 0, lengths_at: None };
+        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+        device.index_bags(1, 9, &[segment], &Buffer::empty(), 9, &mut index).unwrap();
+        device.sort_ids(&[table(9)], &index, &buffer(&[8, 7, 6, 5, 4, 3, 2, 1, 0]), &mut sorted).unwrap();
+        let dout = zeros(36);
+        let update = |tables: &mut [Table], sorted: &SortedIds| {
+            device.update_tables(tables, &[0], 4, &index, sorted, None, &dout, &rule, 0.1, 1)
+        };
+        assert_eq!(update(&mut [table(9)], &sorted), Ok(()));
+        assert!(matches!(update(&mut [table(8)], &sorted), Err(KernelError::Mismatch { .. })));
+        sorted.samples.write(3, &[9]);
+        assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+        sorted.samples.write(3, &[3]);
+        sorted.keys.write(4, &[1]);
+        assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+        sorted.bounds = vec![0, 10];
+        assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+    }
+}
+
+#[test]
+fn memory_round_trips_and_refuses_the_impossible() {
+    let device = Device::cpu(1).unwrap();
+    let mut buffer = Buffer::<f32>::from_slice(&device, &[1.0, 2.0, 3.0]).unwrap();
+    buffer.resize(600_000).unwrap();
+    buffer.resize(3).unwrap();
+    let bytes = buffer.into_bytes();
+    assert_eq!(bytes.len(), 12);
+    assert_eq!(bytes.into_buffer::<u32>().to_vec(), [1f32, 2.0, 3.0].map(f32::to_bits));
+    assert!(Buffer::<u64>::empty().into_bytes().into_buffer::<f64>().is_empty());
+    assert_eq!(Buffer::<f32>::zeroed(&device, 0).unwrap().to_vec(), []);
+    for len in [usize::MAX / 8, usize::MAX / 4, usize::MAX] {
+        let refused = Buffer::<f32>::zeroed(&device, len);
+        assert!(matches!(refused, Err(KernelError::OutOfMemory { .. })), "{len}");
+        let mut buffer = Buffer::<f32>::empty();
+        assert!(matches!(buffer.resize(len), Err(KernelError::OutOfMemory { .. })), "{len}");
+    }
+}

@@ -1,0 +1,37 @@
+//! The nouns of Campanile: pure values, checked once, printable and serialisable. No I/O, no threads, no devices.
+#![forbid(unsafe_code)]
+
+pub mod feature;
+pub mod model;
+pub mod optimizer;
+pub mod placement;
+pub mod presets;
+pub mod random;
+pub mod run;
+pub mod schedule;
+pub mod synthetic;
+pub mod topology;
+pub mod volume;
+
+use serde::{Deserialize, Serialize};
+
+/// How the rows that one sample looks up in a table become one vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// Their sum, each row times its weight where the feature carries weights. An empty bag gives zeros.
+    #[default]
+    Sum,
+    /// Their (weighted) sum divided by their number. An empty bag gives zeros.
+    Mean,
+}
+
+/// What follows a linear map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// Nothing.
+    Identity,
+    /// `max(x, 0)`.
+    Relu,
+}

@@ -1,0 +1,213 @@
+//! Models people know by name.
+
+use crate::feature::{Feature, Hotness};
+use crate::model::{Architecture, Model, ModelError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A named set of tables and widths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Small tables and layers that learn the built-in synthetic log within a minute on two cores.
+    #[default]
+    Demo,
+    /// Criteo Kaggle: N = 16, the setting of the quantised-collectives paper.
+    Kaggle,
+    /// MLPerf's DLRM: Criteo Terabyte tables capped at 40 M rows, N = 128.
+    Mlperf,
+    /// Criteo Terabyte as in the DMT paper: 22.78 G parameters, N = 128.
+    Terabyte,
+}
+
+/// Which network a preset builds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// Dot interaction.
+    #[default]
+    Dlrm,
+    /// Cross layers.
+    Dcn,
+}
+
+const DEMO_ROWS: [usize; 26] = [
+    10, 11, 13, 15, 17, 20, 23, 26, 30, 34, 39, 45, 51, 59, 67, 77, 88, 101, 116, 133, 152, 174, 199, 229, 262, 300,
+];
+
+const KAGGLE_ROWS: [usize; 26] = [
+    1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652, 2173,
+    4, 7046547, 18, 15, 286181, 105, 142572,
+];
+
+const TERABYTE_ROWS: [usize; 26] = [
+    45833188, 36746, 17245, 7413, 20243, 3, 7114, 1441, 62, 29275261, 1572176, 345138, 10, 2209, 11267, 128, 4, 974, 14,
+    48937457, 11316796, 40094537, 452104, 12606, 104, 35,
+];
+
+/// What a preset says of a model, before flags change it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outline {
+    /// Rows of each table; features are named C1, C2 …
+    pub rows: Vec<usize>,
+    /// Dense inputs.
+    pub dense_features: usize,
+    /// Embedding dimension.
+    pub dim: usize,
+    /// Bottom MLP, without its last layer, which is the dimension.
+    pub bottom: Vec<usize>,
+    /// Top MLP.
+    pub top: Vec<usize>,
+    /// Cross layers, for DCN.
+    pub cross_layers: usize,
+    /// Their rank, for DCN.
+    pub cross_rank: Option<usize>,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 4] = [Preset::Demo, Preset::Kaggle, Preset::Mlperf, Preset::Terabyte];
+
+    /// Its name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Demo => "demo",
+            Preset::Kaggle => "kaggle",
+            Preset::Mlperf => "mlperf",
+            Preset::Terabyte => "terabyte",
+        }
+    }
+
+    /// Tables and widths.
+    pub fn outline(self) -> Outline {
+        let (rows, dim, bottom, top, cross_rank): (Vec<usize>, usize, &[usize], &[usize], usize) = match self {
+            Preset::Demo => (DEMO_ROWS.to_vec(), 16, &[64], &[128, 64, 1], 32),
+            Preset::Kaggle => (KAGGLE_ROWS.to_vec(), 16, &[512, 256, 64], &[512, 256, 1], 64),
+            Preset::Mlperf => {
+                let rows = TERABYTE_ROWS.iter().map(|&rows| rows.min(40_000_000)).collect();
+                (rows, 128, &[512, 256], &[1024, 1024, 512, 256, 1], 512)
+            }
+            Preset::Terabyte => (TERABYTE_ROWS.to_vec(), 128, &[512, 256], &[1024, 1024, 512, 256, 1], 512),
+        };
+        Outline {
+            rows,
+            dense_features: 13,
+            dim,
+            bottom: bottom.to_vec(),
+            top: top.to_vec(),
+            cross_layers: 3,
+            cross_rank: Some(cross_rank),
+        }
+    }
+
+    /// The preset's model, with another dimension or fewer rows per table where asked.
+    pub fn model(
+        self,
+        kind: ModelKind,
+        dim: Option<usize>,
+        rows_cap: Option<usize>,
+    ) -> Result<Model, ModelError> {
+        let mut outline = self.outline();
+        outline.dim = dim.unwrap_or(outline.dim);
+        outline.cap_rows(rows_cap);
+        outline.model(kind)
+    }
+}
+
+impl Outline {
+    /// Limits every table to `cap` rows.
+    pub fn cap_rows(&mut self, cap: Option<usize>) {
+        let cap = cap.unwrap_or(usize::MAX);
+        self.rows.iter_mut().for_each(|rows| *rows = (*rows).min(cap));
+    }
+
+    /// The model it outlines.
+    pub fn model(self, kind: ModelKind) -> Result<Model, ModelError> {
+        Model::new(self.features(), self.dense_features, self.dim, self.architecture(kind))
+    }
+
+    /// Its sparse features, all single-hot.
+    pub fn features(&self) -> Vec<Feature> {
+        let feature = |(i, &rows): (usize, &usize)| Feature {
+            name: format!("C{}", i + 1),
+            rows,
+            pooling: Default::default(),
+            hotness: Hotness::One,
+            weighted: false,
+        };
+        self.rows.iter().enumerate().map(feature).collect()
+    }
+
+    /// Its network, for a model of the given kind.
+    pub fn architecture(&self, kind: ModelKind) -> Architecture {
+        let mut bottom = self.bottom.clone();
+        bottom.push(self.dim);
+        if self.dense_features == 0 {
+            bottom.clear();
+        }
+        let top = self.top.clone();
+        match kind {
+            ModelKind::Dlrm => Architecture::Dlrm { bottom, top },
+            ModelKind::Dcn => {
+                Architecture::Dcn { bottom, cross_layers: self.cross_layers, cross_rank: self.cross_rank, top }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Preset {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        Preset::ALL
+            .into_iter()
+            .find(|p| p.name() == s)
+            .ok_or_else(|| format!("{s:?} is no preset; there are demo, kaggle, mlperf and terabyte"))
+    }
+}
+
+impl FromStr for ModelKind {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "dlrm" => Ok(ModelKind::Dlrm),
+            "dcn" => Ok(ModelKind::Dcn),
+            _ => Err(format!("{s:?} is no model; there are dlrm and dcn")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mflops(preset: Preset, kind: ModelKind) -> f64 {
+        preset.model(kind, None, None).unwrap().training_flops() as f64 / 1e6
+    }
+
+    /// DMT, Tables 3 and 4: 14.74 and 96.22 MFlops per sample, 22.78 G and 22.79 G parameters.
+    #[test]
+    fn terabyte_matches_the_dmt_paper() {
+        assert!((mflops(Preset::Terabyte, ModelKind::Dlrm) - 14.74).abs() < 0.01);
+        assert!((mflops(Preset::Terabyte, ModelKind::Dcn) - 96.2).abs() < 0.1);
+        let parameters = |kind| Preset::Terabyte.model(kind, None, None).unwrap().parameters() as f64 / 1e9;
+        assert!((parameters(ModelKind::Dlrm) - 22.78).abs() < 0.005);
+        assert!((parameters(ModelKind::Dcn) - 22.79).abs() < 0.005);
+    }
+
+    /// Quantised collectives, §4: the top MLP of Criteo Kaggle has 367 inputs.
+    #[test]
+    fn kaggle_matches_the_quantised_collectives_paper() {
+        let model = Preset::Kaggle.model(ModelKind::Dlrm, None, None).unwrap();
+        assert_eq!(model.network().top[0].inputs, 367);
+        assert_eq!(model.dim(), 16);
+    }
+}

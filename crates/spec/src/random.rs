@@ -1,0 +1,56 @@
+//! Random numbers by counter: value `i` of the stream `(seed, name)` is a hash, so that any rank can draw any part of
+//! any tensor or data set without the rest, and the result never depends on how work is divided.
+//!
+//! ```
+//! use spec::random::Stream;
+//! let stream = Stream::new(7, "bottom.0.weight");
+//! assert_eq!(stream.bits(3), Stream::new(7, "bottom.0.weight").bits(3));
+//! assert!((0.0..1.0).contains(&stream.unit(3)));
+//! ```
+
+/// One stream of random numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    key: u64,
+}
+
+impl Stream {
+    /// The stream of `name` under `seed`.
+    pub fn new(seed: u64, name: &str) -> Self {
+        // FNV-1a, then mixed with the seed.
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        Self { key: mix(seed ^ mix(hash)) }
+    }
+
+    /// 64 random bits.
+    #[inline]
+    pub fn bits(&self, index: u64) -> u64 {
+        mix(self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// A number in `[0, 1)`, with 24 random bits.
+    #[inline]
+    pub fn unit(&self, index: u64) -> f32 {
+        (self.bits(index) >> 40) as f32 * (1.0 / 16_777_216.0)
+    }
+
+    /// A number in `[0, 1)`, with 53 random bits.
+    #[inline]
+    pub fn unit_f64(&self, index: u64) -> f64 {
+        (self.bits(index) >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
+    }
+
+    /// A number in `[-bound, bound)`.
+    #[inline]
+    pub fn symmetric(&self, index: u64, bound: f32) -> f32 {
+        (self.unit(index) * 2.0 - 1.0) * bound
+    }
+}
+
+/// The finaliser of splitmix64.
+#[inline]
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

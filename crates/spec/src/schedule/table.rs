@@ -1,0 +1,95 @@
+//! A schedule as text.
+
+use super::*;
+use std::fmt::Write;
+
+/// One row per phase: number, name, lane, what, dependencies, and the largest volume of any rank.
+pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
+    let topology = schedule.placement.topology();
+    let sizes = BatchSizes::typical(&schedule.model, topology, batch);
+    let rows: Vec<[String; 7]> = (0..schedule.phases.len())
+        .map(|i| {
+            let phase = &schedule.phases[i];
+            let id = PhaseId(i);
+            let most = |of: &dyn Fn(usize) -> u64| (0..topology.ranks()).map(of).max().unwrap_or(0);
+            let what = match &phase.work {
+                Work::Compute(_) => String::new(),
+                Work::Collective(c) => format!("{} over {}: {}", c.kind, c.group, c.traffic),
+            };
+            let after: Vec<String> = phase
+                .after
+                .iter()
+                .map(|(id, distance)| format!("{}{}", id.0, "′".repeat(*distance as usize)))
+                .collect();
+            [
+                format!("{i}{}", if phase.ahead { "+" } else { "" }),
+                phase.name.clone(),
+                phase.lane.to_string(),
+                after.join(" "),
+                count(most(&|rank| schedule.flops(id, &sizes, rank)), "F"),
+                bytes_of(phase, most, schedule, id, &sizes),
+                what,
+            ]
+        })
+        .collect();
+    let head = ["#", "phase", "lane", "after", "flops", "bytes host/network", "collective"];
+    let head = head.map(String::from);
+    let mut widths = head.clone().map(|h| h.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in std::iter::once(&head).chain(&rows) {
+        let mut line = String::new();
+        for (i, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            let right = matches!(i, 4 | 5);
+            let _ = if right { write!(line, "{pad}{cell}  ") } else { write!(line, "{cell}{pad}  ") };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Bytes sent for a collective, bytes of memory touched (in brackets) for a computation.
+fn bytes_of(
+    phase: &Phase,
+    most: impl Fn(&dyn Fn(usize) -> u64) -> u64,
+    schedule: &Schedule,
+    id: PhaseId,
+    sizes: &BatchSizes,
+) -> String {
+    match phase.work {
+        Work::Compute(_) => match most(&|rank| schedule.memory(id, sizes, rank)) {
+            0 => String::new(),
+            bytes => format!("({})", count(bytes, "B")),
+        },
+        Work::Collective(_) => {
+            let host = most(&|rank| schedule.sent(id, sizes, rank).host);
+            let network = most(&|rank| schedule.sent(id, sizes, rank).network);
+            format!("{} / {}", nonzero(host), nonzero(network))
+        }
+    }
+}
+
+fn nonzero(bytes: u64) -> String {
+    if bytes == 0 { "0".into() } else { count(bytes, "B") }
+}
+
+/// `12.3 kB`, and nothing for nothing.
+fn count(value: u64, unit: &str) -> String {
+    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    if value == 0 {
+        return String::new();
+    }
+    let mut scaled = value as f64;
+    let mut prefix = 0;
+    while scaled >= 999.95 && prefix + 1 < PREFIXES.len() {
+        scaled /= 1000.0;
+        prefix += 1;
+    }
+    if prefix == 0 { format!("{value} {unit}") } else { format!("{scaled:.1} {}{unit}", PREFIXES[prefix]) }
+}

@@ -1,0 +1,177 @@
+//! Synthetic click logs: what is planted in them.
+//!
+//! A sample's log-odds of a click are a sum of parts, each scaled to the standard deviation its field states:
+//!
+//! ```text
+//! logit = bias + main·M + dense·D + within·Σ_groups Σ_{f<f′ in group} ⟨u_f, u_f′⟩ + across·Σ_{bridges (f,f′)} ⟨u_f, u_f′⟩
+//! ```
+//!
+//! `M` sums one effect per id, `D` is a function of the dense features, `u_f` is the latent vector of the sample's ids
+//! of feature `f`, and a bridge joins two features of different groups (there are as many bridges as groups). `bias`
+//! follows from `click_rate`. The groups are the ground truth that a tower partitioner should find.
+//!
+//! ```
+//! use spec::synthetic::Synthetic;
+//! let log = Synthetic { click_rate: 1.5, ..Synthetic::default() };
+//! let error = log.check(26, 13).unwrap_err();
+//! assert_eq!(error.to_string(), "click_rate = 1.5: must lie between 0 and 1, both excluded; 0.25 is usual");
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// The most groups a log may have: the generator keeps one vector per group on its stack.
+pub const MAX_GROUPS: usize = 64;
+
+/// A synthetic click log. The default is the data of the built-in run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Synthetic {
+    /// All of the log follows from it.
+    pub seed: u64,
+    /// Training samples.
+    pub samples: u64,
+    /// Evaluation samples, drawn apart from the training samples.
+    pub eval_samples: u64,
+    /// Groups of features that interact, equal in size up to one.
+    pub groups: usize,
+    /// Exponent of the power law of ids: the id of rank `k` has probability about `k^−zipf`. 0 is uniform.
+    pub zipf: f64,
+    /// Standard deviation of the interactions inside groups, in log-odds.
+    pub within: f64,
+    /// Standard deviation of the interactions across groups, in log-odds.
+    pub across: f64,
+    /// Standard deviation of the ids' own effects, in log-odds.
+    pub main: f64,
+    /// Standard deviation of the dense features' effects, in log-odds.
+    pub dense: f64,
+    /// Mean probability of a click.
+    pub click_rate: f64,
+}
+
+impl Default for Synthetic {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            samples: 2_097_152,
+            eval_samples: 262_144,
+            groups: 8,
+            zipf: 1.5,
+            within: 1.0,
+            across: 0.2,
+            main: 1.0,
+            dense: 0.3,
+            click_rate: 0.25,
+        }
+    }
+}
+
+impl Synthetic {
+    /// Whether such a log can be drawn for a model of `features` sparse and `dense_features` dense inputs.
+    pub fn check(&self, features: usize, dense_features: usize) -> Result<(), SyntheticError> {
+        let refuse = |field, value: String, remedy| Err(SyntheticError { field, value, remedy });
+        for (field, value) in [
+            ("zipf", self.zipf),
+            ("within", self.within),
+            ("across", self.across),
+            ("main", self.main),
+            ("dense", self.dense),
+        ] {
+            // Negated, so that NaN is refused too.
+            if !(value >= 0.0 && value.is_finite()) {
+                return refuse(field, value.to_string(), "must be a finite number of at least 0");
+            }
+        }
+        if !(self.click_rate > 0.0 && self.click_rate < 1.0) {
+            let remedy = "must lie between 0 and 1, both excluded; 0.25 is usual";
+            return refuse("click_rate", self.click_rate.to_string(), remedy);
+        }
+        if self.zipf > 16.0 {
+            return refuse(
+                "zipf",
+                self.zipf.to_string(),
+                "leaves a single id per feature; 1.5 is usual, 16 the most",
+            );
+        }
+        if self.samples == 0 {
+            return refuse("samples", "0".into(), "an epoch needs at least one sample");
+        }
+        let groups = self.groups.to_string();
+        if self.groups == 0 {
+            return refuse("groups", groups, "must be at least 1");
+        }
+        if self.groups > MAX_GROUPS {
+            return refuse("groups", groups, "must be at most 64");
+        }
+        if self.groups > features {
+            return refuse("groups", groups, "more groups than sparse features; lower it");
+        }
+        if self.within > 0.0 && self.groups == features {
+            let remedy = "a group of one feature has no interactions; lower groups, or set within = 0";
+            return refuse("groups", groups, remedy);
+        }
+        if self.across > 0.0 && self.groups == 1 {
+            return refuse(
+                "across",
+                self.across.to_string(),
+                "one group has no other; raise groups, or set across = 0",
+            );
+        }
+        if self.dense > 0.0 && dense_features == 0 {
+            return refuse("dense", self.dense.to_string(), "the model has no dense features; set dense = 0");
+        }
+        Ok(())
+    }
+}
+
+/// A field of [`Synthetic`] that cannot be, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} = {value}: {remedy}")]
+pub struct SyntheticError {
+    /// The field at fault.
+    pub field: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What the field needs.
+    pub remedy: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(change: impl Fn(&mut Synthetic)) -> Option<&'static str> {
+        let mut log = Synthetic::default();
+        change(&mut log);
+        log.check(26, 13).err().map(|error| error.field)
+    }
+
+    #[test]
+    fn the_default_and_its_limits_are_accepted() {
+        assert_eq!(fault(|_| ()), None);
+        assert_eq!(fault(|log| log.zipf = 1.0), None);
+        assert_eq!(fault(|log| log.zipf = 0.0), None);
+        assert_eq!(fault(|log| (log.groups, log.across) = (1, 0.0)), None);
+        assert_eq!(fault(|log| (log.groups, log.within) = (26, 0.0)), None);
+        assert_eq!(fault(|log| log.eval_samples = 0), None);
+    }
+
+    #[test]
+    fn a_refusal_names_the_field() {
+        assert_eq!(fault(|log| log.zipf = -0.1), Some("zipf"));
+        assert_eq!(fault(|log| log.zipf = f64::NAN), Some("zipf"));
+        assert_eq!(fault(|log| log.zipf = 99.0), Some("zipf"));
+        assert_eq!(fault(|log| log.within = f64::INFINITY), Some("within"));
+        assert_eq!(fault(|log| log.across = -1.0), Some("across"));
+        assert_eq!(fault(|log| log.main = f64::NAN), Some("main"));
+        assert_eq!(fault(|log| log.dense = -1.0), Some("dense"));
+        assert_eq!(fault(|log| log.click_rate = 0.0), Some("click_rate"));
+        assert_eq!(fault(|log| log.click_rate = f64::NAN), Some("click_rate"));
+        assert_eq!(fault(|log| log.samples = 0), Some("samples"));
+        assert_eq!(fault(|log| log.groups = 0), Some("groups"));
+        assert_eq!(fault(|log| log.groups = 27), Some("groups"));
+        assert_eq!(fault(|log| log.groups = 26), Some("groups"));
+        assert_eq!(fault(|log| log.groups = 1), Some("across"));
+        assert_eq!(Synthetic::default().check(26, 0).unwrap_err().field, "dense");
+        assert_eq!(Synthetic::default().check(100, 13), Ok(()));
+    }
+}

@@ -1,0 +1,229 @@
+//! One rank's samples of one step, in the combined format of Neo (§4.4): for every feature the lengths of all bags,
+//! then the ids of all bags, so that one feature's input is contiguous and can be sent as it lies.
+//!
+//! ```text
+//! features A, B over samples 0, 1:   A₀ = [3], A₁ = [5], B₀ = [], B₁ = [2, 9]
+//! lengths = 1 1 | 0 2      values = 3 5 | 2 9      feature_starts = 0 2 4
+//! ```
+//!
+//! ```
+//! use training::data::Batch;
+//! let batch = Batch {
+//!     samples: 2,
+//!     labels: vec![0.0, 1.0],
+//!     lengths: vec![1, 1, 0, 2],
+//!     values: vec![3, 5, 2, 9],
+//!     feature_starts: vec![0, 2, 4],
+//!     ..Batch::default()
+//! };
+//! assert_eq!(batch.features(), 2);
+//! assert_eq!(batch.lengths(1), [0, 2]);
+//! assert_eq!(batch.values(1), [2, 9]);
+//! ```
+
+use super::DataError;
+use spec::feature::{Feature, Hotness};
+use std::ops::Range;
+
+/// Samples of one rank for one step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Number of samples.
+    pub samples: usize,
+    /// 1 for a click, 0 for none; one per sample.
+    pub labels: Vec<f32>,
+    /// Samples × dense features, row-major.
+    pub dense: Vec<f32>,
+    /// Ids in each bag: features × samples, feature-major.
+    pub lengths: Vec<u32>,
+    /// Ids: feature-major, then by sample.
+    pub values: Vec<u32>,
+    /// One per id, 1 for ids of unweighted features; empty when no feature is weighted.
+    pub weights: Vec<f32>,
+    /// Where each feature's values begin, and where the last one's end: features + 1.
+    pub feature_starts: Vec<usize>,
+}
+
+impl Batch {
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.samples = 0;
+        self.labels.clear();
+        self.dense.clear();
+        self.lengths.clear();
+        self.values.clear();
+        self.weights.clear();
+        self.feature_starts.clear();
+    }
+
+    /// Number of sparse features.
+    pub fn features(&self) -> usize {
+        self.feature_starts.len().saturating_sub(1)
+    }
+
+    /// Ids in each bag of `feature`.
+    pub fn lengths(&self, feature: usize) -> &[u32] {
+        &self.lengths[feature * self.samples..][..self.samples]
+    }
+
+    /// Ids of `feature`, sample after sample.
+    pub fn values(&self, feature: usize) -> &[u32] {
+        &self.values[self.feature_starts[feature]..self.feature_starts[feature + 1]]
+    }
+
+    /// Weights of the ids of `feature`. Panics when no feature is weighted.
+    pub fn weights(&self, feature: usize) -> &[f32] {
+        &self.weights[self.feature_starts[feature]..self.feature_starts[feature + 1]]
+    }
+
+    /// Replaces the contents by some samples of another batch. Allocates only to grow.
+    pub fn copy_range(&mut self, from: &Batch, samples: Range<usize>) {
+        self.clear();
+        self.samples = samples.len();
+        self.labels.extend_from_slice(&from.labels[samples.clone()]);
+        let dense = from.dense.len() / from.samples.max(1);
+        self.dense.extend_from_slice(&from.dense[samples.start * dense..samples.end * dense]);
+        self.feature_starts.push(0);
+        for feature in 0..from.features() {
+            let lengths = from.lengths(feature);
+            let count = |lengths: &[u32]| lengths.iter().map(|&n| n as usize).sum::<usize>();
+            let start = from.feature_starts[feature] + count(&lengths[..samples.start]);
+            let end = start + count(&lengths[samples.clone()]);
+            self.lengths.extend_from_slice(&lengths[samples.clone()]);
+            self.values.extend_from_slice(&from.values[start..end]);
+            if !from.weights.is_empty() {
+                self.weights.extend_from_slice(&from.weights[start..end]);
+            }
+            self.feature_starts.push(self.values.len());
+        }
+    }
+
+    /// Whether this is a batch of a model with these inputs: what a reader made is checked once, here, so that no
+    /// kernel need check an id again.
+    pub fn check(&self, features: &[Feature], dense: usize) -> Result<(), DataError> {
+        let sizes = [
+            ("labels", self.labels.len(), self.samples),
+            ("dense values", self.dense.len(), self.samples * dense),
+            ("lengths", self.lengths.len(), self.samples * features.len()),
+            ("feature starts", self.feature_starts.len(), features.len() + 1),
+        ];
+        for (what, got, expected) in sizes {
+            same(what, got, expected)?;
+        }
+        let weighted = features.iter().any(|feature| feature.weighted);
+        same("weights", self.weights.len(), if weighted { self.values.len() } else { 0 })?;
+        if let Some(sample) = self.labels.iter().position(|&label| label != 0.0 && label != 1.0) {
+            return Err(DataError::Label { sample, label: self.labels[sample] });
+        }
+        if let Some(at) = self.dense.iter().position(|value| !value.is_finite()) {
+            return Err(DataError::Dense { sample: at / dense, column: at % dense, value: self.dense[at] });
+        }
+        let mut at = 0;
+        for (f, feature) in features.iter().enumerate() {
+            let name = || feature.name.clone();
+            if self.feature_starts[f] != at {
+                return Err(DataError::Start { feature: name(), got: self.feature_starts[f], expected: at });
+            }
+            for (sample, &length) in self.lengths(f).iter().enumerate() {
+                if feature.hotness == Hotness::One && length != 1 {
+                    return Err(DataError::Length { feature: name(), sample, length });
+                }
+                let end = at + length as usize;
+                let Some(bag) = self.values.get(at..end) else {
+                    return Err(DataError::Size { what: "values", got: self.values.len(), expected: end });
+                };
+                if let Some(&id) = bag.iter().find(|&&id| id as usize >= feature.rows) {
+                    return Err(DataError::Id { feature: name(), sample, id, rows: feature.rows });
+                }
+                if weighted {
+                    let fits =
+                        |weight: f32| if feature.weighted { weight.is_finite() } else { weight == 1.0 };
+                    if let Some(&weight) = self.weights[at..end].iter().find(|&&weight| !fits(weight)) {
+                        return Err(DataError::Weight { feature: name(), sample, weight });
+                    }
+                }
+                at = end;
+            }
+        }
+        same("values", self.values.len(), at)?;
+        same("the last feature start", self.feature_starts[features.len()], at)
+    }
+}
+
+fn same(what: &'static str, got: usize, expected: usize) -> Result<(), DataError> {
+    if got == expected { Ok(()) } else { Err(DataError::Size { what, got, expected }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features() -> Vec<Feature> {
+        let feature = |name: &str, rows, hotness, weighted| Feature {
+            name: name.into(),
+            rows,
+            pooling: Default::default(),
+            hotness,
+            weighted,
+        };
+        vec![feature("A", 6, Hotness::One, false), feature("B", 10, Hotness::Many { mean: 1 }, true)]
+    }
+
+    fn batch() -> Batch {
+        Batch {
+            samples: 2,
+            labels: vec![0.0, 1.0],
+            dense: vec![0.5, 0.25],
+            lengths: vec![1, 1, 0, 2],
+            values: vec![3, 5, 2, 9],
+            weights: vec![1.0, 1.0, 0.5, 0.25],
+            feature_starts: vec![0, 2, 4],
+        }
+    }
+
+    fn message(change: impl Fn(&mut Batch)) -> String {
+        let mut batch = batch();
+        change(&mut batch);
+        batch.check(&features(), 1).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn errors_say_where() {
+        batch().check(&features(), 1).unwrap();
+        assert_eq!(
+            message(|b| b.values[3] = 10),
+            "feature B, sample 1: id 10 is outside the table's 10 rows"
+        );
+        assert_eq!(
+            message(|b| b.lengths[1] = 0),
+            "feature A, sample 1: 0 ids, but the feature has exactly one"
+        );
+        assert_eq!(message(|b| b.feature_starts[1] = 1), "feature B starts at value 1, its lengths say 2");
+        assert_eq!(message(|b| b.lengths[3] = 3), "a batch has 4 for values, expected 5");
+        assert_eq!(message(|b| b.lengths[3] = 1), "a batch has 4 for values, expected 3");
+        assert_eq!(message(|b| b.labels[1] = 0.5), "sample 1 has label 0.5, neither 0 nor 1");
+        assert_eq!(
+            message(|b| b.dense[0] = f32::NAN),
+            "sample 0 has dense feature 0 = NaN, not a finite number"
+        );
+        assert_eq!(
+            message(|b| b.weights[0] = 2.0),
+            "feature A, sample 0: weight 2 (finite when weighted, 1 otherwise)"
+        );
+        assert_eq!(message(|b| b.weights.clear()), "a batch has 0 for weights, expected 4");
+        assert_eq!(
+            message(|b| b.feature_starts[2] = 9),
+            "a batch has 9 for the last feature start, expected 4"
+        );
+    }
+
+    #[test]
+    fn clearing_keeps_memory() {
+        let mut batch = batch();
+        let capacity = batch.values.capacity();
+        batch.clear();
+        assert_eq!(batch, Batch::default());
+        assert_eq!(batch.values.capacity(), capacity);
+        assert_eq!(batch.features(), 0);
+    }
+}

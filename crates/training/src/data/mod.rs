@@ -1,0 +1,104 @@
+//! Where samples come from.
+
+pub mod batch;
+pub mod synthetic;
+
+pub use batch::Batch;
+pub use synthetic::{Split, SyntheticLog};
+
+/// What can be wrong with data, or with a request for it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A part of a batch has the wrong size.
+    #[error("a batch has {got} for {what}, expected {expected}")]
+    Size {
+        /// The part.
+        what: &'static str,
+        /// Its size.
+        got: usize,
+        /// The size it should have.
+        expected: usize,
+    },
+    /// A label that is neither 0 nor 1.
+    #[error("sample {sample} has label {label}, neither 0 nor 1")]
+    Label {
+        /// The sample, counted in its batch.
+        sample: usize,
+        /// Its label.
+        label: f32,
+    },
+    /// A dense value that is not a finite number.
+    #[error("sample {sample} has dense feature {column} = {value}, not a finite number")]
+    Dense {
+        /// The sample, counted in its batch.
+        sample: usize,
+        /// The dense feature.
+        column: usize,
+        /// Its value.
+        value: f32,
+    },
+    /// A feature's values begin at the wrong place.
+    #[error("feature {feature} starts at value {got}, its lengths say {expected}")]
+    Start {
+        /// The feature.
+        feature: String,
+        /// Where it starts.
+        got: usize,
+        /// Where the lengths before it say it starts.
+        expected: usize,
+    },
+    /// A bag of a single-hot feature without exactly one id.
+    #[error("feature {feature}, sample {sample}: {length} ids, but the feature has exactly one")]
+    Length {
+        /// The feature.
+        feature: String,
+        /// The sample, counted in its batch.
+        sample: usize,
+        /// Ids in its bag.
+        length: u32,
+    },
+    /// An id beyond its table.
+    #[error("feature {feature}, sample {sample}: id {id} is outside the table's {rows} rows")]
+    Id {
+        /// The feature.
+        feature: String,
+        /// The sample, counted in its batch.
+        sample: usize,
+        /// The id.
+        id: u32,
+        /// Rows of the table.
+        rows: usize,
+    },
+    /// A weight that is not finite, or not 1 on an unweighted feature.
+    #[error("feature {feature}, sample {sample}: weight {weight} (finite when weighted, 1 otherwise)")]
+    Weight {
+        /// The feature.
+        feature: String,
+        /// The sample, counted in its batch.
+        sample: usize,
+        /// The weight.
+        weight: f32,
+    },
+    /// Settings of a synthetic log that cannot be.
+    #[error("synthetic data: {0}")]
+    Synthetic(#[from] spec::synthetic::SyntheticError),
+    /// A feature that no log can be drawn for.
+    #[error("feature {feature}: {reason}")]
+    Feature {
+        /// The feature.
+        feature: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A part of the synthetic logit that does not vary, so that it cannot be scaled.
+    #[error(
+        "synthetic data: {part} = {asked}, but that part is the same for all samples; set it to 0 or add rows"
+    )]
+    Constant {
+        /// The field of the settings.
+        part: &'static str,
+        /// The standard deviation asked for.
+        asked: f64,
+    },
+}

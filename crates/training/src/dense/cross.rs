@@ -1,0 +1,112 @@
+//! `x ← x₀ ⊙ (W·(V·x) + b) + x`, layer by layer: DCN-v2's interaction. Without `V` at full rank.
+//!
+//! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
+
+use super::{Linear, Parameters};
+use kernels::{Buffer, Device, KernelError};
+use spec::model::CrossLayer;
+use std::ops::Range;
+
+type Result = std::result::Result<(), KernelError>;
+
+/// A stack of cross layers.
+#[derive(Debug)]
+pub struct CrossNet {
+    width: usize,
+    layers: Vec<Layer>,
+    gradient: Buffer<f32>,
+    dz: Buffer<f32>,
+    dh: Buffer<f32>,
+}
+
+#[derive(Debug)]
+struct Layer {
+    v: Option<Linear>,
+    rank: usize,
+    w: Linear,
+    h: Buffer<f32>,
+    z: Buffer<f32>,
+    output: Buffer<f32>,
+}
+
+impl CrossNet {
+    /// Over inputs of `width`.
+    pub fn new(width: usize, layers: &[CrossLayer], parameters: &Parameters) -> Self {
+        let layers = layers
+            .iter()
+            .enumerate()
+            .map(|(i, layer)| Layer {
+                v: layer.v.as_ref().map(|v| Linear::new(v, parameters, &v.name, "")),
+                rank: layer.v.as_ref().map_or(0, |v| v.outputs),
+                w: Linear::new(&layer.w, parameters, &layer.w.name, &format!("cross.{i}.bias")),
+                h: Buffer::empty(),
+                z: Buffer::empty(),
+                output: Buffer::empty(),
+            })
+            .collect();
+        Self { width, layers, gradient: Buffer::empty(), dz: Buffer::empty(), dh: Buffer::empty() }
+    }
+
+    /// What forward gave.
+    pub fn output(&self) -> &Buffer<f32> {
+        &self.layers.last().expect("a model has at least one cross layer").output
+    }
+
+    /// Runs `rows` samples through all layers.
+    pub fn forward(&mut self, device: &Device, parameters: &Parameters, rows: usize, x0: &Buffer<f32>) -> Result {
+        for i in 0..self.layers.len() {
+            let (before, rest) = self.layers.split_at_mut(i);
+            let x = before.last().map_or(x0, |layer| &layer.output);
+            let Layer { v, w, h, z, output, .. } = &mut rest[0];
+            match v {
+                Some(v) => {
+                    v.forward(device, parameters, rows, x, h)?;
+                    w.forward(device, parameters, rows, h, z)?;
+                }
+                None => w.forward(device, parameters, rows, x, z)?,
+            }
+            output.resize(rows * self.width)?;
+            device.cross_forward(rows * self.width, x0, z, x, output)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a gradient back through `layers`, last first. The first call (with the last layer) takes the gradient of
+    /// the output out of `gradient`; `dx0` is complete after the call with layer 0.
+    pub fn backward(
+        &mut self,
+        device: &Device,
+        parameters: &mut Parameters,
+        rows: usize,
+        x0: &Buffer<f32>,
+        gradient: &mut Buffer<f32>,
+        dx0: &mut Buffer<f32>,
+        layers: Range<usize>,
+    ) -> Result {
+        let len = rows * self.width;
+        let last = self.layers.len() - 1;
+        if layers.contains(&last) {
+            std::mem::swap(&mut self.gradient, gradient);
+        }
+        dx0.resize(len)?;
+        self.dz.resize(len)?;
+        for i in layers.rev() {
+            let (before, rest) = self.layers.split_at_mut(i);
+            let x = before.last().map_or(x0, |layer| &layer.output);
+            let Layer { v, rank, w, h, z, .. } = &mut rest[0];
+            device.cross_backward(len, x0, z, &self.gradient, &mut self.dz, dx0, i != last)?;
+            match v {
+                Some(v) => {
+                    self.dh.resize(rows * *rank)?;
+                    w.backward(device, parameters, rows, h, z, &mut self.dz, Some((&mut self.dh, false)))?;
+                    v.backward(device, parameters, rows, x, h, &mut self.dh, Some((&mut self.gradient, true)))?;
+                }
+                None => w.backward(device, parameters, rows, x, z, &mut self.dz, Some((&mut self.gradient, true)))?,
+            }
+            if i == 0 {
+                device.add(len, &self.gradient, dx0)?;
+            }
+        }
+        Ok(())
+    }
+}

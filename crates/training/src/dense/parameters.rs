@@ -1,0 +1,101 @@
+//! Dense parameters, in the buckets in which their gradients are reduced.
+//!
+//! A bucket is one buffer, so a reduction needs no packing and an update is one pass.
+
+use kernels::{Buffer, Device, KernelError, LinearAt};
+use spec::model::{LinearLayer, Parameter};
+use spec::optimizer::UpdateRule;
+use spec::random::Stream;
+use spec::schedule::Bucket;
+
+/// Weights, gradient and optimizer state of one bucket.
+#[derive(Debug)]
+pub struct BucketState {
+    /// Weights.
+    pub weights: Buffer<f32>,
+    /// Gradient: of this rank after backward, of the world after the reduction.
+    pub gradient: Buffer<f32>,
+    /// What the optimizer keeps.
+    pub state: Buffer<f32>,
+}
+
+/// All dense parameters of a model.
+#[derive(Debug)]
+pub struct Parameters {
+    list: Vec<Parameter>,
+    /// Bucket and position of each parameter of `list`.
+    places: Vec<(usize, usize)>,
+    /// The buckets.
+    pub buckets: Vec<BucketState>,
+}
+
+impl Parameters {
+    /// Initial weights, drawn from `seed` and each parameter's name.
+    pub fn new(
+        device: &Device,
+        list: Vec<Parameter>,
+        buckets: &[Bucket],
+        rule: &UpdateRule,
+        seed: u64,
+    ) -> Result<Self, KernelError> {
+        let mut places = vec![(0, 0); list.len()];
+        let mut states = Vec::with_capacity(buckets.len());
+        let mut drawn = Vec::new();
+        for (b, bucket) in buckets.iter().enumerate() {
+            let mut weights = Buffer::zeroed(device, bucket.elements)?;
+            for (&parameter, &start) in bucket.parameters.iter().zip(&bucket.starts) {
+                places[parameter] = (b, start);
+                let Parameter { name, len, bound, .. } = &list[parameter];
+                let stream = Stream::new(seed, name);
+                drawn.clear();
+                drawn.extend((0..*len as u64).map(|i| stream.symmetric(i, *bound)));
+                weights.write(start, &drawn);
+            }
+            states.push(BucketState {
+                weights,
+                gradient: Buffer::zeroed(device, bucket.elements)?,
+                state: Buffer::zeroed(device, rule.state_per_row(bucket.elements))?,
+            });
+        }
+        Ok(Self { list, places, buckets: states })
+    }
+
+    /// The parameters, in the model's order.
+    pub fn list(&self) -> &[Parameter] {
+        &self.list
+    }
+
+    /// Current weights of parameter `index`.
+    pub fn weights(&self, index: usize) -> Vec<f32> {
+        let (bucket, at) = self.places[index];
+        let mut weights = vec![0.0; self.list[index].len];
+        self.buckets[bucket].weights.read(at, &mut weights);
+        weights
+    }
+
+    /// Overwrites the weights of parameter `index`.
+    pub fn set_weights(&mut self, index: usize, weights: &[f32]) {
+        let (bucket, at) = self.places[index];
+        assert_eq!(weights.len(), self.list[index].len, "weights of {}", self.list[index].name);
+        self.buckets[bucket].weights.write(at, weights);
+    }
+
+    /// Current gradient of parameter `index`.
+    pub fn gradient(&self, index: usize) -> Vec<f32> {
+        let (bucket, at) = self.places[index];
+        let mut gradient = vec![0.0; self.list[index].len];
+        self.buckets[bucket].gradient.read(at, &mut gradient);
+        gradient
+    }
+
+    /// Where the matrix `matrix` and the bias `bias` of a layer lie. A layer never spans two buckets.
+    pub(super) fn locate(&self, layer: &LinearLayer, matrix: &str, bias: &str) -> (usize, LinearAt) {
+        let find = |name: &str| {
+            let index = self.list.iter().position(|p| p.name == name);
+            self.places[index.unwrap_or_else(|| unreachable!("the model lists {name} among its parameters"))]
+        };
+        let (bucket, weight) = find(matrix);
+        let bias = layer.bias.then(|| find(bias).1);
+        (bucket, LinearAt { weight, bias })
+    }
+}

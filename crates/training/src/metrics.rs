@@ -1,0 +1,254 @@
+//! How good predictions are, given probabilities `p` and labels `y`.
+//!
+//! ```text
+//! AUC         = P(p⁺ > p⁻) + ½·P(p⁺ = p⁻), over pairs of a positive and a negative sample
+//! logloss     = −mean(y·ln p + (1 − y)·ln(1 − p))
+//! NE          = logloss / entropy of the mean label: below 1, the model knows more than the click rate
+//! calibration = Σp / Σy
+//! ```
+//!
+//! ```
+//! use training::metrics::Evaluation;
+//! let evaluation = Evaluation::of(&[0.1, 0.4, 0.35, 0.8], &[0.0, 0.0, 1.0, 1.0])?;
+//! assert_eq!(evaluation.auc, Some(0.75));
+//! assert_eq!(evaluation.accuracy, 0.75);
+//! # Ok::<(), training::metrics::MetricError>(())
+//! ```
+
+use serde::Serialize;
+
+/// Probabilities are kept this far from 0 and 1 where their logarithm is taken.
+const CLAMP: f64 = 1e-7;
+
+/// What predictions are worth.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// Samples evaluated.
+    pub samples: usize,
+    /// Area under the ROC curve, ties counted half; `None` when all labels are the same.
+    pub auc: Option<f64>,
+    /// Mean cross-entropy, in nats.
+    pub logloss: f64,
+    /// Normalised entropy; `None` when all labels are the same.
+    pub ne: Option<f64>,
+    /// Share of samples on the right side of ½.
+    pub accuracy: f64,
+    /// Predicted clicks per click; `None` without clicks.
+    pub calibration: Option<f64>,
+    /// Mean probability.
+    pub mean_prediction: f64,
+    /// Mean label.
+    pub click_rate: f64,
+}
+
+impl Evaluation {
+    /// Judges `scores`, probabilities, by `labels`, each 0 or 1.
+    pub fn of(scores: &[f32], labels: &[f32]) -> Result<Self, MetricError> {
+        check(scores, labels)?;
+        let n = scores.len() as f64;
+        let (mut clicks, mut predicted, mut loss, mut right) = (0.0, 0.0, 0.0, 0usize);
+        for (&p, &y) in scores.iter().zip(labels) {
+            let (p, y) = (f64::from(p), f64::from(y));
+            clicks += y;
+            predicted += p;
+            // ln_1p: a small p must not be lost in 1 − p.
+            let kept = p.clamp(CLAMP, 1.0 - CLAMP);
+            loss -= if y == 1.0 { kept.ln() } else { (-kept).ln_1p() };
+            right += usize::from((p >= 0.5) == (y == 1.0));
+        }
+        let (logloss, click_rate) = (loss / n, clicks / n);
+        let both = clicks > 0.0 && clicks < n;
+        Ok(Self {
+            samples: scores.len(),
+            auc: both.then(|| exact_auc(scores, labels)),
+            logloss,
+            ne: both.then(|| logloss / entropy(click_rate)),
+            accuracy: right as f64 / n,
+            calibration: (clicks > 0.0).then(|| predicted / clicks),
+            mean_prediction: predicted / n,
+            click_rate,
+        })
+    }
+}
+
+/// Samples whose predictions lie close together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CalibrationBin {
+    /// Samples in the bin.
+    pub samples: u64,
+    /// Their mean probability; 0 when there are none.
+    pub mean_prediction: f64,
+    /// Their mean label; 0 when there are none.
+    pub click_rate: f64,
+}
+
+/// A reliability diagram: `bins` intervals of equal width over `[0, 1]`, each with what was predicted and what happened.
+pub fn calibration_bins(
+    scores: &[f32],
+    labels: &[f32],
+    bins: usize,
+) -> Result<Vec<CalibrationBin>, MetricError> {
+    check(scores, labels)?;
+    if bins == 0 {
+        return Err(MetricError::NoBins);
+    }
+    let mut sums = vec![CalibrationBin::default(); bins];
+    for (&p, &y) in scores.iter().zip(labels) {
+        let bin = &mut sums[bin_of(p, bins)];
+        bin.samples += 1;
+        bin.mean_prediction += f64::from(p);
+        bin.click_rate += f64::from(y);
+    }
+    for bin in &mut sums {
+        let count = bin.samples.max(1) as f64;
+        bin.mean_prediction /= count;
+        bin.click_rate /= count;
+    }
+    Ok(sums)
+}
+
+/// Counts of predictions in [`Histogram::BINS`] bins of probability, for a running AUC: ranks add theirs up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    negatives: Vec<u64>,
+    positives: Vec<u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { negatives: vec![0; Self::BINS], positives: vec![0; Self::BINS] }
+    }
+}
+
+impl Histogram {
+    /// Bins over `[0, 1]`. A pair that shares a bin counts half, so few pairs should.
+    pub const BINS: usize = 4096;
+
+    /// Counts predictions. Nothing is counted when any of them is refused.
+    pub fn add(&mut self, scores: &[f32], labels: &[f32]) -> Result<(), MetricError> {
+        if scores.is_empty() && labels.is_empty() {
+            return Ok(());
+        }
+        check(scores, labels)?;
+        for (&p, &y) in scores.iter().zip(labels) {
+            let counts = if y == 1.0 { &mut self.positives } else { &mut self.negatives };
+            counts[bin_of(p, Self::BINS)] += 1;
+        }
+        Ok(())
+    }
+
+    /// All counts, for another rank: [`Histogram::BINS`] of negatives, then as many of positives.
+    pub fn counts(&self) -> Vec<u64> {
+        [self.negatives.as_slice(), &self.positives].concat()
+    }
+
+    /// Adds [`Histogram::counts`] of another rank.
+    pub fn add_counts(&mut self, counts: &[u64]) {
+        let bins = self.negatives.iter_mut().chain(&mut self.positives);
+        bins.zip(counts).for_each(|(to, from)| *to += from);
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.negatives.fill(0);
+        self.positives.fill(0);
+    }
+
+    /// Samples counted.
+    pub fn samples(&self) -> u64 {
+        self.negatives.iter().chain(&self.positives).sum()
+    }
+
+    /// The AUC, as if all predictions in a bin were equal; `None` until both labels were seen.
+    pub fn auc(&self) -> Option<f64> {
+        let bins = self.negatives.iter().zip(&self.positives).map(|(&n, &p)| (n, p));
+        area(bins)
+    }
+}
+
+/// The AUC from runs of equal score in ascending order, each with its negatives and positives.
+fn area(runs: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
+    let (mut below, mut positives, mut twice_won) = (0u64, 0u64, 0u128);
+    for (negative, positive) in runs {
+        twice_won += u128::from(positive) * u128::from(2 * below + negative);
+        below += negative;
+        positives += positive;
+    }
+    // Integers to the end: no rounding grows with the number of samples.
+    (below > 0 && positives > 0).then(|| twice_won as f64 / 2.0 / (below as f64 * positives as f64))
+}
+
+fn exact_auc(scores: &[f32], labels: &[f32]) -> f64 {
+    // Non-negative floats order as their bits do; the label rides in the lowest bit. Adding 0 makes −0 equal 0.
+    let key = |(&p, &y): (&f32, &f32)| u64::from((p + 0.0).to_bits()) << 1 | u64::from(y == 1.0);
+    let mut keys: Vec<u64> = scores.iter().zip(labels).map(key).collect();
+    keys.sort_unstable();
+    let runs = keys.chunk_by(|a, b| a >> 1 == b >> 1).map(|run| {
+        let positive = run.iter().map(|key| key & 1).sum();
+        (run.len() as u64 - positive, positive)
+    });
+    area(runs).unwrap_or(0.5)
+}
+
+fn bin_of(p: f32, bins: usize) -> usize {
+    ((f64::from(p) * bins as f64) as usize).min(bins - 1)
+}
+
+fn entropy(rate: f64) -> f64 {
+    -(rate * rate.ln() + (1.0 - rate) * (1.0 - rate).ln())
+}
+
+fn check(scores: &[f32], labels: &[f32]) -> Result<(), MetricError> {
+    if scores.len() != labels.len() {
+        return Err(MetricError::Sizes { scores: scores.len(), labels: labels.len() });
+    }
+    if scores.is_empty() {
+        return Err(MetricError::Empty);
+    }
+    // NaN lies in no range.
+    if let Some(index) = scores.iter().position(|score| !(0.0..=1.0).contains(score)) {
+        return Err(MetricError::Score { index, score: scores[index] });
+    }
+    match labels.iter().position(|&label| label != 0.0 && label != 1.0) {
+        Some(index) => Err(MetricError::Label { index, label: labels[index] }),
+        None => Ok(()),
+    }
+}
+
+/// Why predictions cannot be judged.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MetricError {
+    /// Not one label for every score.
+    #[error("{scores} scores, but {labels} labels")]
+    Sizes {
+        /// Scores given.
+        scores: usize,
+        /// Labels given.
+        labels: usize,
+    },
+    /// Nothing to judge.
+    #[error("no samples to evaluate")]
+    Empty,
+    /// NaN, or a number that is no probability.
+    #[error("score {index} is {score}, not a probability")]
+    Score {
+        /// Which score.
+        index: usize,
+        /// Its value.
+        score: f32,
+    },
+    /// A label that is neither 0 nor 1.
+    #[error("label {index} is {label}, neither 0 nor 1")]
+    Label {
+        /// Which label.
+        index: usize,
+        /// Its value.
+        label: f32,
+    },
+    /// A diagram without bins.
+    #[error("a calibration diagram needs at least one bin")]
+    NoBins,
+}
+
+#[cfg(test)]
+mod tests;

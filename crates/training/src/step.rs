@@ -1,0 +1,210 @@
+//! The interpreter: a loop over the phases of a schedule.
+//!
+//! A computation runs where the schedule puts it. A collective is started there, and waited for when a phase that
+//! depends on it comes up; what lies between hides it.
+
+use crate::Error;
+use crate::rank::Rank;
+use collectives::{Communicator, Label, Pending};
+use kernels::Buffer;
+use spec::schedule::{PhaseId, Schedule, Slot, Work};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Time of one phase on one rank, summed over steps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PhaseTime {
+    /// At work: computing, or laying out and starting a collective.
+    pub busy: Duration,
+    /// Waiting for a collective with nothing else to do.
+    pub exposed: Duration,
+}
+
+/// A schedule being executed by one rank.
+#[derive(Debug)]
+pub struct Execution {
+    schedule: Schedule,
+    labels: Vec<Label>,
+    in_flight: Vec<Option<(u64, InFlight)>>,
+    times: Vec<PhaseTime>,
+}
+
+/// A collective that was started, by what it carries.
+#[derive(Debug)]
+enum InFlight {
+    Words(Pending<(Buffer<u32>, Buffer<u32>)>),
+    Floats(Pending<(Buffer<f32>, Buffer<f32>)>),
+    Sum(Pending<Buffer<f32>>),
+}
+
+impl Execution {
+    /// Of `schedule`, from its beginning.
+    pub fn new(schedule: Schedule) -> Self {
+        let labels = schedule.phases().iter().map(|p| Label::from(p.name.as_str())).collect();
+        let in_flight = schedule.phases().iter().map(|_| None).collect();
+        let times = vec![PhaseTime::default(); schedule.phases().len()];
+        Self { schedule, labels, in_flight, times }
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Time of each phase so far.
+    pub fn times(&self) -> &[PhaseTime] {
+        &self.times
+    }
+
+    /// Forgets the time of every phase.
+    pub fn reset_times(&mut self) {
+        self.times.fill(PhaseTime::default());
+    }
+
+    /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
+    /// end of each step.
+    pub fn run(
+        &mut self,
+        rank: &mut Rank,
+        world: &Communicator,
+        count: u64,
+        batches: impl Fn(u64) -> Range<u64>,
+        mut after: impl FnMut(&mut Rank, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        // The prologue: what the step before the first would have done ahead. Batches are numbered from 1 here, so
+        // that step i works on batch i and, ahead, on batch i + 1.
+        self.step(rank, world, 0, Some(batches(0)), true)?;
+        for step in 1..=count {
+            let next = (step < count).then(|| batches(step));
+            self.step(rank, world, step, next, false)?;
+            after(rank, step - 1)?;
+        }
+        for phase in 0..self.in_flight.len() {
+            self.finish(rank, phase, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        rank: &mut Rank,
+        world: &Communicator,
+        step: u64,
+        next: Option<Range<u64>>,
+        prologue: bool,
+    ) -> Result<(), Error> {
+        for phase in 0..self.labels.len() {
+            let ahead = self.schedule.phases()[phase].ahead;
+            if (ahead && next.is_none()) || (!ahead && prologue) {
+                continue;
+            }
+            for i in 0..self.schedule.phases()[phase].after.len() {
+                let (PhaseId(before), distance) = self.schedule.phases()[phase].after[i];
+                if let Some(needed) = step.checked_sub(u64::from(distance)) {
+                    self.finish(rank, before, needed)?;
+                }
+            }
+            let began = Instant::now();
+            world.enter(&self.labels[phase]);
+            let batch = if ahead { step + 1 } else { step };
+            match &self.schedule.phases()[phase].work {
+                Work::Compute(operation) => rank.compute(operation, batch, next.clone())?,
+                Work::Collective(_) => {
+                    let slot = carries(&self.schedule, phase);
+                    let started = start(rank, world, &self.labels[phase], slot, batch)?;
+                    self.in_flight[phase] = Some((step, started));
+                }
+            }
+            self.times[phase].busy += began.elapsed();
+            // Outstanding collectives take their next step.
+            world.progress()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
+    fn finish(&mut self, rank: &mut Rank, phase: usize, needed: u64) -> Result<(), Error> {
+        match &self.in_flight[phase] {
+            Some((step, _)) if *step <= needed => {}
+            _ => return Ok(()),
+        }
+        let began = Instant::now();
+        let (step, pending) = self.in_flight[phase].take().expect("looked at above");
+        let ahead = self.schedule.phases()[phase].ahead;
+        let batch = if ahead { step + 1 } else { step };
+        let slot = carries(&self.schedule, phase);
+        match (slot, pending) {
+            (Slot::Lengths, InFlight::Words(pending)) => {
+                let lengths = &mut rank.input(batch).lengths;
+                (lengths.send, lengths.recv) = pending.wait()?;
+            }
+            (Slot::Ids, InFlight::Words(pending)) => {
+                let ids = &mut rank.input(batch).ids;
+                (ids.send, ids.recv) = pending.wait()?;
+            }
+            (Slot::Weights, InFlight::Floats(pending)) => {
+                let weights = &mut rank.input(batch).weights;
+                (weights.send, weights.recv) = pending.wait()?;
+            }
+            (Slot::Arrived, InFlight::Floats(pending)) => {
+                (rank.flat.pooled.send, rank.flat.pooled.recv) = pending.wait()?;
+            }
+            (Slot::ArrivedGradient, InFlight::Floats(pending)) => {
+                (rank.flat.gradients.send, rank.flat.gradients.recv) = pending.wait()?;
+            }
+            (Slot::BucketGradient(bucket), InFlight::Sum(pending)) => {
+                rank.parameters.buckets[bucket].gradient = pending.wait()?;
+            }
+            (slot, pending) => unreachable!("{pending:?} was started for {slot:?}"),
+        }
+        self.times[phase].exposed += began.elapsed();
+        Ok(())
+    }
+}
+
+/// What a collective brings.
+fn carries(schedule: &Schedule, phase: usize) -> Slot {
+    schedule.phases()[phase].writes[0]
+}
+
+/// Starts the collective that brings `slot`, giving it the buffers it works on.
+fn start(
+    rank: &mut Rank,
+    world: &Communicator,
+    label: &Label,
+    slot: Slot,
+    batch: u64,
+) -> Result<InFlight, Error> {
+    use std::mem::take;
+    Ok(match slot {
+        Slot::Lengths => {
+            let e = &mut rank.input(batch).lengths;
+            InFlight::Words(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+        }
+        Slot::Ids => {
+            rank.expect_ids(batch)?;
+            let e = &mut rank.input(batch).ids;
+            InFlight::Words(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+        }
+        Slot::Weights => {
+            let e = &mut rank.input(batch).weights;
+            InFlight::Floats(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+        }
+        Slot::Arrived => {
+            let e = &mut rank.flat.pooled;
+            InFlight::Floats(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+        }
+        Slot::ArrivedGradient => {
+            let e = &mut rank.flat.gradients;
+            InFlight::Floats(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+        }
+        Slot::BucketGradient(bucket) => {
+            let gradient = take(&mut rank.parameters.buckets[bucket].gradient);
+            InFlight::Sum(world.start_all_reduce(label, gradient)?)
+        }
+        slot => unreachable!("no collective brings {slot:?}"),
+    })
+}

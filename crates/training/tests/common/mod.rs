@@ -1,0 +1,98 @@
+//! Small runs for tests.
+#![allow(dead_code, missing_docs)]
+
+use kernels::Device;
+use spec::Pooling;
+use spec::feature::{Feature, Hotness};
+use spec::optimizer::{LearningRate, UpdateRule};
+use spec::presets::ModelKind;
+use spec::run::{Config, Optimizer, Run};
+use spec::synthetic::Synthetic;
+use spec::schedule::Task;
+use training::{Execution, Outcome, Rank, Source, batch_of, train_on, training_source};
+
+pub fn feature(name: &str, rows: usize) -> Feature {
+    Feature {
+        name: name.into(),
+        rows,
+        pooling: Pooling::Sum,
+        hotness: Hotness::One,
+        weighted: false,
+    }
+}
+
+/// Six single-hot features, or a mix of single-hot, multi-hot, mean-pooled and weighted ones.
+pub fn features(multi_hot: bool) -> Vec<Feature> {
+    let mut features: Vec<Feature> =
+        [50, 20, 100, 7, 33, 64].iter().enumerate().map(|(i, &rows)| feature(&format!("C{i}"), rows)).collect();
+    if multi_hot {
+        features[1].hotness = Hotness::Many { mean: 3 };
+        features[2].hotness = Hotness::Many { mean: 2 };
+        features[2].pooling = Pooling::Mean;
+        features[4].hotness = Hotness::Many { mean: 4 };
+        features[4].weighted = true;
+    }
+    features
+}
+
+pub fn optimizer(update: UpdateRule, peak: f32) -> Optimizer {
+    Optimizer { update, rate: LearningRate::constant(peak) }
+}
+
+pub const ADAM: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
+
+/// A small model of `kind` on a log of a size that no batch divides.
+pub fn config(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize) -> Config {
+    let mut config = Config::default();
+    config.model.kind = Some(kind);
+    config.model.features = Some(features(multi_hot));
+    config.model.dense_features = Some(5);
+    config.model.dim = Some(8);
+    config.model.bottom = Some(vec![16, 8]);
+    config.model.top = Some(vec![16, 8, 1]);
+    config.model.cross_layers = Some(2);
+    config.model.cross_rank = Some(4);
+    config.topology.hosts = Some(hosts);
+    config.topology.ranks_per_host = Some(ranks_per_host);
+    config.train.batch = Some(96);
+    config.train.threads = Some(1);
+    config.train.bucket_bytes = Some(1024);
+    config.optimizer.dense = Some(optimizer(UpdateRule::Sgd, 0.05));
+    config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 0.05));
+    // The last of its 17 batches has 5 samples: fewer than 8 ranks.
+    config.data.synthetic = Some(Synthetic { samples: 16 * 96 + 5, eval_samples: 301, groups: 2, ..Default::default() });
+    config.train.epochs = Some(3);
+    config
+}
+
+pub fn train(run: &Run) -> Outcome {
+    train_with(run, || Device::cpu(run.threads.unwrap_or(1)))
+}
+
+pub fn train_with(run: &Run, device: impl Fn() -> Result<Device, kernels::KernelError> + Sync) -> Outcome {
+    train_on(run, |_| device(), || training_source(run), &|_| ()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs `steps` steps of `run` on `source` and gives what each rank came to.
+pub fn ranks_after(
+    run: &Run,
+    device: impl Fn() -> Result<Device, kernels::KernelError> + Sync,
+    source: impl Fn() -> Source + Sync,
+    steps: u64,
+    prepare: impl Fn(&mut Rank) + Sync,
+) -> Vec<(Rank, Vec<f64>)> {
+    let ranks = collectives::launch(run.topology(), &collectives::Options::default(), |_| device(), |world| {
+        let schedule = run.schedule(Task::Train);
+        let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
+        prepare(&mut rank);
+        let mut losses = Vec::new();
+        let mut execution = Execution::new(schedule);
+        execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, _| {
+            rank.steps += 1;
+            losses.push(rank.loss);
+            Ok(())
+        })?;
+        Ok::<_, training::Error>((rank, losses))
+    });
+    ranks.unwrap_or_else(|e| panic!("{e}"))
+}

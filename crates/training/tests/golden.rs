@@ -1,0 +1,163 @@
+//! PyTorch on the same models, from the same bits: `golden/make.py` made the curves.
+
+mod common;
+
+use common::{ADAM, feature, optimizer, ranks_after};
+use kernels::Device;
+use serde_json::Value;
+use spec::Pooling;
+use spec::feature::{Feature, Hotness};
+use spec::optimizer::UpdateRule;
+use spec::presets::ModelKind;
+use spec::random::Stream;
+use spec::run::{Config, Run};
+use spec::synthetic::Synthetic;
+use training::Source;
+use training::data::Batch;
+
+const BATCH: usize = 64;
+const STEPS: u64 = 20;
+const ROWS: [usize; 4] = [50, 20, 100, 7];
+
+fn golden_features() -> Vec<Feature> {
+    let mut features: Vec<Feature> =
+        ROWS.iter().enumerate().map(|(i, &rows)| feature(&format!("C{}", i + 1), rows)).collect();
+    features[2].hotness = Hotness::Many { mean: 2 };
+    features[2].pooling = Pooling::Mean;
+    features[3].hotness = Hotness::Many { mean: 2 };
+    features[3].weighted = true;
+    features
+}
+
+fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) -> Run {
+    let mut config = Config::default();
+    config.model.kind = Some(if model == "dlrm" { ModelKind::Dlrm } else { ModelKind::Dcn });
+    config.model.features = Some(golden_features());
+    config.model.dense_features = Some(5);
+    config.model.dim = Some(8);
+    config.model.bottom = Some(vec![16, 8]);
+    config.model.top = Some(vec![16, 1]);
+    config.model.cross_layers = Some(2);
+    config.model.cross_rank = Some(if model == "dcn-full" { 0 } else { 4 });
+    config.topology.hosts = Some(hosts);
+    config.topology.ranks_per_host = Some(ranks_per_host);
+    config.train.batch = Some(BATCH);
+    config.train.seed = Some(seed);
+    let adagrad = UpdateRule::Adagrad { eps: 1e-8 };
+    let adamw = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+    let (dense, tables, rate) = match rule {
+        "sgd" => (UpdateRule::Sgd, UpdateRule::Sgd, 0.1),
+        "adagrad" => (adagrad, adagrad, 0.05),
+        "row-wise-adagrad" => (adagrad, UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.05),
+        "adam" => (ADAM, ADAM, 0.01),
+        "adamw" => (adamw, ADAM, 0.01),
+        other => panic!("the golden file names an unknown optimizer {other}"),
+    };
+    config.optimizer.dense = Some(optimizer(dense, rate));
+    config.optimizer.tables = Some(optimizer(tables, rate));
+    let samples = BATCH as u64 * STEPS;
+    config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
+    config.check().unwrap()
+}
+
+/// Sample `i` as `make.py` draws it.
+fn batches(seed: u64) -> Vec<Batch> {
+    let stream = |name: &str| Stream::new(seed, &format!("golden.{name}"));
+    let (dense, label) = (stream("dense"), stream("label"));
+    (0..STEPS)
+        .map(|step| {
+            let samples: Vec<u64> = (step * BATCH as u64..(step + 1) * BATCH as u64).collect();
+            let mut batch = Batch { samples: BATCH, ..Default::default() };
+            for &i in &samples {
+                batch.labels.push(if label.unit(i) < 0.3 { 1.0 } else { 0.0 });
+                batch.dense.extend((0..5).map(|j| dense.unit(i * 5 + j)));
+            }
+            batch.feature_starts.clear();
+            batch.feature_starts.push(0);
+            for (f, rows) in ROWS.iter().enumerate() {
+                let name = format!("C{}", f + 1);
+                let (ids, lengths) = (stream(&format!("id.{name}")), stream(&format!("length.{name}")));
+                let weights = stream(&format!("weight.{name}"));
+                for &i in &samples {
+                    let length = if f < 2 { 1 } else { lengths.bits(i) % 5 };
+                    batch.lengths.push(length as u32);
+                    for k in 0..length {
+                        batch.values.push((ids.bits(i * 8 + k) % *rows as u64) as u32);
+                        batch.weights.push(if f == 3 { weights.unit(i * 8 + k) } else { 1.0 });
+                    }
+                }
+                batch.feature_starts.push(batch.values.len());
+            }
+            batch
+        })
+        .collect()
+}
+
+fn check(file: &str, hosts: usize, ranks_per_host: usize) {
+    let path = format!("{}/tests/golden/{file}.json", env!("CARGO_MANIFEST_DIR"));
+    let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let seed = golden["seed"].as_u64().unwrap();
+    let cases = golden["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 5, "one case per optimizer");
+    for case in cases {
+        let rule = case["optimizer"].as_str().unwrap();
+        let run = run(file, rule, seed, hosts, ranks_per_host);
+        let source = || Source::Resident(batches(seed));
+        let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_| ());
+        let expected = case["losses"].as_array().unwrap();
+        assert_eq!(expected.len() as u64, STEPS);
+        for (step, expected) in expected.iter().enumerate() {
+            let expected = expected.as_f64().unwrap();
+            let loss = ranks.iter().map(|(_, losses)| losses[step]).sum::<f64>() / BATCH as f64;
+            assert!(
+                (loss - expected).abs() <= 1e-4 * expected,
+                "{file} by {rule}, step {step}: PyTorch {expected}, here {loss}"
+            );
+        }
+        if ranks.len() > 1 {
+            continue;
+        }
+        let (rank, _) = &ranks[0];
+        for (name, expected) in case["final"].as_object().unwrap() {
+            let parameters = &rank.parameters;
+            let ours = match parameters.list().iter().position(|p| p.name == *name) {
+                Some(index) => parameters.weights(index),
+                None => {
+                    let feature = name.strip_prefix("table.C").unwrap_or_else(|| panic!("no parameter {name}"));
+                    let feature = feature.parse::<usize>().unwrap() - 1;
+                    let held = run.placement.held_by(0);
+                    let table = held.iter().position(|s| s.feature == feature).unwrap();
+                    rank.flat.tables[table].weights.to_vec()
+                }
+            };
+            for (i, (expected, ours)) in expected.as_array().unwrap().iter().zip(ours).enumerate() {
+                let expected = expected.as_f64().unwrap();
+                assert!(
+                    (expected - f64::from(ours)).abs() <= 1e-4 + 1e-3 * expected.abs(),
+                    "{file} by {rule}, {name}[{i}] at the end: PyTorch {expected}, here {ours}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn dlrm_as_pytorch() {
+    check("dlrm", 1, 1);
+}
+
+#[test]
+fn dcn_as_pytorch() {
+    check("dcn", 1, 1);
+}
+
+#[test]
+fn full_rank_dcn_as_pytorch() {
+    check("dcn-full", 1, 1);
+}
+
+#[test]
+fn four_ranks_as_pytorch() {
+    check("dlrm", 2, 2);
+    check("dcn", 2, 2);
+}

@@ -1,0 +1,231 @@
+"""Golden training runs: what PyTorch makes of small models, for `training` to reproduce.
+
+Run from this folder, with PyTorch 2.x and numpy (scripts/compare-torch makes such an environment):
+
+    python make.py
+
+It writes dlrm.json, dcn.json and dcn-full.json: one case per optimizer, with the loss of each of 20 steps and the first
+8 values of every parameter after the last. Parameters and data come from `spec::random`, mirrored below, so that both
+sides start from the same bits. Arithmetic is f32 on the CPU, one thread.
+"""
+
+import json
+import math
+import re
+
+import numpy as np
+import torch
+from torch import nn
+
+SEED = 7
+ROWS = {"C1": 50, "C2": 20, "C3": 100, "C4": 7}
+MULTI_HOT = {"C3": 5, "C4": 5}  # lengths are bits % 5: 0 to 4 ids
+DIM, DENSE, BATCH, STEPS, RANK = 8, 5, 64, 20, 4
+SAMPLES = BATCH * STEPS
+MASK = (1 << 64) - 1
+
+
+# spec::random ---------------------------------------------------------------------------------------------------------
+
+
+def mix(z):
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+class Stream:
+    def __init__(self, seed, name):
+        fnv = 0xCBF29CE484222325
+        for byte in name.encode():
+            fnv = ((fnv ^ byte) * 0x0100000001B3) & MASK
+        # Arrays, because numpy wraps around silently in arrays and warns about scalars.
+        self.key = mix(np.array([seed], np.uint64) ^ mix(np.array([fnv], np.uint64)))
+
+    def bits(self, index):
+        return mix(self.key + np.asarray(index, np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+    def unit(self, index):
+        return (self.bits(index) >> np.uint64(40)).astype(np.float32) * np.float32(1 / 16777216)
+
+    def symmetric(self, index, bound):
+        return (self.unit(index) * np.float32(2) - np.float32(1)) * np.float32(bound)
+
+
+# Parameters -----------------------------------------------------------------------------------------------------------
+
+
+def uniform(name, shape, bound):
+    values = Stream(SEED, name).symmetric(np.arange(math.prod(shape)), bound)
+    return nn.Parameter(torch.from_numpy(values.reshape(shape)))
+
+
+def root(numerator, denominator):
+    """√(numerator / denominator) in f32, as Rust computes it."""
+    return np.sqrt(np.float32(numerator) / np.float32(denominator), dtype=np.float32)
+
+
+def weight(name, inputs, outputs):
+    return uniform(name, (outputs, inputs), root(6, inputs + outputs))
+
+
+def bias(name, inputs, outputs):
+    return uniform(name, (outputs,), np.float32(1) / np.sqrt(np.float32(inputs)))
+
+
+def build(model):
+    """All parameters by name; insertion order is the order of computation."""
+    params = {}
+
+    def mlp(prefix, sizes):
+        for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:])):
+            params[f"{prefix}.{i}.weight"] = weight(f"{prefix}.{i}.weight", inputs, outputs)
+            params[f"{prefix}.{i}.bias"] = bias(f"{prefix}.{i}.bias", inputs, outputs)
+
+    vectors = 1 + len(ROWS)
+    width = vectors * DIM
+    mlp("bottom", [DENSE, 16, DIM])
+    if model == "dlrm":
+        mlp("top", [DIM + vectors * (vectors - 1) // 2, 16, 1])
+    else:
+        for layer in range(2):
+            rank = RANK if model == "dcn" else width
+            if model == "dcn":
+                params[f"cross.{layer}.v"] = weight(f"cross.{layer}.v", width, RANK)
+            params[f"cross.{layer}.w"] = weight(f"cross.{layer}.w", rank, width)
+            params[f"cross.{layer}.bias"] = nn.Parameter(torch.zeros(width))
+        mlp("top", [width, 16, 1])
+    for name, rows in ROWS.items():
+        params[f"table.{name}"] = uniform(f"table.{name}", (rows, DIM), np.float32(1) / np.sqrt(np.float32(rows)))
+    return params
+
+
+# Data -----------------------------------------------------------------------------------------------------------------
+
+
+def data():
+    """Dense values, labels, and for each feature the bags (ids, weights) of all samples."""
+    i = np.arange(SAMPLES)
+    dense = Stream(SEED, "golden.dense").unit(np.arange(SAMPLES * DENSE)).reshape(SAMPLES, DENSE)
+    label = (Stream(SEED, "golden.label").unit(i) < np.float32(0.3)).astype(np.float32)
+    bags = {}
+    for name, rows in ROWS.items():
+        index = i[:, None] * 8 + np.arange(8)
+        ids = (Stream(SEED, f"golden.id.{name}").bits(index) % np.uint64(rows)).astype(np.int64)
+        weights = Stream(SEED, f"golden.weight.{name}").unit(index)
+        if name in MULTI_HOT:
+            length = (Stream(SEED, f"golden.length.{name}").bits(i) % np.uint64(MULTI_HOT[name])).astype(int)
+        else:
+            length = np.ones(SAMPLES, int)
+        bags[name] = [(ids[s, : length[s]], weights[s, : length[s]]) for s in range(SAMPLES)]
+    return torch.from_numpy(dense), torch.from_numpy(label), bags
+
+
+def pooled(params, name, bags):
+    ids = torch.from_numpy(np.concatenate([ids for ids, _ in bags]))
+    offsets = torch.from_numpy(np.cumsum([0] + [len(ids) for ids, _ in bags])[:-1])
+    weights = torch.from_numpy(np.concatenate([weights for _, weights in bags])) if name == "C4" else None
+    mode = "mean" if name == "C3" else "sum"
+    return nn.functional.embedding_bag(
+        ids, params[f"table.{name}"], offsets, mode=mode, sparse=True, per_sample_weights=weights
+    )
+
+
+# Models ---------------------------------------------------------------------------------------------------------------
+
+
+def linear(params, name, x):
+    return nn.functional.linear(x, params[f"{name}.weight"], params[f"{name}.bias"])
+
+
+def logits(model, params, dense, bags):
+    x = torch.relu(linear(params, "bottom.1", torch.relu(linear(params, "bottom.0", dense))))
+    vectors = torch.stack([x] + [pooled(params, name, bags[name]) for name in ROWS], 1)
+    if model == "dlrm":
+        products = vectors @ vectors.transpose(1, 2)
+        i, j = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
+        h = torch.cat([x, products[:, i, j]], 1)
+    else:
+        x0 = h = vectors.flatten(1)
+        for layer in range(2):
+            z = h @ params[f"cross.{layer}.v"].T if model == "dcn" else h
+            h = x0 * (z @ params[f"cross.{layer}.w"].T + params[f"cross.{layer}.bias"]) + h
+    return linear(params, "top.1", torch.relu(linear(params, "top.0", h))).squeeze(1)
+
+
+# Optimizers -----------------------------------------------------------------------------------------------------------
+
+
+class RowWiseAdagrad:
+    """h_row += mean(g²); w −= lr·g / (√h_row + ε), on the rows that the step touched."""
+
+    def __init__(self, tables, lr, eps):
+        self.tables, self.lr, self.eps = tables, lr, eps
+        self.states = [torch.zeros(table.shape[0]) for table in tables]
+
+    def zero_grad(self):
+        for table in self.tables:
+            table.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        for table, state in zip(self.tables, self.states):
+            grad = table.grad.coalesce()
+            rows, values = grad.indices()[0], grad.values()
+            state[rows] += values.square().mean(1)
+            table[rows] -= self.lr * values / (state[rows].sqrt() + self.eps).unsqueeze(1)
+
+
+def optimizers(rule, dense, tables):
+    adagrad = dict(lr=0.05, eps=1e-8)
+    adam = dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8)
+    return {
+        "sgd": lambda: [torch.optim.SGD(dense, lr=0.1), torch.optim.SGD(tables, lr=0.1)],
+        "adagrad": lambda: [torch.optim.Adagrad(dense, **adagrad), torch.optim.Adagrad(tables, **adagrad)],
+        "row-wise-adagrad": lambda: [torch.optim.Adagrad(dense, **adagrad), RowWiseAdagrad(tables, **adagrad)],
+        "adam": lambda: [torch.optim.Adam(dense, **adam), torch.optim.SparseAdam(tables, **adam)],
+        "adamw": lambda: [
+            torch.optim.AdamW(dense, weight_decay=0.01, **adam),
+            torch.optim.SparseAdam(tables, **adam),
+        ],
+    }[rule]()
+
+
+def case(model, rule):
+    params = build(model)
+    tables = [param for name, param in params.items() if name.startswith("table.")]
+    dense_params = [param for name, param in params.items() if not name.startswith("table.")]
+    rules = optimizers(rule, dense_params, tables)
+    dense, label, bags = data()
+    losses = []
+    for step in range(STEPS):
+        part = slice(step * BATCH, (step + 1) * BATCH)
+        output = logits(model, params, dense[part], {name: bags[name][part] for name in ROWS})
+        loss = nn.functional.binary_cross_entropy_with_logits(output, label[part])
+        for optimizer in rules:
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in rules:
+            optimizer.step()
+        losses.append(loss.item())
+    final = {name: param.detach().flatten()[:8].tolist() for name, param in params.items()}
+    return {"model": model, "optimizer": rule, "losses": losses, "final": final}
+
+
+def main():
+    torch.set_num_threads(1)
+    for model in ["dlrm", "dcn", "dcn-full"]:
+        rules = ["sgd", "adagrad", "row-wise-adagrad", "adam", "adamw"]
+        golden = {"seed": SEED, "cases": [case(model, rule) for rule in rules]}
+        with open(f"{model}.json", "w") as file:
+            # One parameter a line: a person can read the difference between two of these.
+            file.write(compact(json.dumps(golden, indent=1)) + "\n")
+
+
+def compact(text):
+    """Puts every innermost list on one line."""
+    return re.sub(r"\[[^\[\]{}]*\]", lambda match: "".join(match[0].split()).replace(",", ", "), text)
+
+
+if __name__ == "__main__":
+    main()
