@@ -58,6 +58,15 @@ impl LinearAt {
     }
 }
 
+/// How the gradient of a linear map's input is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputGradient {
+    /// Added to what is there.
+    pub accumulate: bool,
+    /// The input came out of a ReLU: the gradient is zero where it was not positive.
+    pub relu: bool,
+}
+
 /// A block of columns copied from one matrix to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnCopy {
@@ -108,19 +117,45 @@ impl Device {
         Ok(())
     }
 
-    /// The gradients of [`Device::linear_forward`]. `dy` is first masked in place where the activation was off (`y`),
-    /// then `dw = dyᵀ·x` and `db = Σ dy`, which land in `gradient` where `w` and `b` lie in `parameters`, and
-    /// `dx = dy·w` (`dx += dy·w` when its flag says to accumulate).
+    /// The last product of a cross layer: `z = h·wᵀ + b`, and `out = x0 ⊙ z + x`.
+    pub fn linear_cross_forward(
+        &self,
+        shape: LinearShape,
+        h: &Buffer<f32>,
+        parameters: &Buffer<f32>,
+        at: LinearAt,
+        [x0, x]: [&Buffer<f32>; 2],
+        z: &mut Buffer<f32>,
+        out: &mut Buffer<f32>,
+    ) -> Result {
+        const OP: &str = "linear_cross_forward";
+        let LinearShape { rows, inputs, outputs } = shape;
+        need(OP, "h", rows * inputs, h.len())?;
+        need(OP, "parameters", at.end(shape), parameters.len())?;
+        for (operand, len) in [("x0", x0.len()), ("x", x.len()), ("z", z.len()), ("out", out.len())] {
+            need(OP, operand, rows * outputs, len)?;
+        }
+        let (h, parameters, x0_x) = (h.host(), parameters.host(), [x0.host(), x.host()]);
+        let (z, out) = (z.host_mut(), out.host_mut());
+        let w = &parameters[at.weight..][..outputs * inputs];
+        let b = at.bias.map(|bias| &parameters[bias..][..outputs]);
+        match self {
+            Device::Reference => reference::linear_cross_forward(shape, h, w, b, x0_x, z, out),
+            Device::Cpu(cpu) => cpu::linear::forward_cross(cpu, shape, h, w, b, x0_x, z, out),
+        }
+        Ok(())
+    }
+
+    /// The gradients of `y = x·wᵀ + b`: `dw = dyᵀ·x` and `db = Σ dy`, which land in `gradient` where `w` and `b` lie in
+    /// `parameters`, and `dx = dy·w`, in the way that [`InputGradient`] says.
     pub fn linear_backward(
         &self,
         shape: LinearShape,
         x: &Buffer<f32>,
         parameters: &Buffer<f32>,
         at: LinearAt,
-        activation: Activation,
-        y: &Buffer<f32>,
-        dy: &mut Buffer<f32>,
-        dx: Option<(&mut Buffer<f32>, bool)>,
+        dy: &Buffer<f32>,
+        dx: Option<(&mut Buffer<f32>, InputGradient)>,
         gradient: &mut Buffer<f32>,
     ) -> Result {
         const OP: &str = "linear_backward";
@@ -128,20 +163,29 @@ impl Device {
         need(OP, "x", rows * inputs, x.len())?;
         need(OP, "parameters", at.end(shape), parameters.len())?;
         need(OP, "gradient", at.end(shape), gradient.len())?;
-        if activation == Activation::Relu {
-            need(OP, "y", rows * outputs, y.len())?;
-        }
         need(OP, "dy", rows * outputs, dy.len())?;
         if let Some((dx, _)) = &dx {
             need(OP, "dx", rows * inputs, dx.len())?;
         }
-        let dx = dx.map(|(dx, accumulate)| (dx.host_mut(), accumulate));
-        let (x, y, dy) = (x.host(), y.host(), dy.host_mut());
+        let dx = dx.map(|(dx, into)| (dx.host_mut(), into));
+        let (x, dy) = (x.host(), dy.host());
         let w = &parameters.host()[at.weight..][..outputs * inputs];
         let (dw, db) = at.split(shape, gradient.host_mut());
         match self {
-            Device::Reference => reference::linear_backward(shape, x, w, activation, y, dy, dx, dw, db),
-            Device::Cpu(cpu) => cpu::linear::backward(cpu, shape, x, w, activation, y, dy, dx, dw, db),
+            Device::Reference => reference::linear_backward(shape, x, w, dy, dx, dw, db),
+            Device::Cpu(cpu) => cpu::linear::backward(cpu, shape, x, w, dy, dx, dw, db),
+        }
+        Ok(())
+    }
+
+    /// `dy = 0` where a ReLU gave `y ≤ 0`.
+    pub fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result {
+        need("relu_backward", "y", len, y.len())?;
+        need("relu_backward", "dy", len, dy.len())?;
+        let (y, dy) = (&y.host()[..len], &mut dy.host_mut()[..len]);
+        match self {
+            Device::Reference => reference::relu_backward(y, dy),
+            Device::Cpu(cpu) => cpu::elementwise::relu_backward(cpu, y, dy),
         }
         Ok(())
     }

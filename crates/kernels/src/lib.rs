@@ -14,6 +14,6 @@ pub mod reference;
 
 pub use buffer::{Buffer, Bytes, Element};
 pub use cpu::Cpu;
-pub use device::{ColumnCopy, Device, LinearAt, LinearShape};
+pub use device::{ColumnCopy, Device, InputGradient, LinearAt, LinearShape};
 pub use embedding::{BagIndex, Segment, SortedIds, Table};
 pub use error::KernelError;

@@ -6,7 +6,7 @@
 
 use crate::embedding::{BagIndex, Segment, SortedIds, Table};
 use crate::error::need;
-use crate::{ColumnCopy, KernelError, LinearShape};
+use crate::{ColumnCopy, InputGradient, KernelError, LinearShape};
 use spec::optimizer::UpdateRule;
 use spec::{Activation, Pooling};
 use std::ops::Range;
@@ -30,27 +30,32 @@ pub fn linear_forward(
     }
 }
 
-/// `dy[r, o] = 0` where ReLU gave `y[r, o] ≤ 0`; then `dw[o, i] = Σᵣ dy[r, o]·x[r, i]`, `db[o] = Σᵣ dy[r, o]`,
-/// `dx[r, i] (+)= Σₒ dy[r, o]·w[o, i]`.
+/// `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
+pub fn linear_cross_forward(
+    shape: LinearShape,
+    h: &[f32],
+    w: &[f32],
+    b: Option<&[f32]>,
+    [x0, x]: [&[f32]; 2],
+    z: &mut [f32],
+    out: &mut [f32],
+) {
+    linear_forward(shape, h, w, b, Activation::Identity, z);
+    cross_forward(shape.rows * shape.outputs, x0, z, x, out);
+}
+
+/// `dw[o, i] = Σᵣ dy[r, o]·x[r, i]`, `db[o] = Σᵣ dy[r, o]`, `dx[r, i] (+)= Σₒ dy[r, o]·w[o, i]`, and where `x` came out of a
+/// ReLU, `dx[r, i] = 0` for `x[r, i] ≤ 0`.
 pub fn linear_backward(
     shape: LinearShape,
     x: &[f32],
     w: &[f32],
-    activation: Activation,
-    y: &[f32],
-    dy: &mut [f32],
-    dx: Option<(&mut [f32], bool)>,
+    dy: &[f32],
+    dx: Option<(&mut [f32], InputGradient)>,
     dw: &mut [f32],
     db: Option<&mut [f32]>,
 ) {
     let LinearShape { rows, inputs, outputs } = shape;
-    if activation == Activation::Relu {
-        for (dy, &y) in dy[..rows * outputs].iter_mut().zip(y) {
-            if y <= 0.0 {
-                *dy = 0.0;
-            }
-        }
-    }
     let at = |r: usize, o: usize| dy[r * outputs + o] as f64;
     for o in 0..outputs {
         for i in 0..inputs {
@@ -62,13 +67,24 @@ pub fn linear_backward(
             *db = (0..rows).map(|r| at(r, o)).sum::<f64>() as f32;
         }
     }
-    if let Some((dx, accumulate)) = dx {
+    if let Some((dx, InputGradient { accumulate, relu })) = dx {
         for r in 0..rows {
             for i in 0..inputs {
                 let sum: f64 = (0..outputs).map(|o| at(r, o) * w[o * inputs + i] as f64).sum();
+                let off = relu && x[r * inputs + i] <= 0.0;
                 let dx = &mut dx[r * inputs + i];
-                *dx = (sum + if accumulate { *dx as f64 } else { 0.0 }) as f32;
+                let sum = (sum + if accumulate { *dx as f64 } else { 0.0 }) as f32;
+                *dx = if off { 0.0 } else { sum };
             }
+        }
+    }
+}
+
+/// `dy[i] = 0` where a ReLU gave `y[i] ≤ 0`.
+pub fn relu_backward(y: &[f32], dy: &mut [f32]) {
+    for (dy, &y) in dy.iter_mut().zip(y) {
+        if y <= 0.0 {
+            *dy = 0.0;
         }
     }
 }

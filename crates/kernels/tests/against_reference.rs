@@ -3,7 +3,7 @@
 //! Tolerance: a sum of n products is held to `(1e-6 + n·1e-7)·(1 + |expected| + magnitude)` where the magnitude is that of
 //! its terms, all of which lie in [-1, 1]; element-wise results to 1e-6 of their size. Across thread counts bits are equal.
 
-use kernels::{BagIndex, Buffer, ColumnCopy, Device, KernelError, LinearAt, LinearShape, Segment, SortedIds, Table};
+use kernels::{BagIndex, Buffer, ColumnCopy, Device, InputGradient, KernelError, LinearAt, LinearShape, Segment, SortedIds, Table};
 use proptest::prelude::*;
 use spec::optimizer::UpdateRule;
 use spec::{Activation, Pooling};
@@ -87,15 +87,15 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
     compare(rows.max(inputs).max(outputs), |device| {
         let mut y = numbers_like(rows * outputs);
         device.linear_forward(shape, &x, &parameters, at, activation, &mut y).unwrap();
-        // The same mask for all: y of the reference.
-        let mut mask = zeros(rows * outputs);
-        let on = Device::Reference;
-        on.linear_forward(shape, &x, &parameters, at, activation, &mut mask).unwrap();
-        let (mut dy, mut dx) = (copy(&dy), copy(&dx));
+        let (mut masked, mut dx) = (copy(&dy), copy(&dx));
+        // The same mask for all: that of dx.
+        device.relu_backward(dy.len().min(x.len()), &x, &mut masked).unwrap();
         let mut gradient = numbers_like(parameters.len());
-        let into = accumulate.map(|add| (&mut dx, add));
-        device.linear_backward(shape, &x, &parameters, at, activation, &mask, &mut dy, into, &mut gradient).unwrap();
-        vec![y.to_vec(), dy.to_vec(), dx.to_vec(), gradient.to_vec()]
+        let into = accumulate.map(|accumulate| (&mut dx, InputGradient { accumulate, relu }));
+        device.linear_backward(shape, &x, &parameters, at, &dy, into, &mut gradient).unwrap();
+        let (mut z, mut out) = (numbers_like(rows * outputs), numbers_like(rows * outputs));
+        device.linear_cross_forward(shape, &x, &parameters, at, [&dy, &masked], &mut z, &mut out).unwrap();
+        [y, masked, dx, gradient, z, out].map(|buffer| buffer.to_vec()).to_vec()
     });
 }
 
@@ -429,9 +429,8 @@ fn gradients_of_the_reference_are_its_finite_differences() {
         y.to_vec()
     };
     let (mut dx, mut gradient) = (zeros(20), zeros(18));
-    let (off, mut dy, into) = (zeros(0), copy(&c), Some((&mut dx, false)));
-    let activation = Activation::Identity;
-    device.linear_backward(shape, &x, &parameters, at, activation, &off, &mut dy, into, &mut gradient).unwrap();
+    let into = Some((&mut dx, InputGradient::default()));
+    device.linear_backward(shape, &x, &parameters, at, &c, into, &mut gradient).unwrap();
     finite_differences(&x, &dx.to_vec(), &c.to_vec(), |x| forward(x, &parameters));
     finite_differences(&parameters, &gradient.to_vec(), &c.to_vec(), |parameters| forward(&x, parameters));
 

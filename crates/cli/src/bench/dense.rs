@@ -3,9 +3,8 @@
 use crate::args::RunArgs;
 use crate::text::{columns, median};
 use anyhow::Result;
-use kernels::{Buffer, Device, LinearAt, LinearShape};
+use kernels::{Buffer, Device, InputGradient, LinearAt, LinearShape};
 use serde_json::{Value, json};
-use spec::Activation;
 use spec::model::{Interaction, LinearLayer, Model};
 use spec::schedule::Task;
 use std::time::Instant;
@@ -76,17 +75,16 @@ pub fn gemm(args: Args) -> Result<()> {
         let at = LinearAt { weight: 0, bias: Some(matrix) };
         let (x, w) = (filled(&device, rows * layer.inputs)?, filled(&device, matrix + layer.outputs)?);
         let mut y = filled(&device, rows * layer.outputs)?;
-        let mut dy = filled(&device, rows * layer.outputs)?;
+        let dy = filled(&device, rows * layer.outputs)?;
         let mut dx = filled(&device, rows * layer.inputs)?;
         let mut gradient = filled(&device, matrix + layer.outputs)?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward =
                 time(args.rounds, || Ok(device.linear_forward(shape, &x, &w, at, layer.activation, &mut y)?))?;
             let backward = time(args.rounds, || {
-                // Unmasked, so that repetitions all do the same work.
-                let dx = layer.input_gradient.then_some((&mut dx, false));
-                let activation = Activation::Identity;
-                Ok(device.linear_backward(shape, &x, &w, at, activation, &y, &mut dy, dx, &mut gradient)?)
+                let into = InputGradient { accumulate: false, relu: true };
+                let dx = layer.input_gradient.then_some((&mut dx, into));
+                Ok(device.linear_backward(shape, &x, &w, at, &dy, dx, &mut gradient)?)
             })?;
             Ok((forward, backward))
         })?;

@@ -59,6 +59,23 @@ pub(crate) fn add(cpu: &Cpu, x: &[f32], y: &mut [f32]) {
     );
 }
 
+pub(crate) fn relu_backward(cpu: &Cpu, y: &[f32], dy: &mut [f32]) {
+    let len = dy.len();
+    let dy = Shared::new(dy);
+    pass(
+        cpu,
+        len,
+        #[inline(always)]
+        |range| {
+            // SAFETY: pieces do not overlap.
+            let dy = unsafe { dy.piece(range.clone()) };
+            for (dy, &y) in dy.iter_mut().zip(&y[range]) {
+                *dy = if y <= 0.0 { 0.0 } else { *dy };
+            }
+        },
+    );
+}
+
 /// A streaming read: wide enough that the additions hide behind the loads.
 pub(crate) fn sum(cpu: &Cpu, x: &[f32]) -> f64 {
     const LANES: usize = 128;

@@ -13,10 +13,10 @@ use super::shared::Shared;
 use super::tile::Tile;
 use std::ops::Range;
 
-/// Length of the sums carried out in registers.
-const DEPTH: usize = 256;
-/// Columns of `b` packed at a time.
-const COLUMNS: usize = 1024;
+/// The longest sums carried out in registers. Longer ones come back to `c` once for every further part.
+const DEPTH: usize = 512;
+/// Columns of `b` packed at a time: with `DEPTH`, half of a second-level cache.
+const COLUMNS: usize = 512;
 /// Tiles of `a` packed at a time.
 const TILES: usize = 16;
 
@@ -29,15 +29,38 @@ pub(crate) struct Finish<'a> {
     pub bias: Option<&'a [f32]>,
     /// Whether negative values become zero.
     pub relu: bool,
+    /// As large as `c`: values become zero where it is not positive.
+    pub mask: Option<&'a [f32]>,
+    /// Receives `Σₖ a(i, k)` for every row `i`, in the order of k.
+    pub sums: Option<Shared<'a, f32>>,
+    /// As large as `c`: besides the result `z`, `out = x0 ⊙ z + x` is stored.
+    pub cross: Option<Cross<'a>>,
+}
+
+/// The element-wise half of a cross layer.
+#[derive(Clone, Copy)]
+pub(crate) struct Cross<'a> {
+    /// The input of the first layer.
+    pub x0: &'a [f32],
+    /// The input of this layer.
+    pub x: &'a [f32],
+    /// Its output.
+    pub out: Shared<'a, f32>,
 }
 
 /// `c[m × n] = act([c +] a·b [+ bias])`, where `a` gives the elements (i, k) and `b` the elements (j, k).
 pub(crate) fn gemm(cpu: &Cpu, [m, n, k]: [usize; 3], a: Operand, b: Operand, c: &mut [f32], finish: Finish) {
     let c = Shared::new(&mut c[..m * n]);
+    assert!(finish.mask.is_none_or(|mask| mask.len() >= m * n));
+    assert!(finish.cross.is_none_or(|cross| cross.x0.len() >= m * n && cross.x.len() >= m * n));
+    let level = cpu.level;
     if m == 0 || n == 0 {
+        if let Some(sums) = finish.sums {
+            // SAFETY: there are no pieces yet.
+            a.add_up(level, 0, 0, k, unsafe { sums.piece(0..m) });
+        }
         return;
     }
-    let level = cpu.level;
     // Each thread packs all of the other operand, so the larger side is the one to divide.
     if m >= n {
         let grain = level.tile_rows() * if k * n < 4096 { 8 } else { 1 };
@@ -64,24 +87,35 @@ fn block(
 ) {
     let level = cpu.level;
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
-    let for_b = DEPTH * COLUMNS.min(columns.len().next_multiple_of(wide));
-    let for_a = DEPTH * TILES * tall;
+    // Parts of equal length: no short one that comes back to `c` for little.
+    let longest = k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1);
+    let for_b = longest * COLUMNS.min(columns.len().next_multiple_of(wide));
+    let for_a = longest * TILES * tall;
     let mut scratch =
         cpu.scratch(piece, (for_a + for_b) * size_of::<f32>()).expect("a few megabytes of scratch");
     let (packed_b, packed_a) = scratch.of::<f32>().split_at_mut(for_b);
     for left in columns.clone().step_by(COLUMNS) {
         let right = (left + COLUMNS).min(columns.end);
-        for from in (0..k.max(1)).step_by(DEPTH) {
-            let depth = (k - from).min(DEPTH);
+        for from in (0..k.max(1)).step_by(longest) {
+            let depth = (k - from).min(longest);
             let last = from + depth == k;
             let finish = Finish {
                 add: finish.add || from > 0,
                 bias: finish.bias.filter(|_| last),
                 relu: finish.relu && last,
+                mask: finish.mask.filter(|_| last),
+                // Once per row, whichever thread has the first column.
+                sums: finish.sums.filter(|_| left == 0),
+                cross: finish.cross.filter(|_| last),
             };
             pack(level, b, left..right, from, depth, wide, packed_b);
             for top in rows.clone().step_by(TILES * tall) {
                 let bottom = (top + TILES * tall).min(rows.end);
+                if let Some(sums) = finish.sums {
+                    // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
+                    let sums = unsafe { sums.piece(top..bottom) };
+                    a.add_up(level, top, from, depth, sums);
+                }
                 // What is read only once need not be packed, as long as its tiles are whole.
                 let once = a.by_k && right - left <= wide;
                 let whole = if once { top + (bottom - top) / tall * tall } else { top };
@@ -155,9 +189,14 @@ fn tiles(
                 add: finish.add,
                 bias,
                 relu: finish.relu,
+                mask: finish.mask.map_or(std::ptr::null(), |mask| mask[top * n + left..].as_ptr()),
+                cross: finish.cross.map(|cross| {
+                    let at = top * n + left;
+                    (cross.x0[at..].as_ptr(), cross.x[at..].as_ptr(), cross.out.address(at))
+                }),
             };
             // SAFETY: the panels have `depth` lines of a full tile's rows and columns; the tile of `c` lies in the
-            // part that belongs to this thread, and `bias` is as long as a row of `c`.
+            // part that belongs to this thread, `bias` is as long as a row of `c`, mask and cross as large as `c`.
             unsafe { tile.run(level) };
         }
     }

@@ -77,6 +77,8 @@ fn lower_products(
                 add: false,
                 bias: std::ptr::null(),
                 relu: false,
+                mask: std::ptr::null(),
+                cross: None,
             };
             // SAFETY: `stride` is a multiple of a tile's width and at least `count`; reading rows past `count` stays
             // inside `columns` because of the line behind its end.
@@ -181,6 +183,8 @@ fn product(
                 add: false,
                 bias: std::ptr::null(),
                 relu: false,
+                mask: std::ptr::null(),
+                cross: None,
             };
             // SAFETY: asserted above; a tile reads whole vectors of `sample`, whose rows are padded to them, and may
             // read `symmetric` past `count`, but not past the line behind its end.

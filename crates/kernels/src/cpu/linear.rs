@@ -1,11 +1,14 @@
 //! Linear layers: `y = act(x·wᵀ + b)`, `dw = dyᵀ·x`, `db = Σ dy`, `dx = dy·w`.
+//!
+//! Whatever touches a whole matrix besides the products rides along with them: bias and ReLU forward, the mask of the
+//! ReLU below and the sums of `db` backward, and the element-wise half of a cross layer.
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::gemm::{Finish, gemm};
+use super::gemm::{Cross, Finish, gemm};
 use super::pack::Operand;
 use super::shared::Shared;
-use crate::LinearShape;
+use crate::{InputGradient, LinearShape};
 use spec::Activation;
 
 /// Floats that are worth a thread of their own in a pass over memory.
@@ -27,7 +30,28 @@ pub(crate) fn forward(
     }
     let a = Operand { data: x, stride: inputs, by_k: false };
     let b = (Operand { data: w, stride: inputs, by_k: false }, b);
-    gemm(cpu, [rows, outputs, inputs], a, b.0, y, Finish { add: false, bias: b.1, relu });
+    gemm(cpu, [rows, outputs, inputs], a, b.0, y, Finish { bias: b.1, relu, ..Finish::default() });
+}
+
+/// A linear map without activation, and the cross layer it is part of: `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
+pub(crate) fn forward_cross(
+    cpu: &Cpu,
+    shape: LinearShape,
+    h: &[f32],
+    w: &[f32],
+    b: Option<&[f32]>,
+    [x0, x]: [&[f32]; 2],
+    z: &mut [f32],
+    out: &mut [f32],
+) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let (a, w) = (
+        Operand { data: h, stride: inputs, by_k: false },
+        Operand { data: w, stride: inputs, by_k: false },
+    );
+    let out = Shared::new(&mut out[..rows * outputs]);
+    let finish = Finish { bias: b, cross: Some(Cross { x0, x, out }), ..Finish::default() };
+    gemm(cpu, [rows, outputs, inputs], a, w, z, finish);
 }
 
 pub(crate) fn backward(
@@ -35,70 +59,29 @@ pub(crate) fn backward(
     shape: LinearShape,
     x: &[f32],
     w: &[f32],
-    activation: Activation,
-    y: &[f32],
-    dy: &mut [f32],
-    dx: Option<(&mut [f32], bool)>,
+    dy: &[f32],
+    dx: Option<(&mut [f32], InputGradient)>,
     dw: &mut [f32],
     db: Option<&mut [f32]>,
 ) {
     let LinearShape { rows, inputs, outputs } = shape;
-    let y = (activation == Activation::Relu).then_some(y);
-    mask_and_sum(cpu, rows, outputs, y, dy, db);
+    let dy = &dy[..rows * outputs];
     if outputs == 1 {
+        if let Some(db) = db {
+            db[0] = dy.iter().sum();
+        }
         return backward_one(cpu, shape, x, w, dy, dx, dw);
     }
-    let dy = &dy[..rows * outputs];
     let a = Operand { data: dy, stride: outputs, by_k: true };
     let b = Operand { data: x, stride: inputs, by_k: true };
-    gemm(cpu, [outputs, inputs, rows], a, b, dw, Finish::default());
-    if let Some((dx, add)) = dx {
+    let sums = db.map(|db| Shared::new(&mut db[..outputs]));
+    gemm(cpu, [outputs, inputs, rows], a, b, dw, Finish { sums, ..Finish::default() });
+    if let Some((dx, InputGradient { accumulate, relu })) = dx {
         let a = Operand { data: dy, stride: outputs, by_k: false };
         let b = Operand { data: w, stride: inputs, by_k: true };
-        gemm(cpu, [rows, inputs, outputs], a, b, dx, Finish { add, ..Finish::default() });
+        let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
+        gemm(cpu, [rows, inputs, outputs], a, b, dx, finish);
     }
-}
-
-/// `dy = 0` where `y ≤ 0`, and `db = Σ dy` over the rows in order, in one pass; threads divide the columns.
-fn mask_and_sum(
-    cpu: &Cpu,
-    rows: usize,
-    outputs: usize,
-    y: Option<&[f32]>,
-    dy: &mut [f32],
-    mut db: Option<&mut [f32]>,
-) {
-    if let Some(db) = db.as_deref_mut() {
-        db[..outputs].fill(0.0);
-    } else if y.is_none() {
-        return;
-    }
-    let (dy, db) = (Shared::new(dy), db.map(Shared::new));
-    let grain = (GRAIN / rows.max(1)).next_multiple_of(16);
-    cpu.divide(outputs, grain, &|_, columns| {
-        // SAFETY: no two pieces share a column.
-        let mut db = db.map(|db| unsafe { db.piece(columns.clone()) });
-        cpu.level.run(
-            #[inline(always)]
-            || {
-                for r in 0..rows {
-                    let at = r * outputs + columns.start..r * outputs + columns.end;
-                    // SAFETY: no two pieces share a column.
-                    let dy = unsafe { dy.piece(at.clone()) };
-                    if let Some(y) = y {
-                        for (dy, &y) in dy.iter_mut().zip(&y[at]) {
-                            *dy = if y <= 0.0 { 0.0 } else { *dy };
-                        }
-                    }
-                    if let Some(db) = db.as_deref_mut() {
-                        for (db, &dy) in db.iter_mut().zip(&*dy) {
-                            *db += dy;
-                        }
-                    }
-                }
-            },
-        );
-    });
 }
 
 /// One output: a dot product per row.
@@ -150,7 +133,7 @@ fn backward_one(
     x: &[f32],
     w: &[f32],
     dy: &[f32],
-    dx: Option<(&mut [f32], bool)>,
+    dx: Option<(&mut [f32], InputGradient)>,
     dw: &mut [f32],
 ) {
     let dw = Shared::new(&mut dw[..inputs]);
@@ -169,7 +152,7 @@ fn backward_one(
             },
         );
     });
-    let Some((dx, add)) = dx else { return };
+    let Some((dx, InputGradient { accumulate, relu })) = dx else { return };
     let dx = Shared::new(&mut dx[..rows * inputs]);
     cpu.divide(rows, GRAIN.div_ceil(inputs.max(1)), &|_, range| {
         cpu.level.run(
@@ -178,8 +161,9 @@ fn backward_one(
                 for r in range {
                     // SAFETY: no two pieces share a row.
                     let dx = unsafe { dx.piece(r * inputs..(r + 1) * inputs) };
-                    for (dx, &w) in dx.iter_mut().zip(w) {
-                        *dx = if add { *dx + dy[r] * w } else { dy[r] * w };
+                    for ((dx, &w), &x) in dx.iter_mut().zip(w).zip(&x[r * inputs..]) {
+                        let sum = if accumulate { *dx + dy[r] * w } else { dy[r] * w };
+                        *dx = if relu && x <= 0.0 { 0.0 } else { sum };
                     }
                 }
             },

@@ -130,7 +130,7 @@ fn fork(pieces: Range<usize>, work: &(impl Fn(usize) + Sync)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Device, LinearAt, LinearShape};
+    use crate::{Buffer, Device, InputGradient, LinearAt, LinearShape};
     use spec::Activation;
 
     /// The public tests run the machine's best level and the portable one; this runs the level between.
@@ -153,14 +153,16 @@ mod tests {
                 (floats(rows * outputs), floats(rows * inputs), floats(inputs * outputs + outputs));
             let at = LinearAt { weight: 0, bias: Some(inputs * outputs) };
             device.linear_forward(shape, &x, &w, at, Activation::Relu, &mut y).unwrap();
-            let (mut dy, identity, into) = (floats(rows * outputs), Activation::Identity, Some((&mut dx, true)));
-            device.linear_backward(shape, &x, &w, at, identity, &y, &mut dy, into, &mut dw).unwrap();
+            let (dy, mut z, mut out) = (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
+            let into = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
+            device.linear_backward(shape, &x, &w, at, &dy, into, &mut dw).unwrap();
+            device.linear_cross_forward(shape, &x, &w, at, [&dy, &y], &mut z, &mut out).unwrap();
             let width = dim + count * (count - 1) / 2;
             let (vectors, dout) = (floats(rows * count * dim), floats(rows * width));
-            let (mut out, mut dvectors) = (floats(rows * width), floats(rows * count * dim));
-            device.dot_forward(rows, count, dim, &vectors, &mut out).unwrap();
+            let (mut dots, mut dvectors) = (floats(rows * width), floats(rows * count * dim));
+            device.dot_forward(rows, count, dim, &vectors, &mut dots).unwrap();
             device.dot_backward(rows, count, dim, &vectors, &dout, &mut dvectors).unwrap();
-            [y, dx, dw, out, dvectors].map(|buffer| buffer.to_vec()).concat()
+            [y, dx, dw, z, out, dots, dvectors].map(|buffer| buffer.to_vec()).concat()
         };
         for (got, expected) in run(&device).iter().zip(run(&Device::Reference)) {
             assert!((got - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");

@@ -43,6 +43,26 @@ impl Operand<'_> {
     }
 }
 
+impl Operand<'_> {
+    /// `sums[i] += Σₖ (first + i, k)` for `from ≤ k < from + depth`, in the order of k; beginning at 0 when `from` is.
+    pub(crate) fn add_up(&self, level: Level, first: usize, from: usize, depth: usize, sums: &mut [f32]) {
+        assert!(self.by_k, "sums are taken of operands whose rows follow k");
+        if from == 0 {
+            sums.fill(0.0);
+        }
+        level.run(
+            #[inline(always)]
+            || {
+                for k in from..from + depth {
+                    for (sum, value) in sums.iter_mut().zip(&self.data[k * self.stride + first..]) {
+                        *sum += value;
+                    }
+                }
+            },
+        );
+    }
+}
+
 #[inline(always)]
 fn copy(source: &[f32], stride: usize, count: usize, width: usize, panel: &mut [f32]) {
     if count == 32 && width == 32 {

@@ -1,6 +1,7 @@
 //! The innermost product: a tile of `c (+)= a·b` held in registers.
 //!
-//! `c[i, j] = act([c[i, j] +] Σₖ a[k·a_stride + i] · b[k·b_stride + j] [+ bias[j]])`, k ascending.
+//! `c[i, j] = act([c[i, j] +] Σₖ a[k·a_stride + i] · b[k·b_stride + j] [+ bias[j]])`, k ascending; `act` is nothing, a
+//! ReLU, or zero where a mask is not positive. A cross layer also stores `out = x0 ⊙ c + x`.
 //!
 //! Each element of `c` goes through the same operations wherever it lies in a tile, so that results do not depend on
 //! how a matrix is cut into tiles.
@@ -40,6 +41,10 @@ pub(crate) struct Tile {
     pub bias: *const f32,
     /// Whether negative results become zero.
     pub relu: bool,
+    /// Laid out as `c`: results become zero where it is not positive; null for none.
+    pub mask: *const f32,
+    /// `x0`, `x` and `out` of a cross layer, laid out as `c`.
+    pub cross: Option<(*const f32, *const f32, *mut f32)>,
 }
 
 impl Level {
@@ -82,22 +87,42 @@ impl Tile {
         let mut edge = [0f32; MOST_ROWS * MOST_COLUMNS];
         let columns = self.columns.next_multiple_of(lanes);
         let (c, c_stride) = (edge.as_mut_ptr(), MOST_COLUMNS);
-        let aside = Self { columns, c, c_stride, add: false, bias: std::ptr::null(), relu: false, ..self };
+        let null = std::ptr::null();
+        let plain = Self { add: false, bias: null, relu: false, mask: null, cross: None, ..self };
+        let aside = Self { columns, c, c_stride, ..plain };
         // SAFETY: `edge` has room for a full tile; the rest is the caller's promise.
         unsafe {
             aside.vectors(level);
             for i in 0..self.rows {
                 for j in 0..self.columns {
-                    let c = self.c.add(i * self.c_stride + j);
-                    let mut value = edge[i * MOST_COLUMNS + j];
-                    if self.add {
-                        value += *c;
-                    }
-                    if !self.bias.is_null() {
-                        value += *self.bias.add(j);
-                    }
-                    *c = if self.relu && value < 0.0 { 0.0 } else { value };
+                    self.finish_one(i, j, edge[i * MOST_COLUMNS + j]);
                 }
+            }
+        }
+    }
+
+    /// Finishes and stores the element (i, j).
+    ///
+    /// # Safety
+    /// As for [`Tile::run`], and the element lies in the tile.
+    #[inline]
+    unsafe fn finish_one(&self, i: usize, j: usize, mut value: f32) {
+        let at = i * self.c_stride + j;
+        // SAFETY: the tile of `c` is ours; `bias` is null or as long as the tile is wide, `mask` null or laid out as
+        // `c`, as are the operands of a cross layer.
+        unsafe {
+            let c = self.c.add(at);
+            if self.add {
+                value += *c;
+            }
+            if !self.bias.is_null() {
+                value += *self.bias.add(j);
+            }
+            let off = (self.relu && value < 0.0) || (!self.mask.is_null() && *self.mask.add(at) <= 0.0);
+            let value = if off { 0.0 } else { value };
+            *c = value;
+            if let Some((x0, x, out)) = self.cross {
+                *out.add(at) = *x0.add(at) * value + *x.add(at);
             }
         }
     }
@@ -136,7 +161,7 @@ impl Tile {
 #[cfg(target_arch = "x86_64")]
 macro_rules! tile {
     ($name:ident, $feature:literal, $lanes:literal, $zero:ident, $load:ident, $splat:ident, $fma:ident, $add:ident,
-     $max:ident, $store:ident) => {
+     $mul:ident, $max:ident, $keep:ident, $store:ident) => {
         #[target_feature(enable = $feature)]
         unsafe fn $name<const R: usize, const V: usize>(t: &Tile) {
             use std::arch::x86_64::*;
@@ -168,7 +193,8 @@ macro_rules! tile {
                         break;
                     }
                     for (v, mut sum) in sums.into_iter().enumerate() {
-                        let c = t.c.add(i * t.c_stride + v * $lanes);
+                        let at = i * t.c_stride + v * $lanes;
+                        let c = t.c.add(at);
                         if t.add {
                             sum = $add(sum, $load(c));
                         }
@@ -179,7 +205,15 @@ macro_rules! tile {
                             // Of 0 and NaN this instruction gives the second.
                             sum = $max($zero(), sum);
                         }
+                        if !t.mask.is_null() {
+                            sum = $keep(sum, $load(t.mask.add(at)));
+                        }
                         $store(c, sum);
+                        if let Some((x0, x, out)) = t.cross {
+                            // Two roundings, as everywhere else: no fused multiply-add.
+                            let product = $mul($load(x0.add(at)), sum);
+                            $store(out.add(at), $add(product, $load(x.add(at))));
+                        }
                     }
                 }
             }
@@ -197,7 +231,9 @@ tile!(
     _mm512_set1_ps,
     _mm512_fmadd_ps,
     _mm512_add_ps,
+    _mm512_mul_ps,
     _mm512_max_ps,
+    keep_avx512,
     _mm512_storeu_ps
 );
 #[cfg(target_arch = "x86_64")]
@@ -210,9 +246,29 @@ tile!(
     _mm256_set1_ps,
     _mm256_fmadd_ps,
     _mm256_add_ps,
+    _mm256_mul_ps,
     _mm256_max_ps,
+    keep_avx2,
     _mm256_storeu_ps
 );
+
+/// `value` where `mask` is positive or NaN, else 0.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn keep_avx512(value: std::arch::x86_64::__m512, mask: std::arch::x86_64::__m512) -> std::arch::x86_64::__m512 {
+    use std::arch::x86_64::*;
+    _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(mask, _mm512_setzero_ps()), value)
+}
+
+/// `value` where `mask` is positive or NaN, else 0.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn keep_avx2(value: std::arch::x86_64::__m256, mask: std::arch::x86_64::__m256) -> std::arch::x86_64::__m256 {
+    use std::arch::x86_64::*;
+    _mm256_and_ps(value, _mm256_cmp_ps::<_CMP_NLE_UQ>(mask, _mm256_setzero_ps()))
+}
 
 /// The same in plain loops over N columns.
 unsafe fn portable<const N: usize>(t: &Tile) {
@@ -227,13 +283,8 @@ unsafe fn portable<const N: usize>(t: &Tile) {
     }
     for (i, sums) in sums.iter().enumerate().take(t.rows) {
         for (j, &sum) in sums.iter().enumerate() {
-            // SAFETY: the tile of `c` is ours, `bias` is null or as long as the tile is wide.
-            unsafe {
-                let c = t.c.add(i * t.c_stride + j);
-                let sum = if t.add { sum + *c } else { sum };
-                let sum = if t.bias.is_null() { sum } else { sum + *t.bias.add(j) };
-                *c = if t.relu && sum < 0.0 { 0.0 } else { sum };
-            }
+            // SAFETY: the caller's promise.
+            unsafe { t.finish_one(i, j, sum) };
         }
     }
 }

@@ -3,11 +3,14 @@
 //! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
 
 use super::{Linear, Parameters};
-use kernels::{Buffer, Device, KernelError};
+use kernels::{Buffer, Device, InputGradient, KernelError};
 use spec::model::CrossLayer;
 use std::ops::Range;
 
 type Result = std::result::Result<(), KernelError>;
+
+const PLAIN: InputGradient = InputGradient { accumulate: false, relu: false };
+const ADDED: InputGradient = InputGradient { accumulate: true, relu: false };
 
 /// A stack of cross layers.
 #[derive(Debug)]
@@ -61,12 +64,10 @@ impl CrossNet {
             match v {
                 Some(v) => {
                     v.forward(device, parameters, rows, x, h)?;
-                    w.forward(device, parameters, rows, h, z)?;
+                    w.forward_cross(device, parameters, rows, h, [x0, x], z, output)?;
                 }
-                None => w.forward(device, parameters, rows, x, z)?,
+                None => w.forward_cross(device, parameters, rows, x, [x0, x], z, output)?,
             }
-            output.resize(rows * self.width)?;
-            device.cross_forward(rows * self.width, x0, z, x, output)?;
         }
         Ok(())
     }
@@ -98,10 +99,10 @@ impl CrossNet {
             match v {
                 Some(v) => {
                     self.dh.resize(rows * *rank)?;
-                    w.backward(device, parameters, rows, h, z, &mut self.dz, Some((&mut self.dh, false)))?;
-                    v.backward(device, parameters, rows, x, h, &mut self.dh, Some((&mut self.gradient, true)))?;
+                    w.backward(device, parameters, rows, h, &self.dz, Some((&mut self.dh, PLAIN)))?;
+                    v.backward(device, parameters, rows, x, &self.dh, Some((&mut self.gradient, ADDED)))?;
                 }
-                None => w.backward(device, parameters, rows, x, z, &mut self.dz, Some((&mut self.gradient, true)))?,
+                None => w.backward(device, parameters, rows, x, &self.dz, Some((&mut self.gradient, ADDED)))?,
             }
             if i == 0 {
                 device.add(len, &self.gradient, dx0)?;

@@ -1,7 +1,7 @@
 //! `y = act(x·Wᵀ + b)`, and stacks of it.
 
 use super::Parameters;
-use kernels::{Buffer, Device, KernelError, LinearAt, LinearShape};
+use kernels::{Buffer, Device, InputGradient, KernelError, LinearAt, LinearShape};
 use spec::Activation;
 use spec::model::LinearLayer;
 use std::ops::Range;
@@ -51,20 +51,36 @@ impl Linear {
         device.linear_forward(self.shape(rows), x, weights, self.at, self.activation, y)
     }
 
-    /// Fills the gradients of its parameters, and `dx` (adding to it when the flag says so). Changes `dy`.
+    /// Fills `z`, without activation, and the output of the cross layer it belongs to: `out = x0 ⊙ z + x`.
+    pub fn forward_cross(
+        &self,
+        device: &Device,
+        parameters: &Parameters,
+        rows: usize,
+        h: &Buffer<f32>,
+        x0_x: [&Buffer<f32>; 2],
+        z: &mut Buffer<f32>,
+        out: &mut Buffer<f32>,
+    ) -> Result {
+        z.resize(rows * self.outputs)?;
+        out.resize(rows * self.outputs)?;
+        let weights = &parameters.buckets[self.bucket].weights;
+        device.linear_cross_forward(self.shape(rows), h, weights, self.at, x0_x, z, out)
+    }
+
+    /// Fills the gradients of its parameters, and `dx`. `dy` is the gradient before the activation.
     pub fn backward(
         &self,
         device: &Device,
         parameters: &mut Parameters,
         rows: usize,
         x: &Buffer<f32>,
-        y: &Buffer<f32>,
-        dy: &mut Buffer<f32>,
-        dx: Option<(&mut Buffer<f32>, bool)>,
+        dy: &Buffer<f32>,
+        dx: Option<(&mut Buffer<f32>, InputGradient)>,
     ) -> Result {
         let bucket = &mut parameters.buckets[self.bucket];
         let (shape, weights) = (self.shape(rows), &bucket.weights);
-        device.linear_backward(shape, x, weights, self.at, self.activation, y, dy, dx, &mut bucket.gradient)
+        device.linear_backward(shape, x, weights, self.at, dy, dx, &mut bucket.gradient)
     }
 }
 
@@ -73,7 +89,8 @@ impl Linear {
 pub struct Mlp {
     layers: Vec<Linear>,
     outputs: Vec<Buffer<f32>>,
-    /// Gradient of the output of the layer that backward comes to next; at the end, of the MLP's input.
+    /// Gradient of the MLP's output; while backward goes on, of the layer it comes to next, before its activation; at the
+    /// end, of the MLP's input.
     pub gradient: Buffer<f32>,
     spare: Buffer<f32>,
 }
@@ -120,14 +137,19 @@ impl Mlp {
     ) -> Result {
         for i in layers.rev() {
             let layer = &self.layers[i];
+            if i + 1 == self.layers.len() && layer.activation == Activation::Relu {
+                device.relu_backward(rows * layer.outputs, &self.outputs[i], &mut self.gradient)?;
+            }
             let x = if i == 0 { input } else { &self.outputs[i - 1] };
             let dx = if layer.input_gradient {
                 self.spare.resize(rows * layer.inputs)?;
-                Some((&mut self.spare, false))
+                // The gradient of the layer below before its activation, in one go.
+                let relu = i > 0 && self.layers[i - 1].activation == Activation::Relu;
+                Some((&mut self.spare, InputGradient { accumulate: false, relu }))
             } else {
                 None
             };
-            layer.backward(device, parameters, rows, x, &self.outputs[i], &mut self.gradient, dx)?;
+            layer.backward(device, parameters, rows, x, &self.gradient, dx)?;
             std::mem::swap(&mut self.gradient, &mut self.spare);
         }
         Ok(())
