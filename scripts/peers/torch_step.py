@@ -16,14 +16,18 @@ import time
 import torch
 from torch import nn
 
-ROWS = [
+KAGGLE = [
     1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194,
     27, 14992, 5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572,
 ]  # fmt: skip
+TERABYTE = [
+    45833188, 36746, 17245, 7413, 20243, 3, 7114, 1441, 62, 29275261, 1572176, 345138, 10,
+    2209, 11267, 128, 4, 974, 14, 48937457, 11316796, 40094537, 452104, 12606, 104, 35,
+]  # fmt: skip
 DENSE, LR = 13, 0.01
 CONFIGS = {
-    "kaggle": dict(dim=16, bottom=[512, 256, 64, 16], top=[512, 256, 1]),
-    "mlperf": dict(dim=128, bottom=[512, 256, 128], top=[1024, 1024, 512, 256, 1]),
+    "kaggle": dict(rows=KAGGLE, dim=16, bottom=[512, 256, 64, 16], top=[512, 256, 1]),
+    "mlperf": dict(rows=TERABYTE, dim=128, bottom=[512, 256, 128], top=[1024, 1024, 512, 256, 1]),
 }
 
 
@@ -123,8 +127,8 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     config = CONFIGS[args.cfg]
-    cap = args.rows_cap or (200_000 if args.cfg == "mlperf" else max(ROWS))
-    rows, dim = [min(r, cap) for r in ROWS], config["dim"]
+    cap = args.rows_cap or (200_000 if args.cfg == "mlperf" else max(KAGGLE))
+    rows, dim = [min(r, cap) for r in config["rows"]], config["dim"]
     vectors = len(rows) + 1
     bottom = mlp([DENSE, *config["bottom"]], last_relu=True)
     interaction = (Dot if args.model == "dlrm" else Cross)(vectors, dim)

@@ -149,10 +149,14 @@ impl RunArgs {
             log.eval_samples = self.eval_samples.unwrap_or(log.eval_samples);
         }
         if let Some(rule) = self.optimizer {
-            let rate = LearningRate::constant(self.lr.unwrap_or(rule.usual_rate()));
+            // The file's rates stay, but for the peak where --lr gives one.
+            let with_rate = |update, given: Option<Optimizer>| {
+                let rate = given.map_or(LearningRate::constant(rule.usual_rate()), |o| o.rate);
+                Some(Optimizer { update, rate: LearningRate { peak: self.lr.unwrap_or(rate.peak), ..rate } })
+            };
             let (dense, tables) = rule.rules();
-            config.optimizer.dense = Some(Optimizer { update: dense, rate });
-            config.optimizer.tables = Some(Optimizer { update: tables, rate });
+            config.optimizer.dense = with_rate(dense, config.optimizer.dense);
+            config.optimizer.tables = with_rate(tables, config.optimizer.tables);
         } else if let Some(lr) = self.lr {
             let checked = config.check().context("the run without --lr")?;
             let with_rate = |o: Optimizer| Optimizer { rate: LearningRate { peak: lr, ..o.rate }, ..o };

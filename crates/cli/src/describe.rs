@@ -20,7 +20,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let run = args.run.run()?;
     let model = &run.model;
-    let (largest, world) = run.memory();
+    let ranks = 0..run.topology().ranks();
+    let largest = ranks.clone().map(|rank| run.memory(rank)).max().unwrap_or(0);
+    let world: u64 = ranks.map(|rank| run.memory(rank)).sum();
     let mflops = model.training_flops() as f64 / 1e6;
     if args.json {
         let description = json!({
@@ -69,7 +71,7 @@ pub fn run(args: Args) -> Result<()> {
     );
     print!("{}", columns(&rows));
     println!(
-        "on {} ranks: {} of weights and optimizer state, {} on the largest rank; {} gradient buckets",
+        "on {} ranks: {} of memory, {} on the largest rank; {} gradient buckets",
         run.topology(),
         bytes(world),
         bytes(largest),

@@ -81,7 +81,7 @@ fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
         run.topology(),
         wall
     );
-    text.push_str(&quality(outcome));
+    text.push_str(&quality(run, outcome));
     let _ = writeln!(
         text,
         "\nThroughput  {} samples/s, {:.2} ms a step",
@@ -96,7 +96,7 @@ fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
     text
 }
 
-fn quality(outcome: &Outcome) -> String {
+fn quality(run: &Run, outcome: &Outcome) -> String {
     let Some(evaluation) = &outcome.evaluation else {
         return "No evaluation samples, so no AUC; set data.synthetic.eval_samples\n".into();
     };
@@ -113,18 +113,32 @@ fn quality(outcome: &Outcome) -> String {
         show(evaluation.calibration),
     );
     if let (Some(auc), Some(best)) = (evaluation.auc, outcome.best_auc) {
-        let gap = best - auc;
-        let _ = write!(text, "  best possible AUC on this data {best:.4}, {gap:.4} above");
+        let gap = (best - auc).max(0.0);
+        let _ = writeln!(text, "  best possible AUC on this data {best:.4}; the gap is {gap:.4}");
         if gap > CLOSE {
-            let _ = write!(
-                text,
-                "; more samples or epochs would close that: {} were seen",
-                si(outcome.samples as f64)
-            );
+            text.push_str(&what_keeps_it(run, outcome));
         }
-        text.push('\n');
     }
     text
+}
+
+/// Why the model is not at the best possible AUC, as far as the run itself tells.
+fn what_keeps_it(run: &Run, outcome: &Outcome) -> String {
+    let rows: usize = run.model.features().iter().map(|f| f.rows).sum();
+    let per_row = outcome.samples as f64 * run.model.features().len() as f64 / rows as f64;
+    let losses = &outcome.losses;
+    let tenth = (losses.len() / 10).max(1);
+    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
+    let (first, last) = (mean(&losses[..tenth]), mean(&losses[losses.len() - tenth..]));
+    if last >= first {
+        format!("  the loss did not fall ({first:.4} at first, {last:.4} at last): try lower learning rates (--lr)\n")
+    } else {
+        format!(
+            "  what keeps it from that: {} samples were seen, {per_row:.0} ids for each table row on average, and the \
+             loss still fell from {first:.4} to {last:.4}; try more samples or epochs (--samples, --epochs)\n",
+            si(outcome.samples as f64)
+        )
+    }
 }
 
 /// One row per phase that took at least a hundredth of the step, the others in one row.
@@ -152,7 +166,7 @@ fn time_table(outcome: &Outcome) -> String {
             other = (other.0 + busy, other.1 + exposed);
         }
     }
-    row("everything else", other.0 + (step_s - accounted).max(0.0), other.1);
+    row("between phases, and the rest", other.0 + (step_s - accounted).max(0.0), other.1);
     columns(&rows)
 }
 

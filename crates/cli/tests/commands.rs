@@ -132,7 +132,8 @@ fn flags_override_the_file() {
     let from_file = json(&["describe", path.to_str().unwrap(), "--json"]);
     assert_eq!((&from_file["features"], &from_file["dim"]), (&Value::from(6), &Value::from(8)));
     let file = path.to_str().unwrap();
-    let with_flags = json(&["train", file, "--hosts", "1", "--steps", "4", "--eval-samples", "500", "--json"]);
-    assert_eq!(with_flags["steps"], 4);
+    let with_flags = json(&["train", file, "--batch", "256", "--steps", "4", "--eval-samples", "500", "--json"]);
+    // The file says 1024 samples a step.
+    assert_eq!(with_flags["samples"], 4 * 256);
     fs::remove_file(path).unwrap();
 }

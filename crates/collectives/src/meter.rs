@@ -24,11 +24,6 @@ impl Traffic {
     pub fn sent(&self, link: LinkClass) -> u64 {
         self.sent[slot(link)]
     }
-
-    /// Bytes this rank sent to other ranks.
-    pub fn sent_to_others(&self) -> u64 {
-        self.sent(LinkClass::Host) + self.sent(LinkClass::Network)
-    }
 }
 
 fn slot(link: LinkClass) -> usize {

@@ -135,7 +135,7 @@ impl<T: Element> Buffer<T> {
     }
 
     pub(crate) fn host(&self) -> &[T] {
-        &bytemuck::cast_slice(self.bytes.memory.as_slice())[..self.len]
+        bytemuck::cast_slice(&self.bytes.memory.as_slice()[..self.len * size_of::<T>()])
     }
 
     /// Where the elements begin. Who writes through it answers for nobody else looking.
@@ -144,7 +144,7 @@ impl<T: Element> Buffer<T> {
     }
 
     pub(crate) fn host_mut(&mut self) -> &mut [T] {
-        &mut bytemuck::cast_slice_mut(self.bytes.memory.as_mut_slice())[..self.len]
+        bytemuck::cast_slice_mut(&mut self.bytes.memory.as_mut_slice()[..self.len * size_of::<T>()])
     }
 }
 

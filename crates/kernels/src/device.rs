@@ -42,10 +42,10 @@ pub struct LinearAt {
 impl LinearAt {
     /// The end of the last of them; past every buffer when they overlap.
     fn end(&self, shape: LinearShape) -> usize {
-        let matrix = self.weight + shape.outputs * shape.inputs;
+        let matrix = self.weight.saturating_add(size([shape.outputs, shape.inputs]));
         match self.bias {
             None => matrix,
-            Some(bias) if bias >= matrix => bias + shape.outputs,
+            Some(bias) if bias >= matrix => bias.saturating_add(shape.outputs),
             Some(_) => usize::MAX,
         }
     }
@@ -104,9 +104,9 @@ impl Device {
     ) -> Result {
         const OP: &str = "linear_forward";
         let LinearShape { rows, inputs, outputs } = shape;
-        need(OP, "x", rows * inputs, x.len())?;
+        need(OP, "x", size([rows, inputs]), x.len())?;
         need(OP, "parameters", at.end(shape), parameters.len())?;
-        need(OP, "y", rows * outputs, y.len())?;
+        need(OP, "y", size([rows, outputs]), y.len())?;
         let (x, parameters, y) = (x.host(), parameters.host(), y.host_mut());
         let w = &parameters[at.weight..][..outputs * inputs];
         let b = at.bias.map(|bias| &parameters[bias..][..outputs]);
@@ -130,10 +130,10 @@ impl Device {
     ) -> Result {
         const OP: &str = "linear_cross_forward";
         let LinearShape { rows, inputs, outputs } = shape;
-        need(OP, "h", rows * inputs, h.len())?;
+        need(OP, "h", size([rows, inputs]), h.len())?;
         need(OP, "parameters", at.end(shape), parameters.len())?;
         for (operand, len) in [("x0", x0.len()), ("x", x.len()), ("z", z.len()), ("out", out.len())] {
-            need(OP, operand, rows * outputs, len)?;
+            need(OP, operand, size([rows, outputs]), len)?;
         }
         let (h, parameters, x0_x) = (h.host(), parameters.host(), [x0.host(), x.host()]);
         let (z, out) = (z.host_mut(), out.host_mut());
@@ -160,12 +160,12 @@ impl Device {
     ) -> Result {
         const OP: &str = "linear_backward";
         let LinearShape { rows, inputs, outputs } = shape;
-        need(OP, "x", rows * inputs, x.len())?;
+        need(OP, "x", size([rows, inputs]), x.len())?;
         need(OP, "parameters", at.end(shape), parameters.len())?;
         need(OP, "gradient", at.end(shape), gradient.len())?;
-        need(OP, "dy", rows * outputs, dy.len())?;
+        need(OP, "dy", size([rows, outputs]), dy.len())?;
         if let Some((dx, _)) = &dx {
-            need(OP, "dx", rows * inputs, dx.len())?;
+            need(OP, "dx", size([rows, inputs]), dx.len())?;
         }
         let dx = dx.map(|(dx, into)| (dx.host_mut(), into));
         let (x, dy) = (x.host(), dy.host());
@@ -201,8 +201,8 @@ impl Device {
         out: &mut Buffer<f32>,
     ) -> Result {
         const OP: &str = "dot_forward";
-        need(OP, "vectors", rows * count * dim, vectors.len())?;
-        need(OP, "out", rows * dot_width(count, dim), out.len())?;
+        need(OP, "vectors", size([rows, count, dim]), vectors.len())?;
+        need(OP, "out", size([rows, dot_width(count, dim)]), out.len())?;
         let (vectors, out) = (vectors.host(), out.host_mut());
         match self {
             Device::Reference => reference::dot_forward(rows, count, dim, vectors, out),
@@ -222,9 +222,9 @@ impl Device {
         dvectors: &mut Buffer<f32>,
     ) -> Result {
         const OP: &str = "dot_backward";
-        need(OP, "vectors", rows * count * dim, vectors.len())?;
-        need(OP, "dout", rows * dot_width(count, dim), dout.len())?;
-        need(OP, "dvectors", rows * count * dim, dvectors.len())?;
+        need(OP, "vectors", size([rows, count, dim]), vectors.len())?;
+        need(OP, "dout", size([rows, dot_width(count, dim)]), dout.len())?;
+        need(OP, "dvectors", size([rows, count, dim]), dvectors.len())?;
         let (vectors, dout, dvectors) = (vectors.host(), dout.host(), dvectors.host_mut());
         match self {
             Device::Reference => reference::dot_backward(rows, count, dim, vectors, dout, dvectors),
@@ -233,29 +233,7 @@ impl Device {
         Ok(())
     }
 
-    /// The element-wise half of a cross layer: `out = x0 ⊙ z + x`.
-    pub fn cross_forward(
-        &self,
-        len: usize,
-        x0: &Buffer<f32>,
-        z: &Buffer<f32>,
-        x: &Buffer<f32>,
-        out: &mut Buffer<f32>,
-    ) -> Result {
-        const OP: &str = "cross_forward";
-        need(OP, "x0", len, x0.len())?;
-        need(OP, "z", len, z.len())?;
-        need(OP, "x", len, x.len())?;
-        need(OP, "out", len, out.len())?;
-        let (x0, z, x, out) = (x0.host(), z.host(), x.host(), out.host_mut());
-        match self {
-            Device::Reference => reference::cross_forward(len, x0, z, x, out),
-            Device::Cpu(cpu) => cpu::elementwise::cross_forward(cpu, len, x0, z, x, out),
-        }
-        Ok(())
-    }
-
-    /// The gradients of [`Device::cross_forward`] but for `x`, whose gradient is `dout` itself: `dz = dout ⊙ x0`, and
+    /// The gradients of `out = x0 ⊙ z + x` but for `x`, whose gradient is `dout` itself: `dz = dout ⊙ x0`, and
     /// `dx0 = dout ⊙ z` (`dx0 += dout ⊙ z` when `accumulate`).
     pub fn cross_backward(
         &self,
@@ -332,11 +310,11 @@ impl Device {
         to_width: usize,
     ) -> Result {
         const OP: &str = "copy_columns";
-        need(OP, "from", from_at + rows * from_width, from.len())?;
-        need(OP, "to", to_at + rows * to_width, to.len())?;
+        need(OP, "from", from_at.saturating_add(size([rows, from_width])), from.len())?;
+        need(OP, "to", to_at.saturating_add(size([rows, to_width])), to.len())?;
         for copy in copies {
-            need(OP, "a row of from", copy.from + copy.width, from_width)?;
-            need(OP, "a row of to", copy.to + copy.width, to_width)?;
+            need(OP, "a row of from", copy.from.saturating_add(copy.width), from_width)?;
+            need(OP, "a row of to", copy.to.saturating_add(copy.width), to_width)?;
         }
         let from = &from.host()[from_at..from_at + rows * from_width];
         let to = &mut to.host_mut()[to_at..to_at + rows * to_width];
@@ -357,8 +335,8 @@ impl Device {
         out: &mut Buffer<f32>,
         out_at: usize,
     ) -> Result {
-        need("sum_blocks", "blocks", count * len, blocks.len())?;
-        need("sum_blocks", "out", out_at + len, out.len())?;
+        need("sum_blocks", "blocks", size([count, len]), blocks.len())?;
+        need("sum_blocks", "out", out_at.saturating_add(len), out.len())?;
         let (blocks, out) = (&blocks.host()[..count * len], &mut out.host_mut()[out_at..out_at + len]);
         match self {
             Device::Reference => reference::sum_blocks(len, blocks, out),
@@ -418,16 +396,16 @@ impl Device {
         const OP: &str = "index_bags";
         let lengths = lengths.host();
         for s in segments {
-            need(OP, "tables", s.table + 1, tables)?;
-            need(OP, "samples", s.first_sample + s.samples, samples)?;
+            need(OP, "tables", s.table.saturating_add(1), tables)?;
+            need(OP, "samples", s.first_sample.saturating_add(s.samples), samples)?;
             let ids = match s.lengths_at {
                 None => s.samples,
                 Some(at) => {
-                    need(OP, "lengths", at + s.samples, lengths.len())?;
+                    need(OP, "lengths", at.saturating_add(s.samples), lengths.len())?;
                     lengths[at..at + s.samples].iter().map(|&n| n as usize).sum()
                 }
             };
-            need(OP, "values", s.first_value + ids, values)?;
+            need(OP, "values", s.first_value.saturating_add(ids), values)?;
         }
         need(OP, "32-bit value indices", values, u32::MAX as usize)?;
         index.tables = tables;
@@ -473,9 +451,9 @@ impl Device {
         need(OP, "columns", tables.len(), columns.len())?;
         need(OP, "samples", samples.end, index.samples)?;
         need(OP, "weights", values.len(), weights.map_or(values.len(), Buffer::len))?;
-        need(OP, "out", samples.len() * width, out.len())?;
+        need(OP, "out", size([samples.len(), width]), out.len())?;
         for t in which.clone() {
-            need(OP, "a row of out", columns[t] + tables[t].dim, width)?;
+            need(OP, "a row of out", columns[t].saturating_add(tables[t].dim), width)?;
         }
         let (values, weights, out) = (values.host(), weights.map(Buffer::host), out.host_mut());
         match self {
@@ -509,9 +487,9 @@ impl Device {
         need(OP, "sorted tables", tables.len() + 1, sorted.bounds.len())?;
         need(OP, "columns", tables.len(), columns.len())?;
         need(OP, "weights", sorted.samples.len(), weights.map_or(sorted.samples.len(), Buffer::len))?;
-        need(OP, "dout", index.samples * width, dout.len())?;
+        need(OP, "dout", size([index.samples, width]), dout.len())?;
         for (table, &column) in tables.iter().zip(columns) {
-            need(OP, "a row of dout", column + table.dim, width)?;
+            need(OP, "a row of dout", column.saturating_add(table.dim), width)?;
             need(OP, "table state", table.rows * rule.state_per_row(table.dim), table.state.len())?;
         }
         let (weights, dout) = (weights.map(Buffer::host), dout.host());
@@ -532,5 +510,11 @@ impl Device {
 
 /// Width of a row that [`Device::dot_forward`] gives.
 fn dot_width(count: usize, dim: usize) -> usize {
-    dim + count * count.saturating_sub(1) / 2
+    dim.saturating_add(size([count, count.saturating_sub(1)]) / 2)
+}
+
+/// Elements of a shape; past every buffer when they cannot be counted.
+fn size<const N: usize>(shape: [usize; N]) -> usize {
+    // A shape with an empty side holds nothing, however long the others are.
+    if shape.contains(&0) { 0 } else { shape.into_iter().fold(1, usize::saturating_mul) }
 }

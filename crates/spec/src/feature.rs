@@ -24,7 +24,7 @@ pub struct Feature {
 
 /// How many ids a bag holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Hotness {
     /// Exactly one: lengths need not travel.
     #[default]

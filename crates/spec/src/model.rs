@@ -10,13 +10,13 @@
 //! ```
 
 use crate::Activation;
-use crate::feature::Feature;
+use crate::feature::{Feature, Hotness};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::ops::Range;
 
 /// A recommendation model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Model {
     features: Vec<Feature>,
     dense_features: usize,
@@ -50,7 +50,7 @@ pub enum Architecture {
 }
 
 /// The dense layers of a model, in forward order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
     /// Maps dense features to one vector of the embedding dimension.
     pub bottom: Vec<LinearLayer>,
@@ -61,7 +61,7 @@ pub struct Network {
 }
 
 /// `y = act(x·Wᵀ + b)`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinearLayer {
     /// Prefix of its parameters' names.
     pub name: String,
@@ -78,7 +78,7 @@ pub struct LinearLayer {
 }
 
 /// How the vectors of a sample meet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Interaction {
     /// The first vector, then the dot product of every pair.
     Dot {
@@ -97,7 +97,7 @@ pub enum Interaction {
 }
 
 /// One cross layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CrossLayer {
     /// Down to the rank, without bias; `None` for full rank.
     pub v: Option<LinearLayer>,
@@ -151,6 +151,7 @@ impl ModelError {
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_LAYERS: usize = 256;
 const MAX_FEATURES: usize = 65_536;
+const MAX_HOTNESS: u32 = 65_536;
 
 impl Model {
     /// Checks a description and lays out its network.
@@ -198,8 +199,9 @@ impl Model {
             if !(1..=MAX_LAYERS).contains(cross_layers) {
                 return Err(ModelError::new("model.cross_layers", format!("{cross_layers} is not in 1..=256")));
             }
-            if *cross_rank == Some(0) {
-                return Err(ModelError::new("model.cross_rank", "0 gives no layer; leave it out for full rank"));
+            if cross_rank.is_some_and(|rank| rank == 0 || rank > MAX_WIDTH) {
+                let problem = format!("a rank lies between 1 and {MAX_WIDTH}; in a config, 0 asks for full rank");
+                return Err(ModelError::new("model.cross_rank", problem));
             }
         }
         let vectors = features.len() + usize::from(dense_features > 0);
@@ -466,6 +468,14 @@ fn check_features(features: &[Feature]) -> Result<(), ModelError> {
             return Err(ModelError::new(
                 format!("model.features[{i}].rows ({})", feature.name),
                 format!("{} rows; a table has 1 to {} (split larger ones)", feature.rows, u32::MAX),
+            ));
+        }
+        if let Hotness::Many { mean } = feature.hotness
+            && !(1..=MAX_HOTNESS).contains(&mean)
+        {
+            return Err(ModelError::new(
+                format!("model.features[{i}].hotness ({})", feature.name),
+                format!("{mean} ids a sample on average; between 1 and {MAX_HOTNESS} are possible"),
             ));
         }
     }

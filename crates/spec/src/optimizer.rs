@@ -56,7 +56,7 @@ impl UpdateRule {
         }
     }
 
-    /// The rule's name as users write it.
+    /// The rule's name, as flags have it.
     pub fn name(&self) -> &'static str {
         match self {
             UpdateRule::Sgd => "sgd",

@@ -406,14 +406,31 @@ impl Run {
         self.data.samples.div_ceil(self.batch as u64)
     }
 
-    /// Bytes of weights and optimizer state of the largest rank, and of all ranks.
-    pub fn memory(&self) -> (u64, u64) {
+    /// Bytes that a rank needs, about: weights, gradients and optimizer state of what it holds, and its share of a batch.
+    pub fn memory(&self, rank: usize) -> u64 {
         let dim = self.model.dim();
-        let row = 4 * (dim + self.table_optimizer.update.state_per_row(dim)) as u64;
+        let row = dim + self.table_optimizer.update.state_per_row(dim);
+        let held = self.placement.held_by(rank);
+        // Wide enough for whatever a config may say.
+        let tables: u128 = held.iter().map(|s| s.rows.len() as u128 * row as u128).sum();
         let dense = self.model.dense_parameters();
-        let dense = 4 * (2 * dense + self.dense_optimizer.update.state_per_row(dense as usize) as u64);
-        let of = |rank| dense + self.placement.held_by(rank).iter().map(|s| s.rows.len() as u64 * row).sum::<u64>();
-        let ranks = 0..self.topology().ranks();
-        (ranks.clone().map(of).max().unwrap_or(0), ranks.map(of).sum())
+        let dense = 2 * u128::from(dense) + self.dense_optimizer.update.state_per_row(dense as usize) as u128;
+        u64::try_from(4 * (tables + dense + u128::from(self.batch_floats(held)))).unwrap_or(u64::MAX)
+    }
+
+    /// Floats of a rank's buffers for one batch: vectors as they are sent, arrive, meet, and all that once more for their
+    /// gradients; the outputs of all layers and their gradients; ids of two batches.
+    fn batch_floats(&self, held: &[crate::placement::Shard]) -> u64 {
+        let network = self.model.network();
+        let samples = self.batch.div_ceil(self.topology().ranks()) as u64;
+        let vectors = network.interaction.input_width() as u64;
+        let mlps: usize = network.bottom.iter().chain(&network.top).map(|l| l.outputs).sum();
+        let interaction = match &network.interaction {
+            crate::model::Interaction::Dot { .. } => network.interaction.output_width(),
+            crate::model::Interaction::Cross { width, layers } => 2 * (layers.len() + 1) * width,
+        };
+        let here = samples * (4 * vectors + 2 * (mlps + interaction) as u64);
+        let ids: u64 = held.iter().map(|s| self.model.features()[s.feature].hotness.mean()).sum();
+        here + self.batch as u64 * (2 * crate::placement::width(held) as u64 + 12 * ids)
     }
 }

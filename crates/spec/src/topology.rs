@@ -16,7 +16,7 @@ use std::fmt;
 pub const MAX_RANKS: usize = 65_536;
 
 /// H hosts × L ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Topology {
     hosts: usize,
     ranks_per_host: usize,

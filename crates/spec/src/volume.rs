@@ -4,7 +4,7 @@
 //! each other rank. Both become numbers when bound to the [`BatchSizes`] of a step, for one rank of a placement.
 
 use crate::model::Model;
-use crate::placement::{Placement, Shard, share, width};
+use crate::placement::{Placement, Shard, share};
 use crate::topology::{LinkClass, Topology};
 use serde::Serialize;
 use std::fmt;
@@ -23,8 +23,10 @@ pub enum Quantity {
     HeldIds,
     /// Floats of the rows that those ids name.
     HeldRows,
-    /// Floats of the pooled vectors of the whole world's samples that shards held here give.
-    HeldVectors,
+    /// Floats of the rows that are looked up here: for the whole world, in replicated tables for this rank alone.
+    LookedUpRows,
+    /// Floats of the pooled vectors that come of it.
+    LookedUpVectors,
 }
 
 /// A sum of constants times quantities.
@@ -55,19 +57,25 @@ impl Volume {
         let world_ids = |shard: &Shard| sizes.ids.iter().map(|ids| ids[shard.feature]).sum::<u64>();
         let world_samples = || sizes.samples.iter().sum::<u64>();
         let held = placement.held_by(rank);
+        // A replicated table is looked up for this rank's samples, any other for the world's.
+        let looked_up = |world: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64| -> u64 {
+            let count = |s: &Shard| if s.replicated { own(s) } else { world(s) };
+            held.iter().map(|s| count(s) * s.columns.len() as u64).sum()
+        };
         self.0
             .iter()
             .map(|&(each, quantity)| {
-                each * match quantity {
+                each.saturating_mul(match quantity {
                     Quantity::Step => 1,
                     Quantity::Samples => sizes.samples[rank],
                     Quantity::Ids => sizes.ids[rank].iter().sum(),
                     Quantity::HeldIds => held.iter().map(world_ids).sum(),
                     Quantity::HeldRows => held.iter().map(|s| world_ids(s) * s.columns.len() as u64).sum(),
-                    Quantity::HeldVectors => world_samples() * width(held) as u64,
-                }
+                    Quantity::LookedUpRows => looked_up(&|s| world_ids(s), &|s| sizes.ids[rank][s.feature]),
+                    Quantity::LookedUpVectors => looked_up(&|_| world_samples(), &|_| sizes.samples[rank]),
+                })
             })
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 }
 
@@ -85,7 +93,8 @@ impl fmt::Display for Volume {
                 Quantity::Ids => format!("{each}·ids"),
                 Quantity::HeldIds => format!("{each}·held ids"),
                 Quantity::HeldRows => format!("{each}·held rows"),
-                Quantity::HeldVectors => format!("{each}·held vectors"),
+                Quantity::LookedUpRows => format!("{each}·looked-up rows"),
+                Quantity::LookedUpVectors => format!("{each}·looked-up vectors"),
             })
             .collect();
         f.pad(&terms.join(" + "))

@@ -22,7 +22,8 @@ pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &Rank) -> Result
     }
     let counts: Vec<usize> = (0..world.size()).map(|r| placement.owned_by(r).len() * LEN).collect();
     let mine = Buffer::from_slice(world.device(), &mine)?;
-    let (_, all) = world.all_gather(&Label::from("digest"), mine, &counts, Buffer::empty())?;
+    let label = Label::from("digest");
+    let (_, all) = world.all_gather(&label, mine, &counts, Buffer::empty())?;
     let all = all.to_vec();
 
     let mut digests = vec![[0; LEN]; run.model.features().len()];
@@ -39,6 +40,13 @@ pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &Rank) -> Result
     }
     for index in 0..rank.parameters.list().len() {
         whole.update(Sha256::digest(bytes(&rank.parameters.weights(index))));
+    }
+    // Every rank now has hashed its own copies of what all have: they must agree.
+    let mine = Buffer::from_slice(world.device(), &whole.clone().finalize())?;
+    let (_, all) = world.all_gather(&label, mine, &vec![LEN; world.size()], Buffer::empty())?;
+    let all = all.to_vec();
+    if let Some(rank) = all.chunks_exact(LEN).position(|digest| digest != &all[..LEN]) {
+        return Err(Error::Replicas { rank });
     }
     Ok(whole.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

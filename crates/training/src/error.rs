@@ -30,14 +30,28 @@ pub enum Error {
     },
     /// A run that the machine has no room for.
     #[error(
-        "tables and optimizer state need {needed_gb:.1} GB and {available_gb:.1} GB are free; \
-         lower model.rows_cap or model.dim, or choose an optimizer with less state"
+        "tables, optimizer state and batches need {needed_gb:.1} GB and {available_gb:.1} GB are free; \
+         lower model.rows_cap, model.dim or train.batch, or choose an optimizer with less state"
     )]
     Memory {
         /// What the run needs.
         needed_gb: f64,
         /// What there is.
         available_gb: f64,
+    },
+    /// More ranks than one process runs.
+    #[error("{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host")]
+    Ranks {
+        /// Ranks asked for.
+        ranks: usize,
+        /// The most there may be.
+        most: usize,
+    },
+    /// Copies of the same parameters that differ: a defect of this program.
+    #[error("the dense layers or replicated tables of rank {rank} are not those of rank 0; please report this")]
+    Replicas {
+        /// The rank whose copy differs.
+        rank: usize,
     },
     /// A rank failed; all stopped.
     #[error(transparent)]

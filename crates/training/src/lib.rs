@@ -29,4 +29,6 @@ pub use network::Network;
 pub use rank::Rank;
 pub use source::Source;
 pub use step::{Execution, PhaseTime};
-pub use trainer::{Event, Outcome, PhaseReport, batch_of, threads, train, train_on, training_source};
+pub use trainer::{
+    Event, Outcome, PhaseReport, batch_of, check_size, threads, train, train_on, training_source,
+};

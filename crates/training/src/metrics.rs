@@ -148,12 +148,6 @@ impl Histogram {
         bins.zip(counts).for_each(|(to, from)| *to += from);
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.negatives.fill(0);
-        self.positives.fill(0);
-    }
-
     /// Samples counted.
     pub fn samples(&self) -> u64 {
         self.negatives.iter().chain(&self.positives).sum()

@@ -7,7 +7,7 @@ use crate::metrics::Histogram;
 use crate::network::Network;
 use crate::source::Source;
 use kernels::{Buffer, Device};
-use spec::model::{Block, Model};
+use spec::model::Model;
 use spec::placement::Placement;
 use spec::run::{Optimizer, Run};
 use spec::schedule::{Operation, Schedule};
@@ -156,10 +156,5 @@ impl Rank {
         self.probabilities.read(0, &mut self.predictions[first..]);
         self.labels.extend_from_slice(&input.batch.labels);
         Ok(())
-    }
-
-    /// Whether a block exists: models without dense features have no bottom MLP.
-    pub fn has(&self, block: Block) -> bool {
-        self.model.network().layers(block) > 0
     }
 }

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::rank::Rank;
 use collectives::{Communicator, Label, Pending};
 use kernels::Buffer;
-use spec::schedule::{PhaseId, Schedule, Slot, Work};
+use spec::schedule::{PhaseId, Schedule, Slot, Task, Work};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,9 @@ impl Execution {
         for step in 1..=count {
             let next = (step < count).then(|| batches(step));
             self.step(rank, world, step, next, false)?;
+            if self.schedule.task() == Task::Train {
+                rank.steps += 1;
+            }
             after(rank, step - 1)?;
         }
         for phase in 0..self.in_flight.len() {

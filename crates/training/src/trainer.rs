@@ -105,7 +105,7 @@ pub fn train_on(
     source: impl Fn() -> Result<Source, Error> + Sync,
     observe: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome, Error> {
-    check_memory(run)?;
+    check_size(run)?;
     let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s), ..Options::default() };
     let mut outcomes = launch(run.topology(), &options, devices, |world| {
         let device = world.device().clone();
@@ -132,7 +132,8 @@ fn train_rank(
     let steps = run.steps;
     // About two hundred events, whatever the length.
     let report_every = (steps / 200).max(1);
-    let mut losses = Vec::with_capacity(steps as usize);
+    // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
+    let mut losses = Vec::with_capacity(steps.min(1 << 20) as usize);
     let mut window = Window { began: Instant::now(), samples: 0, loss: 0.0 };
     let mut samples = 0;
     let label = Label::from("report");
@@ -141,7 +142,6 @@ fn train_rank(
     world.barrier(&label)?;
     let began = Instant::now();
     execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, step| {
-        rank.steps += 1;
         losses.push(rank.loss);
         let batch = batch_of(run, step);
         samples += batch.end - batch.start;
@@ -217,9 +217,16 @@ pub(crate) fn report(
     Ok(reports.collect())
 }
 
-/// Refuses a run that cannot fit, before anything is allocated.
-fn check_memory(run: &Run) -> Result<(), Error> {
-    let (_, needed) = run.memory();
+/// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
+const MAX_RANKS: usize = 1024;
+
+/// Refuses a run that cannot fit into this process or machine, before anything is allocated.
+pub fn check_size(run: &Run) -> Result<(), Error> {
+    let ranks = run.topology().ranks();
+    if ranks > MAX_RANKS {
+        return Err(Error::Ranks { ranks, most: MAX_RANKS });
+    }
+    let needed = (0..ranks).fold(0u64, |sum, rank| sum.saturating_add(run.memory(rank)));
     let Some(available) = available_memory() else { return Ok(()) };
     if needed > available {
         return Err(Error::Memory { needed_gb: needed as f64 / 1e9, available_gb: available as f64 / 1e9 });

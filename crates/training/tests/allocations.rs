@@ -51,7 +51,6 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
             let mut execution = Execution::new(schedule);
             let (mut before, mut after) = (0, 0);
             execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, step| {
-                rank.steps += 1;
                 match step {
                     step if step + 101 == steps => before = ALLOCATIONS.load(Ordering::Relaxed),
                     step if step + 1 == steps => after = ALLOCATIONS.load(Ordering::Relaxed),

@@ -2,7 +2,7 @@
 
 use crate::args::RunArgs;
 use crate::text::{columns, median, si};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::json;
 use spec::run::Run;
 use spec::schedule::Task;
@@ -35,14 +35,16 @@ pub fn run(args: Args) -> Result<()> {
     config.optimizer.tables.get_or_insert(SGD);
     let batch = *config.train.batch.get_or_insert(2048);
     let steps = config.train.steps.take().unwrap_or(30);
+    ensure!((1..=1_000_000).contains(&steps), "--steps {steps}: measure between 1 and 1000000 steps");
     // Uniform ids: the hardest case for caches.
     config.data.synthetic = Some(Synthetic {
-        samples: BATCHES * batch as u64,
+        samples: BATCHES.saturating_mul(batch as u64),
         eval_samples: 0,
         zipf: 0.0,
         ..config.data.synthetic.unwrap_or_default()
     });
     let run = config.check()?;
+    training::check_size(&run)?;
     let batches = batches(&run)?;
     let threads = training::threads(&run);
 
@@ -58,15 +60,11 @@ pub fn run(args: Args) -> Result<()> {
                 let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
                 let mut execution = Execution::new(schedule);
                 let batch_of = |step| training::batch_of(&run, step % run.steps_per_epoch());
-                execution.run(&mut rank, &world, args.warm_up, batch_of, |rank, _| {
-                    rank.steps += 1;
-                    Ok(())
-                })?;
+                execution.run(&mut rank, &world, args.warm_up, batch_of, |_, _| Ok(()))?;
                 execution.reset_times();
                 let mut times = Vec::with_capacity(steps as usize);
                 let mut last = Instant::now();
-                execution.run(&mut rank, &world, steps, batch_of, |rank, _| {
-                    rank.steps += 1;
+                execution.run(&mut rank, &world, steps, batch_of, |_, _| {
                     times.push(last.elapsed().as_secs_f64());
                     last = Instant::now();
                     Ok(())

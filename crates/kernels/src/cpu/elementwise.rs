@@ -25,23 +25,6 @@ fn pass(cpu: &Cpu, len: usize, work: impl Fn(Range<usize>) + Sync) {
     });
 }
 
-pub(crate) fn cross_forward(cpu: &Cpu, len: usize, x0: &[f32], z: &[f32], x: &[f32], out: &mut [f32]) {
-    let out = Shared::new(out);
-    pass(
-        cpu,
-        len,
-        #[inline(always)]
-        |range| {
-            // SAFETY: pieces do not overlap.
-            let out = unsafe { out.piece(range.clone()) };
-            let (x0, z, x) = (&x0[range.clone()], &z[range.clone()], &x[range]);
-            for (((out, x0), z), x) in out.iter_mut().zip(x0).zip(z).zip(x) {
-                *out = x0 * z + x;
-            }
-        },
-    );
-}
-
 pub(crate) fn add(cpu: &Cpu, x: &[f32], y: &mut [f32]) {
     let len = y.len();
     let y = Shared::new(y);

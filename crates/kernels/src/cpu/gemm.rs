@@ -117,7 +117,7 @@ fn block(
                     a.add_up(level, top, from, depth, sums);
                 }
                 // What is read only once need not be packed, as long as its tiles are whole.
-                let once = a.by_k && right - left <= wide;
+                let once = depth > 0 && a.by_k && right - left <= wide;
                 let whole = if once { top + (bottom - top) / tall * tall } else { top };
                 if whole > top {
                     let (panels, stride) = (&a.data[from * a.stride + top..], a.stride);

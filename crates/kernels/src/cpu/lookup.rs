@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SAMPLES: usize = 256;
 /// Bytes of rows on their way at a time.
 const AHEAD: usize = 4096;
+/// Bytes of output from which on it is written past the caches: it would not stay there, and each line need not be read
+/// before it is written.
+const STREAMED: usize = 32 << 20;
 
 pub(crate) fn lookup(
     cpu: &Cpu,
@@ -52,6 +55,7 @@ pub(crate) fn lookup(
         // The reference finds the id at fault before it writes anything.
         return reference::lookup(tables, which, columns, width, index, samples, values, weights, out);
     }
+    let streamed = samples.len() * width * size_of::<f32>() >= STREAMED && out.as_ptr().addr().is_multiple_of(64);
     let out = Shared::new(out);
     cpu.divide_finely(samples.len(), SAMPLES, &|_, range| {
         for first in range.clone().step_by(SAMPLES) {
@@ -67,12 +71,15 @@ pub(crate) fn lookup(
                             // SAFETY: no two pieces share a sample.
                             unsafe { out.piece(at..at + tables[t].dim) }
                         };
+                        // Lines of `out` are written whole.
+                        let streamed = streamed && width.is_multiple_of(16) && columns[t].is_multiple_of(16);
+                        let bags = Bags { starts, lengths, values, weights, streamed };
                         match tables[t].dim {
-                            16 => pool::<16>(&tables[t], starts, lengths, values, weights, row_of),
-                            32 => pool::<32>(&tables[t], starts, lengths, values, weights, row_of),
-                            64 => pool::<64>(&tables[t], starts, lengths, values, weights, row_of),
-                            128 => pool::<128>(&tables[t], starts, lengths, values, weights, row_of),
-                            _ => pool::<0>(&tables[t], starts, lengths, values, weights, row_of),
+                            16 => bags.pool::<16>(&tables[t], row_of),
+                            32 => bags.pool::<32>(&tables[t], row_of),
+                            64 => bags.pool::<64>(&tables[t], row_of),
+                            128 => bags.pool::<128>(&tables[t], row_of),
+                            _ => bags.pool_any(&tables[t], row_of),
                         }
                     },
                 );
@@ -110,44 +117,142 @@ fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &[u32], rows
     check(run)
 }
 
-/// The bags of one table. `DIM` is its dimension where that is known, else 0.
-#[inline(always)]
-fn pool<'a, const DIM: usize>(
-    table: &Table,
-    starts: &[u32],
-    lengths: &[u32],
-    values: &[u32],
-    weights: Option<&[f32]>,
-    out: impl Fn(usize) -> &'a mut [f32],
-) {
-    let dim = if DIM == 0 { table.dim } else { DIM };
-    let rows = table.weights.host();
-    let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 32);
-    for (s, (&start, &length)) in starts.iter().zip(lengths).enumerate() {
-        let bag = start as usize..start as usize + length as usize;
-        let out = &mut out(s)[..dim];
-        if bag.is_empty() {
-            out.fill(0.0);
+/// Some bags of one table.
+struct Bags<'a> {
+    starts: &'a [u32],
+    lengths: &'a [u32],
+    values: &'a [u32],
+    weights: Option<&'a [f32]>,
+    /// Whether results go past the caches.
+    streamed: bool,
+}
+
+impl Bags<'_> {
+    /// Pools rows of a dimension known here: a bag's sum stays in registers.
+    #[inline(always)]
+    fn pool<'o, const DIM: usize>(&self, table: &Table, out: impl Fn(usize) -> &'o mut [f32]) {
+        let rows = table.weights.host();
+        for (s, (&start, &length)) in self.starts.iter().zip(self.lengths).enumerate() {
+            let mut sum = [0f32; DIM];
+            for value in start as usize..start as usize + length as usize {
+                self.look_ahead(rows, DIM, value);
+                let row = &rows[self.values[value] as usize * DIM..][..DIM];
+                // Times one is exact, and so is zero plus the first, but for the sign of a zero.
+                let weight = self.weights.map_or(1.0, |weights| weights[value]);
+                sum.iter_mut().zip(row).for_each(|(sum, row)| *sum += weight * row);
+            }
+            if table.pooling == Pooling::Mean && length > 1 {
+                sum.iter_mut().for_each(|sum| *sum /= length as f32);
+            }
+            store(&sum, &mut out(s)[..DIM], self.streamed);
         }
-        for value in bag.clone() {
-            if let Some(&next) = values.get(value + 3 * ahead) {
-                // One line early brings the address translation.
-                prefetch(rows, next as usize * dim, 1);
-            }
-            if let Some(&next) = values.get(value + ahead) {
-                prefetch(rows, next as usize * dim, dim);
-            }
-            let row = &rows[values[value] as usize * dim..][..dim];
-            // Times one is exact.
-            let weight = weights.map_or(1.0, |weights| weights[value]);
-            if value == bag.start {
-                out.iter_mut().zip(row).for_each(|(out, row)| *out = weight * row);
-            } else {
+        if self.streamed {
+            fence();
+        }
+    }
+
+    /// As [`Bags::pool`], for any dimension.
+    #[inline(always)]
+    fn pool_any<'o>(&self, table: &Table, out: impl Fn(usize) -> &'o mut [f32]) {
+        let (rows, dim) = (table.weights.host(), table.dim);
+        for (s, (&start, &length)) in self.starts.iter().zip(self.lengths).enumerate() {
+            let out = &mut out(s)[..dim];
+            out.fill(0.0);
+            for value in start as usize..start as usize + length as usize {
+                self.look_ahead(rows, dim, value);
+                let row = &rows[self.values[value] as usize * dim..][..dim];
+                let weight = self.weights.map_or(1.0, |weights| weights[value]);
                 out.iter_mut().zip(row).for_each(|(out, row)| *out += weight * row);
             }
+            if table.pooling == Pooling::Mean && length > 1 {
+                out.iter_mut().for_each(|out| *out /= length as f32);
+            }
         }
-        if table.pooling == Pooling::Mean && length > 1 {
-            out.iter_mut().for_each(|out| *out /= length as f32);
+    }
+
+    /// Asks for rows that will be needed soon.
+    #[inline(always)]
+    fn look_ahead(&self, rows: &[f32], dim: usize, value: usize) {
+        let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 32);
+        if let Some(&next) = self.values.get(value + 3 * ahead) {
+            // One line early brings the address translation.
+            prefetch(rows, next as usize * dim, 1);
+        }
+        if let Some(&next) = self.values.get(value + ahead) {
+            prefetch(rows, next as usize * dim, dim);
+        }
+    }
+}
+
+/// `to = from`, past the caches where asked.
+#[inline(always)]
+fn store<const DIM: usize>(from: &[f32; DIM], to: &mut [f32], streamed: bool) {
+    #[cfg(target_arch = "x86_64")]
+    if streamed && to.as_ptr().addr().is_multiple_of(64) && to.len() == DIM && DIM.is_multiple_of(16) {
+        use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
+        for i in (0..DIM).step_by(4) {
+            // SAFETY: both are DIM long, a multiple of 4, and `to` is aligned to a line.
+            unsafe { _mm_stream_ps(to.as_mut_ptr().add(i), _mm_loadu_ps(from.as_ptr().add(i))) };
+        }
+        return;
+    }
+    let _ = streamed;
+    to.copy_from_slice(from);
+}
+
+/// Makes streamed stores visible to other threads before whatever follows.
+#[inline(always)]
+fn fence() {
+    // SAFETY: every x86-64 has this instruction.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{BagIndex, Buffer, Device, Segment, Table};
+    use spec::Pooling;
+    use spec::optimizer::UpdateRule;
+
+    /// Output large enough to be streamed, with columns that allow it and columns that do not.
+    #[test]
+    fn streamed_output_agrees_with_the_reference() {
+        let cpu = Device::cpu(2).unwrap();
+        let (rows, samples, width) = (50, 1030, 8192);
+        assert!(samples * width * 4 >= super::STREAMED);
+        let mut tables = Vec::new();
+        for dim in [128, 16, 64, 24] {
+            let mut table = Table::zeroed(&cpu, rows, dim, Pooling::Mean, &UpdateRule::Sgd).unwrap();
+            let weights: Vec<f32> = (0..rows * dim).map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
+            table.weights.write(0, &weights);
+            tables.push(table);
+        }
+        let columns = [0, 256, 517, 1024];
+        let lengths = Buffer::from_slice(&cpu, &(0..samples as u32).map(|s| s % 4).collect::<Vec<_>>()).unwrap();
+        let ids: usize = (0..samples).map(|s| s % 4).sum();
+        let segments: Vec<Segment> = (0..tables.len())
+            .map(|table| Segment {
+                table,
+                first_sample: 0,
+                samples,
+                first_value: table * ids,
+                lengths_at: Some(0),
+            })
+            .collect();
+        let values: Vec<u32> = (0..tables.len() * ids).map(|i| (i * 31 % rows) as u32).collect();
+        let values = Buffer::from_slice(&cpu, &values).unwrap();
+        let run = |device: &Device| {
+            let mut index = BagIndex::default();
+            device.index_bags(tables.len(), samples, &segments, &lengths, values.len(), &mut index).unwrap();
+            let mut out = Buffer::zeroed(device, samples * width).unwrap();
+            let all = 0..tables.len();
+            device.lookup(&tables, all, &columns, width, &index, 0..samples, &values, None, &mut out).unwrap();
+            out.to_vec()
+        };
+        for (got, expected) in run(&cpu).iter().zip(run(&Device::Reference)) {
+            assert!((got - expected).abs() < 1e-5, "{got}, expected {expected}");
         }
     }
 }

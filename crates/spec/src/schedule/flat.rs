@@ -39,8 +39,8 @@ pub(super) fn build(model: &Model, placement: &Placement, task: Task, bucket_byt
     build.push(Phase {
         // Every row is read once per id, every pooled vector written once.
         cost: Cost {
-            flops: Volume::of(1, Quantity::HeldRows),
-            memory: Volume::of(WORD, Quantity::HeldRows).and(WORD, Quantity::HeldVectors),
+            flops: Volume::of(1, Quantity::LookedUpRows),
+            memory: Volume::of(WORD, Quantity::LookedUpRows).and(WORD, Quantity::LookedUpVectors),
         },
         ..compute("lookup", Operation::Lookup, &lookup_reads, &[Slot::Pooled])
     });

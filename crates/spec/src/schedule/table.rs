@@ -68,8 +68,10 @@ fn bytes_of(
             bytes => format!("({})", count(bytes, "B")),
         },
         Work::Collective(_) => {
-            let host = most(&|rank| schedule.sent(id, sizes, rank).host);
-            let network = most(&|rank| schedule.sent(id, sizes, rank).network);
+            let ranks = 0..schedule.placement.topology().ranks();
+            let (host, network) = ranks.map(|rank| schedule.sent(id, sizes, rank)).fold((0, 0), |most, sent| {
+                (sent.host.max(most.0), sent.network.max(most.1))
+            });
             format!("{} / {}", nonzero(host), nonzero(network))
         }
     }

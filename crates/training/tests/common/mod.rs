@@ -88,7 +88,6 @@ pub fn ranks_after(
         let mut losses = Vec::new();
         let mut execution = Execution::new(schedule);
         execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, _| {
-            rank.steps += 1;
             losses.push(rank.loss);
             Ok(())
         })?;
