@@ -37,7 +37,9 @@ pub fn run(args: Args) -> Result<()> {
             let auc = auc.map_or("–".into(), |auc| format!("{auc:.4}"));
             bar.set_message(format!("loss {loss:.4}  AUC so far {auc}  {} samples/s", si(samples_per_s)));
         }
-        Event::Evaluating { samples } => bar.set_message(format!("evaluating {} samples", si(samples as f64))),
+        Event::Evaluating { samples } => {
+            bar.set_message(format!("evaluating {} samples", si(samples as f64)))
+        }
     });
     bar.finish_and_clear();
     let outcome = outcome?;
@@ -131,7 +133,9 @@ fn what_keeps_it(run: &Run, outcome: &Outcome) -> String {
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let (first, last) = (mean(&losses[..tenth]), mean(&losses[losses.len() - tenth..]));
     if last >= first {
-        format!("  the loss did not fall ({first:.4} at first, {last:.4} at last): try lower learning rates (--lr)\n")
+        format!(
+            "  the loss did not fall ({first:.4} at first, {last:.4} at last): try lower learning rates (--lr)\n"
+        )
     } else {
         format!(
             "  what keeps it from that: {} samples were seen, {per_row:.0} ids for each table row on average, and the \

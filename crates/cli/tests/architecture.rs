@@ -27,12 +27,17 @@ fn dependencies_point_one_way() {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("ARCHITECTURE.md does not place crates/{name}"));
+        let may = allowed
+            .get(name.as_str())
+            .unwrap_or_else(|| panic!("ARCHITECTURE.md does not place crates/{name}"));
         let manifest: toml::Table = fs::read_to_string(path.join("Cargo.toml")).unwrap().parse().unwrap();
         for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
             let Some(dependencies) = manifest.get(section).and_then(|d| d.as_table()) else { continue };
             for dependency in dependencies.keys().filter(|d| allowed.contains_key(d.as_str())) {
-                assert!(may.contains(&dependency.as_str()), "crates/{name} must not use {dependency} ({section})");
+                assert!(
+                    may.contains(&dependency.as_str()),
+                    "crates/{name} must not use {dependency} ({section})"
+                );
                 seen += 1;
             }
         }
@@ -64,7 +69,9 @@ fn documents_name_paths_that_exist() {
     for document in ["ARCHITECTURE.md", "README.md"] {
         let text = fs::read_to_string(root().join(document)).unwrap();
         for quoted in text.split('`').skip(1).step_by(2) {
-            let is_path = ["crates/", "scripts/", "reports/", "examples/", ".ci/"].iter().any(|p| quoted.starts_with(p));
+            let is_path = ["crates/", "scripts/", "reports/", "examples/", ".ci/"]
+                .iter()
+                .any(|p| quoted.starts_with(p));
             if is_path && !quoted.contains(' ') {
                 assert!(root().join(quoted).exists(), "{document} names {quoted}, which is not there");
                 checked += 1;

@@ -47,7 +47,9 @@ fn train_prints_a_summary() {
     let output = campanile(&[&["train", "--model", "dcn", "--hosts", "1", "--steps", "3"], SMALL].concat());
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["Trained dcn", "best possible AUC", "Throughput", "Where the time went", "What ran where", "sha256"] {
+    for part in
+        ["Trained dcn", "best possible AUC", "Throughput", "Where the time went", "What ran where", "sha256"]
+    {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
 }
@@ -67,7 +69,8 @@ fn describe_counts_the_terabyte_models_without_allocating_them() {
 fn benches_give_their_keys() {
     let step = json(&["bench", "step", "--batch", "128", "--steps", "3", "--warm-up", "1", "--json"]);
     has(&step, "ms_per_step samples_per_s phases");
-    let embedding = ["bench", "embedding", "--gigabytes", "0.01", "--batch", "256", "--rounds", "2", "--json"];
+    let embedding =
+        ["bench", "embedding", "--gigabytes", "0.01", "--batch", "256", "--rounds", "2", "--json"];
     has(&json(&embedding), "lookup_gbs update_gbs memory_gbs");
     has(&json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--json"]), "layers");
     has(&json(&["bench", "mlp", "--batch", "64", "--rounds", "1", "--json"]), "mlps");
@@ -132,7 +135,8 @@ fn flags_override_the_file() {
     let from_file = json(&["describe", path.to_str().unwrap(), "--json"]);
     assert_eq!((&from_file["features"], &from_file["dim"]), (&Value::from(6), &Value::from(8)));
     let file = path.to_str().unwrap();
-    let with_flags = json(&["train", file, "--batch", "256", "--steps", "4", "--eval-samples", "500", "--json"]);
+    let with_flags =
+        json(&["train", file, "--batch", "256", "--steps", "4", "--eval-samples", "500", "--json"]);
     // The file says 1024 samples a step.
     assert_eq!(with_flags["samples"], 4 * 256);
     fs::remove_file(path).unwrap();

@@ -6,8 +6,8 @@ use crate::operation::{Setup, Stage};
 use crate::progress::{Names, floats};
 use crate::transport::Span;
 use crate::{CollectiveError, Label, Pending};
-use spec::placement::share;
 use kernels::{Buffer, Bytes, Element};
+use spec::placement::share;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 

@@ -166,7 +166,10 @@ impl Model {
             return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
         }
         if dense_features > MAX_WIDTH {
-            return Err(ModelError::new("model.dense_features", format!("{dense_features} is beyond {MAX_WIDTH}")));
+            return Err(ModelError::new(
+                "model.dense_features",
+                format!("{dense_features} is beyond {MAX_WIDTH}"),
+            ));
         }
         let (bottom, top) = match &architecture {
             Architecture::Dlrm { bottom, top } | Architecture::Dcn { bottom, top, .. } => (bottom, top),
@@ -197,10 +200,14 @@ impl Model {
         }
         if let Architecture::Dcn { cross_layers, cross_rank, .. } = &architecture {
             if !(1..=MAX_LAYERS).contains(cross_layers) {
-                return Err(ModelError::new("model.cross_layers", format!("{cross_layers} is not in 1..=256")));
+                return Err(ModelError::new(
+                    "model.cross_layers",
+                    format!("{cross_layers} is not in 1..=256"),
+                ));
             }
             if cross_rank.is_some_and(|rank| rank == 0 || rank > MAX_WIDTH) {
-                let problem = format!("a rank lies between 1 and {MAX_WIDTH}; in a config, 0 asks for full rank");
+                let problem =
+                    format!("a rank lies between 1 and {MAX_WIDTH}; in a config, 0 asks for full rank");
                 return Err(ModelError::new("model.cross_rank", problem));
             }
         }
@@ -345,7 +352,9 @@ impl Network {
             Block::Bottom => self.bottom[range].iter().map(LinearLayer::backward_flops).sum(),
             Block::Interaction => match &self.interaction {
                 Interaction::Dot { .. } => 2 * self.forward_flops(block),
-                Interaction::Cross { layers, .. } => layers[range].iter().map(|l| 2 * l.forward_flops()).sum(),
+                Interaction::Cross { layers, .. } => {
+                    layers[range].iter().map(|l| 2 * l.forward_flops()).sum()
+                }
             },
             Block::Top => self.top[range].iter().map(LinearLayer::backward_flops).sum(),
         }
@@ -354,16 +363,17 @@ impl Network {
     /// Dense parameters in forward order.
     pub fn parameters(&self) -> Vec<Parameter> {
         let mut all = Vec::new();
-        let mut linear = |block, index, layer: &LinearLayer, matrix: String, bias: String, zero_bias: bool| {
-            let owner = (block, index);
-            let (inputs, outputs) = (layer.inputs, layer.outputs);
-            let bound = (6.0 / (inputs + outputs) as f32).sqrt();
-            all.push(Parameter { name: matrix, owner, len: inputs * outputs, bound });
-            if layer.bias {
-                let bound = if zero_bias { 0.0 } else { 1.0 / (inputs as f32).sqrt() };
-                all.push(Parameter { name: bias, owner, len: outputs, bound });
-            }
-        };
+        let mut linear =
+            |block, index, layer: &LinearLayer, matrix: String, bias: String, zero_bias: bool| {
+                let owner = (block, index);
+                let (inputs, outputs) = (layer.inputs, layer.outputs);
+                let bound = (6.0 / (inputs + outputs) as f32).sqrt();
+                all.push(Parameter { name: matrix, owner, len: inputs * outputs, bound });
+                if layer.bias {
+                    let bound = if zero_bias { 0.0 } else { 1.0 / (inputs as f32).sqrt() };
+                    all.push(Parameter { name: bias, owner, len: outputs, bound });
+                }
+            };
         let named = |layer: &LinearLayer| (format!("{}.weight", layer.name), format!("{}.bias", layer.name));
         for (i, layer) in self.bottom.iter().enumerate() {
             let (matrix, bias) = named(layer);
@@ -374,7 +384,14 @@ impl Network {
                 if let Some(v) = &layer.v {
                     linear(Block::Interaction, i, v, v.name.clone(), String::new(), true);
                 }
-                linear(Block::Interaction, i, &layer.w, layer.w.name.clone(), format!("cross.{i}.bias"), true);
+                linear(
+                    Block::Interaction,
+                    i,
+                    &layer.w,
+                    layer.w.name.clone(),
+                    format!("cross.{i}.bias"),
+                    true,
+                );
             }
         }
         for (i, layer) in self.top.iter().enumerate() {

@@ -33,17 +33,18 @@ pub enum ModelKind {
 }
 
 const DEMO_ROWS: [usize; 26] = [
-    10, 11, 13, 15, 17, 20, 23, 26, 30, 34, 39, 45, 51, 59, 67, 77, 88, 101, 116, 133, 152, 174, 199, 229, 262, 300,
+    10, 11, 13, 15, 17, 20, 23, 26, 30, 34, 39, 45, 51, 59, 67, 77, 88, 101, 116, 133, 152, 174, 199, 229,
+    262, 300,
 ];
 
 const KAGGLE_ROWS: [usize; 26] = [
-    1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10, 5652, 2173,
-    4, 7046547, 18, 15, 286181, 105, 142572,
+    1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306, 10,
+    5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572,
 ];
 
 const TERABYTE_ROWS: [usize; 26] = [
-    45833188, 36746, 17245, 7413, 20243, 3, 7114, 1441, 62, 29275261, 1572176, 345138, 10, 2209, 11267, 128, 4, 974, 14,
-    48937457, 11316796, 40094537, 452104, 12606, 104, 35,
+    45833188, 36746, 17245, 7413, 20243, 3, 7114, 1441, 62, 29275261, 1572176, 345138, 10, 2209, 11267, 128,
+    4, 974, 14, 48937457, 11316796, 40094537, 452104, 12606, 104, 35,
 ];
 
 /// What a preset says of a model, before flags change it.
@@ -81,7 +82,8 @@ impl Preset {
 
     /// Tables and widths.
     pub fn outline(self) -> Outline {
-        let (rows, dim, bottom, top, cross_rank): (Vec<usize>, usize, &[usize], &[usize], usize) = match self {
+        let (rows, dim, bottom, top, cross_rank): (Vec<usize>, usize, &[usize], &[usize], usize) = match self
+        {
             Preset::Demo => (DEMO_ROWS.to_vec(), 16, &[64], &[128, 64, 1], 32),
             Preset::Kaggle => (KAGGLE_ROWS.to_vec(), 16, &[512, 256, 64], &[512, 256, 1], 64),
             Preset::Mlperf => {
@@ -149,9 +151,12 @@ impl Outline {
         let top = self.top.clone();
         match kind {
             ModelKind::Dlrm => Architecture::Dlrm { bottom, top },
-            ModelKind::Dcn => {
-                Architecture::Dcn { bottom, cross_layers: self.cross_layers, cross_rank: self.cross_rank, top }
-            }
+            ModelKind::Dcn => Architecture::Dcn {
+                bottom,
+                cross_layers: self.cross_layers,
+                cross_rank: self.cross_rank,
+                top,
+            },
         }
     }
 }

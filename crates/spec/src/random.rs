@@ -18,7 +18,9 @@ impl Stream {
     /// The stream of `name` under `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a, then mixed with the seed.
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let hash = name
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         Self { key: mix(seed ^ mix(hash)) }
     }
 

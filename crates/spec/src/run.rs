@@ -222,11 +222,9 @@ impl Config {
     /// Fills the gaps, checks everything, and gives a value that runs.
     pub fn check(&self) -> Result<Run, RunError> {
         let model = self.model.check()?;
-        let topology = Topology::new(
-            self.topology.hosts.unwrap_or(2),
-            self.topology.ranks_per_host.unwrap_or(2),
-        )
-        .map_err(|e| RunError::new("topology", e.to_string()))?;
+        let topology =
+            Topology::new(self.topology.hosts.unwrap_or(2), self.topology.ranks_per_host.unwrap_or(2))
+                .map_err(|e| RunError::new("topology", e.to_string()))?;
         let placement = self.placement.check(&model, topology)?;
         let data = self.data.synthetic.clone().unwrap_or_default();
         data.check(model.features().len(), model.dense_features())
@@ -238,21 +236,33 @@ impl Config {
             return Err(RunError::new("train.batch", "0 samples a step cannot train; use at least 1"));
         }
         if batch > 1 << 26 {
-            return Err(RunError::new("train.batch", format!("{batch} is beyond {} samples a step", 1 << 26)));
+            return Err(RunError::new(
+                "train.batch",
+                format!("{batch} is beyond {} samples a step", 1 << 26),
+            ));
         }
         let epochs = train.epochs.unwrap_or(1);
         if epochs == 0 {
-            return Err(RunError::new("train.epochs", "0 passes train nothing; use at least 1, or set train.steps"));
+            return Err(RunError::new(
+                "train.epochs",
+                "0 passes train nothing; use at least 1, or set train.steps",
+            ));
         }
         if train.steps == Some(0) {
-            return Err(RunError::new("train.steps", "0 steps train nothing; use at least 1, or leave it out"));
+            return Err(RunError::new(
+                "train.steps",
+                "0 steps train nothing; use at least 1, or leave it out",
+            ));
         }
         if train.threads.is_some_and(|t| t == 0 || t > 4096) {
             return Err(RunError::new("train.threads", "threads of a rank lie between 1 and 4096"));
         }
         let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
         if bucket_bytes == 0 {
-            return Err(RunError::new("train.bucket_bytes", "a bucket holds at least 1 byte; 4194304 is usual"));
+            return Err(RunError::new(
+                "train.bucket_bytes",
+                "a bucket holds at least 1 byte; 4194304 is usual",
+            ));
         }
         let wait_limit_s = train.wait_limit_s.unwrap_or(300.0);
         if !(wait_limit_s > 0.0 && wait_limit_s <= 1e9) {
@@ -356,7 +366,10 @@ fn check_optimizer(field: &str, optimizer: &Optimizer) -> Result<(), RunError> {
         if value.is_finite() && value > 0.0 {
             Ok(())
         } else {
-            Err(RunError::new(format!("{field}.{name}"), format!("{value} must be above 0 ({usual} is usual)")))
+            Err(RunError::new(
+                format!("{field}.{name}"),
+                format!("{value} must be above 0 ({usual} is usual)"),
+            ))
         }
     };
     let decay_of_moments = |name: &str, value: f32| {
@@ -370,7 +383,9 @@ fn check_optimizer(field: &str, optimizer: &Optimizer) -> Result<(), RunError> {
     positive("rate.peak", optimizer.rate.peak, "0.001 to 0.1")?;
     match optimizer.update {
         UpdateRule::Sgd => {}
-        UpdateRule::Adagrad { eps } | UpdateRule::RowWiseAdagrad { eps } => positive("update.eps", eps, "1e-8")?,
+        UpdateRule::Adagrad { eps } | UpdateRule::RowWiseAdagrad { eps } => {
+            positive("update.eps", eps, "1e-8")?
+        }
         UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
             decay_of_moments("beta1", beta1)?;
             decay_of_moments("beta2", beta2)?;

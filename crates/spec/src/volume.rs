@@ -144,7 +144,14 @@ pub enum Traffic {
 
 impl Traffic {
     /// Bytes from `from` to `to`.
-    pub fn between(&self, model: &Model, placement: &Placement, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+    pub fn between(
+        &self,
+        model: &Model,
+        placement: &Placement,
+        sizes: &BatchSizes,
+        from: usize,
+        to: usize,
+    ) -> u64 {
         let scalars = |item: Item, shard: &Shard, rank: usize| match item {
             Item::Length if model.features()[shard.feature].hotness == crate::feature::Hotness::One => 0,
             Item::Length => sizes.samples[rank],

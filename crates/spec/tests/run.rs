@@ -30,7 +30,13 @@ fn errors_name_the_field_and_the_remedy() {
         (refused(|c| c.model.top = Some(vec![0, 1])), "model.top[0]", "between 1 and"),
         (refused(|c| c.model.features = Some(vec![])), "model.features", "1 to"),
         (refused(|c| c.model.dense_features = Some(0)), "data.synthetic", "dense"),
-        (refused(|c| c.data.synthetic = Some(spec::synthetic::Synthetic { zipf: -1.0, ..Default::default() })), "data.synthetic", "zipf"),
+        (
+            refused(|c| {
+                c.data.synthetic = Some(spec::synthetic::Synthetic { zipf: -1.0, ..Default::default() })
+            }),
+            "data.synthetic",
+            "zipf",
+        ),
         (
             refused(|c| {
                 c.placement.tables.insert("C99".into(), Layout::Replicated);
@@ -52,8 +58,16 @@ fn errors_name_the_field_and_the_remedy() {
             "placement.tables.C1",
             "only table_wise and replicated",
         ),
-        (refused(|c| c.optimizer.dense = Some(with(UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.1))), "optimizer.dense", "use adagrad"),
-        (refused(|c| c.optimizer.tables = Some(with(UpdateRule::Sgd, f32::NAN))), "optimizer.tables.rate.peak", "above 0"),
+        (
+            refused(|c| c.optimizer.dense = Some(with(UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.1))),
+            "optimizer.dense",
+            "use adagrad",
+        ),
+        (
+            refused(|c| c.optimizer.tables = Some(with(UpdateRule::Sgd, f32::NAN))),
+            "optimizer.tables.rate.peak",
+            "above 0",
+        ),
         (
             refused(|c| {
                 let decay = Decay::Linear { steps: 10, floor: 2.0 };

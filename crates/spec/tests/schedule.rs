@@ -64,9 +64,7 @@ fn no_phase_reads_too_early_or_overwrites_too_soon() {
         let (steps, count) = (4, schedule.phases().len());
         let before = happens_before(&schedule, steps);
         // Input slots are double-buffered: one instance per parity of the batch.
-        let input = |slot: &Slot| {
-            schedule.phases().iter().any(|p| p.ahead && p.writes.contains(slot))
-        };
+        let input = |slot: &Slot| schedule.phases().iter().any(|p| p.ahead && p.writes.contains(slot));
         let mut written: HashMap<(Slot, usize), usize> = HashMap::new();
         let mut read: HashMap<(Slot, usize), Vec<usize>> = HashMap::new();
         for node in 0..steps * count {
@@ -94,7 +92,11 @@ fn no_phase_reads_too_early_or_overwrites_too_soon() {
                     );
                 }
                 if let Some(writer) = written.insert(place(slot), node) {
-                    assert!(before[node].contains(&writer), "`{}` and an earlier phase both write {slot:?}", phase.name);
+                    assert!(
+                        before[node].contains(&writer),
+                        "`{}` and an earlier phase both write {slot:?}",
+                        phase.name
+                    );
                 }
             }
         }

@@ -21,7 +21,9 @@ pub enum Error {
     #[error(transparent)]
     Metrics(#[from] MetricError),
     /// The loss is no longer a number: the learning rate is too high, or the data is broken.
-    #[error("the loss of step {step} is {loss}; lower the learning rates (optimizer.*.rate.peak), or check the data")]
+    #[error(
+        "the loss of step {step} is {loss}; lower the learning rates (optimizer.*.rate.peak), or check the data"
+    )]
     Diverged {
         /// The step, from 0.
         step: u64,
@@ -40,7 +42,9 @@ pub enum Error {
         available_gb: f64,
     },
     /// More ranks than one process runs.
-    #[error("{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host")]
+    #[error(
+        "{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host"
+    )]
     Ranks {
         /// Ranks asked for.
         ranks: usize,
@@ -48,7 +52,9 @@ pub enum Error {
         most: usize,
     },
     /// Copies of the same parameters that differ: a defect of this program.
-    #[error("the dense layers or replicated tables of rank {rank} are not those of rank 0; please report this")]
+    #[error(
+        "the dense layers or replicated tables of rank {rank} are not those of rank 0; please report this"
+    )]
     Replicas {
         /// The rank whose copy differs.
         rank: usize,

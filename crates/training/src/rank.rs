@@ -46,14 +46,27 @@ pub struct Rank {
 
 impl Rank {
     /// Rank `rank` of `run`, at its initial weights.
-    pub fn new(device: Device, run: &Run, schedule: &Schedule, rank: usize, source: Source) -> Result<Self, Error> {
+    pub fn new(
+        device: Device,
+        run: &Run,
+        schedule: &Schedule,
+        rank: usize,
+        source: Source,
+    ) -> Result<Self, Error> {
         let ranks = run.topology().ranks();
         let rule = &run.dense_optimizer.update;
         let list = run.model.network().parameters();
         let parameters = Parameters::new(&device, list, schedule.buckets(), rule, run.seed)?;
         Ok(Self {
             network: Network::new(run.model.network(), &parameters),
-            flat: Flat::new(&device, &run.model, &run.placement, rank, &run.table_optimizer.update, run.seed)?,
+            flat: Flat::new(
+                &device,
+                &run.model,
+                &run.placement,
+                rank,
+                &run.table_optimizer.update,
+                run.seed,
+            )?,
             parameters,
             device,
             model: run.model.clone(),
@@ -83,7 +96,12 @@ impl Rank {
     }
 
     /// Carries out one operation for a batch. `next` is the range of samples to read, for [`Operation::ReadBatch`].
-    pub fn compute(&mut self, operation: &Operation, batch: u64, next: Option<Range<u64>>) -> Result<(), Error> {
+    pub fn compute(
+        &mut self,
+        operation: &Operation,
+        batch: u64,
+        next: Option<Range<u64>>,
+    ) -> Result<(), Error> {
         let Self { device, parameters, network, flat, .. } = self;
         let input = &mut self.inputs[(batch % 2) as usize];
         let rows = input.rows();

@@ -185,24 +185,54 @@ fn start(
     Ok(match slot {
         Slot::Lengths => {
             let e = &mut rank.input(batch).lengths;
-            InFlight::Words(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+            InFlight::Words(world.start_all_to_all(
+                label,
+                take(&mut e.send),
+                &e.to,
+                take(&mut e.recv),
+                &e.from,
+            )?)
         }
         Slot::Ids => {
             rank.expect_ids(batch)?;
             let e = &mut rank.input(batch).ids;
-            InFlight::Words(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+            InFlight::Words(world.start_all_to_all(
+                label,
+                take(&mut e.send),
+                &e.to,
+                take(&mut e.recv),
+                &e.from,
+            )?)
         }
         Slot::Weights => {
             let e = &mut rank.input(batch).weights;
-            InFlight::Floats(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+            InFlight::Floats(world.start_all_to_all(
+                label,
+                take(&mut e.send),
+                &e.to,
+                take(&mut e.recv),
+                &e.from,
+            )?)
         }
         Slot::Arrived => {
             let e = &mut rank.flat.pooled;
-            InFlight::Floats(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+            InFlight::Floats(world.start_all_to_all(
+                label,
+                take(&mut e.send),
+                &e.to,
+                take(&mut e.recv),
+                &e.from,
+            )?)
         }
         Slot::ArrivedGradient => {
             let e = &mut rank.flat.gradients;
-            InFlight::Floats(world.start_all_to_all(label, take(&mut e.send), &e.to, take(&mut e.recv), &e.from)?)
+            InFlight::Floats(world.start_all_to_all(
+                label,
+                take(&mut e.send),
+                &e.to,
+                take(&mut e.recv),
+                &e.from,
+            )?)
         }
         Slot::BucketGradient(bucket) => {
             let gradient = take(&mut rank.parameters.buckets[bucket].gradient);

@@ -89,7 +89,12 @@ pub fn threads(run: &Run) -> usize {
 /// The training log of a run.
 pub fn training_source(run: &Run) -> Result<Source, Error> {
     let model = &run.model;
-    Ok(Source::Synthetic(SyntheticLog::new(&run.data, model.features(), model.dense_features(), Split::Train)?))
+    Ok(Source::Synthetic(SyntheticLog::new(
+        &run.data,
+        model.features(),
+        model.dense_features(),
+        Split::Train,
+    )?))
 }
 
 /// Trains `run` with its ranks as threads of this process.
@@ -141,31 +146,37 @@ fn train_rank(
 
     world.barrier(&label)?;
     let began = Instant::now();
-    execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, step| {
-        losses.push(rank.loss);
-        let batch = batch_of(run, step);
-        samples += batch.end - batch.start;
-        window.samples += batch.end - batch.start;
-        window.loss += rank.loss;
-        if (step + 1) % report_every == 0 || step + 1 == steps {
-            let mut sums = [window.loss];
-            world.all_reduce_f64(&label, &mut sums)?;
-            let seen = evaluate::merged(&world, &label, &rank.seen)?;
-            if world.rank() == 0 {
-                let elapsed = window.began.elapsed().as_secs_f64();
-                observe(Event::Training {
-                    step: step + 1,
-                    steps,
-                    samples,
-                    loss: sums[0] / window.samples as f64,
-                    auc: seen.auc(),
-                    samples_per_s: window.samples as f64 / elapsed,
-                });
+    execution.run(
+        &mut rank,
+        &world,
+        steps,
+        |step| batch_of(run, step),
+        |rank, step| {
+            losses.push(rank.loss);
+            let batch = batch_of(run, step);
+            samples += batch.end - batch.start;
+            window.samples += batch.end - batch.start;
+            window.loss += rank.loss;
+            if (step + 1) % report_every == 0 || step + 1 == steps {
+                let mut sums = [window.loss];
+                world.all_reduce_f64(&label, &mut sums)?;
+                let seen = evaluate::merged(&world, &label, &rank.seen)?;
+                if world.rank() == 0 {
+                    let elapsed = window.began.elapsed().as_secs_f64();
+                    observe(Event::Training {
+                        step: step + 1,
+                        steps,
+                        samples,
+                        loss: sums[0] / window.samples as f64,
+                        auc: seen.auc(),
+                        samples_per_s: window.samples as f64 / elapsed,
+                    });
+                }
+                window = Window { began: Instant::now(), samples: 0, loss: 0.0 };
             }
-            window = Window { began: Instant::now(), samples: 0, loss: 0.0 };
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     let seconds = began.elapsed().as_secs_f64();
 
     let phases = report(&world, execution.schedule(), execution.times())?;

@@ -42,25 +42,36 @@ static ALLOCATOR: Counting = Counting;
 
 /// Allocations of all ranks over the last hundred of `steps` steps.
 fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
-    let counts = collectives::launch(run.topology(), &Default::default(), |_| Device::cpu(threads), |world| {
-        let device = world.device().clone();
-        device.enter(|| {
-            let schedule = run.schedule(Task::Train);
-            let source = training_source(run)?;
-            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
-            let mut execution = Execution::new(schedule);
-            let (mut before, mut after) = (0, 0);
-            execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, step| {
-                match step {
-                    step if step + 101 == steps => before = ALLOCATIONS.load(Ordering::Relaxed),
-                    step if step + 1 == steps => after = ALLOCATIONS.load(Ordering::Relaxed),
-                    _ => {}
-                }
-                Ok(())
-            })?;
-            Ok::<_, training::Error>((before, after))
-        })
-    })
+    let counts = collectives::launch(
+        run.topology(),
+        &Default::default(),
+        |_| Device::cpu(threads),
+        |world| {
+            let device = world.device().clone();
+            device.enter(|| {
+                let schedule = run.schedule(Task::Train);
+                let source = training_source(run)?;
+                let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+                let mut execution = Execution::new(schedule);
+                let (mut before, mut after) = (0, 0);
+                execution.run(
+                    &mut rank,
+                    &world,
+                    steps,
+                    |step| batch_of(run, step),
+                    |rank, step| {
+                        match step {
+                            step if step + 101 == steps => before = ALLOCATIONS.load(Ordering::Relaxed),
+                            step if step + 1 == steps => after = ALLOCATIONS.load(Ordering::Relaxed),
+                            _ => {}
+                        }
+                        Ok(())
+                    },
+                )?;
+                Ok::<_, training::Error>((before, after))
+            })
+        },
+    )
     .unwrap_or_else(|e| panic!("{e}"));
     // Other ranks may be at the end of the run, or in their warm-up, by a step: look at the widest common window.
     let first = counts.iter().map(|c| c.0).max().unwrap();

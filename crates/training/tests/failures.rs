@@ -33,7 +33,9 @@ fn a_bad_id_ends_all_ranks_and_is_named() {
     let began = Instant::now();
     let error = train_on(&run, |_| Device::cpu(1), || Ok(broken(&run)), &|_| ()).unwrap_err().to_string();
     assert!(began.elapsed().as_secs() < 5);
-    for part in ["rank 1 on host 0 failed in phase `read batch`", "C3", "sample 16", "id 7", "7 rows", "rank 3"] {
+    for part in
+        ["rank 1 on host 0 failed in phase `read batch`", "C3", "sample 16", "id 7", "7 rows", "rank 3"]
+    {
         assert!(error.contains(part), "{part:?} is missing in: {error}");
     }
 }
@@ -43,6 +45,7 @@ fn a_diverging_run_says_so() {
     let mut config = config(ModelKind::Dcn, false, 1, 2);
     config.optimizer.dense = Some(common::optimizer(spec::optimizer::UpdateRule::Sgd, 1e30));
     let run = config.check().unwrap();
-    let error = train_on(&run, |_| Device::cpu(1), || training_source(&run), &|_| ()).unwrap_err().to_string();
+    let error =
+        train_on(&run, |_| Device::cpu(1), || training_source(&run), &|_| ()).unwrap_err().to_string();
     assert!(error.contains("the loss of step") && error.contains("lower the learning rates"), "{error}");
 }

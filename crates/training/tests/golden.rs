@@ -123,7 +123,8 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
             let ours = match parameters.list().iter().position(|p| p.name == *name) {
                 Some(index) => parameters.weights(index),
                 None => {
-                    let feature = name.strip_prefix("table.C").unwrap_or_else(|| panic!("no parameter {name}"));
+                    let feature =
+                        name.strip_prefix("table.C").unwrap_or_else(|| panic!("no parameter {name}"));
                     let feature = feature.parse::<usize>().unwrap() - 1;
                     let held = run.placement.held_by(0);
                     let table = held.iter().position(|s| s.feature == feature).unwrap();

@@ -66,12 +66,14 @@ fn check(kind: ModelKind, full_rank: bool) {
             weights.iter().zip(direction).map(|(w, d)| w + (by * f64::from(*d)) as f32).collect()
         };
         // Along the gradient the loss must climb by its norm; along a scrambled one by the dot product of the two.
-        let scrambled: Vec<f32> =
-            (0..gradient.len()).map(|i| gradient[(i * 7 + 3) % gradient.len()] * [1.0, -1.0][i % 2]).collect();
+        let scrambled: Vec<f32> = (0..gradient.len())
+            .map(|i| gradient[(i * 7 + 3) % gradient.len()] * [1.0, -1.0][i % 2])
+            .collect();
         for direction in [gradient.clone(), scrambled] {
             let length = direction.iter().map(|d| f64::from(*d).powi(2)).sum::<f64>().sqrt();
             let expected =
-                gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum::<f64>() / length;
+                gradient.iter().zip(&direction).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum::<f64>()
+                    / length;
             // Short, because a step across the kink of a ReLU bends the slope; not shorter, because losses are f32.
             let step = 1e-3;
             let up = loss(&run, tensor, &moved(step / length, &direction));

@@ -34,14 +34,19 @@ fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, 
     let run = config.check().unwrap();
     // Across the end of an epoch, with its batch of 5 samples.
     let steps = 19;
-    let metered = collectives::launch(run.topology(), &Default::default(), |_| Ok(Device::Reference), |world| {
-        let schedule = run.schedule(Task::Train);
-        let source = training_source(&run)?;
-        let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
-        let mut execution = Execution::new(schedule);
-        execution.run(&mut rank, &world, steps, |step| batch_of(&run, step), |_, _| Ok(()))?;
-        Ok::<_, training::Error>(world.meter())
-    })
+    let metered = collectives::launch(
+        run.topology(),
+        &Default::default(),
+        |_| Ok(Device::Reference),
+        |world| {
+            let schedule = run.schedule(Task::Train);
+            let source = training_source(&run)?;
+            let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
+            let mut execution = Execution::new(schedule);
+            execution.run(&mut rank, &world, steps, |step| batch_of(&run, step), |_, _| Ok(()))?;
+            Ok::<_, training::Error>(world.meter())
+        },
+    )
     .unwrap_or_else(|e| panic!("{e}"));
 
     let schedule = run.schedule(Task::Train);

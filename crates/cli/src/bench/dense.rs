@@ -79,8 +79,9 @@ pub fn gemm(args: Args) -> Result<()> {
         let mut dx = filled(&device, rows * layer.inputs)?;
         let mut gradient = filled(&device, matrix + layer.outputs)?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
-            let forward =
-                time(args.rounds, || Ok(device.linear_forward(shape, &x, &w, at, layer.activation, &mut y)?))?;
+            let forward = time(args.rounds, || {
+                Ok(device.linear_forward(shape, &x, &w, at, layer.activation, &mut y)?)
+            })?;
             let backward = time(args.rounds, || {
                 let into = InputGradient { accumulate: false, relu: true };
                 let dx = layer.input_gradient.then_some((&mut dx, into));

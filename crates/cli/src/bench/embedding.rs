@@ -51,10 +51,21 @@ enum Rule {
 
 pub fn run(args: Args) -> Result<()> {
     let Args { dim, tables, batch, hotness, .. } = args;
-    ensure!(dim > 0 && tables > 0 && batch > 0 && hotness > 0, "--dim, --tables, --batch and --hotness are at least 1");
-    ensure!(args.gigabytes > 0.0 && args.gigabytes < 1e6, "--gigabytes {} is no amount of memory", args.gigabytes);
+    ensure!(
+        dim > 0 && tables > 0 && batch > 0 && hotness > 0,
+        "--dim, --tables, --batch and --hotness are at least 1"
+    );
+    ensure!(
+        args.gigabytes > 0.0 && args.gigabytes < 1e6,
+        "--gigabytes {} is no amount of memory",
+        args.gigabytes
+    );
     let rows = (args.gigabytes * 1e9 / (4 * dim * tables) as f64) as usize;
-    ensure!((1..u32::MAX as usize).contains(&rows), "--gigabytes {} gives {rows} rows a table", args.gigabytes);
+    ensure!(
+        (1..u32::MAX as usize).contains(&rows),
+        "--gigabytes {} gives {rows} rows a table",
+        args.gigabytes
+    );
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let device = Device::cpu(threads)?;
     let rule = match args.optimizer {
@@ -108,7 +119,16 @@ pub fn run(args: Args) -> Result<()> {
             device.sort_ids(&held, &index, &ids, &mut sorted)?;
             let sorted_in = lap();
             device.update_tables(
-                &mut held, &columns_of, width, &index, &sorted, None, &gradient, &rule, 1e-3, 1,
+                &mut held,
+                &columns_of,
+                width,
+                &index,
+                &sorted,
+                None,
+                &gradient,
+                &rule,
+                1e-3,
+                1,
             )?;
             let updated = lap();
             if round > 0 {

@@ -128,7 +128,12 @@ pub fn run(args: Args) -> Result<()> {
 
 const SGD: spec::run::Optimizer = spec::run::Optimizer {
     update: spec::optimizer::UpdateRule::Sgd,
-    rate: spec::optimizer::LearningRate { peak: 0.01, warm_up: 0, hold: 0, decay: spec::optimizer::Decay::None },
+    rate: spec::optimizer::LearningRate {
+        peak: 0.01,
+        warm_up: 0,
+        hold: 0,
+        decay: spec::optimizer::Decay::None,
+    },
 };
 
 fn batches(run: &Run) -> Result<Vec<Batch>> {

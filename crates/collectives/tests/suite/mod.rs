@@ -3,8 +3,8 @@
 //! ranks are threads or processes.
 
 use collectives::{CollectiveError, Communicator, Label, Pending};
-use spec::placement::share;
 use kernels::{Buffer, Element};
+use spec::placement::share;
 use spec::topology::{LinkClass, Topology};
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! `c (+)= a·b`, the matrix product under every linear layer.
 //!
-//! As Goto and van de Geijn's: a block of `b` is packed for the second-level cache, blocks of `a` beside it, and tiles
+//! As Goto and van de Geijn's: rows of `a` are packed once, blocks of `b` for the second-level cache, and tiles
 //! of [`super::tile`] run over both. Bias and ReLU are applied as the last tile of a sum leaves the registers. The
 //! `gemm` crate reaches the same speed on large layers, but allocates on every call, fuses nothing and is slow on
 //! narrow ones.
@@ -17,8 +17,10 @@ use std::ops::Range;
 const DEPTH: usize = 512;
 /// Columns of `b` packed at a time: with `DEPTH`, half of a second-level cache.
 const COLUMNS: usize = 512;
-/// Tiles of `a` packed at a time.
+/// Tiles of `a` that stay in the second-level cache while a block of `b` passes.
 const TILES: usize = 16;
+/// Times as many are packed at a time, once for all blocks of `b`.
+const ROWS: usize = 5;
 
 /// What happens to a product besides being stored.
 #[derive(Clone, Copy, Default)]
@@ -90,12 +92,12 @@ fn block(
     // Parts of equal length: no short one that comes back to `c` for little.
     let longest = k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1);
     let for_b = longest * COLUMNS.min(columns.len().next_multiple_of(wide));
-    let for_a = longest * TILES * tall;
+    let for_a = longest * (ROWS * TILES * tall).min(rows.len().next_multiple_of(tall));
     let mut scratch =
         cpu.scratch(piece, (for_a + for_b) * size_of::<f32>()).expect("a few megabytes of scratch");
     let (packed_b, packed_a) = scratch.of::<f32>().split_at_mut(for_b);
-    for left in columns.clone().step_by(COLUMNS) {
-        let right = (left + COLUMNS).min(columns.end);
+    for first in rows.clone().step_by(ROWS * TILES * tall) {
+        let rows = first..(first + ROWS * TILES * tall).min(rows.end);
         for from in (0..k.max(1)).step_by(longest) {
             let depth = (k - from).min(longest);
             let last = from + depth == k;
@@ -104,30 +106,35 @@ fn block(
                 bias: finish.bias.filter(|_| last),
                 relu: finish.relu && last,
                 mask: finish.mask.filter(|_| last),
-                // Once per row, whichever thread has the first column.
-                sums: finish.sums.filter(|_| left == 0),
                 cross: finish.cross.filter(|_| last),
+                ..finish
             };
-            pack(level, b, left..right, from, depth, wide, packed_b);
-            for top in rows.clone().step_by(TILES * tall) {
-                let bottom = (top + TILES * tall).min(rows.end);
-                if let Some(sums) = finish.sums {
-                    // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
-                    let sums = unsafe { sums.piece(top..bottom) };
-                    a.add_up(level, top, from, depth, sums);
-                }
-                // What is read only once need not be packed, as long as its tiles are whole.
-                let once = depth > 0 && a.by_k && right - left <= wide;
-                let whole = if once { top + (bottom - top) / tall * tall } else { top };
-                if whole > top {
-                    let (panels, stride) = (&a.data[from * a.stride + top..], a.stride);
+            if let Some(sums) = finish.sums.filter(|_| columns.start == 0) {
+                // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
+                let sums = unsafe { sums.piece(rows.clone()) };
+                a.add_up(level, rows.start, from, depth, sums);
+            }
+            // What is read only once need not be packed, as long as its tiles are whole.
+            let once = depth > 0 && a.by_k && columns.len() <= wide;
+            let whole = if once { rows.start + rows.len() / tall * tall } else { rows.start };
+            pack(level, a, whole..rows.end, from, depth, tall, packed_a);
+            for left in columns.clone().step_by(COLUMNS) {
+                let columns = left..(left + COLUMNS).min(columns.end);
+                pack(level, b, columns.clone(), from, depth, wide, packed_b);
+                if whole > rows.start {
+                    let (panels, stride) = (&a.data[from * a.stride + rows.start..], a.stride);
                     let panels = Panels { data: panels, apart: tall, stride };
-                    tiles(level, top..whole, left..right, n, depth, panels, packed_b, c, finish);
+                    tiles(level, rows.start..whole, columns.clone(), n, depth, panels, packed_b, c, finish);
                 }
-                if whole < bottom {
-                    pack(level, a, whole..bottom, from, depth, tall, packed_a);
-                    let panels = Panels { data: packed_a, apart: depth * tall, stride: tall };
-                    tiles(level, whole..bottom, left..right, n, depth, panels, packed_b, c, finish);
+                // Few enough at a time to stay near while all of the packed columns pass.
+                for top in (whole..rows.end).step_by(TILES * tall) {
+                    let bottom = (top + TILES * tall).min(rows.end);
+                    let panels = Panels {
+                        data: &packed_a[(top - whole) * depth..],
+                        apart: depth * tall,
+                        stride: tall,
+                    };
+                    tiles(level, top..bottom, columns.clone(), n, depth, panels, packed_b, c, finish);
                 }
             }
         }

@@ -45,10 +45,8 @@ pub(crate) fn forward_cross(
     out: &mut [f32],
 ) {
     let LinearShape { rows, inputs, outputs } = shape;
-    let (a, w) = (
-        Operand { data: h, stride: inputs, by_k: false },
-        Operand { data: w, stride: inputs, by_k: false },
-    );
+    let (a, w) =
+        (Operand { data: h, stride: inputs, by_k: false }, Operand { data: w, stride: inputs, by_k: false });
     let out = Shared::new(&mut out[..rows * outputs]);
     let finish = Finish { bias: b, cross: Some(Cross { x0, x, out }), ..Finish::default() };
     gemm(cpu, [rows, outputs, inputs], a, w, z, finish);

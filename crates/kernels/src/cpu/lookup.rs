@@ -55,7 +55,8 @@ pub(crate) fn lookup(
         // The reference finds the id at fault before it writes anything.
         return reference::lookup(tables, which, columns, width, index, samples, values, weights, out);
     }
-    let streamed = samples.len() * width * size_of::<f32>() >= STREAMED && out.as_ptr().addr().is_multiple_of(64);
+    let streamed =
+        samples.len() * width * size_of::<f32>() >= STREAMED && out.as_ptr().addr().is_multiple_of(64);
     let out = Shared::new(out);
     cpu.divide_finely(samples.len(), SAMPLES, &|_, range| {
         for first in range.clone().step_by(SAMPLES) {
@@ -230,7 +231,8 @@ mod tests {
             tables.push(table);
         }
         let columns = [0, 256, 517, 1024];
-        let lengths = Buffer::from_slice(&cpu, &(0..samples as u32).map(|s| s % 4).collect::<Vec<_>>()).unwrap();
+        let lengths =
+            Buffer::from_slice(&cpu, &(0..samples as u32).map(|s| s % 4).collect::<Vec<_>>()).unwrap();
         let ids: usize = (0..samples).map(|s| s % 4).sum();
         let segments: Vec<Segment> = (0..tables.len())
             .map(|table| Segment {
@@ -248,7 +250,9 @@ mod tests {
             device.index_bags(tables.len(), samples, &segments, &lengths, values.len(), &mut index).unwrap();
             let mut out = Buffer::zeroed(device, samples * width).unwrap();
             let all = 0..tables.len();
-            device.lookup(&tables, all, &columns, width, &index, 0..samples, &values, None, &mut out).unwrap();
+            device
+                .lookup(&tables, all, &columns, width, &index, 0..samples, &values, None, &mut out)
+                .unwrap();
             out.to_vec()
         };
         for (got, expected) in run(&cpu).iter().zip(run(&Device::Reference)) {

@@ -153,7 +153,8 @@ mod tests {
                 (floats(rows * outputs), floats(rows * inputs), floats(inputs * outputs + outputs));
             let at = LinearAt { weight: 0, bias: Some(inputs * outputs) };
             device.linear_forward(shape, &x, &w, at, Activation::Relu, &mut y).unwrap();
-            let (dy, mut z, mut out) = (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
+            let (dy, mut z, mut out) =
+                (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
             let into = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
             device.linear_backward(shape, &x, &w, at, &dy, into, &mut dw).unwrap();
             device.linear_cross_forward(shape, &x, &w, at, [&dy, &y], &mut z, &mut out).unwrap();

@@ -256,7 +256,10 @@ tile!(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn keep_avx512(value: std::arch::x86_64::__m512, mask: std::arch::x86_64::__m512) -> std::arch::x86_64::__m512 {
+fn keep_avx512(
+    value: std::arch::x86_64::__m512,
+    mask: std::arch::x86_64::__m512,
+) -> std::arch::x86_64::__m512 {
     use std::arch::x86_64::*;
     _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(mask, _mm512_setzero_ps()), value)
 }

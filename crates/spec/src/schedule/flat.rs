@@ -259,7 +259,9 @@ fn backward_phase(
         Block::Bottom => vec![Slot::Gradient(Block::Bottom)],
         Block::Interaction => vec![Slot::Gradient(Block::Interaction)],
         // The last of the top MLP's backward phases leaves the gradient of the interaction's output.
-        Block::Top if layers.start == 0 => vec![Slot::Gradient(Block::Top), Slot::Gradient(Block::Interaction)],
+        Block::Top if layers.start == 0 => {
+            vec![Slot::Gradient(Block::Top), Slot::Gradient(Block::Interaction)]
+        }
         Block::Top => vec![Slot::Gradient(Block::Top)],
     };
     if let Some(bucket) = bucket {
@@ -318,13 +320,7 @@ impl Build {
 /// A phase waits for the last writer of what it reads, and for the readers and the writer of what it overwrites. What
 /// the ahead phases write is double-buffered, so a phase of batch i depends on the ahead phases of step i − 1, and an
 /// ahead phase waits for the readers of two batches ago, which the writer of the batch between has already done.
-fn finish(
-    model: &Model,
-    placement: &Placement,
-    task: Task,
-    buckets: Vec<Bucket>,
-    build: Build,
-) -> Schedule {
+fn finish(model: &Model, placement: &Placement, task: Task, buckets: Vec<Bucket>, build: Build) -> Schedule {
     let mut phases = build.phases;
     let count = phases.len();
     for i in 0..count {

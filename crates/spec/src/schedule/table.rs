@@ -69,9 +69,9 @@ fn bytes_of(
         },
         Work::Collective(_) => {
             let ranks = 0..schedule.placement.topology().ranks();
-            let (host, network) = ranks.map(|rank| schedule.sent(id, sizes, rank)).fold((0, 0), |most, sent| {
-                (sent.host.max(most.0), sent.network.max(most.1))
-            });
+            let (host, network) = ranks
+                .map(|rank| schedule.sent(id, sizes, rank))
+                .fold((0, 0), |most, sent| (sent.host.max(most.0), sent.network.max(most.1)));
             format!("{} / {}", nonzero(host), nonzero(network))
         }
     }

@@ -147,7 +147,16 @@ impl Flat {
             at += rows * from_width;
         }
         let from_width = self.replicated_width;
-        device.copy_columns(rows, &self.replicated, &self.own_pooled, 0, from_width, features, 0, to_width)?;
+        device.copy_columns(
+            rows,
+            &self.replicated,
+            &self.own_pooled,
+            0,
+            from_width,
+            features,
+            0,
+            to_width,
+        )?;
         Ok(())
     }
 

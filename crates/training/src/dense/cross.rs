@@ -56,7 +56,13 @@ impl CrossNet {
     }
 
     /// Runs `rows` samples through all layers.
-    pub fn forward(&mut self, device: &Device, parameters: &Parameters, rows: usize, x0: &Buffer<f32>) -> Result {
+    pub fn forward(
+        &mut self,
+        device: &Device,
+        parameters: &Parameters,
+        rows: usize,
+        x0: &Buffer<f32>,
+    ) -> Result {
         for i in 0..self.layers.len() {
             let (before, rest) = self.layers.split_at_mut(i);
             let x = before.last().map_or(x0, |layer| &layer.output);
@@ -102,7 +108,9 @@ impl CrossNet {
                     w.backward(device, parameters, rows, h, &self.dz, Some((&mut self.dh, PLAIN)))?;
                     v.backward(device, parameters, rows, x, &self.dh, Some((&mut self.gradient, ADDED)))?;
                 }
-                None => w.backward(device, parameters, rows, x, &self.dz, Some((&mut self.gradient, ADDED)))?,
+                None => {
+                    w.backward(device, parameters, rows, x, &self.dz, Some((&mut self.gradient, ADDED)))?
+                }
             }
             if i == 0 {
                 device.add(len, &self.gradient, dx0)?;

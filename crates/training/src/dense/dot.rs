@@ -18,7 +18,12 @@ impl Dot {
     }
 
     /// Fills [`Dot::output`].
-    pub fn forward(&mut self, device: &Device, rows: usize, features: &Buffer<f32>) -> Result<(), KernelError> {
+    pub fn forward(
+        &mut self,
+        device: &Device,
+        rows: usize,
+        features: &Buffer<f32>,
+    ) -> Result<(), KernelError> {
         self.output.resize(rows * (self.dim + self.vectors * (self.vectors - 1) / 2))?;
         device.dot_forward(rows, self.vectors, self.dim, features, &mut self.output)
     }

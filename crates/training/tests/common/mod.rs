@@ -7,24 +7,21 @@ use spec::feature::{Feature, Hotness};
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::ModelKind;
 use spec::run::{Config, Optimizer, Run};
-use spec::synthetic::Synthetic;
 use spec::schedule::Task;
+use spec::synthetic::Synthetic;
 use training::{Execution, Outcome, Rank, Source, batch_of, train_on, training_source};
 
 pub fn feature(name: &str, rows: usize) -> Feature {
-    Feature {
-        name: name.into(),
-        rows,
-        pooling: Pooling::Sum,
-        hotness: Hotness::One,
-        weighted: false,
-    }
+    Feature { name: name.into(), rows, pooling: Pooling::Sum, hotness: Hotness::One, weighted: false }
 }
 
 /// Six single-hot features, or a mix of single-hot, multi-hot, mean-pooled and weighted ones.
 pub fn features(multi_hot: bool) -> Vec<Feature> {
-    let mut features: Vec<Feature> =
-        [50, 20, 100, 7, 33, 64].iter().enumerate().map(|(i, &rows)| feature(&format!("C{i}"), rows)).collect();
+    let mut features: Vec<Feature> = [50, 20, 100, 7, 33, 64]
+        .iter()
+        .enumerate()
+        .map(|(i, &rows)| feature(&format!("C{i}"), rows))
+        .collect();
     if multi_hot {
         features[1].hotness = Hotness::Many { mean: 3 };
         features[2].hotness = Hotness::Many { mean: 2 };
@@ -60,7 +57,8 @@ pub fn config(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: us
     config.optimizer.dense = Some(optimizer(UpdateRule::Sgd, 0.05));
     config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 0.05));
     // The last of its 17 batches has 5 samples: fewer than 8 ranks.
-    config.data.synthetic = Some(Synthetic { samples: 16 * 96 + 5, eval_samples: 301, groups: 2, ..Default::default() });
+    config.data.synthetic =
+        Some(Synthetic { samples: 16 * 96 + 5, eval_samples: 301, groups: 2, ..Default::default() });
     config.train.epochs = Some(3);
     config
 }
@@ -81,17 +79,28 @@ pub fn ranks_after(
     steps: u64,
     prepare: impl Fn(&mut Rank) + Sync,
 ) -> Vec<(Rank, Vec<f64>)> {
-    let ranks = collectives::launch(run.topology(), &collectives::Options::default(), |_| device(), |world| {
-        let schedule = run.schedule(Task::Train);
-        let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
-        prepare(&mut rank);
-        let mut losses = Vec::new();
-        let mut execution = Execution::new(schedule);
-        execution.run(&mut rank, &world, steps, |step| batch_of(run, step), |rank, _| {
-            losses.push(rank.loss);
-            Ok(())
-        })?;
-        Ok::<_, training::Error>((rank, losses))
-    });
+    let ranks = collectives::launch(
+        run.topology(),
+        &collectives::Options::default(),
+        |_| device(),
+        |world| {
+            let schedule = run.schedule(Task::Train);
+            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
+            prepare(&mut rank);
+            let mut losses = Vec::new();
+            let mut execution = Execution::new(schedule);
+            execution.run(
+                &mut rank,
+                &world,
+                steps,
+                |step| batch_of(run, step),
+                |rank, _| {
+                    losses.push(rank.loss);
+                    Ok(())
+                },
+            )?;
+            Ok::<_, training::Error>((rank, losses))
+        },
+    );
     ranks.unwrap_or_else(|e| panic!("{e}"))
 }
