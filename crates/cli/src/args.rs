@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunArgs {
-    /// A run as TOML: [model], [topology], [placement], [train], [optimizer], [data]
+    /// A run as TOML, with sections model, topology, placement, train, optimizer and data
     pub config: Option<PathBuf>,
 
     /// Network over the embeddings: dlrm or dcn [default: dlrm]

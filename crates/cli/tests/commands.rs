@@ -115,6 +115,11 @@ fn mistakes_are_refused_with_what_to_do() {
         (vec!["train", "--model", "resnet"], vec!["resnet", "dlrm and dcn"]),
         (vec!["train", "--format", "xml"], vec!["xml", "synthetic"]),
         (vec!["train", "--preset", "terabyte", "--dim", "4096"], vec!["GB are free", "rows_cap"]),
+        (vec!["train", "--hosts", "1025", "--ranks-per-host", "1"], vec!["1025 ranks", "1024"]),
+        (vec!["train", "--epochs", "18446744073709551615", "--lr", "1e20"], vec!["loss of step"]),
+        (vec!["train", "--preset", "kaggle", "--batch", "60000000"], vec!["GB are free", "train.batch"]),
+        (vec!["bench", "step", "--steps", "0"], vec!["--steps 0"]),
+        (vec!["bench", "embedding", "--gigabytes", "100000"], vec!["--gigabytes"]),
         (vec!["train", "--lr", "1e20", "--steps", "20"], vec!["rank", "loss of step", "learning rate"]),
     ];
     for (args, expected) in cases {

@@ -226,7 +226,7 @@ impl Config {
             Topology::new(self.topology.hosts.unwrap_or(2), self.topology.ranks_per_host.unwrap_or(2))
                 .map_err(|e| RunError::new("topology", e.to_string()))?;
         let placement = self.placement.check(&model, topology)?;
-        let data = self.data.synthetic.clone().unwrap_or_default();
+        let data = self.data.synthetic.unwrap_or_default();
         data.check(model.features().len(), model.dense_features())
             .map_err(|e| RunError::new("data.synthetic", e.to_string()))?;
 

@@ -30,5 +30,6 @@ pub use rank::Rank;
 pub use source::Source;
 pub use step::{Execution, PhaseTime};
 pub use trainer::{
-    Event, Outcome, PhaseReport, batch_of, check_size, threads, train, train_on, training_source,
+    Event, Outcome, PhaseReport, available_memory, batch_of, check_size, threads, train, train_on,
+    training_source,
 };

@@ -111,7 +111,7 @@ pub fn train_on(
     observe: &(dyn Fn(Event) + Sync),
 ) -> Result<Outcome, Error> {
     check_size(run)?;
-    let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s), ..Options::default() };
+    let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
     let mut outcomes = launch(run.topology(), &options, devices, |world| {
         let device = world.device().clone();
         device.enter(|| train_rank(run, world, source()?, observe))
@@ -246,7 +246,7 @@ pub fn check_size(run: &Run) -> Result<(), Error> {
 }
 
 /// Bytes the system could give without swapping; `None` where it does not say.
-fn available_memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

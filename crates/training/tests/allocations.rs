@@ -59,7 +59,7 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
                     &world,
                     steps,
                     |step| batch_of(run, step),
-                    |rank, step| {
+                    |_, step| {
                         match step {
                             step if step + 101 == steps => before = ALLOCATIONS.load(Ordering::Relaxed),
                             step if step + 1 == steps => after = ALLOCATIONS.load(Ordering::Relaxed),

@@ -61,7 +61,7 @@ fn check(kind: ModelKind, full_rank: bool) {
             Tensor::Table(_) => weights.iter().zip(get(after, tensor)).map(|(w, v)| w - v).collect(),
         };
         let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
-        assert!(norm > 1e-5, "{kind:?}: the gradient of {tensor:?} is nothing");
+        assert!(norm > 1e-3, "{kind:?}: the gradient of {tensor:?} is {norm}, too small to be checked");
         let moved = |by: f64, direction: &[f32]| -> Vec<f32> {
             weights.iter().zip(direction).map(|(w, d)| w + (by * f64::from(*d)) as f32).collect()
         };
@@ -80,7 +80,7 @@ fn check(kind: ModelKind, full_rank: bool) {
             let down = loss(&run, tensor, &moved(-step / length, &direction));
             let slope = (up - down) / (2.0 * step);
             assert!(
-                (slope - expected).abs() <= 1e-2 * norm + 2e-4,
+                (slope - expected).abs() <= 1e-2 * norm + 1e-4,
                 "{kind:?}, {tensor:?}: slope {slope}, gradient says {expected} (norm {norm})"
             );
         }

@@ -82,6 +82,20 @@ fn replicated_tables_have_the_same_bits() {
     assert_eq!(spread.parameters_sha256, mixed.parameters_sha256);
 }
 
+/// A batch smaller than the world, on a wide first layer: ranks without a sample compute over nothing.
+#[test]
+fn a_rank_without_samples_takes_part() {
+    let mut config = config(ModelKind::Dlrm, true, 4, 2);
+    config.model.bottom = Some(vec![512, 8]);
+    config.train.batch = Some(3);
+    config.train.steps = Some(6);
+    let eight = train(&config.check().unwrap()).losses;
+    (config.topology.hosts, config.topology.ranks_per_host) = (Some(1), Some(1));
+    for (step, (a, b)) in train(&config.check().unwrap()).losses.iter().zip(eight).enumerate() {
+        assert!((a - b).abs() <= 1e-5 * a, "step {step}: {a} alone, {b} on 8 ranks");
+    }
+}
+
 #[test]
 fn threads_change_no_bit() {
     let mut config = config(ModelKind::Dcn, true, 1, 2);

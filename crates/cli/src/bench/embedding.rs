@@ -66,6 +66,15 @@ pub fn run(args: Args) -> Result<()> {
         "--gigabytes {} gives {rows} rows a table",
         args.gigabytes
     );
+    let needed = 1e9 * args.gigabytes + 8.0 * (batch as f64 * (tables * dim) as f64);
+    if let Some(available) = training::available_memory() {
+        ensure!(
+            needed < available as f64,
+            "tables and outputs of {:.1} GB do not fit into the {:.1} GB that are free; lower --gigabytes or --batch",
+            needed / 1e9,
+            available as f64 / 1e9
+        );
+    }
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let device = Device::cpu(threads)?;
     let rule = match args.optimizer {

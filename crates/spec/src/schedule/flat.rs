@@ -343,24 +343,14 @@ fn finish(model: &Model, placement: &Placement, task: Task, buckets: Vec<Bucket>
             }
         }
         for slot in &phase.writes {
-            // Whoever still reads the old value must be done; only slots that live across steps or are reused matter.
-            for j in 0..i {
-                if phases[j].reads.contains(slot) && phases[j].ahead == phase.ahead {
+            // Whoever still reads the old value must be done. What an ahead phase writes is double-buffered: its old value
+            // is that of two batches ago, read in the step before this one.
+            for (j, reader) in phases.iter().enumerate().filter(|(_, p)| p.reads.contains(slot)) {
+                if j < i && reader.ahead == phase.ahead {
                     add(j, 0);
                 }
-            }
-            if !phase.ahead {
-                for j in i..count {
-                    if phases[j].reads.contains(slot) && !phases[j].ahead {
-                        add(j, 1);
-                    }
-                }
-            } else {
-                // Double-buffered: the readers of two batches ago, that is, of the step before this one.
-                for j in 0..count {
-                    if phases[j].reads.contains(slot) && !phases[j].ahead {
-                        add(j, 1);
-                    }
+                if !reader.ahead && (phase.ahead || j >= i) {
+                    add(j, 1);
                 }
             }
         }
