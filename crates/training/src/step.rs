@@ -181,61 +181,17 @@ fn start(
     slot: Slot,
     batch: u64,
 ) -> Result<InFlight, Error> {
-    use std::mem::take;
     Ok(match slot {
-        Slot::Lengths => {
-            let e = &mut rank.input(batch).lengths;
-            InFlight::Words(world.start_all_to_all(
-                label,
-                take(&mut e.send),
-                &e.to,
-                take(&mut e.recv),
-                &e.from,
-            )?)
-        }
+        Slot::Lengths => InFlight::Words(rank.input(batch).lengths.start(world, label)?),
         Slot::Ids => {
             rank.expect_ids(batch)?;
-            let e = &mut rank.input(batch).ids;
-            InFlight::Words(world.start_all_to_all(
-                label,
-                take(&mut e.send),
-                &e.to,
-                take(&mut e.recv),
-                &e.from,
-            )?)
+            InFlight::Words(rank.input(batch).ids.start(world, label)?)
         }
-        Slot::Weights => {
-            let e = &mut rank.input(batch).weights;
-            InFlight::Floats(world.start_all_to_all(
-                label,
-                take(&mut e.send),
-                &e.to,
-                take(&mut e.recv),
-                &e.from,
-            )?)
-        }
-        Slot::Arrived => {
-            let e = &mut rank.flat.pooled;
-            InFlight::Floats(world.start_all_to_all(
-                label,
-                take(&mut e.send),
-                &e.to,
-                take(&mut e.recv),
-                &e.from,
-            )?)
-        }
-        Slot::ArrivedGradient => {
-            let e = &mut rank.flat.gradients;
-            InFlight::Floats(world.start_all_to_all(
-                label,
-                take(&mut e.send),
-                &e.to,
-                take(&mut e.recv),
-                &e.from,
-            )?)
-        }
+        Slot::Weights => InFlight::Floats(rank.input(batch).weights.start(world, label)?),
+        Slot::Arrived => InFlight::Floats(rank.flat.pooled.start(world, label)?),
+        Slot::ArrivedGradient => InFlight::Floats(rank.flat.gradients.start(world, label)?),
         Slot::BucketGradient(bucket) => {
-            let gradient = take(&mut rank.parameters.buckets[bucket].gradient);
+            let gradient = std::mem::take(&mut rank.parameters.buckets[bucket].gradient);
             InFlight::Sum(world.start_all_reduce(label, gradient)?)
         }
         slot => unreachable!("no collective brings {slot:?}"),

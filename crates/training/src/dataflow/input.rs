@@ -4,6 +4,7 @@
 use crate::Error;
 use crate::data::Batch;
 use crate::source::Source;
+use collectives::{CollectiveError, Communicator, Label, Pending};
 use kernels::{BagIndex, Buffer, Device, Segment, SortedIds};
 use spec::feature::Hotness;
 use spec::model::Model;
@@ -23,10 +24,19 @@ pub struct Exchange<T> {
     pub from: Vec<usize>,
 }
 
+/// The buffers of an exchange while it goes on: send, then recv.
+type OnTheWay<T> = Pending<(Buffer<T>, Buffer<T>)>;
+
 impl<T: kernels::Element> Exchange<T> {
     /// Nothing yet, among `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
         Self { send: Buffer::empty(), recv: Buffer::empty(), to: vec![0; ranks], from: vec![0; ranks] }
+    }
+
+    /// Sets both buffers on their way; whoever waits for them puts them back.
+    pub fn start(&mut self, world: &Communicator, label: &Label) -> Result<OnTheWay<T>, CollectiveError> {
+        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        world.start_all_to_all(label, send, &self.to, recv, &self.from)
     }
 }
 
