@@ -14,9 +14,10 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("spec", &[] as &[_]),
         ("kernels", &["spec"]),
         ("collectives", &["kernels", "spec"]),
-        ("training", &["collectives", "kernels", "spec"]),
+        ("data", &["spec"]),
+        ("training", &["collectives", "data", "kernels", "spec"]),
         ("planning", &["spec"]),
-        ("cli", &["collectives", "kernels", "planning", "spec", "training"]),
+        ("cli", &["collectives", "data", "kernels", "planning", "spec", "training"]),
     ])
 }
 

@@ -9,6 +9,7 @@ pub mod presets;
 pub mod random;
 pub mod run;
 pub mod schedule;
+pub mod schema;
 pub mod synthetic;
 pub mod topology;
 pub mod volume;

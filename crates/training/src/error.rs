@@ -1,8 +1,8 @@
 //! What can go wrong on a rank.
 
-use crate::data::DataError;
 use crate::metrics::MetricError;
 use collectives::{CollectiveError, Failure};
+use data::DataError;
 use kernels::KernelError;
 
 /// Why a rank, and with it the run, stopped.

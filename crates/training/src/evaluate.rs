@@ -1,13 +1,13 @@
 //! Scores a model on samples it has not seen: exact metrics over the predictions of all ranks.
 
 use crate::Error;
-use crate::data::{Split, SyntheticLog};
 use crate::metrics::{Evaluation, Histogram};
 use crate::rank::Rank;
 use crate::source::Source;
 use crate::step::Execution;
 use crate::trainer::Event;
 use collectives::{Communicator, Label};
+use data::{Split, SyntheticLog};
 use kernels::{Buffer, Element};
 use spec::placement::share;
 use spec::run::Run;

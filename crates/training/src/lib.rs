@@ -11,7 +11,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-pub mod data;
 pub mod dataflow;
 pub mod dense;
 mod digest;

@@ -1,6 +1,6 @@
 //! Where a rank's samples come from.
 
-use crate::data::{Batch, DataError, SyntheticLog};
+use data::{Batch, DataError, SyntheticLog};
 use std::ops::Range;
 
 /// Samples by number. Any rank may read any of them.

@@ -1,6 +1,5 @@
 //! Trains a run: launches its ranks, loops over epochs, evaluates, and says what happened.
 
-use crate::data::{Split, SyntheticLog};
 use crate::digest;
 use crate::evaluate::{self, Scores};
 use crate::rank::Rank;
@@ -8,6 +7,7 @@ use crate::source::Source;
 use crate::step::{Execution, PhaseTime};
 use crate::{Error, metrics::Evaluation};
 use collectives::{Communicator, Label, Options, launch};
+use data::{Split, SyntheticLog};
 use kernels::{Device, KernelError};
 use serde::Serialize;
 use spec::run::Run;

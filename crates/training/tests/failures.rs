@@ -3,10 +3,10 @@
 mod common;
 
 use common::config;
+use data::Batch;
 use kernels::Device;
 use spec::presets::ModelKind;
 use std::time::Instant;
-use training::data::Batch;
 use training::{Source, train_on, training_source};
 
 /// Batches in memory, one of them with an id past the end of its table.

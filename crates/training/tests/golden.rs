@@ -3,6 +3,7 @@
 mod common;
 
 use common::{ADAM, feature, optimizer, ranks_after};
+use data::Batch;
 use kernels::Device;
 use serde_json::Value;
 use spec::Pooling;
@@ -13,7 +14,6 @@ use spec::random::Stream;
 use spec::run::{Config, Run};
 use spec::synthetic::Synthetic;
 use training::Source;
-use training::data::Batch;
 
 const BATCH: usize = 64;
 const STEPS: u64 = 20;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::config;
+use data::Batch;
 use kernels::Device;
 use spec::placement::share;
 use spec::presets::ModelKind;
@@ -10,7 +11,6 @@ use spec::run::Run;
 use spec::schedule::{PhaseId, Task, Work};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, LinkBytes};
-use training::data::Batch;
 use training::{Execution, Rank, batch_of, training_source};
 
 /// The sizes of one step's batch, counted in the data itself.

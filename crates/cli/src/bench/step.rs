@@ -3,12 +3,12 @@
 use crate::args::RunArgs;
 use crate::text::{columns, median, si};
 use anyhow::{Result, ensure};
+use data::{Batch, Split, SyntheticLog};
 use serde_json::json;
 use spec::run::Run;
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::time::{Duration, Instant};
-use training::data::{Batch, Split, SyntheticLog};
 use training::{Execution, PhaseTime, Rank, Source};
 
 #[derive(clap::Args)]

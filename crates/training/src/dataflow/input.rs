@@ -2,9 +2,9 @@
 //! arrived here. Two of these alternate, so that one batch can travel while the other trains.
 
 use crate::Error;
-use crate::data::Batch;
 use crate::source::Source;
 use collectives::{CollectiveError, Communicator, Label, Pending};
+use data::Batch;
 use kernels::{BagIndex, Buffer, Device, Segment, SortedIds};
 use spec::feature::Hotness;
 use spec::model::Model;

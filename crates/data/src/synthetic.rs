@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use spec::{feature::Feature, synthetic::Synthetic};
-//! use training::data::{Batch, Split, SyntheticLog};
+//! use data::{Batch, Split, SyntheticLog};
 //! let features: Vec<Feature> = (1..=16)
 //!     .map(|f| Feature { name: format!("C{f}"), rows: 10 * f, pooling: Default::default(), hotness: Default::default(), weighted: false })
 //!     .collect();
@@ -20,7 +20,7 @@
 //! log.fill(1000..1064, &mut batch);
 //! batch.check(&features, 13)?;
 //! assert!((0.0..1.0).contains(&log.probability(1000)));
-//! # Ok::<(), training::data::DataError>(())
+//! # Ok::<(), data::DataError>(())
 //! ```
 
 mod column;

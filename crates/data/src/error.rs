@@ -1,15 +1,19 @@
-//! Where samples come from.
+//! What can go wrong with data.
 
-pub mod batch;
-pub mod synthetic;
-
-pub use batch::Batch;
-pub use synthetic::{Split, SyntheticLog};
+use std::path::{Path, PathBuf};
 
 /// What can be wrong with data, or with a request for it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
+    /// A file that cannot be read, written or understood.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// A part of a batch has the wrong size.
     #[error("a batch has {got} for {what}, expected {expected}")]
     Size {
@@ -101,4 +105,11 @@ pub enum DataError {
         /// The standard deviation asked for.
         asked: f64,
     },
+}
+
+impl DataError {
+    /// Something is wrong with the file or folder at `path`.
+    pub fn file(path: impl AsRef<Path>, problem: impl ToString) -> Self {
+        Self::File { path: path.as_ref().to_owned(), problem: problem.to_string() }
+    }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! ```
-//! use training::data::Batch;
+//! use data::Batch;
 //! let batch = Batch {
 //!     samples: 2,
 //!     labels: vec![0.0, 1.0],

@@ -1,0 +1,337 @@
+//! What the columns of a click log mean.
+//!
+//! A schema names the column of the label, those with numbers (dense) and those with ids (sparse). Files in TOML look
+//! like this:
+//!
+//! ```
+//! use spec::schema::{IdRule, Schema};
+//! # fn parse(text: &str) -> Schema { toml::from_str(text).unwrap() }
+//! let schema = parse(r#"
+//!     delimiter = ","
+//!     missing = ["NA"]
+//!     label = { column = "clicked" }
+//!     [[dense]]
+//!     column = "price"
+//!     transform = "log"
+//!     [[sparse]]
+//!     column = "user"
+//!     rows = 100000
+//!     [[sparse]]
+//!     column = "tags"             # 3:0.5|17:1
+//!     separator = "|"
+//!     weight_separator = ":"
+//!     ids = "vocabulary"
+//!     min_count = 2
+//!     rows = 5000
+//! "#);
+//! schema.check().unwrap();
+//! assert_eq!(schema.sparse[1].ids, IdRule::Vocabulary);
+//! ```
+
+use crate::Pooling;
+use crate::feature::{Feature, Hotness};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+/// The columns of a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    /// What stands between the fields of a line. Text only.
+    #[serde(default = "comma")]
+    pub delimiter: char,
+    /// Names of the columns in order, for text without a header line; absent, the first line of each file is the header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<String>>,
+    /// Texts that mean "missing", besides the empty one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// The label.
+    pub label: LabelColumn,
+    /// Columns of numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dense: Vec<DenseColumn>,
+    /// Columns of ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sparse: Vec<SparseColumn>,
+}
+
+/// The column that says whether there was a click.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelColumn {
+    /// Its name.
+    pub column: String,
+    /// Numbers from this one on count as 1, those below as 0 (a rating, say); absent, the column holds 0 and 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positive_from: Option<f64>,
+}
+
+/// A column of numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenseColumn {
+    /// Its name.
+    pub column: String,
+    /// What is done to a number.
+    #[serde(default)]
+    pub transform: Transform,
+    /// The input where the number is missing, as it is after the transform.
+    #[serde(default)]
+    pub missing: f32,
+}
+
+/// What is done to a number before it is an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transform {
+    /// Nothing.
+    #[default]
+    None,
+    /// `ln(1 + max(x, 0))`, for counts.
+    Log,
+}
+
+/// A column of ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SparseColumn {
+    /// Its name, which is the feature's too.
+    pub column: String,
+    /// How an id becomes a row of the table.
+    #[serde(default)]
+    pub ids: IdRule,
+    /// Rows of the table. Absent for a vocabulary: as many as it has; for hashes: what the model's preset says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<usize>,
+    /// An id seen fewer times than this gets the out-of-vocabulary row. Vocabularies only.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub min_count: u64,
+    /// What stands between the ids of a field. Text only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separator: Option<char>,
+    /// Whether the column holds lists of ids. Parquet only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub list: bool,
+    /// What stands between an id and its weight. Text only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_separator: Option<char>,
+    /// The column with the weights of this one's ids, one for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// How several rows become one vector.
+    #[serde(default)]
+    pub pooling: Pooling,
+    /// Ids per sample on average, for planning; absent, as counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ids: Option<u32>,
+}
+
+/// How an id becomes a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdRule {
+    /// By a hash of its text; a missing id hashes as the empty text.
+    #[default]
+    Hash,
+    /// By a list of the ids that were seen often enough, the most frequent first; row 0 is for all others and for
+    /// missing ids.
+    Vocabulary,
+    /// The id is the number of its row. A missing id is row 0.
+    Index,
+}
+
+fn comma() -> char {
+    ','
+}
+fn one() -> u64 {
+    1
+}
+fn is_one(count: &u64) -> bool {
+    *count == 1
+}
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Why a schema cannot be used: the field at fault, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct SchemaError {
+    /// The field, as it stands in the file.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// The most columns of a kind.
+const MAX_COLUMNS: usize = 1 << 16;
+
+impl Schema {
+    /// Criteo's logs, Kaggle and Terabyte: the label, 13 counts, 26 ids, tabs between them and no header.
+    pub fn criteo() -> Self {
+        let counts: Vec<String> = (1..=13).map(|i| format!("I{i}")).collect();
+        let ids: Vec<String> = (1..=26).map(|i| format!("C{i}")).collect();
+        let columns = ["label".to_owned()].into_iter().chain(counts.clone()).chain(ids.clone()).collect();
+        let dense =
+            counts.into_iter().map(|column| DenseColumn { column, transform: Transform::Log, missing: 0.0 });
+        Self {
+            delimiter: '\t',
+            columns: Some(columns),
+            missing: vec![],
+            label: LabelColumn { column: "label".into(), positive_from: None },
+            dense: dense.collect(),
+            sparse: ids.into_iter().map(SparseColumn::hashed).collect(),
+        }
+    }
+
+    /// Whether the schema makes sense, apart from any file.
+    pub fn check(&self) -> Result<(), SchemaError> {
+        let refuse = |field: String, problem: &str| Err(SchemaError { field, problem: problem.into() });
+        let is_control = |c: char| c == '\n' || c == '\r' || c == '"' || !c.is_ascii();
+        if is_control(self.delimiter) {
+            return refuse("delimiter".into(), "one ASCII character, no quote and no line end");
+        }
+        if self.dense.len() > MAX_COLUMNS || self.sparse.len() > MAX_COLUMNS {
+            return refuse("dense, sparse".into(), "more than 65536 columns of a kind");
+        }
+        if self.sparse.is_empty() {
+            return refuse("sparse".into(), "a model needs at least one column of ids");
+        }
+        if let Some(columns) = &self.columns {
+            let known: HashSet<&str> = columns.iter().map(String::as_str).collect();
+            if known.len() != columns.len() {
+                return refuse("columns".into(), "two columns have the same name");
+            }
+            for (field, column) in self.used() {
+                if !known.contains(column) {
+                    return refuse(field, "`columns` has no column of that name");
+                }
+            }
+        }
+        if self.label.positive_from.is_some_and(|x| !x.is_finite()) {
+            return refuse("label.positive_from".into(), "must be a finite number");
+        }
+        let mut names = HashSet::new();
+        for dense in &self.dense {
+            if !names.insert(&dense.column) {
+                return refuse(format!("dense.{}", dense.column), "stands twice in the schema");
+            }
+            if !dense.missing.is_finite() {
+                return refuse(format!("dense.{}.missing", dense.column), "must be a finite number");
+            }
+        }
+        let mut names = HashSet::new();
+        for sparse in &self.sparse {
+            let field = |name: &str| format!("sparse.{}.{name}", sparse.column);
+            if !names.insert(&sparse.column) {
+                return refuse(format!("sparse.{}", sparse.column), "stands twice in the schema");
+            }
+            if sparse.rows.is_some_and(|rows| rows == 0 || rows > 1 << 32) {
+                return refuse(field("rows"), "must lie between 1 and 2³²");
+            }
+            if sparse.ids == IdRule::Index && sparse.rows.is_none() {
+                return refuse(field("rows"), "ids that are row numbers need the number of rows");
+            }
+            if sparse.ids != IdRule::Vocabulary && sparse.min_count != 1 {
+                return refuse(
+                    field("min_count"),
+                    "only a vocabulary has a threshold; set ids = \"vocabulary\"",
+                );
+            }
+            let characters = [("separator", sparse.separator), ("weight_separator", sparse.weight_separator)];
+            for (name, character) in characters {
+                if character.is_some_and(|c| is_control(c) || c == self.delimiter) {
+                    return refuse(field(name), "one ASCII character, other than the delimiter and no quote");
+                }
+            }
+            if sparse.separator.is_some() && sparse.separator == sparse.weight_separator {
+                return refuse(field("weight_separator"), "must differ from the separator");
+            }
+            if sparse.weight_separator.is_some() && sparse.weights.is_some() {
+                return refuse(field("weights"), "weights stand either in the field or in another column");
+            }
+            if sparse.mean_ids == Some(0) {
+                return refuse(field("mean_ids"), "must be at least 1");
+            }
+        }
+        Ok(())
+    }
+
+    /// Every column that is read, with the field of the schema that names it.
+    pub fn used(&self) -> impl Iterator<Item = (String, &str)> {
+        let label = ("label.column".to_owned(), self.label.column.as_str());
+        let dense = self.dense.iter().map(|d| (format!("dense.{}", d.column), d.column.as_str()));
+        let sparse = self.sparse.iter().map(|s| (format!("sparse.{}", s.column), s.column.as_str()));
+        let weights = self.sparse.iter().filter_map(|s| {
+            let weights = s.weights.as_deref()?;
+            Some((format!("sparse.{}.weights", s.column), weights))
+        });
+        std::iter::once(label).chain(dense).chain(sparse).chain(weights)
+    }
+}
+
+impl SparseColumn {
+    /// One id a sample, hashed.
+    pub fn hashed(column: String) -> Self {
+        Self {
+            column,
+            ids: IdRule::Hash,
+            rows: None,
+            min_count: 1,
+            separator: None,
+            list: false,
+            weight_separator: None,
+            weights: None,
+            pooling: Pooling::Sum,
+            mean_ids: None,
+        }
+    }
+
+    /// Whether a sample may have any number of ids.
+    pub fn many(&self) -> bool {
+        self.separator.is_some() || self.list
+    }
+
+    /// Whether ids have weights.
+    pub fn weighted(&self) -> bool {
+        self.weight_separator.is_some() || self.weights.is_some()
+    }
+
+    /// The model's feature of this column, over a table of `rows` rows, with `mean` ids a sample where there may be many.
+    pub fn feature(&self, rows: usize, mean: u32) -> Feature {
+        let hotness = if self.many() { Hotness::Many { mean: mean.max(1) } } else { Hotness::One };
+        Feature { name: self.column.clone(), rows, pooling: self.pooling, hotness, weighted: self.weighted() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn criteo_is_sound() {
+        let schema = Schema::criteo();
+        schema.check().unwrap();
+        assert_eq!((schema.dense.len(), schema.sparse.len()), (13, 26));
+        assert_eq!(schema.columns.as_ref().unwrap().len(), 40);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_field() {
+        let refusal = |change: fn(&mut Schema)| {
+            let mut schema = Schema::criteo();
+            change(&mut schema);
+            schema.check().unwrap_err().to_string()
+        };
+        assert!(refusal(|s| s.delimiter = '\n').starts_with("delimiter: "));
+        assert!(refusal(|s| s.sparse.clear()).starts_with("sparse: "));
+        assert!(refusal(|s| s.sparse[2].rows = Some(0)).starts_with("sparse.C3.rows: "));
+        assert!(refusal(|s| s.sparse[2].min_count = 3).starts_with("sparse.C3.min_count: "));
+        assert!(refusal(|s| s.sparse[2].column = "C2".into()).starts_with("sparse.C2: "));
+        assert!(refusal(|s| s.sparse[2].ids = IdRule::Index).starts_with("sparse.C3.rows: "));
+        assert!(refusal(|s| s.label.column = "click".into()).starts_with("label.column: "));
+        assert!(refusal(|s| s.dense[0].missing = f32::NAN).starts_with("dense.I1.missing: "));
+        assert!(refusal(|s| s.sparse[0].separator = Some('\t')).starts_with("sparse.C1.separator: "));
+    }
+}
