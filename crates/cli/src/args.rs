@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, DataFormat, Optimizer, Run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -58,9 +58,28 @@ pub struct RunArgs {
     #[arg(long, value_name = "RATE", help_heading = "Training")]
     pub lr: Option<f32>,
 
-    /// Where samples come from: synthetic [default: synthetic]
-    #[arg(long, value_parser = parse_format, help_heading = "Data")]
+    /// Files to train on, or to read: paths and globs; text may be compressed with gzip, xz or zstd
+    #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
+    pub data: Vec<String>,
+    /// Files to evaluate on, of the same format
+    #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
+    pub eval: Vec<String>,
+    /// Where samples come from: criteo-tsv, csv, parquet, prepared or synthetic [default: synthetic, or criteo-tsv with
+    /// --data]
+    #[arg(long, help_heading = "Data")]
     pub format: Option<DataFormat>,
+    /// The columns of csv and parquet data, as TOML
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub schema: Option<PathBuf>,
+    /// Shuffle every epoch within windows of this many samples [default: 0, the order of the log]
+    #[arg(long, value_name = "N", help_heading = "Data")]
+    pub shuffle: Option<u64>,
+    /// Refuse the first bad line
+    #[arg(long, help_heading = "Data")]
+    pub strict: bool,
+    /// Stop when more than this share of the lines is bad [default: 0.01]
+    #[arg(long, value_name = "SHARE", help_heading = "Data")]
+    pub max_bad_share: Option<f64>,
     /// Training samples of the synthetic log
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub samples: Option<u64>,
@@ -107,23 +126,17 @@ impl Rule {
     }
 }
 
-fn parse_format(text: &str) -> Result<DataFormat, String> {
-    match text {
-        "synthetic" => Ok(DataFormat::Synthetic),
-        _ => Err(format!("{text:?} is no format; there is synthetic")),
-    }
-}
-
 impl RunArgs {
     /// The file's config with the flags laid over it.
     pub fn config(&self) -> Result<Config> {
+        self.config_over(Config::default())
+    }
+
+    /// As [`config`](Self::config), where neither file nor flags speak as `base` says.
+    pub fn config_over(&self, base: Config) -> Result<Config> {
         let mut config = match &self.config {
-            None => Config::default(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("{}: cannot be read", path.display()))?;
-                toml::from_str(&text).with_context(|| format!("{}", path.display()))?
-            }
+            None => base,
+            Some(path) => read_toml(path)?,
         };
         fn set<T: Clone>(to: &mut Option<T>, from: &Option<T>) {
             if from.is_some() {
@@ -142,36 +155,70 @@ impl RunArgs {
         set(&mut config.train.epochs, &self.epochs);
         set(&mut config.train.steps, &self.steps);
         set(&mut config.train.seed, &self.seed);
-        set(&mut config.data.format, &self.format);
-        if self.samples.is_some() || self.eval_samples.is_some() {
-            let log = config.data.synthetic.get_or_insert_default();
-            log.samples = self.samples.unwrap_or(log.samples);
-            log.eval_samples = self.eval_samples.unwrap_or(log.eval_samples);
-        }
+        set(&mut config.optimizer.peak, &self.lr);
+        self.set_data(&mut config)?;
         if let Some(rule) = self.optimizer {
-            // The file's rates stay, but for the peak where --lr gives one.
+            // The file's rates stay.
             let with_rate = |update, given: Option<Optimizer>| {
                 let rate = given.map_or(LearningRate::constant(rule.usual_rate()), |o| o.rate);
-                Some(Optimizer { update, rate: LearningRate { peak: self.lr.unwrap_or(rate.peak), ..rate } })
+                Some(Optimizer { update, rate })
             };
             let (dense, tables) = rule.rules();
             config.optimizer.dense = with_rate(dense, config.optimizer.dense);
             config.optimizer.tables = with_rate(tables, config.optimizer.tables);
-        } else if let Some(lr) = self.lr {
-            let checked = config.check().context("the run without --lr")?;
-            let with_rate = |o: Optimizer| Optimizer { rate: LearningRate { peak: lr, ..o.rate }, ..o };
-            config.optimizer.dense = Some(with_rate(checked.dense_optimizer));
-            config.optimizer.tables = Some(with_rate(checked.table_optimizer));
         }
         Ok(config)
     }
 
-    /// The checked run.
+    fn set_data(&self, config: &mut Config) -> Result<()> {
+        let data = &mut config.data;
+        // Whole paths, so that a run can be resumed from another folder.
+        for (to, from) in [(&mut data.train, &self.data), (&mut data.eval, &self.eval)] {
+            if !from.is_empty() {
+                *to = from.iter().map(|path| whole(path)).collect::<Result<_>>()?;
+            }
+        }
+        data.format =
+            self.format.or(data.format).or((!data.train.is_empty()).then_some(DataFormat::CriteoTsv));
+        if let Some(path) = &self.schema {
+            data.schema = Some(read_toml(path)?);
+        }
+        data.shuffle = self.shuffle.or(data.shuffle);
+        data.max_bad_share = self.max_bad_share.or(data.max_bad_share);
+        if self.strict {
+            data.strict = Some(true);
+        }
+        if self.samples.is_some() || self.eval_samples.is_some() {
+            let log = data.synthetic.get_or_insert_default();
+            log.samples = self.samples.unwrap_or(log.samples);
+            log.eval_samples = self.eval_samples.unwrap_or(log.eval_samples);
+        }
+        Ok(())
+    }
+
+    /// The checked run, as far as it is known without its data.
     pub fn run(&self) -> Result<Run> {
         let config = self.config()?;
-        config.check().with_context(|| match &self.config {
+        config.check().with_context(|| self.described())
+    }
+
+    /// Where the description came from, for messages.
+    pub fn described(&self) -> String {
+        match &self.config {
             Some(path) => format!("{} with the flags given", path.display()),
             None => "the run described by these flags".into(),
-        })
+        }
     }
+}
+
+fn whole(path: &str) -> Result<String> {
+    let absolute = std::path::absolute(path).with_context(|| format!("{path}: no path"))?;
+    absolute.into_os_string().into_string().map_err(|_| anyhow::anyhow!("{path}: not valid Unicode"))
+}
+
+/// A TOML file as a value.
+pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{}", path.display()))
 }

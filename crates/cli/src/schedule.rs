@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use anyhow::Result;
 use serde_json::{Value, json};
+use spec::run::Run;
 use spec::schedule::{PhaseId, Schedule, Task, Work};
 use spec::volume::BatchSizes;
 
@@ -26,16 +27,25 @@ pub fn run(args: Args) -> Result<()> {
         println!("{}", to_json(&schedule, run.batch));
         return Ok(());
     }
-    println!("{} on {} ranks, global batch {}\n", run.model.kind(), run.topology(), run.batch);
-    print!("{}", schedule.table(run.batch));
-    println!(
-        "\n+ works on the next step's batch; after: phases it waits for, ′ of the step before.\n\
-         FLOPs and bytes of the busiest rank; (bytes) of memory touched, others sent inside a host / between hosts."
-    );
+    print!("{}", to_text(&run, &schedule));
     Ok(())
 }
 
-fn to_json(schedule: &Schedule, batch: usize) -> Value {
+/// A step as people read it.
+pub fn to_text(run: &Run, schedule: &Schedule) -> String {
+    format!(
+        "{} on {} ranks, global batch {}\n\n{}\n\
+         + works on the next step's batch; after: phases it waits for, ′ of the step before.\n\
+         FLOPs and bytes of the busiest rank; (bytes) of memory touched, others sent inside a host / between hosts.\n",
+        run.model.kind(),
+        run.topology(),
+        run.batch,
+        schedule.table(run.batch)
+    )
+}
+
+/// A step as programs read it.
+pub fn to_json(schedule: &Schedule, batch: usize) -> Value {
     let topology = schedule.placement().topology();
     let sizes = BatchSizes::typical(schedule.model(), topology, batch);
     let phases: Vec<Value> = schedule

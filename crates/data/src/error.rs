@@ -14,6 +14,14 @@ pub enum DataError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// A batch that was not read ahead in this order.
+    #[error("the batch at {asked:?} was asked for, {next:?} was read ahead; please report this")]
+    Order {
+        /// Positions asked for.
+        asked: std::ops::Range<u64>,
+        /// Positions of the next batch; `None` when reading has ended.
+        next: Option<std::ops::Range<u64>>,
+    },
     /// A part of a batch has the wrong size.
     #[error("a batch has {got} for {what}, expected {expected}")]
     Size {

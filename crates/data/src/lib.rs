@@ -3,10 +3,14 @@
 
 pub mod batch;
 mod error;
+mod mapped;
+pub mod prepared;
 pub mod samples;
+pub mod shuffle;
 pub mod synthetic;
 
 pub use batch::Batch;
 pub use error::DataError;
 pub use samples::{Bags, Samples};
+pub use shuffle::Shuffle;
 pub use synthetic::{Split, SyntheticLog};

@@ -124,6 +124,8 @@ pub struct Parameter {
     pub name: String,
     /// The block and the layer inside it that own it.
     pub owner: (Block, usize),
+    /// Outputs × inputs of a matrix, outputs of a bias; row-major.
+    pub shape: Vec<usize>,
     /// Number of weights.
     pub len: usize,
     /// Initial weights are uniform in ± this.
@@ -368,10 +370,12 @@ impl Network {
                 let owner = (block, index);
                 let (inputs, outputs) = (layer.inputs, layer.outputs);
                 let bound = (6.0 / (inputs + outputs) as f32).sqrt();
-                all.push(Parameter { name: matrix, owner, len: inputs * outputs, bound });
+                let shape = vec![outputs, inputs];
+                all.push(Parameter { name: matrix, owner, shape, len: inputs * outputs, bound });
                 if layer.bias {
                     let bound = if zero_bias { 0.0 } else { 1.0 / (inputs as f32).sqrt() };
-                    all.push(Parameter { name: bias, owner, len: outputs, bound });
+                    let shape = vec![outputs];
+                    all.push(Parameter { name: bias, owner, shape, len: outputs, bound });
                 }
             };
         let named = |layer: &LinearLayer| (format!("{}.weight", layer.name), format!("{}.bias", layer.name));

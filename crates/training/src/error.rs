@@ -1,5 +1,6 @@
 //! What can go wrong on a rank.
 
+use crate::checkpoint::CheckpointError;
 use crate::metrics::MetricError;
 use collectives::{CollectiveError, Failure};
 use data::DataError;
@@ -59,6 +60,21 @@ pub enum Error {
         /// The rank whose copy differs.
         rank: usize,
     },
+    /// A checkpoint that cannot be written or read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A run that cannot go on from a checkpoint, or keep its state.
+    #[error("checkpoint: {problem}")]
+    Resume {
+        /// What is wrong.
+        problem: String,
+    },
+    /// A split without samples was asked for.
+    #[error("there are no samples; give a log with --data, or with --eval")]
+    NoSamples,
+    /// No rank ran: a defect of this program.
+    #[error("no rank gave a result; please report this")]
+    NoRank,
     /// A rank failed; all stopped.
     #[error(transparent)]
     Failure(#[from] Box<Failure>),

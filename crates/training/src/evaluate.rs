@@ -1,80 +1,140 @@
 //! Scores a model on samples it has not seen: exact metrics over the predictions of all ranks.
+//!
+//! After each batch the predictions of all ranks are gathered. Shares of a batch lie in rank order, so they come out in
+//! the order of the log.
 
-use crate::Error;
-use crate::metrics::{Evaluation, Histogram};
+use crate::metrics::{CalibrationBin, Evaluation, Histogram, calibration_bins};
 use crate::rank::Rank;
 use crate::source::Source;
 use crate::step::Execution;
-use crate::trainer::Event;
+use crate::trainer::Sources;
+use crate::{Error, Event, Prefetch};
 use collectives::{Communicator, Label};
-use data::{Split, SyntheticLog};
+use data::Split;
 use kernels::{Buffer, Element};
 use spec::placement::share;
-use spec::run::Run;
+use spec::run::{Batches, Run};
 use spec::schedule::Task;
+use std::ops::{ControlFlow, Range};
+
+/// Bins of the calibration diagram.
+const BINS: usize = 20;
 
 /// What an evaluation gives.
-#[derive(Debug, Default)]
-pub(crate) struct Scores {
-    pub evaluation: Option<Evaluation>,
+#[derive(Clone, Debug)]
+pub struct Scores {
+    /// What the predictions are worth.
+    pub evaluation: Evaluation,
+    /// What was predicted and what happened.
+    pub bins: Vec<CalibrationBin>,
+    /// AUC of the true probabilities on the same samples, where they are known: no model does better but by luck.
     pub best_auc: Option<f64>,
 }
 
-/// Runs the evaluation log through the model.
+/// Receives labels and probabilities, batch by batch in the order of the log.
+pub type Receiver<'a> = dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + 'a;
+
+/// Runs the evaluation log through the model. Rank 0 gets the scores, and calls `receive`; without evaluation samples
+/// there are none.
 pub(crate) fn evaluate(
     run: &Run,
     world: &Communicator,
     rank: &mut Rank,
+    sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
-) -> Result<Scores, Error> {
-    let samples = run.data.eval_samples;
-    if samples == 0 {
-        return Ok(Scores::default());
+    receive: &mut Receiver,
+) -> Result<Option<Scores>, Error> {
+    let batches = run.eval_batches();
+    if batches.samples == 0 {
+        return Ok(None);
     }
     if world.rank() == 0 {
-        observe(Event::Evaluating { samples });
+        observe(Event::Evaluating { samples: batches.samples });
     }
-    let model = &run.model;
-    let log = SyntheticLog::new(&run.data, model.features(), model.dense_features(), Split::Eval)?;
-    rank.source = Source::Synthetic(log);
-    rank.predictions.clear();
-    rank.labels.clear();
-    let batch = run.batch as u64;
-    let range = |step: u64| step * batch..((step + 1) * batch).min(samples);
-    let steps = samples.div_ceil(batch);
-    let mut truth = Vec::new();
-    Execution::new(run.schedule(Task::Evaluate)).run(rank, world, steps, range, |rank, step| {
-        let global = range(step);
-        let own = share((global.end - global.start) as usize, world.size(), world.rank());
-        if let Source::Synthetic(log) = &rank.source {
-            let first = global.start;
-            truth.extend(own.map(|i| log.probability(first + i as u64) as f32));
-        }
-        Ok(())
-    })?;
+    let truth = match sources(Split::Eval)? {
+        Source::Synthetic(log) => Some(log),
+        _ => None,
+    };
+    let steps = batches.per_epoch();
+    let ahead = read_ahead(run, batches, world, sources(Split::Eval)?, 0..steps);
+    let training = std::mem::replace(&mut rank.source, Source::Ahead(ahead));
     let label = Label::from("evaluation");
-    let predictions = gathered(world, &label, &rank.predictions)?;
-    let labels = gathered(world, &label, &rank.labels)?;
-    let truth = gathered(world, &label, &truth)?;
-    let evaluation = Evaluation::of(&predictions, &labels)?;
-    let best_auc = Evaluation::of(&truth, &labels)?.auc;
-    Ok(Scores { evaluation: Some(evaluation), best_auc })
+    let (mut predictions, mut labels, mut best) = (Vec::new(), Vec::new(), Vec::new());
+    let mut execution = Execution::new(run.schedule(Task::Evaluate));
+    let mut true_share = Vec::new();
+    let result = execution.run(
+        rank,
+        world,
+        steps,
+        |step| batches.at(step),
+        |rank, step| {
+            let positions = batches.at(step);
+            let rows = (positions.end - positions.start) as usize;
+            let counts: Vec<usize> = (0..world.size()).map(|r| share(rows, world.size(), r).len()).collect();
+            let batch_predictions = gathered(world, &label, &rank.predictions, &counts)?;
+            let batch_labels = gathered(world, &label, &rank.labels, &counts)?;
+            if world.rank() == 0 {
+                receive(&batch_labels, &batch_predictions)?;
+                predictions.extend(batch_predictions);
+                labels.extend(batch_labels);
+            }
+            if let Some(log) = &truth {
+                let own = share(rows, world.size(), world.rank());
+                true_share.clear();
+                true_share.extend(own.map(|i| log.probability(positions.start + i as u64) as f32));
+                let gathered = gathered(world, &label, &true_share, &counts)?;
+                if world.rank() == 0 {
+                    best.extend(gathered);
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        },
+    );
+    rank.source = training;
+    result?;
+    if world.rank() != 0 {
+        return Ok(None);
+    }
+    Ok(Some(Scores {
+        evaluation: Evaluation::of(&predictions, &labels)?,
+        bins: calibration_bins(&predictions, &labels, BINS)?,
+        best_auc: if truth.is_some() { Evaluation::of(&best, &labels)?.auc } else { None },
+    }))
+}
+
+/// Begins to read this rank's shares of the batches of `steps`.
+pub(crate) fn read_ahead(
+    run: &Run,
+    batches: Batches,
+    world: &Communicator,
+    source: Source,
+    steps: Range<u64>,
+) -> Prefetch {
+    let (rank, ranks) = (world.rank(), world.size());
+    let portions = steps.map(move |step| {
+        let positions = batches.at(step);
+        let own = share((positions.end - positions.start) as usize, ranks, rank);
+        positions.start + own.start as u64..positions.start + own.end as u64
+    });
+    Prefetch::start(source, &run.model, portions)
 }
 
 /// What all ranks have, in rank order.
-fn gathered<T: Element>(world: &Communicator, label: &Label, mine: &[T]) -> Result<Vec<T>, Error> {
-    let device = world.device();
-    let count = Buffer::from_slice(device, &[mine.len() as u64])?;
-    let ones = vec![1; world.size()];
-    let (_, counts) = world.all_gather(label, count, &ones, Buffer::empty())?;
-    let counts: Vec<usize> = counts.to_vec().iter().map(|&n| n as usize).collect();
-    let (_, all) = world.all_gather(label, Buffer::from_slice(device, mine)?, &counts, Buffer::empty())?;
+pub(crate) fn gathered<T: Element>(
+    world: &Communicator,
+    label: &Label,
+    mine: &[T],
+    counts: &[usize],
+) -> Result<Vec<T>, Error> {
+    let mine = Buffer::from_slice(world.device(), mine)?;
+    let (_, all) = world.all_gather(label, mine, counts, Buffer::empty())?;
     Ok(all.to_vec())
 }
 
 /// The histograms of all ranks together.
 pub(crate) fn merged(world: &Communicator, label: &Label, mine: &Histogram) -> Result<Histogram, Error> {
-    let all = gathered(world, label, &mine.counts())?;
+    let counts = vec![2 * Histogram::BINS; world.size()];
+    let all = gathered(world, label, &mine.counts(), &counts)?;
     let mut merged = Histogram::default();
     for counts in all.chunks_exact(2 * Histogram::BINS) {
         merged.add_counts(counts);

@@ -6,29 +6,41 @@
 //! config.train.steps = Some(3);
 //! config.train.batch = Some(64);
 //! config.data.synthetic = Some(spec::synthetic::Synthetic { eval_samples: 256, ..Default::default() });
-//! let outcome = training::train(&config.check().unwrap(), &|_| ()).unwrap();
+//! let run = config.check().unwrap();
+//! let outcome = training::train(&run, &training::Logs::Synthetic, &Default::default()).unwrap();
 //! assert_eq!(outcome.losses.len(), 3);
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod checkpoint;
 pub mod dataflow;
 pub mod dense;
 mod digest;
 mod error;
 mod evaluate;
+mod event;
+mod logs;
 pub mod metrics;
 mod network;
+mod phases;
+mod prefetch;
 mod rank;
 mod source;
+mod state;
 mod step;
+mod supervisor;
 mod trainer;
 
 pub use error::Error;
+pub use evaluate::Scores;
+pub use event::{Event, Progress};
+pub use logs::Logs;
 pub use network::Network;
+pub use phases::PhaseReport;
+pub use prefetch::Prefetch;
 pub use rank::Rank;
 pub use source::Source;
 pub use step::{Execution, PhaseTime};
 pub use trainer::{
-    Event, Outcome, PhaseReport, available_memory, batch_of, check_size, threads, train, train_on,
-    training_source,
+    Outcome, Saving, Session, Sources, available_memory, check_size, evaluate, threads, train, train_on,
 };

@@ -36,9 +36,9 @@ pub struct Rank {
     pub loss: f64,
     /// Predictions of the training steps, made before each update.
     pub seen: Histogram,
-    /// Predictions and labels of an evaluation.
+    /// Predictions of the last batch of an evaluation.
     pub predictions: Vec<f32>,
-    /// Labels of the predictions.
+    /// Their labels.
     pub labels: Vec<f32>,
     probabilities: Buffer<f32>,
     host: Vec<f32>,
@@ -108,7 +108,7 @@ impl Rank {
         match operation {
             Operation::ReadBatch => {
                 let next = next.expect("a batch is read only when there is one");
-                input.read(&self.source, &self.model, &self.placement, next)
+                input.read(&mut self.source, &self.model, &self.placement, next)
             }
             Operation::IndexIds => input.find_bags(device, &self.placement),
             Operation::SortIds => {
@@ -169,10 +169,9 @@ impl Rank {
         let rows = input.rows();
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, self.network.top.output(), &mut self.probabilities)?;
-        let first = self.predictions.len();
-        self.predictions.resize(first + rows, 0.0);
-        self.probabilities.read(0, &mut self.predictions[first..]);
-        self.labels.extend_from_slice(&input.batch.labels);
+        self.predictions.resize(rows, 0.0);
+        self.probabilities.read(0, &mut self.predictions);
+        self.labels.clone_from(&input.batch.labels);
         Ok(())
     }
 }

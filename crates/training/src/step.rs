@@ -8,7 +8,7 @@ use crate::rank::Rank;
 use collectives::{Communicator, Label, Pending};
 use kernels::Buffer;
 use spec::schedule::{PhaseId, Schedule, Slot, Task, Work};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
 /// Time of one phase on one rank, summed over steps.
@@ -62,14 +62,14 @@ impl Execution {
     }
 
     /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
-    /// end of each step.
+    /// end of each step, and may end the run there.
     pub fn run(
         &mut self,
         rank: &mut Rank,
         world: &Communicator,
         count: u64,
         batches: impl Fn(u64) -> Range<u64>,
-        mut after: impl FnMut(&mut Rank, u64) -> Result<(), Error>,
+        mut after: impl FnMut(&mut Rank, u64) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
         if count == 0 {
             return Ok(());
@@ -83,7 +83,9 @@ impl Execution {
             if self.schedule.task() == Task::Train {
                 rank.steps += 1;
             }
-            after(rank, step - 1)?;
+            if after(rank, step - 1)?.is_break() {
+                break;
+            }
         }
         for phase in 0..self.in_flight.len() {
             self.finish(rank, phase, u64::MAX)?;

@@ -1,57 +1,68 @@
 //! Trains a run: launches its ranks, loops over epochs, evaluates, and says what happened.
 
+use crate::checkpoint::Checkpoint;
 use crate::digest;
-use crate::evaluate::{self, Scores};
+use crate::evaluate::{self, Receiver, Scores};
+use crate::event::{Event, Progress};
+use crate::phases::{self, PhaseReport};
 use crate::rank::Rank;
 use crate::source::Source;
-use crate::step::{Execution, PhaseTime};
-use crate::{Error, metrics::Evaluation};
+use crate::state::{self, Restore};
+use crate::step::Execution;
+use crate::supervisor::Supervisor;
+use crate::{Error, Logs};
 use collectives::{Communicator, Label, Options, launch};
-use data::{Split, SyntheticLog};
+use data::Split;
 use kernels::{Device, KernelError};
-use serde::Serialize;
-use spec::run::Run;
-use spec::schedule::{Lane, Schedule, Task};
-use spec::topology::LinkClass;
-use spec::volume::LinkBytes;
-use std::ops::Range;
+use spec::run::{Optimizer, Run};
+use spec::schedule::Task;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// What a run is doing, for a progress bar.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    /// Training, now and then.
-    Training {
-        /// Steps done.
-        step: u64,
-        /// Steps in all.
-        steps: u64,
-        /// Samples of the world so far.
-        samples: u64,
-        /// Mean loss since the last event.
-        loss: f64,
-        /// AUC of all predictions made so far, each before its sample was learnt; `None` until both labels were seen.
-        auc: Option<f64>,
-        /// Samples a second since the last event.
-        samples_per_s: f64,
-    },
-    /// Training has ended and evaluation begins.
-    Evaluating {
-        /// Samples to score.
-        samples: u64,
-    },
+/// How a run is carried out, besides what it is.
+pub struct Session<'a> {
+    /// Told what happens, by rank 0.
+    pub observe: &'a (dyn Fn(Event) + Sync),
+    /// Once set, the run saves its state and ends after the current step.
+    pub stop: Option<&'a AtomicBool>,
+    /// Where checkpoints go; without it there are none.
+    pub checkpoints: Option<Saving>,
+    /// Where to go on from.
+    pub resume: Option<&'a Checkpoint>,
 }
+
+/// Where checkpoints go, and what they say of the run.
+#[derive(Clone, Debug)]
+pub struct Saving {
+    /// The folder of checkpoints.
+    pub root: PathBuf,
+    /// The run's config, kept in every checkpoint.
+    pub run: serde_json::Value,
+}
+
+impl Default for Session<'_> {
+    fn default() -> Self {
+        Self { observe: &|_| (), stop: None, checkpoints: None, resume: None }
+    }
+}
+
+/// Gives a rank its samples of a split; called once per rank and use.
+pub type Sources<'a> = dyn Fn(Split) -> Result<Source, Error> + Sync + 'a;
 
 /// What a run came to.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Mean loss of every step.
+    /// Steps done, those before a resumed checkpoint included.
+    pub steps: u64,
+    /// Whether the run was stopped before its end.
+    pub interrupted: bool,
+    /// Mean loss of every step of this session.
     pub losses: Vec<f64>,
-    /// The model on the evaluation samples; `None` when there are none.
-    pub evaluation: Option<Evaluation>,
-    /// AUC of the true probabilities on the same samples: no model does better but by luck.
-    pub best_auc: Option<f64>,
-    /// Training samples seen.
+    /// The model on the evaluation samples; `None` when there are none, or when the run was stopped.
+    pub scores: Option<Scores>,
+    /// Training samples seen in this session.
     pub samples: u64,
     /// Seconds of training, without set-up and evaluation.
     pub seconds: f64,
@@ -63,19 +74,11 @@ pub struct Outcome {
     pub threads: usize,
 }
 
-/// One phase over all steps of a run.
-#[derive(Clone, Debug, Serialize)]
-pub struct PhaseReport {
-    /// Its name.
-    pub name: String,
-    /// Where it queued.
-    pub lane: Lane,
-    /// Seconds at work, mean over ranks.
-    pub busy_s: f64,
-    /// Seconds waited for with nothing else to do, mean over ranks.
-    pub exposed_s: f64,
-    /// Bytes sent by all ranks, as the transport counted them.
-    pub sent: LinkBytes,
+impl Outcome {
+    /// Training samples a second; 0 when nothing was left to train.
+    pub fn samples_per_s(&self) -> f64 {
+        if self.seconds > 0.0 { self.samples as f64 / self.seconds } else { 0.0 }
+    }
 }
 
 /// Threads of each rank: as the run says, or the machine's cores shared out.
@@ -86,109 +89,157 @@ pub fn threads(run: &Run) -> usize {
     })
 }
 
-/// The training log of a run.
-pub fn training_source(run: &Run) -> Result<Source, Error> {
-    let model = &run.model;
-    Ok(Source::Synthetic(SyntheticLog::new(
-        &run.data,
-        model.features(),
-        model.dense_features(),
-        Split::Train,
-    )?))
-}
-
 /// Trains `run` with its ranks as threads of this process.
-pub fn train(run: &Run, observe: &(dyn Fn(Event) + Sync)) -> Result<Outcome, Error> {
+pub fn train(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, Error> {
     let threads = threads(run);
-    train_on(run, |_| Device::cpu(threads), || training_source(run), observe)
+    train_on(run, |_| Device::cpu(threads), &|split| logs.source(run, split), session)
 }
 
-/// As [`train`], on devices and data of the caller's choice. `source` is called once per rank.
+/// As [`train`], on devices and data of the caller's choice.
 pub fn train_on(
     run: &Run,
     devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
-    source: impl Fn() -> Result<Source, Error> + Sync,
-    observe: &(dyn Fn(Event) + Sync),
+    sources: &Sources,
+    session: &Session,
 ) -> Result<Outcome, Error> {
-    check_size(run)?;
-    let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
-    let mut outcomes = launch(run.topology(), &options, devices, |world| {
-        let device = world.device().clone();
-        device.enter(|| train_rank(run, world, source()?, observe))
-    })
-    .map_err(Box::new)?;
-    Ok(outcomes.swap_remove(0))
+    check_size(run, session.checkpoints.is_some())?;
+    let outcomes =
+        on_ranks(run, devices, |world| Trainer { run, world, sources, session }.train().map(Some))?;
+    outcomes.into_iter().next().flatten().ok_or(Error::NoRank)
 }
 
-/// The range of samples of step `step`: epochs follow each other, the last batch of each may be smaller.
-pub fn batch_of(run: &Run, step: u64) -> Range<u64> {
-    let first = step % run.steps_per_epoch() * run.batch as u64;
-    first..(first + run.batch as u64).min(run.data.samples)
-}
-
-fn train_rank(
+/// Scores `checkpoint` on the evaluation samples of `run`, which `receive` gets in the order of the log.
+pub fn evaluate(
     run: &Run,
-    world: Communicator,
-    source: Source,
+    logs: &Logs,
+    checkpoint: &Checkpoint,
     observe: &(dyn Fn(Event) + Sync),
-) -> Result<Outcome, Error> {
-    let schedule = run.schedule(Task::Train);
-    let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
-    let steps = run.steps;
-    // About two hundred events, whatever the length.
-    let report_every = (steps / 200).max(1);
-    // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
-    let mut losses = Vec::with_capacity(steps.min(1 << 20) as usize);
-    let mut window = Window { began: Instant::now(), samples: 0, loss: 0.0 };
-    let mut samples = 0;
-    let label = Label::from("report");
-    let mut execution = Execution::new(schedule);
-
-    world.barrier(&label)?;
-    let began = Instant::now();
-    execution.run(
-        &mut rank,
-        &world,
-        steps,
-        |step| batch_of(run, step),
-        |rank, step| {
-            losses.push(rank.loss);
-            let batch = batch_of(run, step);
-            samples += batch.end - batch.start;
-            window.samples += batch.end - batch.start;
-            window.loss += rank.loss;
-            if (step + 1) % report_every == 0 || step + 1 == steps {
-                let mut sums = [window.loss];
-                world.all_reduce_f64(&label, &mut sums)?;
-                let seen = evaluate::merged(&world, &label, &rank.seen)?;
-                if world.rank() == 0 {
-                    let elapsed = window.began.elapsed().as_secs_f64();
-                    observe(Event::Training {
-                        step: step + 1,
-                        steps,
-                        samples,
-                        loss: sums[0] / window.samples as f64,
-                        auc: seen.auc(),
-                        samples_per_s: window.samples as f64 / elapsed,
-                    });
-                }
-                window = Window { began: Instant::now(), samples: 0, loss: 0.0 };
-            }
-            Ok(())
+    receive: &mut (dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + Send),
+) -> Result<Scores, Error> {
+    check_size(run, false)?;
+    let threads = threads(run);
+    // Rank 0 alone calls it.
+    let receive = Mutex::new(receive);
+    let scores = on_ranks(
+        run,
+        |_| Device::cpu(threads),
+        |world| {
+            let schedule = run.schedule(Task::Evaluate);
+            let source = logs.source(run, Split::Eval)?;
+            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+            state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
+            let receive: &mut Receiver = &mut |labels, probabilities| {
+                let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                receive(labels, probabilities)
+            };
+            evaluate::evaluate(run, &world, &mut rank, &|split| logs.source(run, split), observe, receive)
         },
     )?;
-    let seconds = began.elapsed().as_secs_f64();
+    scores.into_iter().next().flatten().ok_or(Error::NoSamples)
+}
 
-    let phases = report(&world, execution.schedule(), execution.times())?;
-    world.all_reduce_f64(&label, &mut losses)?;
-    for (step, loss) in losses.iter_mut().enumerate() {
-        let batch = batch_of(run, step as u64);
-        *loss /= (batch.end - batch.start) as f64;
+fn on_ranks<T: Send>(
+    run: &Run,
+    devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
+    body: impl Fn(Communicator) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
+    let results = launch(run.topology(), &options, devices, |world| {
+        let device = world.device().clone();
+        device.enter(|| body(world))
+    });
+    Ok(results.map_err(Box::new)?)
+}
+
+/// One rank of a run.
+struct Trainer<'a> {
+    run: &'a Run,
+    world: Communicator,
+    sources: &'a Sources<'a>,
+    session: &'a Session<'a>,
+}
+
+impl Trainer<'_> {
+    fn train(self) -> Result<Outcome, Error> {
+        let Self { run, ref world, sources, session } = self;
+        let schedule = run.schedule(Task::Train);
+        let mut rank =
+            Rank::new(world.device().clone(), run, &schedule, world.rank(), sources(Split::Train)?)?;
+        let mut supervisor = Supervisor::new(run, world, session)?;
+        if let Some(checkpoint) = session.resume {
+            supervisor.restore(&mut rank, checkpoint)?;
+        }
+        let mut execution = Execution::new(schedule);
+        let mut meter = Meter::new(run, rank.steps);
+        let mut interrupted = false;
+        let mut scores = None;
+        world.barrier(&meter.label)?;
+        // Training stops for every evaluation, so that a batch read ahead is never in its way.
+        while rank.steps < run.steps && !interrupted {
+            let first = rank.steps;
+            let every = run.eval_every.unwrap_or(run.steps);
+            let end = run.steps.min((first / every + 1).saturating_mul(every));
+            let batches = run.batches();
+            let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
+            rank.source = Source::Ahead(evaluate::read_ahead(run, batches, world, source, first..end));
+            meter.start();
+            let at = |step| batches.at(first + step);
+            execution.run(&mut rank, world, end - first, at, |rank, _| {
+                meter.after_step(world, rank, session.observe)?;
+                let flow = supervisor.after_step(rank, rank.steps)?;
+                interrupted = flow.is_break();
+                Ok(flow)
+            })?;
+            meter.pause();
+            rank.source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
+                Source::Ahead(ahead) => ahead.stop().map_or_else(|| sources(Split::Train), Ok)?,
+                source => source,
+            };
+            if !interrupted && rank.steps < run.steps {
+                self.evaluate(&mut rank)?;
+            }
+        }
+        let phases = phases::report(world, execution.schedule(), execution.times())?;
+        supervisor.finish(&rank, rank.steps)?;
+        let parameters_sha256 = digest::parameters(world, run, &rank)?;
+        if !interrupted {
+            scores = self.evaluate(&mut rank)?;
+        }
+        Ok(Outcome {
+            steps: rank.steps,
+            interrupted,
+            samples: meter.samples,
+            seconds: meter.seconds,
+            losses: meter.losses(world)?,
+            scores,
+            parameters_sha256,
+            phases,
+            threads: threads(run),
+        })
     }
-    let parameters_sha256 = digest::parameters(&world, run, &rank)?;
-    let Scores { evaluation, best_auc } = evaluate::evaluate(run, &world, &mut rank, observe)?;
-    let threads = threads(run);
-    Ok(Outcome { losses, evaluation, best_auc, samples, seconds, parameters_sha256, phases, threads })
+
+    fn evaluate(&self, rank: &mut Rank) -> Result<Option<Scores>, Error> {
+        let Self { run, world, sources, session } = self;
+        let scores = evaluate::evaluate(run, world, rank, sources, session.observe, &mut |_, _| Ok(()))?;
+        if let Some(scores) = &scores {
+            (session.observe)(Event::Evaluated { step: rank.steps, scores });
+        }
+        Ok(scores)
+    }
+}
+
+/// Losses and speed of a run, reported now and then.
+struct Meter<'a> {
+    run: &'a Run,
+    label: Label,
+    first: u64,
+    /// Sum of each step's losses on this rank.
+    losses: Vec<f64>,
+    samples: u64,
+    seconds: f64,
+    report_every: u64,
+    began: Instant,
+    window: Window,
 }
 
 struct Window {
@@ -197,47 +248,99 @@ struct Window {
     loss: f64,
 }
 
-/// Sums what every rank measured of every phase.
-pub(crate) fn report(
-    world: &Communicator,
-    schedule: &Schedule,
-    times: &[PhaseTime],
-) -> Result<Vec<PhaseReport>, Error> {
-    const COLUMNS: usize = 4;
-    let metered = world.meter();
-    let mut sums = Vec::with_capacity(times.len() * COLUMNS);
-    for (phase, time) in schedule.phases().iter().zip(times) {
-        let traffic = metered.iter().find(|t| t.label.as_str() == phase.name);
-        let sent = |link| traffic.map_or(0.0, |t| t.sent(link) as f64);
-        sums.extend([
-            time.busy.as_secs_f64(),
-            time.exposed.as_secs_f64(),
-            sent(LinkClass::Host),
-            sent(LinkClass::Network),
-        ]);
+impl Window {
+    fn new() -> Self {
+        Self { began: Instant::now(), samples: 0, loss: 0.0 }
     }
-    world.all_reduce_f64(&Label::from("report"), &mut sums)?;
-    let ranks = world.size() as f64;
-    let reports = schedule.phases().iter().zip(sums.chunks(COLUMNS)).map(|(phase, sums)| PhaseReport {
-        name: phase.name.clone(),
-        lane: phase.lane,
-        busy_s: sums[0] / ranks,
-        exposed_s: sums[1] / ranks,
-        sent: LinkBytes { host: sums[2] as u64, network: sums[3] as u64 },
-    });
-    Ok(reports.collect())
+}
+
+impl<'a> Meter<'a> {
+    fn new(run: &'a Run, first: u64) -> Self {
+        Self {
+            run,
+            label: Label::from("report"),
+            first,
+            // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
+            losses: Vec::with_capacity(run.steps.saturating_sub(first).min(1 << 20) as usize),
+            samples: 0,
+            seconds: 0.0,
+            // About two hundred events, whatever the length.
+            report_every: (run.steps / 200).max(1),
+            began: Instant::now(),
+            window: Window::new(),
+        }
+    }
+
+    fn start(&mut self) {
+        (self.began, self.window) = (Instant::now(), Window::new());
+    }
+
+    fn pause(&mut self) {
+        self.seconds += self.began.elapsed().as_secs_f64();
+    }
+
+    fn after_step(
+        &mut self,
+        world: &Communicator,
+        rank: &Rank,
+        observe: &(dyn Fn(Event) + Sync),
+    ) -> Result<(), Error> {
+        let batch = self.run.batches().at(rank.steps - 1);
+        self.losses.push(rank.loss);
+        self.samples += batch.end - batch.start;
+        self.window.samples += batch.end - batch.start;
+        self.window.loss += rank.loss;
+        if !rank.steps.is_multiple_of(self.report_every) && rank.steps != self.run.steps {
+            return Ok(());
+        }
+        let mut sums = [self.window.loss];
+        world.all_reduce_f64(&self.label, &mut sums)?;
+        let seen = evaluate::merged(world, &self.label, &rank.seen)?;
+        if world.rank() == 0 {
+            let rate = |optimizer: &Optimizer| optimizer.rate.at(rank.steps - 1);
+            observe(Event::Training(Progress {
+                step: rank.steps,
+                steps: self.run.steps,
+                samples: batch.end,
+                epoch_samples: self.run.data.samples(),
+                loss: sums[0] / self.window.samples as f64,
+                auc: seen.auc(),
+                samples_per_s: self.window.samples as f64 / self.window.began.elapsed().as_secs_f64(),
+                seconds: self.seconds + self.began.elapsed().as_secs_f64(),
+                rates: (rate(&self.run.dense_optimizer), rate(&self.run.table_optimizer)),
+            }));
+        }
+        self.window = Window::new();
+        Ok(())
+    }
+
+    /// Mean loss of every step, over all ranks.
+    fn losses(self, world: &Communicator) -> Result<Vec<f64>, Error> {
+        let mut losses = self.losses;
+        world.all_reduce_f64(&self.label, &mut losses)?;
+        for (step, loss) in losses.iter_mut().enumerate() {
+            let batch = self.run.batches().at(self.first + step as u64);
+            *loss /= (batch.end - batch.start) as f64;
+        }
+        Ok(losses)
+    }
 }
 
 /// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
 const MAX_RANKS: usize = 1024;
 
 /// Refuses a run that cannot fit into this process or machine, before anything is allocated.
-pub fn check_size(run: &Run) -> Result<(), Error> {
+///
+/// A run that `saves` checkpoints holds a copy of its state now and then.
+pub fn check_size(run: &Run, saves: bool) -> Result<(), Error> {
     let ranks = run.topology().ranks();
     if ranks > MAX_RANKS {
         return Err(Error::Ranks { ranks, most: MAX_RANKS });
     }
     let needed = (0..ranks).fold(0u64, |sum, rank| sum.saturating_add(run.memory(rank)));
+    let copy =
+        if saves { (0..ranks).map(|rank| run.state_bytes(rank)).fold(0, u64::saturating_add) } else { 0 };
+    let needed = needed.saturating_add(copy);
     let Some(available) = available_memory() else { return Ok(()) };
     if needed > available {
         return Err(Error::Memory { needed_gb: needed as f64 / 1e9, available_gb: available as f64 / 1e9 });

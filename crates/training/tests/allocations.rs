@@ -10,8 +10,9 @@ use spec::run::Run;
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use training::{Execution, Rank, batch_of, training_source};
+use training::{Execution, Rank};
 
 struct Counting;
 
@@ -50,7 +51,7 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
             let device = world.device().clone();
             device.enter(|| {
                 let schedule = run.schedule(Task::Train);
-                let source = training_source(run)?;
+                let source = common::training_source(run);
                 let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
                 let mut execution = Execution::new(schedule);
                 let (mut before, mut after) = (0, 0);
@@ -58,14 +59,14 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
                     &mut rank,
                     &world,
                     steps,
-                    |step| batch_of(run, step),
+                    |step| run.batches().at(step),
                     |_, step| {
                         match step {
                             step if step + 101 == steps => before = ALLOCATIONS.load(Ordering::Relaxed),
                             step if step + 1 == steps => after = ALLOCATIONS.load(Ordering::Relaxed),
                             _ => {}
                         }
-                        Ok(())
+                        Ok(ControlFlow::Continue(()))
                     },
                 )?;
                 Ok::<_, training::Error>((before, after))

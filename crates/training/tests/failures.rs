@@ -7,11 +7,11 @@ use data::Batch;
 use kernels::Device;
 use spec::presets::ModelKind;
 use std::time::Instant;
-use training::{Source, train_on, training_source};
+use training::{Logs, Session, Source, train_on};
 
 /// Batches in memory, one of them with an id past the end of its table.
 fn broken(run: &spec::run::Run) -> Source {
-    let log = training_source(run).unwrap();
+    let mut log = common::training_source(run);
     let batches = (0..4).map(|i| {
         let mut batch = Batch::default();
         log.fill(i * 96..(i + 1) * 96, &mut batch).unwrap();
@@ -31,7 +31,8 @@ fn a_bad_id_ends_all_ranks_and_is_named() {
     config.train.steps = Some(10);
     let run = config.check().unwrap();
     let began = Instant::now();
-    let error = train_on(&run, |_| Device::cpu(1), || Ok(broken(&run)), &|_| ()).unwrap_err().to_string();
+    let error = train_on(&run, |_| Device::cpu(1), &|_| Ok(broken(&run)), &Session::default());
+    let error = error.unwrap_err().to_string();
     assert!(began.elapsed().as_secs() < 5);
     for part in
         ["rank 1 on host 0 failed in phase `read batch`", "C3", "sample 16", "id 7", "7 rows", "rank 3"]
@@ -45,7 +46,7 @@ fn a_diverging_run_says_so() {
     let mut config = config(ModelKind::Dcn, false, 1, 2);
     config.optimizer.dense = Some(common::optimizer(spec::optimizer::UpdateRule::Sgd, 1e30));
     let run = config.check().unwrap();
-    let error =
-        train_on(&run, |_| Device::cpu(1), || training_source(&run), &|_| ()).unwrap_err().to_string();
+    let sources = |split| Logs::Synthetic.source(&run, split);
+    let error = train_on(&run, |_| Device::cpu(1), &sources, &Session::default()).unwrap_err().to_string();
     assert!(error.contains("the loss of step") && error.contains("lower the learning rates"), "{error}");
 }

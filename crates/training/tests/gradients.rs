@@ -7,7 +7,7 @@ use kernels::Device;
 use spec::optimizer::UpdateRule;
 use spec::presets::ModelKind;
 use spec::run::Run;
-use training::{Rank, training_source};
+use training::Rank;
 
 /// The parameters of a rank by name, with a way to read and write each.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ fn set(rank: &mut Rank, tensor: Tensor, weights: &[f32]) {
 
 /// Mean loss of the first batch with `tensor` replaced.
 fn loss(run: &Run, tensor: Tensor, weights: &[f32]) -> f64 {
-    let source = || training_source(run).unwrap();
+    let source = || common::training_source(run);
     let ranks = ranks_after(run, || Ok(Device::Reference), source, 1, |rank| set(rank, tensor, weights));
     ranks[0].1[0] / run.batch as f64
 }
@@ -46,7 +46,7 @@ fn check(kind: ModelKind, full_rank: bool) {
     }
     config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 1.0));
     let run = config.check().unwrap();
-    let source = || training_source(&run).unwrap();
+    let source = || common::training_source(&run);
 
     // Initial weights: a run of no steps. Gradients: what one step of SGD at rate 1 takes off a table, and what it
     // leaves in the buckets of the dense layers.

@@ -11,12 +11,13 @@ use spec::run::Run;
 use spec::schedule::{PhaseId, Task, Work};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, LinkBytes};
-use training::{Execution, Rank, batch_of, training_source};
+use std::ops::ControlFlow;
+use training::{Execution, Rank};
 
 /// The sizes of one step's batch, counted in the data itself.
 fn sizes(run: &Run, step: u64) -> BatchSizes {
-    let source = training_source(run).unwrap();
-    let (global, ranks) = (batch_of(run, step), run.topology().ranks());
+    let mut source = common::training_source(run);
+    let (global, ranks) = (run.batches().at(step), run.topology().ranks());
     let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new() };
     let mut batch = Batch::default();
     for rank in 0..ranks {
@@ -40,10 +41,16 @@ fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, 
         |_| Ok(Device::Reference),
         |world| {
             let schedule = run.schedule(Task::Train);
-            let source = training_source(&run)?;
+            let source = common::training_source(&run);
             let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
             let mut execution = Execution::new(schedule);
-            execution.run(&mut rank, &world, steps, |step| batch_of(&run, step), |_, _| Ok(()))?;
+            execution.run(
+                &mut rank,
+                &world,
+                steps,
+                |step| run.batches().at(step),
+                |_, _| Ok(ControlFlow::Continue(())),
+            )?;
             Ok::<_, training::Error>(world.meter())
         },
     )

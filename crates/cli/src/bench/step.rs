@@ -2,12 +2,13 @@
 
 use crate::args::RunArgs;
 use crate::text::{columns, median, si};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use data::{Batch, Split, SyntheticLog};
 use serde_json::json;
-use spec::run::Run;
+use spec::run::{Data, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use training::{Execution, PhaseTime, Rank, Source};
 
@@ -44,7 +45,7 @@ pub fn run(args: Args) -> Result<()> {
         ..config.data.synthetic.unwrap_or_default()
     });
     let run = config.check()?;
-    training::check_size(&run)?;
+    training::check_size(&run, false)?;
     let batches = batches(&run)?;
     let threads = training::threads(&run);
 
@@ -59,15 +60,17 @@ pub fn run(args: Args) -> Result<()> {
                 let source = Source::Resident(batches.clone());
                 let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
                 let mut execution = Execution::new(schedule);
-                let batch_of = |step| training::batch_of(&run, step % run.steps_per_epoch());
-                execution.run(&mut rank, &world, args.warm_up, batch_of, |_, _| Ok(()))?;
+                let batches = run.batches();
+                let batch_of = |step| batches.at(step % batches.per_epoch());
+                execution
+                    .run(&mut rank, &world, args.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
                 execution.reset_times();
                 let mut times = Vec::with_capacity(steps as usize);
                 let mut last = Instant::now();
                 execution.run(&mut rank, &world, steps, batch_of, |_, _| {
                     times.push(last.elapsed().as_secs_f64());
                     last = Instant::now();
-                    Ok(())
+                    Ok(ControlFlow::Continue(()))
                 })?;
                 Ok::<_, training::Error>((times, execution.times().to_vec()))
             })
@@ -138,7 +141,8 @@ const SGD: spec::run::Optimizer = spec::run::Optimizer {
 
 fn batches(run: &Run) -> Result<Vec<Batch>> {
     let model = &run.model;
-    let log = SyntheticLog::new(&run.data, model.features(), model.dense_features(), Split::Train)?;
+    let Data::Synthetic(settings) = &run.data else { bail!("bench step runs on the synthetic log") };
+    let log = SyntheticLog::new(settings, model.features(), model.dense_features(), Split::Train)?;
     let size = run.batch as u64;
     let drawn = (0..BATCHES).map(|i| {
         let mut batch = Batch::default();

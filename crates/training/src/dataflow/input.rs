@@ -103,7 +103,7 @@ impl Input {
     /// Reads this rank's share of the global batch `global` and lays out its ids by holder.
     pub fn read(
         &mut self,
-        source: &Source,
+        source: &mut Source,
         model: &Model,
         placement: &Placement,
         global: Range<u64>,
@@ -114,8 +114,8 @@ impl Input {
             *samples = share(rows, ranks, rank);
         }
         let own = self.own();
-        source.fill(global.start + own.start as u64..global.start + own.end as u64, &mut self.batch)?;
-        self.batch.check(model.features(), model.dense_features())?;
+        let first = global.start;
+        source.read(first + own.start as u64..first + own.end as u64, model, &mut self.batch)?;
 
         let Self { batch, dense, labels, lengths, ids, weights, .. } = self;
         dense.resize(batch.dense.len())?;

@@ -65,6 +65,11 @@ impl Parameters {
         &self.list
     }
 
+    /// Bucket of parameter `index`, and where it begins there.
+    pub fn place(&self, index: usize) -> (usize, usize) {
+        self.places[index]
+    }
+
     /// Current weights of parameter `index`.
     pub fn weights(&self, index: usize) -> Vec<f32> {
         let (bucket, at) = self.places[index];

@@ -9,7 +9,8 @@ use spec::presets::ModelKind;
 use spec::run::{Config, Optimizer, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
-use training::{Execution, Outcome, Rank, Source, batch_of, train_on, training_source};
+use std::ops::ControlFlow;
+use training::{Execution, Logs, Outcome, Rank, Session, Source, train_on};
 
 pub fn feature(name: &str, rows: usize) -> Feature {
     Feature { name: name.into(), rows, pooling: Pooling::Sum, hotness: Hotness::One, weighted: false }
@@ -68,7 +69,12 @@ pub fn train(run: &Run) -> Outcome {
 }
 
 pub fn train_with(run: &Run, device: impl Fn() -> Result<Device, kernels::KernelError> + Sync) -> Outcome {
-    train_on(run, |_| device(), || training_source(run), &|_| ()).unwrap_or_else(|e| panic!("{e}"))
+    let sources = |split| Logs::Synthetic.source(run, split);
+    train_on(run, |_| device(), &sources, &Session::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub fn training_source(run: &Run) -> Source {
+    Logs::Synthetic.source(run, data::Split::Train).unwrap()
 }
 
 /// Runs `steps` steps of `run` on `source` and gives what each rank came to.
@@ -93,10 +99,10 @@ pub fn ranks_after(
                 &mut rank,
                 &world,
                 steps,
-                |step| batch_of(run, step),
+                |step| run.batches().at(step),
                 |rank, _| {
                     losses.push(rank.loss);
-                    Ok(())
+                    Ok(ControlFlow::Continue(()))
                 },
             )?;
             Ok::<_, training::Error>((rank, losses))

@@ -1,69 +1,34 @@
-//! `campanile train`: a progress bar on the way, a summary at the end.
+//! What a run came to, for people and for programs.
 
-use crate::args::RunArgs;
 use crate::text::{bytes, columns, si};
-use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spec::placement::Layout;
 use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
-use std::time::Instant;
-use training::{Event, Outcome};
-
-#[derive(clap::Args)]
-pub struct Args {
-    #[command(flatten)]
-    run: RunArgs,
-    /// Print one JSON object as the last line
-    #[arg(long)]
-    json: bool,
-}
+use training::Outcome;
+use training::metrics::Evaluation;
 
 /// What a good run comes within of the best possible AUC.
 const CLOSE: f64 = 0.01;
 
-pub fn run(args: Args) -> Result<()> {
-    let run = args.run.run()?;
-    let began = Instant::now();
-    // The bar goes to standard error, and hides itself where that is no terminal.
-    let bar = ProgressBar::new(run.steps);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
-    bar.set_message("preparing");
-    let outcome = training::train(&run, &|event| match event {
-        Event::Training { step, loss, auc, samples_per_s, .. } => {
-            bar.set_position(step);
-            let auc = auc.map_or("–".into(), |auc| format!("{auc:.4}"));
-            bar.set_message(format!("loss {loss:.4}  AUC so far {auc}  {} samples/s", si(samples_per_s)));
-        }
-        Event::Evaluating { samples } => {
-            bar.set_message(format!("evaluating {} samples", si(samples as f64)))
-        }
-    });
-    bar.finish_and_clear();
-    let outcome = outcome?;
-    if args.json {
-        println!("{}", to_json(&outcome));
-    } else {
-        print!("{}", summary(&run, &outcome, began.elapsed().as_secs_f64()));
-    }
-    Ok(())
-}
-
-fn to_json(outcome: &Outcome) -> serde_json::Value {
-    let evaluation = outcome.evaluation.as_ref();
+/// The result as one object.
+pub fn to_json(outcome: &Outcome) -> serde_json::Value {
+    let scores = outcome.scores.as_ref();
+    let evaluation = scores.map(|scores| &scores.evaluation);
     json!({
         "auc": evaluation.and_then(|e| e.auc),
-        "best_auc": outcome.best_auc,
+        "best_auc": scores.and_then(|s| s.best_auc),
         "logloss": evaluation.map(|e| e.logloss),
         "ne": evaluation.and_then(|e| e.ne),
         "accuracy": evaluation.map(|e| e.accuracy),
         "calibration": evaluation.and_then(|e| e.calibration),
-        "samples_per_s": outcome.samples as f64 / outcome.seconds,
+        "eval_samples": evaluation.map(|e| e.samples),
+        "samples_per_s": outcome.samples_per_s(),
         "seconds": outcome.seconds,
-        "steps": outcome.losses.len(),
+        "steps": outcome.steps,
         "samples": outcome.samples,
+        "interrupted": outcome.interrupted,
         "final_loss": outcome.losses.last(),
         "threads_per_rank": outcome.threads,
         "parameters_sha256": outcome.parameters_sha256,
@@ -71,7 +36,8 @@ fn to_json(outcome: &Outcome) -> serde_json::Value {
     })
 }
 
-fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
+/// The result as text.
+pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
     let mut text = String::new();
     let steps = outcome.losses.len();
     let _ = writeln!(
@@ -84,37 +50,29 @@ fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
         wall
     );
     text.push_str(&quality(run, outcome));
-    let _ = writeln!(
-        text,
-        "\nThroughput  {} samples/s, {:.2} ms a step",
-        si(outcome.samples as f64 / outcome.seconds),
-        1e3 * outcome.seconds / steps as f64
-    );
-    text.push_str("\nWhere the time went (mean of ranks, ms a step; waited: with nothing else to do)\n");
-    text.push_str(&time_table(outcome));
-    text.push_str("\nWhat ran where\n");
-    text.push_str(&place_table(run, outcome));
+    if steps > 0 {
+        let _ = writeln!(
+            text,
+            "\nThroughput  {} samples/s, {:.2} ms a step",
+            si(outcome.samples_per_s()),
+            1e3 * outcome.seconds / steps as f64
+        );
+        text.push_str("\nWhere the time went (mean of ranks, ms a step; waited: with nothing else to do)\n");
+        text.push_str(&time_table(outcome));
+        text.push_str("\nWhat ran where\n");
+        text.push_str(&place_table(run, outcome));
+    }
     let _ = writeln!(text, "\nparameters sha256 {}", outcome.parameters_sha256);
     text
 }
 
 fn quality(run: &Run, outcome: &Outcome) -> String {
-    let Some(evaluation) = &outcome.evaluation else {
-        return "No evaluation samples, so no AUC; set data.synthetic.eval_samples\n".into();
+    let Some(scores) = &outcome.scores else {
+        return "No evaluation, so no AUC; give samples to evaluate on with --eval or --eval-samples\n"
+            .into();
     };
-    let mut text = String::new();
-    let show = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.4}"));
-    let _ = writeln!(
-        text,
-        "\nQuality on {} unseen samples\n  AUC {}   logloss {:.4}   NE {}   accuracy {:.4}   calibration {}",
-        si(evaluation.samples as f64),
-        show(evaluation.auc),
-        evaluation.logloss,
-        show(evaluation.ne),
-        evaluation.accuracy,
-        show(evaluation.calibration),
-    );
-    if let (Some(auc), Some(best)) = (evaluation.auc, outcome.best_auc) {
+    let mut text = quality_on("unseen", &scores.evaluation);
+    if let (Some(auc), Some(best)) = (scores.evaluation.auc, scores.best_auc) {
         let gap = (best - auc).max(0.0);
         let _ = writeln!(text, "  best possible AUC on this data {best:.4}; the gap is {gap:.4}");
         if gap > CLOSE {
@@ -122,6 +80,20 @@ fn quality(run: &Run, outcome: &Outcome) -> String {
         }
     }
     text
+}
+
+/// What predictions are worth, in two lines.
+pub fn quality_on(which: &str, evaluation: &Evaluation) -> String {
+    let show = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.4}"));
+    format!(
+        "\nQuality on {} {which} samples\n  AUC {}   logloss {:.4}   NE {}   accuracy {:.4}   calibration {}\n",
+        si(evaluation.samples as f64),
+        show(evaluation.auc),
+        evaluation.logloss,
+        show(evaluation.ne),
+        evaluation.accuracy,
+        show(evaluation.calibration),
+    )
 }
 
 /// Why the model is not at the best possible AUC, as far as the run itself tells.

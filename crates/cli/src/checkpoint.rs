@@ -1,0 +1,135 @@
+//! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
+
+use crate::text::{bytes, columns, si};
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use training::checkpoint::{Checkpoint, Contents, export, locate};
+
+/// What can be done with a checkpoint.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show what it holds
+    Inspect(Of),
+    /// Read every file and compare it with the manifest's checksums
+    Verify(Of),
+    /// Write the model as one plain safetensors file, which PyTorch reads with safetensors.torch.load_file
+    #[command(after_help = "Names in the file, all f32:
+  tables.FEATURE.weight              rows × dim of an embedding table
+  bottom.I.weight, bottom.I.bias     outputs × inputs of layer I of the bottom MLP: y = x·Wᵀ + b, then ReLU
+  top.I.weight, top.I.bias           the same of the top MLP
+  cross.I.v, cross.I.w, cross.I.bias a DCN's cross layer: x₀ ⊙ (w·(v·x) + bias) + x
+With --optimizer also optimizer.tables.FEATURE (per row: Adam's first moments, then its second) and
+optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).")]
+    Export(Export),
+}
+
+#[derive(clap::Args)]
+pub struct Of {
+    /// A checkpoint, or the folder of a run: its last one
+    path: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Export {
+    /// A checkpoint, or the folder of a run: its last one
+    path: PathBuf,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Include the optimizer's state
+    #[arg(long)]
+    optimizer: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Inspect(args) => inspect(&args),
+        Command::Verify(args) => verify(&args),
+        Command::Export(args) => export_to(&args),
+    }
+}
+
+/// The checkpoint at `path`, every file of which is what it was.
+pub fn open_verified(path: &Path) -> Result<Checkpoint> {
+    let checkpoint = Checkpoint::open(path)?;
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  verifying the checkpoint")?);
+    let verified = checkpoint.verify(&|done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    verified?;
+    Ok(checkpoint)
+}
+
+fn inspect(args: &Of) -> Result<()> {
+    let checkpoint = Checkpoint::open(locate(&args.path)?)?;
+    let manifest = checkpoint.manifest();
+    let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
+    if args.json {
+        let tensors: Vec<_> =
+            checkpoint.tensors().map(|(name, shape)| json!({ "name": name, "shape": shape })).collect();
+        let result = json!({
+            "path": checkpoint.path(),
+            "step": manifest.step,
+            "bytes": size,
+            "files": manifest.files,
+            "topology": manifest.topology,
+            "tensors": tensors,
+            "run": manifest.run,
+        });
+        println!("{result}");
+        return Ok(());
+    }
+    println!(
+        "{}: step {}, {} in {} file(s), of {} × {} ranks",
+        checkpoint.path().display(),
+        manifest.step,
+        bytes(size),
+        manifest.files.len(),
+        manifest.topology.hosts,
+        manifest.topology.ranks_per_host
+    );
+    let mut rows = vec![vec!["tensor".into(), "shape".into(), "floats".into()]];
+    for (name, shape) in checkpoint.tensors() {
+        let text: Vec<String> = shape.iter().map(usize::to_string).collect();
+        let floats: f64 = shape.iter().map(|&n| n as f64).product();
+        rows.push(vec![name.into(), text.join(" × "), si(floats)]);
+    }
+    print!("{}", columns(&rows));
+    Ok(())
+}
+
+fn verify(args: &Of) -> Result<()> {
+    let checkpoint = open_verified(&locate(&args.path)?)?;
+    let manifest = checkpoint.manifest();
+    let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
+    if args.json {
+        println!("{}", json!({ "path": checkpoint.path(), "step": manifest.step, "bytes": size, "whole": true }));
+    } else {
+        let files = manifest.files.len();
+        println!("{}: whole; step {}, {} in {files} file(s)", checkpoint.path().display(), manifest.step, bytes(size));
+    }
+    Ok(())
+}
+
+fn export_to(args: &Export) -> Result<()> {
+    let checkpoint = open_verified(&locate(&args.path)?)?;
+    let contents = if args.optimizer { Contents::Everything } else { Contents::Parameters };
+    export(&checkpoint, &args.out, contents)?;
+    if args.json {
+        println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step }));
+    } else {
+        println!("step {} of {} is in {}", checkpoint.manifest().step, checkpoint.path().display(), args.out.display());
+    }
+    Ok(())
+}

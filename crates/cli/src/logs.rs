@@ -1,0 +1,270 @@
+//! The logs that a command reads: prepared ones as they are, others prepared first.
+//!
+//! Everything that trains or evaluates reads the prepared format. A log in another format is prepared into the run's
+//! folder, where the next command finds it again, or into a temporary one.
+
+use crate::text::{bytes, si};
+use anyhow::{Context, Result, bail, ensure};
+use data::bad_lines::Policy;
+use data::prepare::{self, RawLog, Step};
+use data::prepared::{Manifest, PreparedLog, Source, Values};
+use data::vocabulary::Vocabulary;
+use indicatif::{ProgressBar, ProgressStyle};
+use spec::run::{Config, DataConfig, DataFormat, LogFacts, LogFeature, LogRows, Run};
+use spec::schema::Schema;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+use training::Logs;
+
+/// Bytes that reading a log may take, unless told.
+pub const MEMORY: u64 = 1 << 30;
+
+/// The logs of a run.
+pub struct OpenLogs {
+    /// For the trainer.
+    pub logs: Logs,
+    facts: Option<LogFacts>,
+    /// Where logs were prepared that nobody asked to keep.
+    _scratch: Option<TempDir>,
+}
+
+/// Opens the training and the evaluation log of `data`. What must be prepared goes into `keep`, or into a temporary
+/// folder.
+pub fn open(data: &DataConfig, keep: Option<&Path>) -> Result<OpenLogs> {
+    let format = data.format.unwrap_or_default();
+    if format == DataFormat::Synthetic {
+        ensure!(
+            data.train.is_empty() && data.eval.is_empty(),
+            "--data and --eval name files, but the format is synthetic; say how they are written with --format"
+        );
+        return Ok(OpenLogs { logs: Logs::Synthetic, facts: None, _scratch: None });
+    }
+    ensure!(!data.train.is_empty(), "the format is {}, but no files are given; use --data", format.name());
+    let place = Place::new(keep)?;
+    let train = place.open(data, &data.train, "train", None)?;
+    let eval = if data.eval.is_empty() {
+        None
+    } else {
+        Some(place.open(data, &data.eval, "eval", Some(&prepare::vocabularies(&train)?))?)
+    };
+    let mut facts = facts(train.manifest());
+    facts.eval_samples = eval.as_ref().map_or(0, |log| log.manifest().samples);
+    let logs = Logs::Prepared { train: Some(train), eval };
+    Ok(OpenLogs { logs, facts: Some(facts), _scratch: place.scratch })
+}
+
+/// Opens a log to evaluate on, with the vocabularies of the model.
+pub fn open_for_evaluation(data: &DataConfig, vocabularies: Option<&[Option<Vocabulary>]>) -> Result<OpenLogs> {
+    let place = Place::new(None)?;
+    let eval = place.open(data, &data.eval, "eval", vocabularies)?;
+    let mut facts = facts(eval.manifest());
+    facts.eval_samples = facts.samples;
+    let logs = Logs::Prepared { train: None, eval: Some(eval) };
+    Ok(OpenLogs { logs, facts: Some(facts), _scratch: place.scratch })
+}
+
+impl OpenLogs {
+    /// Checks `config` with what is known of the logs.
+    pub fn check(&self, config: &Config) -> Result<Run, spec::run::RunError> {
+        match &self.facts {
+            None => config.check(),
+            Some(facts) => config.check_log(facts),
+        }
+    }
+
+    /// The log that is trained on; `None` when it is generated.
+    pub fn train(&self) -> Option<&PreparedLog> {
+        match &self.logs {
+            Logs::Prepared { train, .. } => train.as_deref(),
+            Logs::Synthetic => None,
+        }
+    }
+
+    /// What the log's samples are, in a few digits: the same for the same samples.
+    pub fn fingerprint(&self) -> Option<String> {
+        self.train().map(|log| log.manifest().files.samples.xxh3.clone())
+    }
+}
+
+/// Where logs are prepared.
+struct Place {
+    folder: PathBuf,
+    scratch: Option<TempDir>,
+}
+
+impl Place {
+    fn new(keep: Option<&Path>) -> Result<Self> {
+        if let Some(keep) = keep {
+            return Ok(Self { folder: keep.to_owned(), scratch: None });
+        }
+        let scratch = tempfile::Builder::new().prefix("campanile-").tempdir();
+        let scratch = scratch.with_context(|| format!("{}: no folder for prepared logs", std::env::temp_dir().display()))?;
+        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch) })
+    }
+
+    fn open(
+        &self,
+        data: &DataConfig,
+        paths: &[String],
+        split: &str,
+        like: Option<&[Option<Vocabulary>]>,
+    ) -> Result<Arc<PreparedLog>> {
+        if data.format == Some(DataFormat::Prepared) {
+            let [folder] = paths else {
+                bail!("{} prepared folders for {split}: name one, made from all files by `data prepare`", paths.len());
+            };
+            return Ok(Arc::new(PreparedLog::open(Path::new(folder))?));
+        }
+        let raw = Raw::of(data, paths)?;
+        let folder = self.folder.join(split);
+        let source = Source::of(raw.format.name(), &raw.files)?;
+        // What an earlier command prepared from the same files, in the same way.
+        let known = PreparedLog::open(&folder).ok().filter(|log| {
+            log.manifest().source == source && log.manifest().schema == raw.schema && like.is_none_or(|_| split == "eval")
+        });
+        if let Some(log) = known {
+            return Ok(Arc::new(log));
+        }
+        let log = RawLog { files: &raw.files, ..raw.log(MEMORY) };
+        with_progress(&format!("reading {split} data"), |progress| prepare::prepare(&log, &folder, like, progress))?;
+        Ok(Arc::new(PreparedLog::open(&folder)?))
+    }
+}
+
+/// A log that is not prepared yet.
+pub struct Raw {
+    /// How it is written.
+    pub format: DataFormat,
+    /// Its files.
+    pub files: Vec<PathBuf>,
+    /// Its columns.
+    pub schema: Schema,
+    policy: Policy,
+}
+
+impl Raw {
+    /// The log at `paths`, as `data` describes it.
+    pub fn of(data: &DataConfig, paths: &[String]) -> Result<Self> {
+        let format = data.format.unwrap_or(DataFormat::CriteoTsv);
+        let schema = match (&data.schema, format) {
+            (Some(schema), _) => schema.clone(),
+            (None, DataFormat::CriteoTsv) => Schema::criteo(),
+            (None, _) => bail!(
+                "the columns of {} data are not known: describe them in a file, and name it with --schema",
+                format.name()
+            ),
+        };
+        schema.check().context("the schema")?;
+        let usual = Policy::default();
+        let policy = Policy {
+            strict: data.strict.unwrap_or(usual.strict),
+            max_share: data.max_bad_share.unwrap_or(usual.max_share),
+        };
+        Ok(Self { format, files: data::files::resolve(paths)?, schema, policy })
+    }
+
+    /// The log, to be read within `memory` bytes.
+    pub fn log(&self, memory: u64) -> RawLog<'_> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let Self { format, files, schema, policy } = self;
+        RawLog { format: *format, files, schema, policy: *policy, threads, memory }
+    }
+}
+
+/// Runs `work` under a progress bar, and says afterwards what was left out.
+pub fn with_progress(
+    what: &str,
+    work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<Manifest, data::DataError>,
+) -> Result<Manifest> {
+    let bar = reading_bar(what)?;
+    let manifest = work(&|step| show(&bar, what, step));
+    bar.finish_and_clear();
+    let manifest = manifest?;
+    warn_of_bad_lines(manifest.bad_lines.count, &manifest.bad_lines.lines);
+    Ok(manifest)
+}
+
+/// A bar over the bytes of the files.
+pub fn reading_bar(what: &str) -> Result<ProgressBar> {
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  {msg}  ETA {eta}")?);
+    bar.set_message(what.to_owned());
+    Ok(bar)
+}
+
+/// Shows how far reading is.
+pub fn show(bar: &ProgressBar, what: &str, Step { counting, progress }: Step) {
+    bar.set_length(progress.total_bytes);
+    bar.set_position(progress.bytes);
+    let pass = if counting { ", counting ids" } else { "" };
+    let bad = match progress.bad_lines {
+        0 => String::new(),
+        bad => format!(", {bad} bad lines"),
+    };
+    bar.set_message(format!("{what}{pass}: {} samples{bad}", si(progress.samples as f64)));
+}
+
+/// Tells of lines that were left out: on standard error, where it does not disturb programs.
+pub fn warn_of_bad_lines(count: u64, first: &[String]) {
+    if count > 0 {
+        eprintln!("{count} bad line(s) left out; the first:");
+        first.iter().for_each(|line| eprintln!("  {line}"));
+    }
+}
+
+/// What a log says of itself.
+pub fn facts(manifest: &Manifest) -> LogFacts {
+    let features = manifest.features.iter().map(|feature| LogFeature {
+        name: feature.name.clone(),
+        rows: match feature.values {
+            Values::Hashed => LogRows::Hashed(feature.rows),
+            Values::Rows(rows) => LogRows::Fixed(rows as usize),
+        },
+        mean_ids: feature.many.then(|| (feature.mean_ids.round() as u32).max(1)),
+        pooling: feature.pooling,
+        weighted: feature.weighted,
+    });
+    LogFacts {
+        samples: manifest.samples,
+        eval_samples: 0,
+        dense_features: manifest.dense.len(),
+        features: features.collect(),
+    }
+}
+
+/// A size as people write it: `512MiB`, `1GiB`, `2 GB`, or bytes.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..digits], text[digits..].trim());
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no size; write 512MiB or 1GiB"))?;
+    let scale = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("{unit:?} is no unit of size; use kB, MB, GB, KiB, MiB or GiB")),
+    };
+    let size = number * scale;
+    if !(1.0..1e18).contains(&size) {
+        return Err(format!("{text:?} is no size that can be used"));
+    }
+    Ok(size as u64)
+}
+
+/// A log in a line.
+pub fn described(manifest: &Manifest) -> String {
+    let files = &manifest.source.files;
+    let size: u64 = files.iter().map(|file| file.bytes).sum();
+    let what = match files.as_slice() {
+        [file] => file.path.clone(),
+        files => format!("{} files", files.len()),
+    };
+    format!("{what} ({}, {}), {} samples", manifest.source.format, bytes(size), si(manifest.samples as f64))
+}

@@ -1,0 +1,147 @@
+//! `campanile train`: a progress bar on the way, a summary at the end, and a run folder that keeps all of it.
+
+mod keep;
+mod resume;
+mod summary;
+
+use crate::args::RunArgs;
+use crate::logs::{self, OpenLogs};
+use crate::text::si;
+pub use resume::{SavedRun, folder_of};
+pub use summary::quality_on;
+
+use anyhow::{Context, Result, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+use keep::Keeper;
+use resume::Resumed;
+use spec::run::{Config, Run};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use training::{Event, Progress, Saving, Session};
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Keep the run in this folder: config, schedule, metrics, checkpoints and a report to open in a browser
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Go on with the run in this folder, from its last complete checkpoint; flags override its config
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    resume: Option<PathBuf>,
+    /// Write a checkpoint every so many steps [default: at the end, and on SIGINT or SIGTERM]
+    #[arg(long, value_name = "STEPS", help_heading = "Output")]
+    checkpoint_every: Option<u64>,
+    /// Checkpoints to keep [default: 2]
+    #[arg(long, value_name = "K", help_heading = "Output")]
+    keep: Option<usize>,
+    /// Evaluate every so many steps, besides at the end
+    #[arg(long, value_name = "STEPS", help_heading = "Training")]
+    eval_every: Option<u64>,
+    /// Print one JSON object as the last line
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let resumed = args.resume.as_deref().map(Resumed::find).transpose()?;
+    let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
+    let config = configure(&args, resumed.as_ref())?;
+    let began = Instant::now();
+    let mut keeper = out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose()?;
+    let kept_logs = out.as_ref().map(|out| out.join("prepared"));
+    let logs = logs::open(&config.data, kept_logs.as_deref())?;
+    let run = logs.check(&config).with_context(|| args.run.described())?;
+    let explicit = config.explicit(&run);
+    if let Some(resumed) = &resumed {
+        resumed.check(&explicit, &run, &logs)?;
+    }
+    if let Some(keeper) = &mut keeper {
+        keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
+    }
+    let outcome = train(&run, &logs, &explicit, keeper.as_ref(), resumed.as_ref())?;
+    let result = summary::to_json(&outcome);
+    if let Some(keeper) = keeper {
+        keeper.end(&run, &outcome, &result)?;
+    }
+    if args.json {
+        println!("{result}");
+    } else {
+        print!("{}", summary::summary(&run, &outcome, began.elapsed().as_secs_f64()));
+        if let Some(out) = &out {
+            println!("kept in {0}; open {0}/report.html", out.display());
+        }
+    }
+    if outcome.interrupted {
+        let saved = if out.is_some() { "its state is saved" } else { "nothing was saved, for want of --out" };
+        eprintln!("stopped after step {} of {}: {saved}", outcome.steps, run.steps);
+    }
+    Ok(())
+}
+
+fn configure(args: &Args, resumed: Option<&Resumed>) -> Result<Config> {
+    let base = resumed.map(|resumed| resumed.config.clone()).unwrap_or_default();
+    let mut config = args.run.config_over(base)?;
+    config.train.eval_every = args.eval_every.or(config.train.eval_every);
+    config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
+    config.checkpoint.keep = args.keep.or(config.checkpoint.keep);
+    Ok(config)
+}
+
+/// Trains under a progress bar; a signal ends the run after its current step.
+fn train(
+    run: &Run,
+    logs: &OpenLogs,
+    explicit: &Config,
+    keeper: Option<&Keeper>,
+    resumed: Option<&Resumed>,
+) -> Result<training::Outcome> {
+    let stop = stop_on_signals()?;
+    // The bar goes to standard error, and hides itself where that is no terminal.
+    let bar = ProgressBar::new(run.steps);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
+    bar.set_message("preparing");
+    let observe = |event: Event| {
+        match event {
+            Event::Training(Progress { step, loss, auc, samples_per_s, .. }) => {
+                bar.set_position(step);
+                let auc = auc.map_or("–".into(), |auc| format!("{auc:.4}"));
+                bar.set_message(format!("loss {loss:.4}  AUC so far {auc}  {} samples/s", si(samples_per_s)));
+            }
+            Event::Evaluating { samples } => {
+                bar.set_message(format!("evaluating {} samples", si(samples as f64)))
+            }
+            Event::Evaluated { .. } | Event::Saved { .. } => {}
+        }
+        if let Some(keeper) = keeper {
+            keeper.observe(event);
+        }
+    };
+    let saving = match keeper {
+        None => None,
+        Some(keeper) => Some(Saving { root: keeper.checkpoints(), run: resume::saved(explicit, logs)? }),
+    };
+    let session = Session {
+        observe: &observe,
+        stop: Some(&stop),
+        checkpoints: saving,
+        resume: resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
+    };
+    let outcome = training::train(run, &logs.logs, &session);
+    bar.finish_and_clear();
+    Ok(outcome?)
+}
+
+/// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.
+fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
+        registered.map_err(|e| anyhow!("signal {signal} cannot be handled: {e}"))?;
+    }
+    Ok(stop)
+}

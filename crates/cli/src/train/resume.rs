@@ -1,0 +1,115 @@
+//! Going on with a run: what its folder and its last checkpoint say.
+
+use crate::args::read_toml;
+use crate::logs::OpenLogs;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use spec::run::{Config, Run};
+use std::path::{Path, PathBuf};
+use training::checkpoint::{Checkpoint, CheckpointError, Folder, locate};
+
+/// What a checkpoint says of its run.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedRun {
+    /// The config, with every default written out.
+    pub config: Config,
+    /// What the training samples are, where they are not generated.
+    pub data: Option<String>,
+}
+
+/// The value that checkpoints keep.
+pub fn saved(explicit: &Config, logs: &OpenLogs) -> Result<serde_json::Value> {
+    let saved = SavedRun { config: explicit.clone(), data: logs.fingerprint() };
+    serde_json::to_value(saved).context("the config cannot be kept")
+}
+
+impl SavedRun {
+    /// What `checkpoint` says.
+    pub fn of(checkpoint: &Checkpoint) -> Result<Self> {
+        let run = checkpoint.manifest().run.clone();
+        serde_json::from_value(run)
+            .with_context(|| format!("{}: the run in its manifest", checkpoint.path().display()))
+    }
+}
+
+/// A run to go on with.
+pub struct Resumed {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its config.
+    pub config: Config,
+    /// Its last complete checkpoint; `None` when it was killed before the first.
+    pub checkpoint: Option<Checkpoint>,
+    data: Option<String>,
+}
+
+impl Resumed {
+    /// The run at `path`: its folder, or one of its checkpoints. Every file of the checkpoint is verified.
+    pub fn find(path: &Path) -> Result<Self> {
+        let checkpoint = match locate(path) {
+            Ok(at) => at,
+            // A run that was killed before its first checkpoint begins again.
+            Err(CheckpointError::NotFound { .. }) if path.join("metrics.jsonl").is_file() => {
+                let config = path.join("config.toml");
+                let config = if config.is_file() { read_toml(&config)? } else { Config::default() };
+                eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
+                return Ok(Self { folder: path.to_owned(), config, checkpoint: None, data: None });
+            }
+            Err(error) => bail!(error),
+        };
+        let checkpoint = crate::checkpoint::open_verified(&checkpoint)?;
+        let SavedRun { config, data } = SavedRun::of(&checkpoint)?;
+        let folder = folder_of(checkpoint.path());
+        let step = checkpoint.manifest().step;
+        let later = Folder::open(folder.join("checkpoints"))?.list()?.into_iter().find(|(at, _)| *at > step);
+        if let Some((later, _)) = later {
+            bail!(
+                "{} has a checkpoint of step {later} already, after step {step}; resume that one, or delete it",
+                folder.display()
+            );
+        }
+        Ok(Self { folder, config, checkpoint: Some(checkpoint), data })
+    }
+
+    /// Steps done.
+    pub fn step(&self) -> u64 {
+        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.manifest().step)
+    }
+
+    /// Refuses to go on with another model, optimizer, batch or log.
+    pub fn check(&self, explicit: &Config, run: &Run, logs: &OpenLogs) -> Result<()> {
+        if self.checkpoint.is_none() {
+            return Ok(());
+        }
+        let differs =
+            |section: &str| format!("{section} is not what the run in {} has", self.folder.display());
+        let unnamed = |config: &Config| spec::run::ModelConfig { preset: None, ..config.model.clone() };
+        ensure!(unnamed(&self.config) == unnamed(explicit), "{}", differs("[model]"));
+        ensure!(self.config.train.batch == explicit.train.batch, "{}", differs("train.batch"));
+        ensure!(self.config.train.seed == explicit.train.seed, "{}", differs("train.seed"));
+        ensure!(self.config.data.shuffle == explicit.data.shuffle, "{}", differs("data.shuffle"));
+        ensure!(self.config.data.synthetic == explicit.data.synthetic, "{}", differs("[data.synthetic]"));
+        let rules = |config: &Config| {
+            (config.optimizer.dense.map(|o| o.update), config.optimizer.tables.map(|o| o.update))
+        };
+        ensure!(rules(&self.config) == rules(explicit), "{}", differs("an update rule in [optimizer]"));
+        ensure!(
+            self.data == logs.fingerprint(),
+            "{}; the samples of {:?} have changed",
+            differs("the training data"),
+            explicit.data.train
+        );
+        let step = self.step();
+        ensure!(step <= run.steps, "the run has done {step} steps, more than the {} asked for", run.steps);
+        Ok(())
+    }
+}
+
+/// The run folder that a checkpoint lies in: two levels up, or beside it where it was moved.
+pub fn folder_of(checkpoint: &Path) -> PathBuf {
+    let whole = std::path::absolute(checkpoint).unwrap_or_else(|_| checkpoint.to_owned());
+    let root = whole.parent().unwrap_or(&whole);
+    let is_root = root.file_name().is_some_and(|name| name == "checkpoints");
+    if is_root { root.parent().unwrap_or(root).to_owned() } else { root.to_owned() }
+}

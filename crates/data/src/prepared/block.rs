@@ -1,0 +1,189 @@
+//! Where the parts of a block lie.
+//!
+//! All places are counted in words of four bytes.
+
+use super::ALIGNMENT;
+use super::manifest::Manifest;
+use bytemuck::cast_slice;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Words before the counts: the checksum (2), samples, features.
+const FIXED: usize = 4;
+/// Words of the checksum.
+const CHECKSUM: usize = 2;
+/// A block is a multiple of this many words.
+const WORDS: usize = ALIGNMENT / 4;
+/// Where bags begin is kept for every so many samples: between them, lengths are added up.
+const STRIDE: usize = 32;
+
+/// What the layout of all blocks of a log depends on.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    /// Number of dense columns.
+    pub(super) dense: usize,
+    /// The sparse features.
+    pub(super) sparse: Vec<Column>,
+}
+
+/// What the layout depends on for one feature.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) many: bool,
+    pub(super) weighted: bool,
+}
+
+/// Where the parts of one block lie, from its beginning.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Layout {
+    pub(super) samples: usize,
+    pub(super) labels: usize,
+    pub(super) dense: usize,
+    pub(super) sparse: Vec<Sections>,
+    /// Where the last part ends.
+    pub(super) end: usize,
+}
+
+/// Where the parts of one feature lie. Without lengths or weights, theirs means nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sections {
+    /// Number of ids.
+    pub(super) count: usize,
+    pub(super) lengths: usize,
+    pub(super) values: usize,
+    pub(super) weights: usize,
+    /// Where the feature's places begin in [`Starts`].
+    starts: usize,
+}
+
+/// Where every [`STRIDE`]th bag of a block begins, for the features with many ids.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Starts(Vec<u32>);
+
+impl Shape {
+    pub(super) fn of(manifest: &Manifest) -> Self {
+        let column = |f: &super::PreparedFeature| Column { many: f.many, weighted: f.weighted };
+        Self { dense: manifest.dense.len(), sparse: manifest.features.iter().map(column).collect() }
+    }
+}
+
+impl Layout {
+    /// The layout of a block of `samples` samples with `counts` ids of each feature. Cannot overflow: both are below
+    /// 2³², and a manifest has room for fewer than 2²⁶ columns.
+    pub(super) fn set(&mut self, shape: &Shape, samples: usize, counts: &[u32]) {
+        let mut at = FIXED + shape.sparse.len();
+        let mut take = |words: usize| {
+            at += words;
+            at - words
+        };
+        self.samples = samples;
+        self.labels = take(samples);
+        self.dense = take(samples * shape.dense);
+        self.sparse.clear();
+        let mut starts = 0;
+        for (column, &count) in shape.sparse.iter().zip(counts) {
+            let mut sections = Sections { count: count as usize, starts, ..Sections::default() };
+            if column.many {
+                sections.lengths = take(samples);
+                starts += samples / STRIDE + 1;
+            }
+            self.sparse.push(sections);
+        }
+        for sections in &mut self.sparse {
+            sections.values = take(sections.count);
+        }
+        for (sections, column) in self.sparse.iter_mut().zip(&shape.sparse) {
+            if column.weighted {
+                sections.weights = take(sections.count);
+            }
+        }
+        self.end = at;
+    }
+
+    /// The layout of the block in `words`, which should have `samples` samples; or what is wrong with it.
+    pub(super) fn read(&mut self, shape: &Shape, samples: usize, words: &[u32]) -> Result<(), String> {
+        let features = shape.sparse.len();
+        let Some(counts) = words.get(FIXED..FIXED + features) else {
+            return Err(format!("{} bytes are too few for its header", words.len() * 4));
+        };
+        for (what, got, expected) in
+            [("samples", words[CHECKSUM], samples), ("features", words[CHECKSUM + 1], features)]
+        {
+            if got as usize != expected {
+                return Err(format!("it says it has {got} {what}, expected {expected}"));
+            }
+        }
+        for (feature, (column, &count)) in shape.sparse.iter().zip(counts).enumerate() {
+            if !column.many && count as usize != samples {
+                return Err(format!("{count} ids of feature {feature} for {samples} samples, one each"));
+            }
+        }
+        self.set(shape, samples, counts);
+        let expected = self.end.next_multiple_of(WORDS);
+        if words.len() != expected {
+            return Err(format!("{} bytes, its header says {}", words.len() * 4, expected * 4));
+        }
+        Ok(())
+    }
+
+    /// Writes the head of a block into `words`, which hold everything else; pads them, and returns the checksum.
+    pub(super) fn seal(&self, words: &mut Vec<u32>) -> u64 {
+        words.resize(self.end.next_multiple_of(WORDS), 0);
+        words[CHECKSUM] = self.samples as u32;
+        words[CHECKSUM + 1] = self.sparse.len() as u32;
+        for (word, sections) in words[FIXED..].iter_mut().zip(&self.sparse) {
+            *word = sections.count as u32;
+        }
+        let checksum = computed_checksum(words);
+        words[..CHECKSUM].copy_from_slice(&[checksum as u32, (checksum >> 32) as u32]);
+        checksum
+    }
+
+    /// Where the bag of `sample` of `feature` begins among the feature's values; `samples` itself is their end.
+    /// `words` is the block.
+    #[inline]
+    pub(super) fn bag_start(&self, starts: &Starts, words: &[u32], feature: usize, sample: usize) -> usize {
+        let sections = &self.sparse[feature];
+        let rest = &words[sections.lengths..][sample / STRIDE * STRIDE..sample];
+        let start = starts.0[sections.starts + sample / STRIDE];
+        rest.iter().fold(start as usize, |at, &length| at + length as usize)
+    }
+}
+
+impl Starts {
+    /// Adds up the lengths of the block in `words`; an error says whose do not agree with the count.
+    pub(super) fn set(&mut self, shape: &Shape, layout: &Layout, words: &[u32]) -> Result<(), String> {
+        self.0.clear();
+        for (feature, (column, sections)) in shape.sparse.iter().zip(&layout.sparse).enumerate() {
+            if !column.many {
+                continue;
+            }
+            let mut at = 0u64;
+            let lengths = &words[sections.lengths..][..layout.samples];
+            let (whole, rest) = lengths.as_chunks::<STRIDE>();
+            let sum = |lengths: &[u32]| lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
+            // Once the sum is right, none of these was cut off.
+            self.0.push(0);
+            for chunk in whole {
+                at += sum(chunk);
+                self.0.push(at as u32);
+            }
+            at += sum(rest);
+            if at != sections.count as u64 {
+                let count = sections.count;
+                return Err(format!("{count} ids of feature {feature}, its lengths say {at}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checksum that stands in the block.
+pub(super) fn stated_checksum(words: &[u32]) -> Option<u64> {
+    let [low, high] = words.first_chunk::<CHECKSUM>()?;
+    Some(u64::from(*low) | u64::from(*high) << 32)
+}
+
+/// The checksum that should stand in the block.
+pub(super) fn computed_checksum(words: &[u32]) -> u64 {
+    xxh3_64(cast_slice(words.get(CHECKSUM..).unwrap_or_default()))
+}

@@ -1,0 +1,198 @@
+//! A block that is being filled.
+
+use super::block::{Column, Layout, Shape};
+use super::manifest::{PreparedFeature, Values};
+use crate::{Bags, Samples};
+use bytemuck::cast_slice;
+use std::ops::Range;
+
+/// Samples of one block, and what has been counted over all blocks.
+#[derive(Debug)]
+pub(super) struct Filling {
+    shape: Shape,
+    labels: Vec<f32>,
+    dense: Vec<f32>,
+    sparse: Vec<FillingColumn>,
+    layout: Layout,
+    words: Vec<u32>,
+}
+
+/// One feature of it.
+#[derive(Debug)]
+struct FillingColumn {
+    name: String,
+    values: Values,
+    column: Column,
+    lengths: Vec<u32>,
+    ids: Vec<u32>,
+    weights: Vec<f32>,
+    /// Ids of all blocks.
+    total: u64,
+    max: u32,
+}
+
+impl Filling {
+    pub(super) fn new(shape: Shape, features: &[PreparedFeature]) -> Self {
+        let column = |(feature, column): (&PreparedFeature, &Column)| FillingColumn {
+            name: feature.name.clone(),
+            values: feature.values,
+            column: *column,
+            lengths: vec![],
+            ids: vec![],
+            weights: vec![],
+            total: 0,
+            max: 0,
+        };
+        Self {
+            sparse: features.iter().zip(&shape.sparse).map(column).collect(),
+            shape,
+            labels: vec![],
+            dense: vec![],
+            layout: Layout::default(),
+            words: vec![],
+        }
+    }
+
+    /// Number of samples in the block.
+    pub(super) fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether `samples` can be appended; if not, why.
+    pub(super) fn check(&self, samples: &Samples) -> Result<(), String> {
+        let dense = self.shape.dense;
+        if samples.dense.len() != samples.len() * dense {
+            return Err(format!(
+                "{} dense values for {} samples × {dense}",
+                samples.dense.len(),
+                samples.len()
+            ));
+        }
+        if samples.bags.len() != self.sparse.len() {
+            return Err(format!("{} sparse columns, expected {}", samples.bags.len(), self.sparse.len()));
+        }
+        if let Some(sample) = samples.labels.iter().position(|&label| label != 0.0 && label != 1.0) {
+            return Err(format!("sample {sample} has label {}, neither 0 nor 1", samples.labels[sample]));
+        }
+        if let Some(at) = samples.dense.iter().position(|value| !value.is_finite()) {
+            let value = samples.dense[at];
+            return Err(format!("sample {} has dense column {} = {value}", at / dense, at % dense));
+        }
+        self.sparse.iter().zip(&samples.bags).try_for_each(|(column, bags)| column.check(bags, samples.len()))
+    }
+
+    /// Takes in the samples of `range`, whose ids begin at `ids` in each column, and moves `ids` on.
+    pub(super) fn append(&mut self, samples: &Samples, range: Range<usize>, ids: &mut [usize]) {
+        self.labels.extend_from_slice(&samples.labels[range.clone()]);
+        let dense = self.shape.dense;
+        self.dense.extend_from_slice(&samples.dense[range.start * dense..range.end * dense]);
+        for ((column, bags), at) in self.sparse.iter_mut().zip(&samples.bags).zip(ids) {
+            *at = column.append(bags, range.clone(), *at);
+        }
+    }
+
+    /// The block as it is written, and its checksum; or the feature with too many ids. Empties the block.
+    pub(super) fn encode(&mut self) -> Result<(&[u32], u64), String> {
+        let mut counts = Vec::with_capacity(self.sparse.len());
+        for column in &self.sparse {
+            let count = u32::try_from(column.ids.len()).map_err(|_| {
+                format!("feature {} has over 2³² ids in a block; make blocks smaller", column.name)
+            })?;
+            counts.push(count);
+        }
+        self.layout.set(&self.shape, self.labels.len(), &counts);
+        let words = &mut self.words;
+        words.clear();
+        words.resize(self.layout.labels, 0);
+        words.extend_from_slice(cast_slice(&self.labels));
+        words.extend_from_slice(cast_slice(&self.dense));
+        self.labels.clear();
+        self.dense.clear();
+        for column in &mut self.sparse {
+            words.append(&mut column.lengths);
+        }
+        for column in &mut self.sparse {
+            words.append(&mut column.ids);
+        }
+        for column in &mut self.sparse {
+            words.extend_from_slice(cast_slice(&column.weights));
+            column.weights.clear();
+        }
+        debug_assert_eq!(words.len(), self.layout.end);
+        let checksum = self.layout.seal(&mut self.words);
+        Ok((&self.words, checksum))
+    }
+
+    /// Writes down what was counted over `samples` samples.
+    pub(super) fn count(&self, samples: u64, features: &mut [PreparedFeature]) {
+        for (feature, column) in features.iter_mut().zip(&self.sparse) {
+            feature.mean_ids = column.total as f64 / samples.max(1) as f64;
+            feature.max_ids = column.max;
+        }
+    }
+}
+
+impl FillingColumn {
+    fn check(&self, bags: &Bags, samples: usize) -> Result<(), String> {
+        let refuse = |problem: String| Err(format!("column {}: {problem}", self.name));
+        let ids = bags.ids.len();
+        if bags.lengths.is_empty() {
+            if ids != samples {
+                return refuse(format!("{ids} ids for {samples} samples, one each"));
+            }
+        } else {
+            let total: u64 = bags.lengths.iter().map(|&length| u64::from(length)).sum();
+            if bags.lengths.len() != samples || total != ids as u64 {
+                let lengths = bags.lengths.len();
+                return refuse(format!(
+                    "{lengths} lengths of {total} ids, for {samples} samples and {ids} ids"
+                ));
+            }
+            if !self.column.many
+                && let Some(length) = bags.lengths.iter().find(|&&length| length != 1)
+            {
+                return refuse(format!("a bag of {length} ids in a column with exactly one"));
+            }
+        }
+        let weights = if self.column.weighted { ids } else { 0 };
+        if bags.weights.len() != weights {
+            return refuse(format!("{} weights, expected {weights}", bags.weights.len()));
+        }
+        if let Some(weight) = bags.weights.iter().find(|weight| !weight.is_finite()) {
+            return refuse(format!("weight {weight} is not a finite number"));
+        }
+        if let Values::Rows(rows) = self.values
+            && let Some(id) = bags.ids.iter().find(|&&id| id >= rows)
+        {
+            return refuse(format!("row {id} is outside the table's {rows} rows"));
+        }
+        Ok(())
+    }
+
+    /// Takes in the bags of `range`, whose ids begin at `at`; returns where they end.
+    fn append(&mut self, bags: &Bags, range: Range<usize>, at: usize) -> usize {
+        let lengths = bags.lengths.get(range.clone()).unwrap_or_default();
+        let count = match bags.lengths.is_empty() {
+            true => range.len(),
+            false => lengths.iter().map(|&length| length as usize).sum(),
+        };
+        if self.column.many {
+            match bags.lengths.is_empty() {
+                true => self.lengths.resize(self.lengths.len() + range.len(), 1),
+                false => self.lengths.extend_from_slice(lengths),
+            }
+        }
+        let max = if bags.lengths.is_empty() { 1 } else { lengths.iter().copied().max().unwrap_or(0) };
+        self.max = self.max.max(max);
+        self.total += count as u64;
+        let ids = &bags.ids[at..at + count];
+        match self.values {
+            Values::Hashed => self.ids.extend(ids.iter().map(|&key| (key >> 32) as u32)),
+            Values::Rows(_) => self.ids.extend(ids.iter().map(|&row| row as u32)),
+        }
+        if self.column.weighted {
+            self.weights.extend_from_slice(&bags.weights[at..at + count]);
+        }
+        at + count
+    }
+}

@@ -1,0 +1,268 @@
+//! `manifest.json`: what a prepared log is.
+
+use super::{MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, VERSION};
+use crate::DataError;
+use serde::{Deserialize, Serialize};
+use spec::Pooling;
+use spec::schema::Schema;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The most bytes of a manifest.
+const MAX_BYTES: u64 = 64 << 20;
+/// What stands in the place of the manifest's checksum while it is computed.
+const NO_CHECKSUM: &str = "0000000000000000";
+
+/// What a prepared log is. The format is described [above](super).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Of the format.
+    pub version: u32,
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of samples with label 1.
+    pub clicks: u64,
+    /// Samples of every block but the last.
+    pub block_samples: u32,
+    /// Names of the dense columns.
+    pub dense: Vec<String>,
+    /// The sparse features.
+    pub features: Vec<PreparedFeature>,
+    /// The schema the log was read with.
+    pub schema: Schema,
+    /// What it was made from. Equal sources mean that nothing need be prepared again.
+    pub source: Source,
+    /// Lines that were left out.
+    pub bad_lines: BadLines,
+    /// Names of the files with vocabularies, by feature.
+    pub vocabularies: BTreeMap<String, String>,
+    /// The other files.
+    pub files: Files,
+    /// Of this file.
+    pub checksum: String,
+}
+
+/// A sparse feature of a prepared log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreparedFeature {
+    /// The column.
+    pub name: String,
+    /// What the stored values are.
+    pub values: Values,
+    /// Whether a sample may have any number of ids.
+    pub many: bool,
+    /// Whether ids have weights.
+    pub weighted: bool,
+    /// How several rows become one vector.
+    pub pooling: Pooling,
+    /// Rows of the table, where the schema says so.
+    pub rows: Option<usize>,
+    /// Ids per sample, as counted.
+    pub mean_ids: f64,
+    /// Ids of the sample with the most.
+    pub max_ids: u32,
+}
+
+/// What the stored values of a feature are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Values {
+    /// Hashes, for a table of any number of rows.
+    Hashed,
+    /// Rows of a table with this many.
+    Rows(u64),
+}
+
+/// The files a log was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// Name of their format.
+    pub format: String,
+    /// In the order they were read.
+    pub files: Vec<SourceFile>,
+}
+
+/// A file, as it was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceFile {
+    /// Where it lies.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub modified_ns: u64,
+}
+
+/// Lines that could not be understood.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BadLines {
+    /// How many there were.
+    pub count: u64,
+    /// The first of them: where, and what is wrong.
+    pub lines: Vec<String>,
+}
+
+/// Sizes and checksums of the files beside the manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Files {
+    /// samples.bin.
+    pub samples: Checksummed,
+    /// index.bin.
+    pub index: Checksummed,
+}
+
+/// The size of a file and the checksum of its contents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checksummed {
+    /// Its size.
+    pub bytes: u64,
+    /// XXH3-64 in hexadecimal digits.
+    pub xxh3: String,
+}
+
+/// A checksum as it stands in a manifest.
+pub(super) fn digits(checksum: u64) -> String {
+    format!("{checksum:016x}")
+}
+
+impl SourceFile {
+    /// The file at `path`, as it is now.
+    pub fn of(path: &Path) -> Result<Self, DataError> {
+        let problem = |e: std::io::Error| DataError::file(path, format!("cannot be read: {e}"));
+        let about = fs::metadata(path).map_err(problem)?;
+        let modified = about.modified().map_err(problem)?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let modified_ns = u64::try_from(modified.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self { path: path.to_string_lossy().into_owned(), bytes: about.len(), modified_ns })
+    }
+}
+
+impl Manifest {
+    /// Number of blocks.
+    pub fn blocks(&self) -> u64 {
+        self.samples.div_ceil(u64::from(self.block_samples))
+    }
+
+    /// Reads the manifest of `folder` and checks it.
+    pub(super) fn read(folder: &Path) -> Result<Self, DataError> {
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let path = folder.join(MANIFEST);
+        let refuse = |problem: String| DataError::file(&path, problem);
+        let unreadable = |e: std::io::Error| refuse(format!("cannot be read: {e}"));
+        let file = File::open(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => DataError::file(
+                folder,
+                format!("is not a prepared log: it has no {MANIFEST}; prepare it first"),
+            ),
+            _ => unreadable(e),
+        })?;
+        let mut text = String::new();
+        file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(refuse(format!("is larger than {MAX_BYTES} bytes, so it is no manifest")));
+        }
+        let damaged =
+            |what: &dyn std::fmt::Display| refuse(format!("is damaged ({what}); prepare the log again"));
+        // Before the rest: another version may have other fields.
+        let Version { version } = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
+        if version != VERSION {
+            let problem =
+                format!("has version {version}, this program reads {VERSION}; prepare the log again");
+            return Err(refuse(problem));
+        }
+        let manifest: Self = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
+        let computed = checksum(&text, &manifest.checksum);
+        if computed.as_deref() != Some(&manifest.checksum) {
+            return Err(damaged(&"its checksum does not match"));
+        }
+        manifest.check().map_err(|problem| damaged(&problem))?;
+        Ok(manifest)
+    }
+
+    /// Writes the manifest of `folder`, all of it or nothing, with its checksum.
+    pub(super) fn write(&mut self, folder: &Path) -> Result<(), DataError> {
+        let path = folder.join(MANIFEST);
+        let temporary = folder.join(format!("{MANIFEST}.tmp"));
+        self.checksum = NO_CHECKSUM.into();
+        let text = |manifest: &Self| {
+            serde_json::to_string_pretty(manifest)
+                .map(|text| text + "\n")
+                .map_err(|e| DataError::file(&path, format!("cannot be written: {e}")))
+        };
+        self.checksum = digits(xxh3_64(text(self)?.as_bytes()));
+        let text = text(self)?;
+        if text.len() as u64 > MAX_BYTES {
+            let problem = format!("would be larger than {MAX_BYTES} bytes; keep fewer bad lines");
+            return Err(DataError::file(&path, problem));
+        }
+        let written = File::create(&temporary).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)?;
+            // The name is safe when the folder is.
+            File::open(folder)?.sync_all()
+        });
+        written.map_err(|e| {
+            // Whether they were there is no matter.
+            let _ = fs::remove_file(&temporary);
+            let _ = fs::remove_file(&path);
+            DataError::file(&path, format!("cannot be written: {e}"))
+        })
+    }
+
+    /// Whether the parts agree with each other.
+    fn check(&self) -> Result<(), String> {
+        self.schema.check().map_err(|e| e.to_string())?;
+        if !(1..=MAX_BLOCK_SAMPLES).contains(&self.block_samples) {
+            return Err(format!("blocks of {} samples", self.block_samples));
+        }
+        if self.clicks > self.samples {
+            return Err(format!("{} clicks in {} samples", self.clicks, self.samples));
+        }
+        if !self.dense.iter().eq(self.schema.dense.iter().map(|column| &column.column)) {
+            return Err("its dense columns are not those of its schema".into());
+        }
+        if self.features.len() != self.schema.sparse.len() {
+            return Err("its features are not those of its schema".into());
+        }
+        for (feature, column) in self.features.iter().zip(&self.schema.sparse) {
+            let same = feature.name == column.column
+                && feature.many == column.many()
+                && feature.weighted == column.weighted();
+            if !same {
+                return Err(format!("feature {} is not that of its schema", feature.name));
+            }
+            if let Values::Rows(rows) = feature.values
+                && !(1..=MAX_ROWS).contains(&rows)
+            {
+                return Err(format!("feature {} has {rows} rows", feature.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checksum of a manifest's text in which `digits` stands as its checksum; nothing if it does not stand there.
+fn checksum(text: &str, stated: &str) -> Option<String> {
+    if stated.len() != NO_CHECKSUM.len() {
+        return None;
+    }
+    // The checksum is the last field.
+    let at = text.rfind(stated)?;
+    let mut blank = text.as_bytes().to_vec();
+    blank.get_mut(at..at + stated.len())?.copy_from_slice(NO_CHECKSUM.as_bytes());
+    Some(digits(xxh3_64(&blank)))
+}

@@ -1,0 +1,115 @@
+//! The prepared format: a folder that is written once, in bounded memory, and mapped into memory to train from.
+//!
+//! ```text
+//! folder/
+//!   manifest.json   what the log is, sizes and checksums of the others; written last, so that a folder without it
+//!                   is not a prepared log
+//!   samples.bin     a header of 64 bytes, then blocks
+//!   index.bin       for each block: offset u64, bytes u64, checksum u64
+//!   …               vocabularies, by the names the manifest gives
+//! ```
+//!
+//! All numbers are little-endian, all checksums are XXH3-64 with seed 0, and in `manifest.json` they are 16 lower-case
+//! hexadecimal digits.
+//!
+//! **samples.bin** begins with its header. Every byte of it is fixed by the manifest:
+//! ```text
+//!  0  "CAMPANIL"               16  samples of a block u32
+//!  8  version u32 = 1          20  dense columns u32
+//! 12  sparse features u32      24  zeros up to 64
+//! ```
+//! Blocks follow, one after the other, each a multiple of 64 bytes. All hold `block_samples` samples but the last, so
+//! sample `i` lies in block `i / block_samples`. A block is a sequence of 4-byte words, in the combined format of Neo
+//! (§4.4), with `n` samples:
+//! ```text
+//! checksum   u64                      of everything behind it in the block
+//! samples    u32                      n
+//! features   u32                      F
+//! counts     u32 × F                  ids of each feature in this block
+//! labels     f32 × n                  0 or 1
+//! dense      f32 × n × columns        row-major
+//! lengths    u32 × n                  for each feature that may have many ids
+//! values     u32 × counts             for each feature, sample after sample
+//! weights    f32 × counts             for each weighted feature
+//! zeros                               up to a multiple of 64 bytes
+//! ```
+//! **Values.** A hashed id is the upper half of its 64-bit key, so that a table of any number of rows can be used:
+//! `row = value · rows >> 32`. For vocabularies and row numbers the value is the row, and the manifest has the rows.
+//!
+//! **index.bin** repeats each block's checksum. Its own checksum stands in the manifest, and the manifest has one of
+//! itself: in the field `checksum`, over the file with these 16 digits replaced by zeros. So every byte of the folder is
+//! guarded, and files of two logs cannot be mixed. Opening checks manifest, index and header; a block is checked when
+//! it is first entered.
+//!
+//! ```
+//! use data::prepared::{About, PreparedLog, Writer, WriterOptions};
+//! use data::{Batch, Samples};
+//! use spec::schema::{LabelColumn, Schema, SparseColumn};
+//! # use std::sync::Arc;
+//! let schema = Schema { dense: vec![], sparse: vec![SparseColumn::hashed("user".into())], ..Schema::criteo() };
+//! # let schema = Schema { columns: None, ..schema };
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let folder = folder.path();
+//! let mut samples = Samples::new(1);
+//! samples.labels = vec![0.0, 1.0];
+//! samples.bags[0].ids = vec![u64::MAX, 1 << 63]; // keys of two ids
+//!
+//! let mut writer = Writer::create(folder, &schema, &[None], WriterOptions::default())?;
+//! writer.append(&samples)?;
+//! assert_eq!(writer.finish(About::default())?.clicks, 1);
+//!
+//! let log = Arc::new(PreparedLog::open(folder)?);
+//! let features = log.features(|_| Some(10))?; // tables of ten rows
+//! let mut batch = Batch::default();
+//! log.bind(&features, 0)?.fill(0..2, &mut batch)?;
+//! assert_eq!(batch.values, [9, 5]);
+//! # Ok::<(), data::DataError>(())
+//! ```
+
+mod block;
+mod bound;
+mod filling;
+mod log;
+mod manifest;
+mod reader;
+mod writer;
+
+pub use bound::BoundLog;
+pub use log::PreparedLog;
+pub use manifest::{BadLines, Checksummed, Files, Manifest, PreparedFeature, Source, SourceFile, Values};
+pub use writer::{About, Writer, WriterOptions};
+
+#[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
+compile_error!("prepared logs are mapped as they lie: that takes a 64-bit little-endian machine");
+
+/// The version this program writes and reads.
+pub const VERSION: u32 = 1;
+/// Name of the manifest.
+pub const MANIFEST: &str = "manifest.json";
+/// Name of the file with the samples.
+pub const SAMPLES: &str = "samples.bin";
+/// Name of the file that says where the blocks are.
+pub const INDEX: &str = "index.bin";
+
+/// What samples.bin begins with.
+const MAGIC: &[u8; 8] = b"CAMPANIL";
+/// Bytes of the header of samples.bin; blocks are multiples of it too.
+const ALIGNMENT: usize = 64;
+/// Bytes of index.bin for one block.
+const INDEX_ENTRY: usize = 24;
+/// The most samples of a block.
+const MAX_BLOCK_SAMPLES: u32 = 1 << 24;
+/// The most rows of a table.
+const MAX_ROWS: u64 = 1 << 32;
+
+/// The header of samples.bin.
+fn header(block_samples: u32, dense: usize, features: usize) -> [u8; ALIGNMENT] {
+    let mut bytes = [0; ALIGNMENT];
+    bytes[..8].copy_from_slice(MAGIC);
+    let numbers = [VERSION, features as u32, block_samples, dense as u32];
+    bytes[8..24].copy_from_slice(bytemuck::cast_slice(&numbers));
+    bytes
+}
+
+#[cfg(test)]
+mod tests;

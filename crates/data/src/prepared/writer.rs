@@ -1,0 +1,229 @@
+//! Writes a prepared log.
+
+use super::block::Shape;
+use super::filling::Filling;
+use super::manifest::{BadLines, Checksummed, Files, Manifest, PreparedFeature, Source, Values, digits};
+use super::{INDEX, MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, SAMPLES, VERSION, header};
+use crate::{DataError, Samples};
+use bytemuck::cast_slice;
+use spec::schema::{IdRule, Schema, SparseColumn};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::Xxh3;
+
+/// How a log is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterOptions {
+    /// Samples of a block, at least 1.
+    pub block_samples: u32,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self { block_samples: 8192 }
+    }
+}
+
+/// What a manifest says that the samples do not.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// What the log was made from.
+    pub source: Source,
+    /// Lines that were left out.
+    pub bad_lines: BadLines,
+    /// Names of the files with vocabularies in the folder, by feature.
+    pub vocabularies: BTreeMap<String, String>,
+}
+
+/// Writes a prepared log, one block after the other.
+///
+/// It holds two blocks in memory, one being filled and one as it is written. A writer that is dropped before
+/// [`finish`](Self::finish) takes its files with it.
+pub struct Writer {
+    folder: PathBuf,
+    manifest: Manifest,
+    filling: Filling,
+    samples: Output,
+    index: Output,
+}
+
+/// A file on its way to the disk, and the checksum of what it got so far.
+pub(super) struct Output {
+    path: PathBuf,
+    file: BufWriter<File>,
+    hash: Box<Xxh3>,
+    bytes: u64,
+    /// Whether the file stays when this value goes.
+    pub(super) keep: bool,
+}
+
+impl Writer {
+    /// Begins a log in `folder`, which is made if need be. `rows` are those of the tables, by sparse column: needed for
+    /// vocabularies, and for row numbers unless the schema has them. A log that lies in the folder is removed; those
+    /// who have it mapped keep it.
+    pub fn create(
+        folder: &Path,
+        schema: &Schema,
+        rows: &[Option<usize>],
+        options: WriterOptions,
+    ) -> Result<Self, DataError> {
+        let refuse = |problem: String| DataError::file(folder, problem);
+        schema.check().map_err(|e| refuse(format!("cannot be written: {e}")))?;
+        if rows.len() != schema.sparse.len() {
+            let problem = format!("rows of {} columns for {}", rows.len(), schema.sparse.len());
+            return Err(refuse(problem));
+        }
+        if !(1..=MAX_BLOCK_SAMPLES).contains(&options.block_samples) {
+            let problem = format!("blocks of {} samples (1 to {MAX_BLOCK_SAMPLES})", options.block_samples);
+            return Err(refuse(problem));
+        }
+        let features: Result<_, _> =
+            schema.sparse.iter().zip(rows).map(|(column, &rows)| feature(column, rows)).collect();
+        let manifest = Manifest {
+            version: VERSION,
+            samples: 0,
+            clicks: 0,
+            block_samples: options.block_samples,
+            dense: schema.dense.iter().map(|dense| dense.column.clone()).collect(),
+            features: features.map_err(refuse)?,
+            schema: schema.clone(),
+            source: Source::default(),
+            bad_lines: BadLines::default(),
+            vocabularies: BTreeMap::new(),
+            files: Files { samples: Checksummed::none(), index: Checksummed::none() },
+            checksum: String::new(),
+        };
+        let shape = Shape::of(&manifest);
+        fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be made: {e}")))?;
+        // The manifest first: from here on the folder is no prepared log.
+        for name in [MANIFEST, SAMPLES, INDEX] {
+            let path = folder.join(name);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(DataError::file(path, format!("cannot be removed: {e}")));
+                }
+                _ => (),
+            }
+        }
+        let mut samples = Output::create(folder.join(SAMPLES))?;
+        samples.write(&header(options.block_samples, shape.dense, shape.sparse.len()))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            filling: Filling::new(shape, &manifest.features),
+            manifest,
+            samples,
+            index: Output::create(folder.join(INDEX))?,
+        })
+    }
+
+    /// Appends samples, which must have the columns of the schema. Nothing is appended of samples that do not fit.
+    pub fn append(&mut self, samples: &Samples) -> Result<(), DataError> {
+        self.filling.check(samples).map_err(|problem| {
+            let number = self.manifest.samples;
+            DataError::file(&self.folder, format!("cannot append behind sample {number}: {problem}"))
+        })?;
+        let mut ids = vec![0; samples.bags.len()];
+        let mut start = 0;
+        while start < samples.len() {
+            let room = self.manifest.block_samples as usize - self.filling.len();
+            let end = samples.len().min(start + room);
+            self.filling.append(samples, start..end, &mut ids);
+            if self.filling.len() == self.manifest.block_samples as usize {
+                self.write_block()?;
+            }
+            start = end;
+        }
+        self.manifest.samples += samples.len() as u64;
+        self.manifest.clicks += samples.labels.iter().filter(|&&label| label == 1.0).count() as u64;
+        Ok(())
+    }
+
+    /// Writes what is left, then the manifest: now the folder is a prepared log.
+    pub fn finish(mut self, about: About) -> Result<Manifest, DataError> {
+        if self.filling.len() > 0 {
+            self.write_block()?;
+        }
+        self.filling.count(self.manifest.samples, &mut self.manifest.features);
+        self.manifest.source = about.source;
+        self.manifest.bad_lines = about.bad_lines;
+        self.manifest.vocabularies = about.vocabularies;
+        self.manifest.files = Files { samples: self.samples.finish()?, index: self.index.finish()? };
+        self.manifest.write(&self.folder)?;
+        self.samples.keep = true;
+        self.index.keep = true;
+        Ok(self.manifest)
+    }
+
+    fn write_block(&mut self) -> Result<(), DataError> {
+        let (words, checksum) =
+            self.filling.encode().map_err(|problem| DataError::file(&self.samples.path, problem))?;
+        let entry = [self.samples.bytes, size_of_val(words) as u64, checksum];
+        self.samples.write(cast_slice(words))?;
+        self.index.write(cast_slice(&entry))
+    }
+}
+
+/// The feature of a column, without what is counted.
+fn feature(column: &SparseColumn, rows: Option<usize>) -> Result<PreparedFeature, String> {
+    let values = match (column.ids, rows.or(column.rows)) {
+        (IdRule::Hash, _) => Values::Hashed,
+        (_, Some(rows)) if (1..=MAX_ROWS).contains(&(rows as u64)) => Values::Rows(rows as u64),
+        (_, rows) => {
+            let rows = rows.map_or("an unknown number of".into(), |rows| rows.to_string());
+            return Err(format!("column {}: a table of {rows} rows (1 to 2³²)", column.column));
+        }
+    };
+    Ok(PreparedFeature {
+        name: column.column.clone(),
+        values,
+        many: column.many(),
+        weighted: column.weighted(),
+        pooling: column.pooling,
+        rows: column.rows,
+        mean_ids: 0.0,
+        max_ids: 0,
+    })
+}
+
+impl Checksummed {
+    fn none() -> Self {
+        Self { bytes: 0, xxh3: String::new() }
+    }
+}
+
+impl Output {
+    fn create(path: PathBuf) -> Result<Self, DataError> {
+        let file =
+            File::create_new(&path).map_err(|e| DataError::file(&path, format!("cannot be written: {e}")))?;
+        Ok(Self::to(path, file))
+    }
+
+    pub(super) fn to(path: PathBuf, file: File) -> Self {
+        Self { path, file: BufWriter::new(file), hash: Box::new(Xxh3::new()), bytes: 0, keep: false }
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        let written = self.file.write_all(bytes);
+        written.map_err(|e| DataError::file(&self.path, format!("cannot be written: {e}")))
+    }
+
+    /// Makes sure that the file is on the disk.
+    pub(super) fn finish(&mut self) -> Result<Checksummed, DataError> {
+        let written = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        written.map_err(|e| DataError::file(&self.path, format!("cannot be written: {e}")))?;
+        Ok(Checksummed { bytes: self.bytes, xxh3: digits(self.hash.digest()) })
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if !self.keep {
+            // Whoever gave up knows of a worse problem than a file that cannot be removed.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! From what a user wrote to what runs: gaps filled, everything checked once.
+
+use super::config::{
+    Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig, PlacementConfig, TrainConfig,
+};
+use super::log::{Data, LogFacts, LogFeature, LogRows};
+use super::{Run, RunError};
+use crate::feature::{Feature, Hotness};
+use crate::model::{Architecture, Model};
+use crate::optimizer::{Decay, LearningRate, UpdateRule};
+use crate::placement::{Layout, Placement};
+use crate::presets::{ModelKind, Outline, Preset};
+use crate::schema::Schema;
+use crate::topology::Topology;
+
+impl Config {
+    /// Fills the gaps, checks everything, and gives a value that runs. Of a log on disk only the columns are known here,
+    /// by its schema; [`check_log`](Self::check_log) knows its samples.
+    pub fn check(&self) -> Result<Run, RunError> {
+        match self.data.format.unwrap_or_default() {
+            DataFormat::Synthetic => self.check_with(None),
+            DataFormat::CriteoTsv => self.check_with(Some(&LogFacts::of_schema(&Schema::criteo()))),
+            format => {
+                let Some(schema) = &self.data.schema else {
+                    let problem = format!("the columns of {} data are not known without one", format.name());
+                    return Err(RunError::new("data.schema", problem));
+                };
+                schema.check().map_err(|e| RunError::new("data.schema", e.to_string()))?;
+                self.check_with(Some(&LogFacts::of_schema(schema)))
+            }
+        }
+    }
+
+    /// As [`check`](Self::check), for a log on disk of which everything is known.
+    pub fn check_log(&self, facts: &LogFacts) -> Result<Run, RunError> {
+        if facts.samples == 0 {
+            return Err(RunError::new("data.train", "the log has no samples to train on"));
+        }
+        self.check_with(Some(facts))
+    }
+
+    fn check_with(&self, log: Option<&LogFacts>) -> Result<Run, RunError> {
+        let model = self.model.check(log)?;
+        let topology =
+            Topology::new(self.topology.hosts.unwrap_or(2), self.topology.ranks_per_host.unwrap_or(2))
+                .map_err(|e| RunError::new("topology", e.to_string()))?;
+        let placement = self.placement.check(&model, topology)?;
+        let data = self.data.check(&model, log)?;
+        self.train.check()?;
+        let train = &self.train;
+        let recipe = Recipe::of(&data);
+        let batch = train.batch.unwrap_or(recipe.batch);
+        let per_epoch = data.samples().div_ceil(batch as u64);
+        let steps = per_epoch.saturating_mul(train.epochs.unwrap_or(1)).min(train.steps.unwrap_or(u64::MAX));
+        let with_peak = |optimizer: Optimizer| {
+            let peak = self.optimizer.peak.unwrap_or(optimizer.rate.peak);
+            Optimizer { rate: LearningRate { peak, ..optimizer.rate }, ..optimizer }
+        };
+        let usual = |peak| recipe.optimizer(peak, steps);
+        let dense_optimizer = with_peak(self.optimizer.dense.unwrap_or(usual(recipe.dense_peak)));
+        let table_optimizer = with_peak(self.optimizer.tables.unwrap_or(usual(recipe.table_peak)));
+        check_optimizer("optimizer.dense", &dense_optimizer)?;
+        check_optimizer("optimizer.tables", &table_optimizer)?;
+        if matches!(dense_optimizer.update, UpdateRule::RowWiseAdagrad { .. }) {
+            return Err(RunError::new(
+                "optimizer.dense.update",
+                "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
+            ));
+        }
+        let positive = |field, value: Option<u64>| match value {
+            Some(0) => Err(RunError::new(field, "every 0 steps is never; use at least 1, or leave it out")),
+            value => Ok(value),
+        };
+        let checkpoints_kept = self.checkpoint.keep.unwrap_or(2);
+        if checkpoints_kept == 0 {
+            return Err(RunError::new("checkpoint.keep", "keep at least 1"));
+        }
+        Ok(Run {
+            model,
+            placement,
+            dense_optimizer,
+            table_optimizer,
+            batch,
+            steps,
+            seed: train.seed.unwrap_or(0),
+            threads: train.threads,
+            bucket_bytes: train.bucket_bytes.unwrap_or(4 << 20),
+            wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
+            eval_every: positive("train.eval_every", train.eval_every)?,
+            checkpoint_every: positive("checkpoint.every", self.checkpoint.every)?,
+            checkpoints_kept,
+            data,
+        })
+    }
+
+    /// This config with every default that `run` took written out, so that it gives the same run in later versions and
+    /// without the log at hand.
+    pub fn explicit(&self, run: &Run) -> Config {
+        let mut config = self.clone();
+        let model = &run.model;
+        let (kind, bottom, cross, top) = match model.architecture().clone() {
+            Architecture::Dlrm { bottom, top } => (ModelKind::Dlrm, bottom, None, top),
+            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
+                (ModelKind::Dcn, bottom, Some((cross_layers, cross_rank.unwrap_or(0))), top)
+            }
+        };
+        config.model = ModelConfig {
+            preset: self.model.preset,
+            kind: Some(kind),
+            dim: Some(model.dim()),
+            rows_cap: None,
+            dense_features: Some(model.dense_features()),
+            bottom: Some(bottom),
+            top: Some(top),
+            cross_layers: cross.map(|(layers, _)| layers),
+            cross_rank: cross.map(|(_, rank)| rank),
+            features: Some(model.features().to_vec()),
+        };
+        let topology = run.topology();
+        config.topology.hosts = Some(topology.hosts());
+        config.topology.ranks_per_host = Some(topology.ranks_per_host());
+        config.train.batch = Some(run.batch);
+        config.train.steps = Some(run.steps);
+        config.train.seed = Some(run.seed);
+        config.train.bucket_bytes = Some(run.bucket_bytes);
+        config.train.wait_limit_s = Some(run.wait_limit_s);
+        config.optimizer = OptimizerConfig {
+            peak: None,
+            dense: Some(run.dense_optimizer),
+            tables: Some(run.table_optimizer),
+        };
+        config.checkpoint.keep = Some(run.checkpoints_kept);
+        if let Data::Synthetic(log) = run.data {
+            config.data.synthetic = Some(log);
+        }
+        config
+    }
+}
+
+impl TrainConfig {
+    fn check(&self) -> Result<(), RunError> {
+        let refuse = |field: &str, problem: String| Err(RunError::new(field, problem));
+        match self.batch {
+            Some(0) => return refuse("train.batch", "0 samples a step cannot train; use at least 1".into()),
+            Some(batch) if batch > MAX_BATCH => {
+                return refuse("train.batch", format!("{batch} is beyond {MAX_BATCH} samples a step"));
+            }
+            _ => {}
+        }
+        if self.epochs == Some(0) {
+            let problem = "0 passes train nothing; use at least 1, or set train.steps";
+            return refuse("train.epochs", problem.into());
+        }
+        if self.steps == Some(0) {
+            let problem = "0 steps train nothing; use at least 1, or leave it out";
+            return refuse("train.steps", problem.into());
+        }
+        if self.threads.is_some_and(|t| t == 0 || t > 4096) {
+            return refuse("train.threads", "threads of a rank lie between 1 and 4096".into());
+        }
+        if self.bucket_bytes == Some(0) {
+            return refuse("train.bucket_bytes", "a bucket holds at least 1 byte; 4194304 is usual".into());
+        }
+        match self.wait_limit_s {
+            Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
+                let problem = format!("{limit} is no time to wait; use seconds above 0 (300 is usual)");
+                refuse("train.wait_limit_s", problem)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl DataConfig {
+    fn check(&self, model: &Model, log: Option<&LogFacts>) -> Result<Data, RunError> {
+        let Some(log) = log else {
+            let synthetic = self.synthetic.unwrap_or_default();
+            synthetic
+                .check(model.features().len(), model.dense_features())
+                .map_err(|e| RunError::new("data.synthetic", e.to_string()))?;
+            if self.shuffle.is_some_and(|window| window > 0) {
+                let problem = "a synthetic log has no order to shuffle; leave it out";
+                return Err(RunError::new("data.shuffle", problem));
+            }
+            return Ok(Data::Synthetic(synthetic));
+        };
+        if self.shuffle.is_some_and(|window| window > MAX_SHUFFLE) {
+            let problem = format!("a window holds at most {MAX_SHUFFLE} samples");
+            return Err(RunError::new("data.shuffle", problem));
+        }
+        if self.max_bad_share.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return Err(RunError::new("data.max_bad_share", "a share lies in 0..=1; 0.01 is usual"));
+        }
+        let shuffle = self.shuffle.filter(|&window| window > 1);
+        Ok(Data::Log { samples: log.samples, eval_samples: log.eval_samples, shuffle })
+    }
+}
+
+/// The most samples of a step.
+const MAX_BATCH: usize = 1 << 26;
+/// The most samples of a shuffling window.
+const MAX_SHUFFLE: u64 = 1 << 24;
+
+/// What learns well when the user does not say: chosen on training samples only.
+struct Recipe {
+    batch: usize,
+    dense_peak: f32,
+    table_peak: f32,
+}
+
+impl Recipe {
+    fn of(data: &Data) -> Self {
+        match data {
+            Data::Synthetic(_) => Self { batch: 2048, dense_peak: 5e-3, table_peak: 1e-2 },
+            Data::Log { .. } => Self { batch: 512, dense_peak: 1e-3, table_peak: 1e-3 },
+        }
+    }
+
+    /// Adam, at full rate for half of the run and then down to nothing.
+    fn optimizer(&self, peak: f32, steps: u64) -> Optimizer {
+        let update = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
+        let hold = steps / 2;
+        let decay = Decay::Linear { steps: steps - hold, floor: 0.0 };
+        Optimizer { update, rate: LearningRate { peak, warm_up: 0, hold, decay } }
+    }
+}
+
+impl ModelConfig {
+    /// The checked model: what is written here, over what the log brings, over the preset.
+    pub fn check(&self, log: Option<&LogFacts>) -> Result<Model, RunError> {
+        // The demo's tables are made for the synthetic log.
+        let usual = if log.is_some() { Preset::Kaggle } else { Preset::default() };
+        let mut outline = self.preset.unwrap_or(usual).outline();
+        outline.dim = self.dim.unwrap_or(outline.dim);
+        outline.dense_features = match (self.dense_features, log) {
+            (Some(asked), Some(log)) if asked != log.dense_features => {
+                let problem = format!("the log has {} columns of numbers, not {asked}", log.dense_features);
+                return Err(RunError::new("model.dense_features", problem));
+            }
+            (asked, Some(log)) => asked.unwrap_or(log.dense_features),
+            (asked, None) => asked.unwrap_or(outline.dense_features),
+        };
+        outline.cross_layers = self.cross_layers.unwrap_or(outline.cross_layers);
+        if let Some(rank) = self.cross_rank {
+            outline.cross_rank = (rank > 0).then_some(rank);
+        }
+        if self.rows_cap == Some(0) {
+            return Err(RunError::new("model.rows_cap", "a table needs at least 1 row"));
+        }
+        outline.cap_rows(self.rows_cap);
+        let mut architecture = outline.architecture(self.kind.unwrap_or_default());
+        match &mut architecture {
+            Architecture::Dlrm { bottom, top } | Architecture::Dcn { bottom, top, .. } => {
+                if let Some(widths) = &self.bottom {
+                    bottom.clone_from(widths);
+                }
+                if let Some(widths) = &self.top {
+                    top.clone_from(widths);
+                }
+            }
+        }
+        let field = |e: crate::model::ModelError| RunError::new(e.field, e.problem);
+        let features = match (&self.features, log) {
+            (Some(features), log) => {
+                if let Some(log) = log {
+                    same_features(features, log)?;
+                }
+                let cap = self.rows_cap.unwrap_or(usize::MAX);
+                features.iter().map(|f| Feature { rows: f.rows.min(cap), ..f.clone() }).collect()
+            }
+            (None, Some(log)) => features_of(log, &outline, self.rows_cap.unwrap_or(usize::MAX))?,
+            (None, None) => outline.features(),
+        };
+        Model::new(features, outline.dense_features, outline.dim, architecture).map_err(field)
+    }
+}
+
+/// The features of a log: rows as its ids need them, else as the schema says, else as the preset has them.
+fn features_of(log: &LogFacts, outline: &Outline, cap: usize) -> Result<Vec<Feature>, RunError> {
+    let of_preset = outline.features();
+    let feature = |f: &LogFeature| {
+        let preset = of_preset.iter().find(|p| p.name == f.name).map(|p| p.rows);
+        let rows = match f.rows {
+            LogRows::Fixed(rows) => Some(rows),
+            LogRows::Hashed(rows) => rows.or(preset).map(|rows| rows.min(cap)),
+        };
+        let Some(rows) = rows else {
+            let problem =
+                "how many rows has its table? Set `rows` in the schema, or list it in model.features";
+            return Err(RunError::new(format!("data.schema.sparse.{}", f.name), problem));
+        };
+        let hotness = f.mean_ids.map_or(Hotness::One, |mean| Hotness::Many { mean: mean.max(1) });
+        let (name, pooling, weighted) = (f.name.clone(), f.pooling, f.weighted);
+        Ok(Feature { name, rows, pooling, hotness, weighted })
+    };
+    log.features.iter().map(feature).collect()
+}
+
+/// Refuses features that are not the log's.
+fn same_features(features: &[Feature], log: &LogFacts) -> Result<(), RunError> {
+    if features.len() != log.features.len() {
+        let problem =
+            format!("{} features, but the log has {} columns of ids", features.len(), log.features.len());
+        return Err(RunError::new("model.features", problem));
+    }
+    for (feature, of_log) in features.iter().zip(&log.features) {
+        let refuse =
+            |problem: String| Err(RunError::new(format!("model.features.{}", feature.name), problem));
+        if feature.name != of_log.name {
+            return refuse(format!("the log's column at this place is {}", of_log.name));
+        }
+        if (feature.hotness == Hotness::One) != of_log.mean_ids.is_none() {
+            return refuse("one id a sample here, any number there: the log and the model differ".into());
+        }
+        if feature.weighted != of_log.weighted {
+            return refuse("ids with weights here, without there: the log and the model differ".into());
+        }
+        if let LogRows::Fixed(rows) = of_log.rows
+            && rows != feature.rows
+        {
+            return refuse(format!("the log's ids reach {rows} rows, the table has {}", feature.rows));
+        }
+    }
+    Ok(())
+}
+
+impl PlacementConfig {
+    fn check(&self, model: &Model, topology: Topology) -> Result<Placement, RunError> {
+        let balanced = Placement::balanced(model, topology, self.replicate_rows.unwrap_or(0));
+        let mut layouts = balanced.layouts().to_vec();
+        for (name, layout) in &self.tables {
+            let field = format!("placement.tables.{name}");
+            let Some(index) = model.features().iter().position(|f| f.name == *name) else {
+                return Err(RunError::new(field, "the model has no feature of that name"));
+            };
+            if !matches!(layout, Layout::TableWise { .. } | Layout::Replicated) {
+                let problem = "only table_wise and replicated tables can be trained so far";
+                return Err(RunError::new(field, problem));
+            }
+            layouts[index] = layout.clone();
+        }
+        Placement::new(model, topology, layouts).map_err(|e| RunError::new("placement.tables", e.to_string()))
+    }
+}
+
+fn check_optimizer(field: &str, optimizer: &Optimizer) -> Result<(), RunError> {
+    let positive = |name: &str, value: f32, usual: &str| {
+        if value.is_finite() && value > 0.0 {
+            Ok(())
+        } else {
+            Err(RunError::new(
+                format!("{field}.{name}"),
+                format!("{value} must be above 0 ({usual} is usual)"),
+            ))
+        }
+    };
+    let decay_of_moments = |name: &str, value: f32| {
+        if (0.0..1.0).contains(&value) {
+            Ok(())
+        } else {
+            let problem = format!("{value} must lie in 0..1 (0.9 and 0.999 are usual)");
+            Err(RunError::new(format!("{field}.update.{name}"), problem))
+        }
+    };
+    positive("rate.peak", optimizer.rate.peak, "0.001 to 0.1")?;
+    match optimizer.update {
+        UpdateRule::Sgd => {}
+        UpdateRule::Adagrad { eps } | UpdateRule::RowWiseAdagrad { eps } => {
+            positive("update.eps", eps, "1e-8")?
+        }
+        UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
+            decay_of_moments("beta1", beta1)?;
+            decay_of_moments("beta2", beta2)?;
+            positive("update.eps", eps, "1e-8")?;
+            if !(weight_decay >= 0.0 && weight_decay.is_finite()) {
+                let problem = format!("{weight_decay} must be 0 or more");
+                return Err(RunError::new(format!("{field}.update.weight_decay"), problem));
+            }
+        }
+    }
+    if let Decay::Linear { floor, .. } | Decay::Cosine { floor, .. } = optimizer.rate.decay
+        && !(0.0..=1.0).contains(&floor)
+    {
+        let problem = format!("{floor} is a share of the peak and must lie in 0..=1");
+        return Err(RunError::new(format!("{field}.rate.decay.floor"), problem));
+    }
+    Ok(())
+}

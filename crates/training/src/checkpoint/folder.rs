@@ -1,0 +1,176 @@
+//! The folder in which a run keeps its checkpoints.
+
+use super::CheckpointError;
+use super::manifest::{self, Manifest};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+const WRITING: &str = ".writing-";
+const DELETING: &str = ".deleting-";
+/// Where a run's folder has its checkpoints.
+const IN_RUN: &str = "checkpoints";
+
+/// A folder of checkpoints. One run at a time writes to it; readers need not open it.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    root: PathBuf,
+}
+
+impl Folder {
+    /// Makes the folder if need be, and sweeps away what a killed run left half written or half deleted.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, CheckpointError> {
+        let root = root.into();
+        fs::create_dir_all(&root).map_err(CheckpointError::io("create", &root))?;
+        for entry in fs::read_dir(&root).map_err(CheckpointError::io("list", &root))? {
+            let entry = entry.map_err(CheckpointError::io("list", &root))?;
+            let name = entry.file_name();
+            let leftover = [WRITING, DELETING].iter().any(|prefix| {
+                name.to_str().and_then(|name| name.strip_prefix(prefix)).and_then(step_of).is_some()
+            });
+            let path = entry.path();
+            // Of the entry itself: a link to a folder is not ours.
+            if leftover && entry.file_type().map_err(CheckpointError::io("look at", &path))?.is_dir() {
+                remove_all(&path)?;
+            }
+        }
+        Ok(Self { root })
+    }
+
+    /// The folder's path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The complete checkpoints, by step.
+    pub fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
+        list(&self.root)
+    }
+
+    /// The complete checkpoint of the highest step.
+    pub fn latest(&self) -> Result<Option<(u64, PathBuf)>, CheckpointError> {
+        Ok(self.list()?.pop())
+    }
+
+    /// Makes an empty folder for the files of `step`. They become a checkpoint by [`Folder::commit`].
+    pub fn begin(&self, step: u64) -> Result<PathBuf, CheckpointError> {
+        let path = self.complete(step);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(CheckpointError::Exists { path, step });
+        }
+        self.abandon(step)?;
+        let writing = self.writing(step);
+        fs::create_dir(&writing).map_err(CheckpointError::io("create", &writing))?;
+        Ok(writing)
+    }
+
+    /// Removes what was written for `step` without a commit, if anything.
+    pub fn abandon(&self, step: u64) -> Result<(), CheckpointError> {
+        remove_all(&self.writing(step))
+    }
+
+    /// Completes the checkpoint of `manifest.step`, all of whose files are written. Refuses a manifest whose pieces do
+    /// not make up their tensors.
+    pub fn commit(&self, manifest: &Manifest) -> Result<PathBuf, CheckpointError> {
+        let (writing, complete) = (self.writing(manifest.step), self.complete(manifest.step));
+        let path = writing.join(manifest::NAME);
+        let text = manifest.to_text(&path)?;
+        for file in &manifest.files {
+            let path = writing.join(&file.name);
+            let got = fs::metadata(&path).map_err(CheckpointError::io("find", &path))?.len();
+            if got != file.bytes {
+                return Err(CheckpointError::Size { path, got, expected: file.bytes });
+            }
+        }
+        let mut file = File::create(&path).map_err(CheckpointError::io("create", &path))?;
+        file.write_all(text.as_bytes()).map_err(CheckpointError::io("write", &path))?;
+        file.sync_all().map_err(CheckpointError::io("sync", &path))?;
+        sync_folder(&writing)?;
+        fs::rename(&writing, &complete).map_err(CheckpointError::io("complete", &complete))?;
+        sync_folder(&self.root)?;
+        Ok(complete)
+    }
+
+    /// Deletes the checkpoint of `step`.
+    pub fn remove(&self, step: u64) -> Result<(), CheckpointError> {
+        let complete = self.complete(step);
+        let deleting = self.root.join(format!("{DELETING}{}", folder_name(step)));
+        remove_all(&deleting)?;
+        // The name goes first: a half deleted folder must not look complete.
+        fs::rename(&complete, &deleting).map_err(CheckpointError::io("delete", &complete))?;
+        sync_folder(&self.root)?;
+        remove_all(&deleting)
+    }
+
+    /// Deletes all but the `keep` latest checkpoints, the oldest first. Gives the steps that went.
+    pub fn prune(&self, keep: NonZeroUsize) -> Result<Vec<u64>, CheckpointError> {
+        let mut steps: Vec<u64> = self.list()?.into_iter().map(|(step, _)| step).collect();
+        steps.truncate(steps.len().saturating_sub(keep.get()));
+        steps.iter().try_for_each(|&step| self.remove(step))?;
+        Ok(steps)
+    }
+
+    fn complete(&self, step: u64) -> PathBuf {
+        self.root.join(folder_name(step))
+    }
+
+    /// Where the files of `step` are written until they are complete.
+    pub fn writing(&self, step: u64) -> PathBuf {
+        self.root.join(format!("{WRITING}{}", folder_name(step)))
+    }
+}
+
+/// The checkpoint that `path` means: itself, the latest in it, or the latest in its sub-folder `checkpoints`.
+pub fn locate(path: impl AsRef<Path>) -> Result<PathBuf, CheckpointError> {
+    let path = path.as_ref();
+    if path.join(manifest::NAME).is_file() {
+        return Ok(path.to_owned());
+    }
+    if let Some((_, latest)) = list(path)?.pop() {
+        return Ok(latest);
+    }
+    let inside = path.join(IN_RUN);
+    let latest = if inside.is_dir() { list(&inside)?.pop() } else { None };
+    latest.map(|(_, path)| path).ok_or_else(|| CheckpointError::NotFound { path: path.to_owned() })
+}
+
+/// The complete checkpoints in `root`, by step.
+fn list(root: &Path) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root).map_err(CheckpointError::io("list", root))? {
+        let entry = entry.map_err(CheckpointError::io("list", root))?;
+        if let Some(step) = entry.file_name().to_str().and_then(step_of)
+            && entry.path().is_dir()
+        {
+            found.push((step, entry.path()));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn folder_name(step: u64) -> String {
+    format!("step-{step:012}")
+}
+
+/// The step whose folder has exactly this name.
+fn step_of(name: &str) -> Option<u64> {
+    let step = name.strip_prefix("step-")?.parse().ok()?;
+    (folder_name(step) == name).then_some(step)
+}
+
+/// Brings the names in a folder to the disk.
+pub(super) fn sync_folder(path: &Path) -> Result<(), CheckpointError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(CheckpointError::io("sync", path))
+}
+
+/// Removes a folder, if it is there.
+fn remove_all(path: &Path) -> Result<(), CheckpointError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(CheckpointError::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,65 @@
+//! Checkpoints as files: named tensors in, named tensors out. Ranks and devices are not known here.
+//!
+//! ```text
+//! ROOT/step-000000000123/rank-0000.safetensors    the pieces that rank 0 holds
+//!                        rank-0001.safetensors
+//!                        manifest.json            what is where, and the checksum of every file
+//! ROOT/.writing-step-000000000124/                not complete: it has no final name yet
+//! ROOT/.deleting-step-000000000120/               no longer complete
+//! ```
+//!
+//! A checkpoint is complete when its folder has its final name. Every file and the folder itself are on disk before
+//! the rename, so whoever is killed at whatever moment leaves the earlier checkpoints whole.
+//!
+//! A tensor is seen as a matrix: the first dimension is its rows, the product of the others its columns, and a vector
+//! is one column. Any rank may hold any rectangle of it; together the rectangles must cover it exactly once. Reading
+//! asks for any rectangle, so what 4 ranks wrote can be read by 2.
+//!
+//! ```
+//! use training::checkpoint::{Checkpoint, Folder, Manifest, Piece, TopologyRecord, write_pieces};
+//! # let root = tempfile::tempdir().unwrap();
+//! let folder = Folder::open(root.path()).unwrap();
+//!
+//! // Two ranks hold two rows each of a table of four rows and two columns.
+//! let writing = folder.begin(7).unwrap();
+//! let piece = |rows: std::ops::Range<usize>, data: [f32; 4]| Piece {
+//!     name: "tables.C1.weight".into(),
+//!     shape: vec![4, 2],
+//!     rows,
+//!     columns: 0..2,
+//!     data: data.into(),
+//! };
+//! let written = vec![
+//!     write_pieces(&writing, 0, &[piece(0..2, [0.0, 0.1, 1.0, 1.1])]).unwrap(),
+//!     write_pieces(&writing, 1, &[piece(2..4, [2.0, 2.1, 3.0, 3.1])]).unwrap(),
+//! ];
+//! let topology = TopologyRecord { hosts: 1, ranks_per_host: 2 };
+//! folder.commit(&Manifest::new(7, topology, written)).unwrap();
+//!
+//! // One rank reads column 1 of all rows but the first.
+//! let (_, latest) = folder.latest().unwrap().unwrap();
+//! let checkpoint = Checkpoint::open(&latest).unwrap();
+//! let mut column = [0.0; 3];
+//! checkpoint.read_rows("tables.C1.weight", 1..4, 1..2, &mut column).unwrap();
+//! assert_eq!(column, [1.1, 2.1, 3.1]);
+//! ```
+
+mod error;
+mod export;
+mod folder;
+mod manifest;
+mod read;
+mod tensor_file;
+mod tiling;
+mod write;
+
+pub use error::CheckpointError;
+pub use export::{Contents, export};
+pub use folder::{Folder, locate};
+pub use manifest::{FileRecord, Manifest, TensorRecord, TopologyRecord};
+pub use read::Checkpoint;
+pub use write::{Piece, Written, write_pieces};
+
+// Files hold little-endian floats, and memory is written and read as it is.
+#[cfg(not(target_endian = "little"))]
+compile_error!("checkpoints are written from memory as it is: a little-endian machine is needed");

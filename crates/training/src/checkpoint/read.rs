@@ -1,0 +1,239 @@
+//! Reads any rectangle of any tensor, whoever wrote it.
+
+use super::CheckpointError;
+use super::manifest::{self, FileRecord, Manifest, TensorRecord, hex};
+use super::tensor_file;
+use super::tiling::Extent;
+use safetensors::Dtype;
+use safetensors::tensor::Metadata;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Floats that are read at once where columns must be picked.
+const BLOCK: usize = 1 << 18;
+/// Rows of more floats than this are read one by one, just the columns that are wanted.
+const WIDE: usize = 1 << 14;
+
+/// A complete checkpoint. Files are opened as they are read, so that thousands of ranks need no thousands of handles.
+#[derive(Debug)]
+pub struct Checkpoint {
+    path: PathBuf,
+    manifest: Manifest,
+    tensors: BTreeMap<String, Tensor>,
+}
+
+#[derive(Debug)]
+struct Tensor {
+    shape: Vec<usize>,
+    extent: Extent,
+    pieces: Vec<StoredPiece>,
+}
+
+/// A rectangle and where its floats are.
+#[derive(Debug)]
+struct StoredPiece {
+    file: PathBuf,
+    at: u64,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Checkpoint {
+    /// Checks the manifest, the sizes and the headers of all files. Their data is not read: see
+    /// [`Checkpoint::verify`].
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, CheckpointError> {
+        let path = path.into();
+        let manifest = read_manifest(&path.join(manifest::NAME))?;
+        let mut headers = HashMap::with_capacity(manifest.files.len());
+        for record in &manifest.files {
+            let at = path.join(&record.name);
+            let file = open_file(&at, record)?;
+            headers.insert(record.name.as_str(), tensor_file::read_header(&at, &file, record.bytes)?);
+        }
+        let mut tensors = BTreeMap::new();
+        for (name, records) in manifest.by_tensor() {
+            let pieces = records.iter().map(|record| {
+                let file = path.join(&record.file);
+                let header = headers.get(record.file.as_str());
+                let at = header.map_or_else(
+                    || Err(CheckpointError::malformed(&file, "not among the files of the manifest")),
+                    |(header, start)| find(&file, header, *start, record),
+                )?;
+                Ok(StoredPiece { file, at, rows: record.rows.clone(), columns: record.columns.clone() })
+            });
+            let pieces = pieces.collect::<Result<Vec<_>, CheckpointError>>()?;
+            // The manifest is checked: a tensor has a piece, and its shape is that of a matrix.
+            let shape = records.first().map_or_else(Vec::new, |record| record.shape.clone());
+            let Some(extent) = Extent::of(&shape) else { continue };
+            tensors.insert(name.to_owned(), Tensor { shape, extent, pieces });
+        }
+        Ok(Self { path, manifest, tensors })
+    }
+
+    /// The checkpoint's folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it holds.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Names and shapes of its tensors, by name.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.shape.as_slice()))
+    }
+
+    /// Hashes every file. `progress` is told the bytes done and the bytes in all.
+    pub fn verify(&self, progress: &dyn Fn(u64, u64)) -> Result<(), CheckpointError> {
+        let total = self.manifest.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
+        let mut done = 0u64;
+        let mut block = vec![0; 1 << 20];
+        for record in &self.manifest.files {
+            let path = self.path.join(&record.name);
+            let mut file = open_file(&path, record)?;
+            let mut hash = Sha256::new();
+            loop {
+                let read = file.read(&mut block).map_err(CheckpointError::io("read", &path))?;
+                if read == 0 {
+                    break;
+                }
+                hash.update(&block[..read]);
+                done = done.saturating_add(read as u64);
+                progress(done, total);
+            }
+            let got = hex(hash.finalize());
+            if got != record.sha256 {
+                return Err(CheckpointError::Checksum { path, got, expected: record.sha256.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a rectangle of a tensor into `out`, row by row, from whichever pieces hold it.
+    pub fn read_rows(
+        &self,
+        name: &str,
+        rows: Range<usize>,
+        columns: Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), CheckpointError> {
+        let unknown = || CheckpointError::Unknown { path: self.path.clone(), tensor: name.into() };
+        let tensor = self.tensors.get(name).ok_or_else(unknown)?;
+        if !tensor.extent.contains(&rows, &columns) || out.len() != rows.len() * columns.len() {
+            return Err(CheckpointError::Request {
+                path: self.path.clone(),
+                tensor: name.into(),
+                shape: tensor.shape.clone(),
+                rows,
+                columns,
+                room: out.len(),
+            });
+        }
+        tensor.pieces.iter().try_for_each(|piece| piece.read(&rows, &columns, out))
+    }
+}
+
+impl StoredPiece {
+    /// Reads what this piece has of a rectangle into `out`, which is the whole rectangle.
+    fn read(
+        &self,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+        out: &mut [f32],
+    ) -> Result<(), CheckpointError> {
+        let here = intersect(&self.rows, rows);
+        let wanted = intersect(&self.columns, columns);
+        if here.is_empty() || wanted.is_empty() {
+            return Ok(());
+        }
+        let file = File::open(&self.file).map_err(CheckpointError::io("open", &self.file))?;
+        let width = self.columns.len();
+        let read = |row: usize, column: usize, floats: &mut [f32]| {
+            let element = (row - self.rows.start) * width + (column - self.columns.start);
+            let at = self.at + (element * size_of::<f32>()) as u64;
+            file.read_exact_at(bytemuck::cast_slice_mut(floats), at)
+                .map_err(CheckpointError::io("read", &self.file))
+        };
+        let place = |row: usize| (row - rows.start) * columns.len() + (wanted.start - columns.start);
+
+        if wanted == self.columns && wanted == *columns {
+            return read(here.start, wanted.start, &mut out[place(here.start)..][..here.len() * width]);
+        }
+        if width > WIDE {
+            for row in here {
+                read(row, wanted.start, &mut out[place(row)..][..wanted.len()])?;
+            }
+            return Ok(());
+        }
+        let block_rows = (BLOCK / width).min(here.len());
+        let mut block = vec![0.0; block_rows * width];
+        for first in here.clone().step_by(block_rows) {
+            let count = block_rows.min(here.end - first);
+            let block = &mut block[..count * width];
+            read(first, self.columns.start, block)?;
+            for (row, floats) in (first..).zip(block.chunks_exact(width)) {
+                let from = wanted.start - self.columns.start;
+                out[place(row)..][..wanted.len()].copy_from_slice(&floats[from..][..wanted.len()]);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn intersect(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    a.start.max(b.start)..a.end.min(b.end)
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
+    let file = open_regular(path)?;
+    let mut text = Vec::new();
+    let limit = manifest::MAX_BYTES as u64;
+    file.take(limit + 1).read_to_end(&mut text).map_err(CheckpointError::io("read", path))?;
+    if text.len() as u64 > limit {
+        return Err(CheckpointError::malformed(
+            path,
+            format!("larger than {limit} bytes, the most for a manifest"),
+        ));
+    }
+    Manifest::from_text(path, &text)
+}
+
+/// Opens a file that must have the size that the manifest says.
+fn open_file(path: &Path, record: &FileRecord) -> Result<File, CheckpointError> {
+    let file = open_regular(path)?;
+    let got = file.metadata().map_err(CheckpointError::io("look at", path))?.len();
+    if got != record.bytes {
+        return Err(CheckpointError::Size { path: path.to_owned(), got, expected: record.bytes });
+    }
+    Ok(file)
+}
+
+/// Opens a file, but no pipe or device: those could be waited on for ever.
+fn open_regular(path: &Path) -> Result<File, CheckpointError> {
+    let kind = std::fs::metadata(path).map_err(CheckpointError::io("open", path))?;
+    if !kind.is_file() {
+        return Err(CheckpointError::malformed(path, "not a file"));
+    }
+    File::open(path).map_err(CheckpointError::io("open", path))
+}
+
+/// Where the floats of `record` begin in a file, whose header must agree with it.
+fn find(path: &Path, header: &Metadata, start: u64, record: &TensorRecord) -> Result<u64, CheckpointError> {
+    let malformed = |problem: String| CheckpointError::malformed(path, problem);
+    let TensorRecord { key, rows, columns, .. } = record;
+    let info =
+        header.info(key).ok_or_else(|| malformed(format!("no tensor {key}, which the manifest names")))?;
+    let expected = rows.len() * columns.len();
+    if info.dtype != Dtype::F32 || info.shape.iter().product::<usize>() != expected {
+        let (dtype, shape) = (info.dtype, &info.shape);
+        return Err(malformed(format!("tensor {key} is {dtype} {shape:?}, expected {expected} of F32")));
+    }
+    Ok(start + info.data_offsets.0 as u64)
+}

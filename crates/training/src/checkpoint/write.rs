@@ -1,0 +1,99 @@
+//! Writes what one rank holds.
+
+use super::CheckpointError;
+use super::manifest::{FileRecord, TensorRecord, file_name};
+use super::tensor_file::TensorFile;
+use super::tiling::Extent;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// A rectangle of a tensor, and its floats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece {
+    /// The tensor's name.
+    pub name: String,
+    /// Shape of the whole tensor.
+    pub shape: Vec<usize>,
+    /// Rows of the piece: of the first dimension.
+    pub rows: Range<usize>,
+    /// Columns of the piece: of the product of the other dimensions; `0..1` for a vector.
+    pub columns: Range<usize>,
+    /// The floats, row by row.
+    pub data: Vec<f32>,
+}
+
+/// What one rank wrote. Ranks send it to the one that commits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// The file.
+    pub file: FileRecord,
+    /// The pieces in it.
+    pub tensors: Vec<TensorRecord>,
+}
+
+impl Piece {
+    /// A tensor that is held whole.
+    pub fn whole(name: impl Into<String>, shape: Vec<usize>, data: Vec<f32>) -> Self {
+        let rows = shape.first().copied().unwrap_or(1);
+        let columns = shape.iter().skip(1).product();
+        Self { name: name.into(), rows: 0..rows, columns: 0..columns, shape, data }
+    }
+
+    /// Name and shape of the piece in its file: the tensor's own if the piece is the whole tensor.
+    fn key_and_shape(&self, extent: &Extent) -> (String, Vec<usize>) {
+        let Self { name, shape, rows, columns, .. } = self;
+        if (rows.len(), columns.len()) == (extent.rows, extent.columns) {
+            return (name.clone(), shape.clone());
+        }
+        let key = format!("{name}[{}:{},{}:{}]", rows.start, rows.end, columns.start, columns.end);
+        (key, vec![rows.len(), columns.len()])
+    }
+}
+
+/// Writes the file of `rank` into the folder that [`Folder::begin`](super::Folder::begin) gave, hashes it, and brings
+/// it to the disk.
+pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<Written, CheckpointError> {
+    let path = writing.join(file_name(rank));
+    let refuse = |piece: &Piece, problem: String| CheckpointError::Piece {
+        path: path.clone(),
+        tensor: piece.name.clone(),
+        rows: piece.rows.clone(),
+        columns: piece.columns.clone(),
+        problem,
+    };
+    // In the order of their keys, as other writers of safetensors have them.
+    let mut keyed = BTreeMap::new();
+    for piece in pieces {
+        let extent = Extent::of(&piece.shape)
+            .filter(|extent| extent.contains(&piece.rows, &piece.columns))
+            .ok_or_else(|| {
+            refuse(piece, format!("empty, or outside of the tensor's shape {:?}", piece.shape))
+        })?;
+        let elements = piece.rows.len() * piece.columns.len();
+        if piece.data.len() != elements {
+            return Err(refuse(piece, format!("{} floats, expected {elements}", piece.data.len())));
+        }
+        let (key, shape) = piece.key_and_shape(&extent);
+        if keyed.insert(key, (shape, piece)).is_some() {
+            return Err(refuse(piece, "the same piece twice".into()));
+        }
+    }
+    let header: Vec<_> = keyed.iter().map(|(key, (shape, _))| (key.as_str(), shape.clone())).collect();
+    let mut out = TensorFile::create(&path, &header, None)?;
+    for (_, piece) in keyed.values() {
+        out.write(&piece.data)?;
+    }
+    let file = out.finish()?;
+    let tensors = keyed.into_iter().map(|(key, (_, piece))| TensorRecord {
+        name: piece.name.clone(),
+        file: file.name.clone(),
+        key,
+        shape: piece.shape.clone(),
+        rows: piece.rows.clone(),
+        columns: piece.columns.clone(),
+    });
+    Ok(Written { tensors: tensors.collect(), file })
+}

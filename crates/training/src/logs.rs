@@ -1,0 +1,40 @@
+//! The logs of a run, which all its ranks share.
+
+use crate::{Error, Source};
+use data::prepared::PreparedLog;
+use data::{Split, SyntheticLog};
+use spec::run::{Data, Run};
+use std::sync::Arc;
+
+/// Where a run's samples are.
+#[derive(Clone, Debug)]
+pub enum Logs {
+    /// Nowhere: they are generated.
+    Synthetic,
+    /// In prepared logs.
+    Prepared {
+        /// To train on; an evaluation needs none.
+        train: Option<Arc<PreparedLog>>,
+        /// To evaluate on.
+        eval: Option<Arc<PreparedLog>>,
+    },
+}
+
+impl Logs {
+    /// Samples of `split`, for one rank.
+    pub fn source(&self, run: &Run, split: Split) -> Result<Source, Error> {
+        let (features, dense) = (run.model.features(), run.model.dense_features());
+        match (self, &run.data) {
+            (Logs::Synthetic, Data::Synthetic(settings)) => {
+                Ok(Source::Synthetic(SyntheticLog::new(settings, features, dense, split)?))
+            }
+            (Logs::Prepared { train, eval }, Data::Log { shuffle, .. }) => {
+                let log = if split == Split::Train { train } else { eval };
+                let log = log.clone().ok_or(Error::NoSamples)?.bind(features, dense)?;
+                let shuffle = shuffle.filter(|_| split == Split::Train).map(|window| (window, run.seed));
+                Ok(Source::Prepared { log, shuffle })
+            }
+            _ => Err(Error::NoSamples),
+        }
+    }
+}

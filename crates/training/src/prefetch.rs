@@ -1,0 +1,84 @@
+//! Reads batches ahead of the training step, on a thread of its own.
+//!
+//! The thread fills batches in the order in which they will be asked for, checks them, and stays [`DEPTH`] ahead. Empty
+//! batches come back to it, so that nothing is allocated once they have grown.
+
+use crate::Source;
+use data::{Batch, DataError};
+use spec::model::Model;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Batches read ahead.
+const DEPTH: usize = 3;
+
+/// A source that is read ahead.
+#[derive(Debug)]
+pub struct Prefetch {
+    ready: Option<Receiver<Result<(Range<u64>, Batch), DataError>>>,
+    empty: Option<SyncSender<Batch>>,
+    thread: Option<JoinHandle<Source>>,
+}
+
+impl Prefetch {
+    /// Begins to read `portions` of `source`, one after another.
+    pub fn start(
+        mut source: Source,
+        model: &Model,
+        portions: impl Iterator<Item = Range<u64>> + Send + 'static,
+    ) -> Self {
+        let (ready_from, ready) = sync_channel(DEPTH);
+        let (empty, empty_from) = sync_channel(DEPTH + 1);
+        for _ in 0..DEPTH {
+            // There is room for all of them.
+            let _ = empty.try_send(Batch::default());
+        }
+        let model = model.clone();
+        let thread = std::thread::spawn(move || {
+            for portion in portions {
+                let Ok(mut batch) = empty_from.recv() else { break };
+                let read = source.read(portion.clone(), &model, &mut batch).map(|()| (portion, batch));
+                let failed = read.is_err();
+                if ready_from.send(read).is_err() || failed {
+                    break;
+                }
+            }
+            source
+        });
+        Self { ready: Some(ready), empty: Some(empty), thread: Some(thread) }
+    }
+
+    /// The next batch, which must be the one at `positions`.
+    pub(crate) fn take(&mut self, positions: Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
+        let ended = || DataError::Order { asked: positions.clone(), next: None };
+        let next = self.ready.as_ref().ok_or_else(ended)?.recv().map_err(|_| ended())?;
+        let (portion, mut filled) = next?;
+        if portion != positions {
+            return Err(DataError::Order { asked: positions, next: Some(portion) });
+        }
+        std::mem::swap(batch, &mut filled);
+        if let Some(empty) = &self.empty {
+            // The thread may have ended: then nobody needs the batch any more.
+            let _ = empty.try_send(filled);
+        }
+        Ok(())
+    }
+
+    /// Stops reading ahead and gives the source back; `None` when the thread panicked.
+    pub fn stop(mut self) -> Option<Source> {
+        self.close()
+    }
+
+    fn close(&mut self) -> Option<Source> {
+        // Without its channels the thread ends.
+        (self.ready, self.empty) = (None, None);
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
