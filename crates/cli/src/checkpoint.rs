@@ -114,22 +114,35 @@ fn verify(args: &Of) -> Result<()> {
     let manifest = checkpoint.manifest();
     let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     if args.json {
-        println!("{}", json!({ "path": checkpoint.path(), "step": manifest.step, "bytes": size, "whole": true }));
+        println!(
+            "{}",
+            json!({ "path": checkpoint.path(), "step": manifest.step, "bytes": size, "whole": true })
+        );
     } else {
         let files = manifest.files.len();
-        println!("{}: whole; step {}, {} in {files} file(s)", checkpoint.path().display(), manifest.step, bytes(size));
+        println!(
+            "{}: whole; step {}, {} in {files} file(s)",
+            checkpoint.path().display(),
+            manifest.step,
+            bytes(size)
+        );
     }
     Ok(())
 }
 
 fn export_to(args: &Export) -> Result<()> {
     let checkpoint = open_verified(&locate(&args.path)?)?;
-    let contents = if args.optimizer { Contents::Everything } else { Contents::Parameters };
+    let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     export(&checkpoint, &args.out, contents)?;
     if args.json {
         println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step }));
     } else {
-        println!("step {} of {} is in {}", checkpoint.manifest().step, checkpoint.path().display(), args.out.display());
+        println!(
+            "step {} of {} is in {}",
+            checkpoint.manifest().step,
+            checkpoint.path().display(),
+            args.out.display()
+        );
     }
     Ok(())
 }

@@ -62,13 +62,20 @@ pub fn run(args: Args) -> Result<()> {
     } else {
         let vocabularies = vocabularies(&config, &folder)?;
         let open = logs::open_for_evaluation(&config.data, vocabularies.as_deref())?;
-        run = open.check(&config).with_context(|| format!("{} on {:?}", args.checkpoint.display(), config.data.eval))?;
+        run = open
+            .check(&config)
+            .with_context(|| format!("{} on {:?}", args.checkpoint.display(), config.data.eval))?;
         (logs, _kept) = (open.logs.clone(), Some(open));
     }
     evaluate(&args, &run, &logs, &checkpoint)
 }
 
-fn evaluate(args: &Args, run: &Run, logs: &Logs, checkpoint: &training::checkpoint::Checkpoint) -> Result<()> {
+fn evaluate(
+    args: &Args,
+    run: &Run,
+    logs: &Logs,
+    checkpoint: &training::checkpoint::Checkpoint,
+) -> Result<()> {
     let mut predictions = args.predictions.as_deref().map(Predictions::create).transpose()?;
     let bar = ProgressBar::new(run.data.eval_samples());
     bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);

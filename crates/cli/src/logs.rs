@@ -42,11 +42,14 @@ pub fn open(data: &DataConfig, keep: Option<&Path>) -> Result<OpenLogs> {
     }
     ensure!(!data.train.is_empty(), "the format is {}, but no files are given; use --data", format.name());
     let place = Place::new(keep)?;
-    let train = place.open(data, &data.train, "train", None)?;
+    let (train, found) = place.open(data, &data.train, "train", None, true)?;
     let eval = if data.eval.is_empty() {
         None
     } else {
-        Some(place.open(data, &data.eval, "eval", Some(&prepare::vocabularies(&train)?))?)
+        let vocabularies = prepare::vocabularies(&train)?;
+        // What was prepared with other vocabularies is of no use.
+        let reuse = found || vocabularies.iter().all(Option::is_none);
+        Some(place.open(data, &data.eval, "eval", Some(&vocabularies), reuse)?.0)
     };
     let mut facts = facts(train.manifest());
     facts.eval_samples = eval.as_ref().map_or(0, |log| log.manifest().samples);
@@ -55,9 +58,12 @@ pub fn open(data: &DataConfig, keep: Option<&Path>) -> Result<OpenLogs> {
 }
 
 /// Opens a log to evaluate on, with the vocabularies of the model.
-pub fn open_for_evaluation(data: &DataConfig, vocabularies: Option<&[Option<Vocabulary>]>) -> Result<OpenLogs> {
+pub fn open_for_evaluation(
+    data: &DataConfig,
+    vocabularies: Option<&[Option<Vocabulary>]>,
+) -> Result<OpenLogs> {
     let place = Place::new(None)?;
-    let eval = place.open(data, &data.eval, "eval", vocabularies)?;
+    let (eval, _) = place.open(data, &data.eval, "eval", vocabularies, false)?;
     let mut facts = facts(eval.manifest());
     facts.eval_samples = facts.samples;
     let logs = Logs::Prepared { train: None, eval: Some(eval) };
@@ -99,36 +105,42 @@ impl Place {
             return Ok(Self { folder: keep.to_owned(), scratch: None });
         }
         let scratch = tempfile::Builder::new().prefix("campanile-").tempdir();
-        let scratch = scratch.with_context(|| format!("{}: no folder for prepared logs", std::env::temp_dir().display()))?;
+        let scratch = scratch
+            .with_context(|| format!("{}: no folder for prepared logs", std::env::temp_dir().display()))?;
         Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch) })
     }
 
+    /// The log at `paths`, and whether it was prepared before.
     fn open(
         &self,
         data: &DataConfig,
         paths: &[String],
         split: &str,
         like: Option<&[Option<Vocabulary>]>,
-    ) -> Result<Arc<PreparedLog>> {
+        reuse: bool,
+    ) -> Result<(Arc<PreparedLog>, bool)> {
         if data.format == Some(DataFormat::Prepared) {
             let [folder] = paths else {
-                bail!("{} prepared folders for {split}: name one, made from all files by `data prepare`", paths.len());
+                bail!(
+                    "{} prepared folders for {split}: name one, made from all files by `data prepare`",
+                    paths.len()
+                );
             };
-            return Ok(Arc::new(PreparedLog::open(Path::new(folder))?));
+            return Ok((Arc::new(PreparedLog::open(Path::new(folder))?), true));
         }
         let raw = Raw::of(data, paths)?;
         let folder = self.folder.join(split);
         let source = Source::of(raw.format.name(), &raw.files)?;
         // What an earlier command prepared from the same files, in the same way.
-        let known = PreparedLog::open(&folder).ok().filter(|log| {
-            log.manifest().source == source && log.manifest().schema == raw.schema && like.is_none_or(|_| split == "eval")
-        });
-        if let Some(log) = known {
-            return Ok(Arc::new(log));
+        let same = |log: &PreparedLog| log.manifest().source == source && log.manifest().schema == raw.schema;
+        if let Some(log) = PreparedLog::open(&folder).ok().filter(|log| reuse && same(log)) {
+            return Ok((Arc::new(log), true));
         }
-        let log = RawLog { files: &raw.files, ..raw.log(MEMORY) };
-        with_progress(&format!("reading {split} data"), |progress| prepare::prepare(&log, &folder, like, progress))?;
-        Ok(Arc::new(PreparedLog::open(&folder)?))
+        let log = raw.log(MEMORY);
+        with_progress(&format!("reading {split} data"), |progress| {
+            prepare::prepare(&log, &folder, like, progress)
+        })?;
+        Ok((Arc::new(PreparedLog::open(&folder)?), false))
     }
 }
 

@@ -3,7 +3,13 @@
 
 mod args;
 mod bench;
+mod checkpoint;
+mod data_command;
 mod describe;
+mod eval;
+mod folder;
+mod logs;
+mod report;
 mod schedule;
 mod text;
 mod train;
@@ -22,6 +28,10 @@ use std::process::ExitCode;
   campanile train --model dcn --hosts 4 --json         another model and cluster; the last line is one JSON object
   campanile schedule --preset mlperf --hosts 8         the phases of one step, with bytes and FLOPs
   campanile describe --preset terabyte --model dlrm    parameters and FLOPs, without allocating anything
+  campanile train --data day_*.gz --eval test.tsv --preset kaggle --out runs/one      a Criteo log, kept in a folder
+  campanile train --resume runs/one                    go on with a run that was stopped or killed
+  campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv
+  campanile report runs/one runs/two --out two.html    runs as one page that opens in any browser
   campanile bench step --preset kaggle --ranks-per-host 1 --hosts 1")]
 struct Cli {
     #[command(subcommand)]
@@ -32,6 +42,16 @@ struct Cli {
 enum Command {
     /// Train a model and evaluate it
     Train(train::Args),
+    /// Score a checkpoint, and write its predictions
+    Eval(eval::Args),
+    /// Prepare logs, and look into them
+    #[command(subcommand)]
+    Data(data_command::Command),
+    /// Look into checkpoints, verify and export them
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Command),
+    /// Turn run folders into a page: curves, calibration, times; several runs are compared
+    Report(report::Args),
     /// Print the phases of one training step
     Schedule(schedule::Args),
     /// Count a model's parameters and FLOPs
@@ -44,6 +64,10 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
+        Command::Eval(args) => eval::run(args),
+        Command::Data(command) => data_command::run(command),
+        Command::Checkpoint(command) => checkpoint::run(command),
+        Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),

@@ -1,5 +1,6 @@
 //! What can go wrong with data.
 
+use crate::bad_lines::{BadLine, BadLines};
 use std::path::{Path, PathBuf};
 
 /// What can be wrong with data, or with a request for it.
@@ -13,6 +14,84 @@ pub enum DataError {
         path: PathBuf,
         /// What is wrong, and what to do.
         problem: String,
+    },
+    /// A schema that cannot be used.
+    #[error("schema: {0}")]
+    Schema(#[from] spec::schema::SchemaError),
+    /// A column of the schema that a file does not have.
+    #[error("{}: no column `{column}`; the columns are {}", file.display(), listed(columns))]
+    NoColumn {
+        /// The file.
+        file: PathBuf,
+        /// The column.
+        column: String,
+        /// The columns the file has.
+        columns: Vec<String>,
+    },
+    /// The first bad line, where none is put up with.
+    #[error("{0}")]
+    BadLine(BadLine),
+    /// Too many bad lines.
+    #[error("{} of {} lines are bad ({:.2} %, at most {} % may be); the first are\n{}", bad.count, bad.lines,
+        bad.share() * 100.0, max_share * 100.0, described(bad))]
+    BadLines {
+        /// The lines so far.
+        bad: BadLines,
+        /// The largest share that is put up with.
+        max_share: f64,
+    },
+    /// A vocabulary that needs too much memory.
+    #[error(
+        "the vocabulary of column {column} has more than the {most} ids that fit into {memory} bytes; raise \
+        min_count, set rows, or allow more memory"
+    )]
+    VocabularySize {
+        /// The column.
+        column: String,
+        /// Ids that fit.
+        most: u64,
+        /// The memory allowed.
+        memory: u64,
+    },
+    /// Ids of which no vocabulary can be made.
+    #[error("the vocabulary of column {column}: {problem}")]
+    Vocabulary {
+        /// The column.
+        column: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Less memory than reading needs.
+    #[error("reading needs at least {needed} bytes of memory, {allowed} are allowed")]
+    Memory {
+        /// The bytes needed.
+        needed: u64,
+        /// The bytes allowed.
+        allowed: u64,
+    },
+    /// A thread ended in a panic: a mistake in this program.
+    #[error("the {thread} panicked: {message}")]
+    Panic {
+        /// What it was doing.
+        thread: &'static str,
+        /// What it said.
+        message: String,
+    },
+    /// A column of a file that cannot serve.
+    #[error("{}: column {column}: {problem}", path.display())]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// What is wrong with it, and what would do.
+        problem: String,
+    },
+    /// A format that no reader reads.
+    #[error("{format} data is not read from files")]
+    Format {
+        /// The format.
+        format: &'static str,
     },
     /// A batch that was not read ahead in this order.
     #[error("the batch at {asked:?} was asked for, {next:?} was read ahead; please report this")]
@@ -120,4 +199,17 @@ impl DataError {
     pub fn file(path: impl AsRef<Path>, problem: impl ToString) -> Self {
         Self::File { path: path.as_ref().to_owned(), problem: problem.to_string() }
     }
+}
+
+/// The first of the names, with commas between them.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 50;
+    let first = names[..names.len().min(MOST)].join(", ");
+    let more = names.len().saturating_sub(MOST);
+    if more > 0 { format!("{first} and {more} more") } else { first }
+}
+
+/// One bad line below the other.
+fn described(bad: &BadLines) -> String {
+    bad.first.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }

@@ -1,16 +1,36 @@
 //! Where samples come from: click logs on disk, and a synthetic one.
+//!
+//! Readers of every format ([`decode`] for text, [`parquet`]) give [`Samples`]; [`prepare`] writes them in the
+//! [`prepared`] format; training reads that, and nothing else but the [`synthetic`] log.
 #![deny(unsafe_code)]
 
+pub mod bad_lines;
 pub mod batch;
+pub mod decode;
+pub mod delimited;
 mod error;
+pub mod files;
+pub mod id;
+pub mod lines;
 mod mapped;
+pub mod number;
+pub mod parquet;
+pub mod predictions;
+pub mod prepare;
 pub mod prepared;
 pub mod samples;
 pub mod shuffle;
 pub mod synthetic;
+pub mod vocabulary;
 
+pub use bad_lines::{BadLine, BadLines, Policy};
 pub use batch::Batch;
+pub use decode::{Decoded, Progress, TextLog, decode};
 pub use error::DataError;
+pub use parquet::{BadRow, ParquetLog};
+pub use predictions::Predictions;
+pub use prepared::{BoundLog, PreparedLog, Writer, WriterOptions};
 pub use samples::{Bags, Samples};
 pub use shuffle::Shuffle;
 pub use synthetic::{Split, SyntheticLog};
+pub use vocabulary::{Counter, Vocabulary};

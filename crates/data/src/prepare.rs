@@ -2,15 +2,21 @@
 //!
 //! One pass, or two: columns with a vocabulary are counted first.
 
-use crate::bad_lines::{BadLines, Policy};
+use crate::bad_lines::{BadLine, BadLines, Policy};
 use crate::decode::{self, Progress, TextLog};
 use crate::parquet::{self, ParquetLog};
 use crate::prepared::{About, Manifest, PreparedLog, Source, Writer, WriterOptions};
 use crate::vocabulary::{Counter, Vocabulary};
-use crate::{DataError, Samples, files};
+use crate::{DataError, Samples};
 use spec::run::DataFormat;
-use spec::schema::{IdRule, Schema};
+use spec::schema::{IdRule, Schema, SparseColumn};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows of a Parquet log in memory at once.
+const PARQUET_ROWS: usize = 4096;
 
 /// A log as it was written.
 #[derive(Clone, Debug)]
@@ -53,7 +59,9 @@ pub fn prepare(
     let vocabularies = match like {
         Some(vocabularies) => vocabularies,
         None => {
-            own = count(log, folder, &|progress_now| progress(Step { counting: true, progress: progress_now }))?;
+            own = count(log, folder, &|progress_now| {
+                progress(Step { counting: true, progress: progress_now })
+            })?;
             &own
         }
     };
@@ -70,7 +78,7 @@ pub fn prepare(
         &|progress_now| progress(Step { counting: false, progress: progress_now }),
         &mut |samples| writer.append(samples),
     )?;
-    let mut names = std::collections::BTreeMap::new();
+    let mut names = BTreeMap::new();
     for (index, (column, vocabulary)) in log.schema.sparse.iter().zip(vocabularies).enumerate() {
         if let Some(vocabulary) = vocabulary {
             let name = vocabulary_file(index);
@@ -87,12 +95,16 @@ pub fn prepare(
 
 /// The vocabularies of a prepared log, by sparse column.
 pub fn vocabularies(log: &PreparedLog) -> Result<Vec<Option<Vocabulary>>, DataError> {
-    let names = &log.manifest().vocabularies;
-    let load = |feature: &crate::prepared::PreparedFeature| match names.get(&feature.name) {
-        Some(name) => Vocabulary::load(&log.folder().join(name)).map(Some),
-        None => Ok(None),
+    load_vocabularies(&log.manifest().schema, log.folder())
+}
+
+/// The vocabularies that a log of this schema has in `folder`, by sparse column.
+pub fn load_vocabularies(schema: &Schema, folder: &Path) -> Result<Vec<Option<Vocabulary>>, DataError> {
+    let load = |(index, column): (usize, &SparseColumn)| match column.ids {
+        IdRule::Vocabulary => Vocabulary::load(&folder.join(vocabulary_file(index))).map(Some),
+        IdRule::Hash | IdRule::Index => Ok(None),
     };
-    log.manifest().features.iter().map(load).collect()
+    schema.sparse.iter().enumerate().map(load).collect()
 }
 
 fn vocabulary_file(column: usize) -> String {
@@ -114,7 +126,7 @@ fn count(
     let share = log.memory / 2 / counted;
     let mut counters: Vec<Option<Counter>> = columns
         .iter()
-        .map(|column| (column.ids == IdRule::Vocabulary).then(|| Counter::new(folder, share)))
+        .map(|column| (column.ids == IdRule::Vocabulary).then(|| Counter::new(&column.column, folder, share)))
         .collect();
     let halved = RawLog { memory: log.memory / 2, ..log.clone() };
     halved.decode(&[], progress, &mut |samples| {
@@ -125,7 +137,7 @@ fn count(
         }
         Ok(())
     })?;
-    let finish = |(column, counter): (&spec::schema::SparseColumn, Option<Counter>)| {
+    let finish = |(column, counter): (&SparseColumn, Option<Counter>)| {
         counter.map(|counter| counter.finish(column.min_count, column.rows)).transpose()
     };
     columns.iter().zip(counters).map(finish).collect()
@@ -146,10 +158,60 @@ impl RawLog<'_> {
                 let log = TextLog { files, schema, vocabularies, policy, threads, memory };
                 decode::decode(&log, progress, sink).map(|decoded| decoded.bad)
             }
-            DataFormat::Parquet => {
-                todo!()
+            DataFormat::Parquet => self.decode_parquet(vocabularies, progress, sink),
+            DataFormat::Prepared | DataFormat::Synthetic => {
+                Err(DataError::Format { format: self.format.name() })
             }
-            DataFormat::Prepared | DataFormat::Synthetic => Err(DataError::Format { format: self.format.name() }),
         }
+    }
+
+    fn decode_parquet(
+        &self,
+        vocabularies: &[Option<Vocabulary>],
+        progress: &(dyn Fn(Progress) + Sync),
+        sink: &mut dyn FnMut(&Samples) -> Result<(), DataError>,
+    ) -> Result<BadLines, DataError> {
+        let log = ParquetLog { files: self.files, schema: self.schema, batch_rows: PARQUET_ROWS };
+        let total_bytes =
+            Source::of(self.format.name(), self.files)?.files.iter().map(|file| file.bytes).sum();
+        let bad = RefCell::new(BadLines::default());
+        let mut rows = Samples::default();
+        let (samples, bad_rows) = (AtomicU64::new(0), AtomicU64::new(0));
+        let mut refused = |row: parquet::BadRow| {
+            let mut bad = bad.borrow_mut();
+            bad.lines += 1;
+            bad.push(|| BadLine {
+                file: row.file.to_owned(),
+                line: row.row,
+                field: Some(row.column.into()),
+                problem: row.problem,
+            });
+            bad_rows.store(bad.count, Ordering::Relaxed);
+            self.policy.check(&bad, false)
+        };
+        let mut accepted = |decoded: &Samples| {
+            bad.borrow_mut().lines += decoded.len() as u64;
+            samples.fetch_add(decoded.len() as u64, Ordering::Relaxed);
+            if vocabularies.iter().all(Option::is_none) {
+                return sink(decoded);
+            }
+            rows.clone_from(decoded);
+            for (bags, vocabulary) in rows.bags.iter_mut().zip(vocabularies) {
+                if let Some(vocabulary) = vocabulary {
+                    bags.ids.iter_mut().for_each(|id| *id = vocabulary.row(*id));
+                }
+            }
+            sink(&rows)
+        };
+        // Rows stand for bytes: a column's bytes do not come in the order of its rows.
+        let shown = |done: u64, total: u64| {
+            let bytes = (total_bytes as f64 * done as f64 / total.max(1) as f64) as u64;
+            let (samples, bad_lines) = (samples.load(Ordering::Relaxed), bad_rows.load(Ordering::Relaxed));
+            progress(Progress { bytes, total_bytes, samples, bad_lines });
+        };
+        parquet::decode(&log, &mut refused, &shown, &mut accepted)?;
+        let bad = bad.into_inner();
+        self.policy.check(&bad, true)?;
+        Ok(bad)
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, TopologyRecord, Written, write_pieces,
+    Checkpoint, CheckpointError, Folder, Manifest, TopologyRecord, Written, write_pieces, writing,
 };
 use crate::evaluate::{gathered, merged};
 use crate::metrics::Histogram;
@@ -44,6 +44,7 @@ pub(crate) struct Supervisor<'a> {
     run: &'a Run,
     world: &'a Communicator,
     session: &'a Session<'a>,
+    /// On rank 0.
     folder: Option<Folder>,
     label: Label,
     stage: Option<Stage>,
@@ -73,17 +74,9 @@ enum Work {
 impl<'a> Supervisor<'a> {
     pub fn new(run: &'a Run, world: &'a Communicator, session: &'a Session<'a>) -> Result<Self, Error> {
         let label = Label::from("checkpoint");
-        let mut folder = None;
-        if let Some(saving) = &session.checkpoints {
-            // Rank 0 makes the folder and sweeps it; only then may the others look.
-            if world.rank() != 0 {
-                world.barrier(&label)?;
-            }
-            folder = Some(Folder::open(&saving.root)?);
-            if world.rank() == 0 {
-                world.barrier(&label)?;
-            }
-        }
+        // Rank 0 makes the folder and sweeps it before anyone can come to write.
+        let saving = session.checkpoints.as_ref().filter(|_| world.rank() == 0);
+        let folder = saving.map(|saving| Folder::open(&saving.root)).transpose()?;
         let last_saved = session.resume.map(|checkpoint| checkpoint.manifest().step);
         let agreed = (last_saved.unwrap_or(0), Instant::now());
         let agree_at = agreed.0 + 1;
@@ -146,9 +139,9 @@ impl<'a> Supervisor<'a> {
 
     /// Copies the rank's state and begins to write it.
     fn begin(&mut self, rank: &Rank, step: u64) -> Result<(), Error> {
-        let Some(folder) = &self.folder else { return Ok(()) };
+        let Some(saving) = &self.session.checkpoints else { return Ok(()) };
         let began = Instant::now();
-        if self.world.rank() == 0 {
+        if let Some(folder) = &self.folder {
             folder.begin(step)?;
         }
         // No rank passes this before rank 0 has made the folder.
@@ -159,7 +152,7 @@ impl<'a> Supervisor<'a> {
         let pieces = state::snapshot(self.run, index, rank);
         let copy_s = began.elapsed().as_secs_f64();
         let bytes = pieces.iter().map(|piece| 4 * piece.data.len() as u64).sum();
-        let writing = folder.writing(step);
+        let writing = writing(&saving.root, step);
         let thread = std::thread::spawn(move || write_pieces(&writing, index, &pieces));
         let work = Work::Writing(thread);
         self.stage = Some(Stage { step, began, copy_s, bytes, extra: Some(extra), work });

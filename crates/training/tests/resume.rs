@@ -125,7 +125,8 @@ fn prepared(folder: &Path) -> (Logs, LogFacts) {
         samples.bags[1].lengths.push(length as u32);
         samples.bags[1].ids.extend((0..length).map(|j| stream.bits(7 * i + j)));
     }
-    let mut writer = Writer::create(folder, &schema, &[None, None], WriterOptions { block_samples: 64 }).unwrap();
+    let mut writer =
+        Writer::create(folder, &schema, &[None, None], WriterOptions { block_samples: 64 }).unwrap();
     writer.append(&samples).unwrap();
     writer.finish(About::default()).unwrap();
     let log = Arc::new(PreparedLog::open(folder).unwrap());

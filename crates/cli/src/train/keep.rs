@@ -1,7 +1,7 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
 use super::resume::Resumed;
-use crate::folder::{RunFolder, metrics};
+use crate::folder::{CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, metrics};
 use crate::logs::{self, OpenLogs};
 use crate::report;
 use anyhow::{Context, Result};
@@ -48,13 +48,13 @@ impl Keeper {
     ) -> Result<()> {
         let schedule = run.schedule(Task::Train);
         let folder = self.folder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        folder.write_text("config.toml", &toml::to_string_pretty(explicit).context("the config as TOML")?)?;
-        folder.write_text("schedule.txt", &crate::schedule::to_text(run, &schedule))?;
-        folder.write_text("schedule.json", &crate::schedule::to_json(&schedule, run.batch).to_string())?;
+        folder.write_text(CONFIG, &toml::to_string_pretty(explicit).context("the config as TOML")?)?;
+        folder.write_text(SCHEDULE, &crate::schedule::to_text(run, &schedule))?;
+        folder.write_text(SCHEDULE_JSON, &crate::schedule::to_json(&schedule, run.batch).to_string())?;
         if let Some(log) = logs.train() {
             keep_vocabularies(log, folder.path())?;
         }
-        let time = metrics::rfc3339(SystemTime::now());
+        let time = crate::folder::clock::rfc3339(SystemTime::now());
         if let Some(resumed) = resumed.filter(|resumed| resumed.checkpoint.is_some()) {
             return folder.record(&Record::Resume(metrics::Resume { time, step: resumed.step() }));
         }
@@ -92,7 +92,7 @@ impl Keeper {
             return Err(error.context("the run is done, but not all of its metrics are kept"));
         }
         folder.record(&Record::End(end(run, outcome)))?;
-        folder.write_text("summary.json", &format!("{result:#}\n"))?;
+        folder.write_text(SUMMARY, &format!("{result:#}\n"))?;
         report::write_report(&self.path)?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use spec::schema::Schema;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -134,6 +134,14 @@ pub struct Checksummed {
 /// A checksum as it stands in a manifest.
 pub(super) fn digits(checksum: u64) -> String {
     format!("{checksum:016x}")
+}
+
+impl Source {
+    /// The files of a log of this format, as they are now.
+    pub fn of(format: &str, files: &[PathBuf]) -> Result<Self, DataError> {
+        let files = files.iter().map(|path| SourceFile::of(path)).collect::<Result<_, _>>()?;
+        Ok(Self { format: format.into(), files })
+    }
 }
 
 impl SourceFile {

@@ -48,8 +48,8 @@ impl Config {
         let data = self.data.check(&model, log)?;
         self.train.check()?;
         let train = &self.train;
-        let recipe = Recipe::of(&data);
-        let batch = train.batch.unwrap_or(recipe.batch);
+        let recipe = Recipe::of(&data, train.batch);
+        let batch = recipe.batch;
         let per_epoch = data.samples().div_ceil(batch as u64);
         let steps = per_epoch.saturating_mul(train.epochs.unwrap_or(1)).min(train.steps.unwrap_or(u64::MAX));
         let with_peak = |optimizer: Optimizer| {
@@ -209,10 +209,16 @@ struct Recipe {
 }
 
 impl Recipe {
-    fn of(data: &Data) -> Self {
+    fn of(data: &Data, batch: Option<usize>) -> Self {
         match data {
-            Data::Synthetic(_) => Self { batch: 2048, dense_peak: 5e-3, table_peak: 1e-2 },
-            Data::Log { .. } => Self { batch: 512, dense_peak: 1e-3, table_peak: 1e-3 },
+            Data::Synthetic(_) => Self { batch: batch.unwrap_or(2048), dense_peak: 5e-3, table_peak: 1e-2 },
+            // A short log needs small batches to give steps enough; Adam's rate grows with the root of the batch.
+            Data::Log { samples, .. } => {
+                let usual = (samples / 400).next_power_of_two().clamp(256, 2048) as usize;
+                let batch = batch.unwrap_or(usual);
+                let dense_peak = 1e-3 * (batch as f32 / 256.0).sqrt().min(4.0);
+                Self { batch, dense_peak, table_peak: 1e-2 }
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use super::tensor_file::TensorFile;
 use super::tiling::Extent;
 use super::{Checkpoint, CheckpointError, FileRecord};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 /// Names of optimizer state begin with this.
@@ -32,15 +32,11 @@ pub fn export(
     let Some(name) = file.file_name() else {
         return Err(CheckpointError::malformed(file, "not the name of a file"));
     };
-    let folder = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let partial: PathBuf = folder.join(format!(".{}.partial", name.display()));
+    let partial = file.with_file_name(format!(".{}.partial", name.display()));
     remove(&partial)?; // What a killed export left.
     let written = write(checkpoint, &partial, contents).and_then(|record| {
         fs::rename(&partial, file).map_err(CheckpointError::io("complete", file))?;
-        sync_folder(folder)?;
+        file.parent().map_or(Ok(()), sync_folder)?;
         Ok(FileRecord { name: name.display().to_string(), ..record })
     });
     if written.is_err() {

@@ -12,7 +12,8 @@ const DELETING: &str = ".deleting-";
 /// Where a run's folder has its checkpoints.
 const IN_RUN: &str = "checkpoints";
 
-/// A folder of checkpoints. One run at a time writes to it; readers need not open it.
+/// A folder of checkpoints. One run at a time has it open, in the rank that begins and commits. Readers need not open
+/// it.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
@@ -22,7 +23,9 @@ impl Folder {
     /// Makes the folder if need be, and sweeps away what a killed run left half written or half deleted.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, CheckpointError> {
         let root = root.into();
+        let missing = root.ancestors().take_while(|folder| !folder.exists()).count();
         fs::create_dir_all(&root).map_err(CheckpointError::io("create", &root))?;
+        root.ancestors().skip(1).take(missing).try_for_each(sync_folder)?;
         for entry in fs::read_dir(&root).map_err(CheckpointError::io("list", &root))? {
             let entry = entry.map_err(CheckpointError::io("list", &root))?;
             let name = entry.file_name();
@@ -115,10 +118,14 @@ impl Folder {
         self.root.join(folder_name(step))
     }
 
-    /// Where the files of `step` are written until they are complete.
-    pub fn writing(&self, step: u64) -> PathBuf {
-        self.root.join(format!("{WRITING}{}", folder_name(step)))
+    fn writing(&self, step: u64) -> PathBuf {
+        writing(&self.root, step)
     }
+}
+
+/// Where all ranks write the files of `step` until they are complete, in the folder of checkpoints at `root`.
+pub fn writing(root: &Path, step: u64) -> PathBuf {
+    root.join(format!("{WRITING}{}", folder_name(step)))
 }
 
 /// The checkpoint that `path` means: itself, the latest in it, or the latest in its sub-folder `checkpoints`.
@@ -160,8 +167,9 @@ fn step_of(name: &str) -> Option<u64> {
     (folder_name(step) == name).then_some(step)
 }
 
-/// Brings the names in a folder to the disk.
+/// Brings the names in a folder to the disk. No path at all is the current folder.
 pub(super) fn sync_folder(path: &Path) -> Result<(), CheckpointError> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     File::open(path).and_then(|folder| folder.sync_all()).map_err(CheckpointError::io("sync", path))
 }
 

@@ -20,6 +20,8 @@ const VERSION: u32 = 1;
 /// The text around the checksum, at the end of the file.
 const BEFORE_CHECKSUM: &str = ",\n  \"sha256\": \"";
 const AFTER_CHECKSUM: &str = "\"\n}\n";
+/// Hexadecimal digits of a SHA-256.
+const CHECKSUM_DIGITS: usize = 64;
 /// How the text ends without the checksum.
 const END: &str = "\n}";
 
@@ -116,8 +118,7 @@ impl Manifest {
         self.check(path)?;
         let body = serde_json::to_string_pretty(self)
             .map_err(|error| CheckpointError::malformed(path, format!("cannot be written: {error}")))?;
-        let fields = body.strip_suffix(END).unwrap_or(&body);
-        let text = format!("{fields}{BEFORE_CHECKSUM}{}{AFTER_CHECKSUM}", hex(Sha256::digest(&body)));
+        let text = seal(&body);
         if text.len() > MAX_BYTES {
             let problem =
                 format!("{} bytes are more than the {MAX_BYTES} of the largest manifest", text.len());
@@ -129,20 +130,8 @@ impl Manifest {
     /// Reads and checks the text that stands at `path`.
     pub(super) fn from_text(path: &Path, text: &[u8]) -> Result<Self, CheckpointError> {
         let malformed = |problem: String| CheckpointError::malformed(path, problem);
-        let unsealed = || {
-            malformed("does not end with its sha256; the file is damaged: use an earlier checkpoint".into())
-        };
         let text = std::str::from_utf8(text).map_err(|error| malformed(format!("not text: {error}")))?;
-        let (fields, expected) = text
-            .strip_suffix(AFTER_CHECKSUM)
-            .and_then(|text| text.split_at_checked(text.len().checked_sub(2 * 32)?))
-            .and_then(|(text, sha256)| Some((text.strip_suffix(BEFORE_CHECKSUM)?, sha256)))
-            .ok_or_else(unsealed)?;
-        let body = format!("{fields}{END}");
-        let got = hex(Sha256::digest(&body));
-        if got != expected {
-            return Err(CheckpointError::Checksum { path: path.to_owned(), got, expected: expected.into() });
-        }
+        let body = unseal(path, text)?;
 
         /// What every version has, whatever else it may have.
         #[derive(Deserialize)]
@@ -165,7 +154,7 @@ impl Manifest {
     }
 
     /// The pieces of each tensor, by name.
-    pub(super) fn by_tensor(&self) -> BTreeMap<&str, Vec<&TensorRecord>> {
+    fn by_tensor(&self) -> BTreeMap<&str, Vec<&TensorRecord>> {
         let mut pieces: BTreeMap<&str, Vec<&TensorRecord>> = BTreeMap::new();
         for piece in &self.tensors {
             pieces.entry(&piece.name).or_default().push(piece);
@@ -204,6 +193,30 @@ impl Manifest {
     }
 }
 
+/// Adds the checksum of an indented JSON object as its last field.
+fn seal(body: &str) -> String {
+    let fields = body.strip_suffix(END).unwrap_or(body);
+    format!("{fields}{BEFORE_CHECKSUM}{}{AFTER_CHECKSUM}", hex(Sha256::digest(body)))
+}
+
+/// The text without its checksum, which must be right.
+fn unseal(path: &Path, text: &str) -> Result<String, CheckpointError> {
+    let (fields, expected) = text
+        .strip_suffix(AFTER_CHECKSUM)
+        .and_then(|text| text.split_at_checked(text.len().checked_sub(CHECKSUM_DIGITS)?))
+        .and_then(|(text, sha256)| Some((text.strip_suffix(BEFORE_CHECKSUM)?, sha256)))
+        .ok_or_else(|| {
+            let problem = "does not end with its sha256; the file is damaged: use an earlier checkpoint";
+            CheckpointError::malformed(path, problem)
+        })?;
+    let body = format!("{fields}{END}");
+    let got = hex(Sha256::digest(&body));
+    if got != expected {
+        return Err(CheckpointError::Checksum { path: path.to_owned(), got, expected: expected.into() });
+    }
+    Ok(body)
+}
+
 /// Name of the file that `rank` writes.
 pub(super) fn file_name(rank: usize) -> String {
     format!("rank-{rank:04}.safetensors")
@@ -231,5 +244,107 @@ mod pair {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Range<usize>, D::Error> {
         <[usize; 2]>::deserialize(deserializer).map(|[start, end]| start..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn path() -> &'static Path {
+        Path::new("step-000000000007/manifest.json")
+    }
+
+    fn manifest() -> Manifest {
+        let name = file_name(0);
+        let tensor = |name: &str, rows, columns| TensorRecord {
+            name: name.into(),
+            file: file_name(0),
+            key: format!("{name}{rows:?}"),
+            shape: vec![4, 2],
+            rows,
+            columns,
+        };
+        let tensors = vec![tensor("a", 0..4, 0..2), tensor("b", 0..1, 0..2), tensor("b", 1..4, 0..2)];
+        let file = FileRecord { name, bytes: 100, sha256: "0".repeat(CHECKSUM_DIGITS) };
+        let topology = TopologyRecord { hosts: 1, ranks_per_host: 1 };
+        Manifest {
+            run: json!({ "rate": 0.1f32, "tiny": 5e-324, "third": 1.0 / 3.0, "model": "DLRM™" }),
+            extra: json!([u64::MAX, -1, 1.7976931348623157e308]),
+            ..Manifest::new(7, topology, vec![super::super::Written { file, tensors }])
+        }
+    }
+
+    /// Changes the JSON as `change` says, and seals it again, as an enemy would.
+    fn resealed(change: impl Fn(&mut serde_json::Value)) -> Result<Manifest, CheckpointError> {
+        let mut value = serde_json::to_value(manifest()).unwrap();
+        change(&mut value);
+        Manifest::from_text(path(), seal(&serde_json::to_string_pretty(&value).unwrap()).as_bytes())
+    }
+
+    #[test]
+    fn text_and_back() {
+        let text = manifest().to_text(path()).unwrap();
+        assert_eq!(Manifest::from_text(path(), text.as_bytes()).unwrap(), manifest());
+        // Other programs see one JSON object.
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["format"], "campanile-checkpoint");
+        assert_eq!(value["tensors"][2]["rows"], json!([1, 4]));
+        assert_eq!(value["sha256"].as_str().unwrap().len(), CHECKSUM_DIGITS);
+    }
+
+    #[test]
+    fn what_does_not_belong_is_refused() {
+        let says = |expected: &str, change: &dyn Fn(&mut serde_json::Value)| {
+            let error = resealed(change).unwrap_err().to_string();
+            assert!(error.starts_with("step-000000000007/manifest.json: "), "{error}");
+            assert!(error.contains(expected), "{error:?} does not say {expected:?}");
+        };
+        says("version 2 of the format", &|m| {
+            m["version"] = json!(2);
+            m["news"] = json!(true);
+        });
+        says("format is \"tar\"", &|m| m["format"] = json!("tar"));
+        says("unknown field `news`", &|m| m["news"] = json!(true));
+        says("file \"../rank-0000.safetensors\" is not of the form", &|m| {
+            m["files"][0]["name"] = json!("../rank-0000.safetensors");
+        });
+        says("rank-0000.safetensors is there twice", &|m| {
+            let file = m["files"][0].clone();
+            m["files"].as_array_mut().unwrap().push(file);
+        });
+        says("rank-0001.safetensors is not among the files", &|m| {
+            m["tensors"][0]["file"] = json!("rank-0001.safetensors");
+        });
+        says("holds this key for another piece too", &|m| m["tensors"][1]["key"] = json!("b1..4"));
+        says("hold 7 of its 8 elements", &|m| m["tensors"][1]["columns"] = json!([0, 1]));
+        says("overlaps rows 0..2", &|m| m["tensors"][1]["rows"] = json!([0, 2]));
+        says("outside of the tensor's shape [4, 2]", &|m| m["tensors"][2]["rows"] = json!([1, 5]));
+        says("outside of the tensor's shape [4, 2]", &|m| m["tensors"][2]["rows"] = json!([4, 1]));
+        says("its shape is [8] here and [4, 2] in", &|m| m["tensors"][2]["shape"] = json!([8]));
+        says("no tensor can have the shape", &|m| m["tensors"][0]["shape"] = json!([u64::MAX, 2]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Manifest::from_text(path(), &bytes).is_err());
+            let body = String::from_utf8_lossy(&bytes);
+            prop_assert!(Manifest::from_text(path(), seal(&body).as_bytes()).is_err());
+        }
+
+        #[test]
+        fn any_change_under_a_right_checksum_is_read_or_refused(at in any::<prop::sample::Index>(), to in " -~") {
+            let mut body = serde_json::to_string_pretty(&manifest()).unwrap().into_bytes();
+            let at = at.index(body.len());
+            body.splice(at..=at, to.bytes());
+            if let Ok(body) = String::from_utf8(body) {
+                let _ = Manifest::from_text(path(), seal(&body).as_bytes());
+            }
+        }
     }
 }

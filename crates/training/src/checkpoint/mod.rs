@@ -55,7 +55,7 @@ mod write;
 
 pub use error::CheckpointError;
 pub use export::{Contents, export};
-pub use folder::{Folder, locate};
+pub use folder::{Folder, locate, writing};
 pub use manifest::{FileRecord, Manifest, TensorRecord, TopologyRecord};
 pub use read::Checkpoint;
 pub use write::{Piece, Written, write_pieces};

@@ -55,22 +55,21 @@ impl Checkpoint {
             let file = open_file(&at, record)?;
             headers.insert(record.name.as_str(), tensor_file::read_header(&at, &file, record.bytes)?);
         }
-        let mut tensors = BTreeMap::new();
-        for (name, records) in manifest.by_tensor() {
-            let pieces = records.iter().map(|record| {
-                let file = path.join(&record.file);
-                let header = headers.get(record.file.as_str());
-                let at = header.map_or_else(
-                    || Err(CheckpointError::malformed(&file, "not among the files of the manifest")),
-                    |(header, start)| find(&file, header, *start, record),
-                )?;
-                Ok(StoredPiece { file, at, rows: record.rows.clone(), columns: record.columns.clone() })
-            });
-            let pieces = pieces.collect::<Result<Vec<_>, CheckpointError>>()?;
-            // The manifest is checked: a tensor has a piece, and its shape is that of a matrix.
-            let shape = records.first().map_or_else(Vec::new, |record| record.shape.clone());
-            let Some(extent) = Extent::of(&shape) else { continue };
-            tensors.insert(name.to_owned(), Tensor { shape, extent, pieces });
+        let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
+        for record in &manifest.tensors {
+            let file = path.join(&record.file);
+            let header = headers.get(record.file.as_str());
+            let (Some((header, start)), Some(extent)) = (header, Extent::of(&record.shape)) else {
+                return Err(CheckpointError::malformed(
+                    &file,
+                    format!("no place for tensor {}", record.name),
+                ));
+            };
+            let at = find(&file, header, *start, record)?;
+            let piece = StoredPiece { file, at, rows: record.rows.clone(), columns: record.columns.clone() };
+            let tensor = tensors.entry(record.name.clone());
+            let whole = || Tensor { shape: record.shape.clone(), extent, pieces: Vec::new() };
+            tensor.or_insert_with(whole).pieces.push(piece);
         }
         Ok(Self { path, manifest, tensors })
     }
@@ -231,9 +230,10 @@ fn find(path: &Path, header: &Metadata, start: u64, record: &TensorRecord) -> Re
     let info =
         header.info(key).ok_or_else(|| malformed(format!("no tensor {key}, which the manifest names")))?;
     let expected = rows.len() * columns.len();
-    if info.dtype != Dtype::F32 || info.shape.iter().product::<usize>() != expected {
+    let (from, to) = info.data_offsets;
+    if info.dtype != Dtype::F32 || to - from != expected * size_of::<f32>() {
         let (dtype, shape) = (info.dtype, &info.shape);
         return Err(malformed(format!("tensor {key} is {dtype} {shape:?}, expected {expected} of F32")));
     }
-    Ok(start + info.data_offsets.0 as u64)
+    Ok(start + from as u64)
 }

@@ -21,6 +21,9 @@ const LENGTH: usize = 8;
 /// The largest header, as the `safetensors` crate has it.
 const MAX_HEADER: usize = 100_000_000;
 
+/// What the header calls the notes that are no tensor.
+const NOTES: &str = "__metadata__";
+
 /// A file on its way to the disk.
 pub(super) struct TensorFile {
     path: PathBuf,
@@ -37,6 +40,9 @@ impl TensorFile {
         tensors: &[(&str, Vec<usize>)],
         notes: Option<HashMap<String, String>>,
     ) -> Result<Self, CheckpointError> {
+        if tensors.iter().any(|(name, _)| *name == NOTES) {
+            return Err(CheckpointError::malformed(path, format!("no tensor can have the name {NOTES}")));
+        }
         let mut end = 0;
         let infos = tensors.iter().map(|(name, shape)| {
             let start = end;

@@ -37,8 +37,8 @@ pub struct Written {
 impl Piece {
     /// A tensor that is held whole.
     pub fn whole(name: impl Into<String>, shape: Vec<usize>, data: Vec<f32>) -> Self {
-        let rows = shape.first().copied().unwrap_or(1);
-        let columns = shape.iter().skip(1).product();
+        // A shape that cannot be leaves an empty piece, which is refused when it is written.
+        let Extent { rows, columns } = Extent::of(&shape).unwrap_or(Extent { rows: 0, columns: 0 });
         Self { name: name.into(), rows: 0..rows, columns: 0..columns, shape, data }
     }
 

@@ -17,7 +17,6 @@ fn read(folder: &Path) -> Result<(), DataError> {
 fn expect_error(result: Result<(), DataError>, path: &Path, what: &str) {
     let error = result.expect_err(what).to_string();
     let named = error.contains(path.to_str().unwrap());
-    // Where the name of the damaged file is lost too, the folder must do.
     assert!(named && (error.contains("prepare") || error.contains("read")), "{what}: {error}");
 }
 
@@ -57,7 +56,7 @@ fn every_flipped_byte_is_seen() {
     let (folder, files) = example();
     for (path, contents) in &files {
         for at in 0..contents.len() {
-            // Of all flips, these turn digits into digits, letters into letters and blanks into other blanks.
+            // Among them flips that turn digits into digits, letters into letters and a blank into a line end.
             for flip in [0x01, 0x20, 0x2a, 0x80, 0xff] {
                 let mut damaged = contents.clone();
                 damaged[at] ^= flip;

@@ -1,0 +1,62 @@
+//! `campanile data`: prepare a log once, and look into one.
+
+mod inspect;
+mod prepare;
+
+use clap::Subcommand;
+use spec::run::{DataConfig, DataFormat};
+use std::path::PathBuf;
+
+/// What can be done with a log.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Write a log in the prepared format, which training maps into memory
+    Prepare(prepare::Args),
+    /// Show columns, counts, label rate, distinct and hottest ids, and a config to begin with
+    Inspect(inspect::Args),
+}
+
+pub fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Prepare(args) => prepare::run(args),
+        Command::Inspect(args) => inspect::run(args),
+    }
+}
+
+/// A log, as the commands here take it.
+#[derive(clap::Args)]
+struct LogArgs {
+    /// Its files: paths and globs; text may be compressed with gzip, xz or zstd
+    #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
+    data: Vec<String>,
+    /// How they are written: criteo-tsv, csv, parquet or prepared
+    #[arg(long, default_value = "criteo-tsv")]
+    format: DataFormat,
+    /// The columns of csv and parquet data, as TOML
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Refuse the first bad line
+    #[arg(long)]
+    strict: bool,
+    /// Stop when more than this share of the lines is bad [default: 0.01]
+    #[arg(long, value_name = "SHARE")]
+    max_bad_share: Option<f64>,
+    /// Memory that reading may take
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = crate::logs::parse_bytes)]
+    memory: u64,
+}
+
+impl LogArgs {
+    fn config(&self) -> anyhow::Result<DataConfig> {
+        if let Some(share) = self.max_bad_share {
+            anyhow::ensure!((0.0..=1.0).contains(&share), "--max-bad-share {share}: a share lies in 0..=1");
+        }
+        Ok(DataConfig {
+            format: Some(self.format),
+            schema: self.schema.as_deref().map(crate::args::read_toml).transpose()?,
+            strict: self.strict.then_some(true),
+            max_bad_share: self.max_bad_share,
+            ..DataConfig::default()
+        })
+    }
+}

@@ -1,0 +1,302 @@
+//! `metrics.jsonl`: what happened in a run, one JSON object a line.
+//!
+//! ```text
+//! {"event":"start","time":"2026-11-15T07:12:16Z","model":"dlrm","hosts":2,…}
+//! {"event":"train","step":20,"samples":40960,"loss":0.6931,…}
+//! {"event":"eval","step":400,"auc":0.7712,…}
+//! {"event":"end","step":400,"seconds":51.2,…}
+//! ```
+//!
+//! Readers pass over events they do not know, and over a last line that a killed run left unfinished. JSON has no NaN:
+//! a loss that is none is written as `null`, and read as NaN.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Record {
+    /// The run begins.
+    Start(Start),
+    /// The run goes on from a checkpoint.
+    Resume(Resume),
+    /// Training, now and then.
+    Train(Train),
+    /// The model on samples it does not learn from.
+    Eval(Eval),
+    /// A checkpoint is complete.
+    Checkpoint(Checkpoint),
+    /// The run is over, or was asked to stop.
+    End(End),
+}
+
+/// What is about to be trained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// When, in RFC 3339.
+    pub time: String,
+    /// Campanile's version.
+    pub version: String,
+    /// The network over the embeddings.
+    pub model: String,
+    /// Parameters in tables and layers.
+    pub parameters: u64,
+    /// Hosts.
+    pub hosts: u64,
+    /// Ranks on each of them.
+    pub ranks_per_host: u64,
+    /// Threads of each rank.
+    pub threads_per_rank: u64,
+    /// Samples a step, over all ranks.
+    pub batch: u64,
+    /// Steps in all.
+    pub steps: u64,
+    /// Training samples of one epoch.
+    pub samples: u64,
+    /// Evaluation samples.
+    pub eval_samples: u64,
+    /// Seed of the initial weights.
+    pub seed: u64,
+    /// What is read, in words.
+    pub data: String,
+    /// The command line.
+    pub command: Vec<String>,
+}
+
+/// Where a run goes on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resume {
+    /// When, in RFC 3339.
+    pub time: String,
+    /// Steps done before.
+    pub step: u64,
+}
+
+/// Training since the last such record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Train {
+    /// Steps done.
+    pub step: u64,
+    /// Passes over the data so far.
+    #[serde(deserialize_with = "number")]
+    pub epoch: f64,
+    /// Samples so far.
+    pub samples: u64,
+    /// Mean loss since the last record.
+    #[serde(deserialize_with = "number")]
+    pub loss: f64,
+    /// AUC of all predictions so far, each made before its sample was learnt.
+    pub auc: Option<f64>,
+    /// Samples a second since the last record.
+    #[serde(deserialize_with = "number")]
+    pub samples_per_s: f64,
+    /// Seconds of training so far.
+    #[serde(deserialize_with = "number")]
+    pub seconds: f64,
+    /// Learning rate of dense layers.
+    #[serde(deserialize_with = "number")]
+    pub rate_dense: f64,
+    /// Learning rate of tables.
+    #[serde(deserialize_with = "number")]
+    pub rate_tables: f64,
+}
+
+/// How good predictions are. `training::metrics` has the formulas.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Eval {
+    /// Steps done.
+    pub step: u64,
+    /// Samples evaluated.
+    pub samples: u64,
+    /// Area under the ROC curve.
+    pub auc: Option<f64>,
+    /// AUC of the true probabilities, where the data is synthetic and they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_auc: Option<f64>,
+    /// Mean cross-entropy.
+    #[serde(deserialize_with = "number")]
+    pub logloss: f64,
+    /// Normalised entropy.
+    pub ne: Option<f64>,
+    /// Share of samples on the right side of ½.
+    #[serde(deserialize_with = "number")]
+    pub accuracy: f64,
+    /// Predicted clicks per click.
+    pub calibration: Option<f64>,
+    /// Mean probability.
+    #[serde(deserialize_with = "number")]
+    pub mean_prediction: f64,
+    /// Mean label.
+    #[serde(deserialize_with = "number")]
+    pub click_rate: f64,
+    /// A reliability diagram.
+    #[serde(default)]
+    pub bins: Vec<Bin>,
+}
+
+/// Samples whose predictions lie close together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bin {
+    /// Samples in the bin.
+    pub samples: u64,
+    /// Their mean probability.
+    #[serde(deserialize_with = "number")]
+    pub mean_prediction: f64,
+    /// Their mean label.
+    #[serde(deserialize_with = "number")]
+    pub click_rate: f64,
+}
+
+/// A complete checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Steps done.
+    pub step: u64,
+    /// Where it is.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Seconds that training stood still for a copy.
+    #[serde(deserialize_with = "number")]
+    pub copy_s: f64,
+    /// Seconds of writing, beside training.
+    #[serde(deserialize_with = "number")]
+    pub write_s: f64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Steps done.
+    pub step: u64,
+    /// Seconds of training since the start or the last resume.
+    #[serde(deserialize_with = "number")]
+    pub seconds: f64,
+    /// Samples a second over that time.
+    #[serde(deserialize_with = "number")]
+    pub samples_per_s: f64,
+    /// Whether it was asked to stop before its last step.
+    pub interrupted: bool,
+    /// Digest of all parameters.
+    pub parameters_sha256: String,
+    /// What each phase took since the start or the last resume.
+    pub phases: Vec<Phase>,
+    /// What each rank holds.
+    pub placement: Vec<Place>,
+    /// Threads of each rank.
+    pub threads_per_rank: u64,
+}
+
+/// One phase over all steps since the start or the last resume.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// Where it queued.
+    pub lane: String,
+    /// Seconds at work, mean over ranks.
+    #[serde(deserialize_with = "number")]
+    pub busy_s: f64,
+    /// Seconds waited for with nothing else to do, mean over ranks.
+    #[serde(deserialize_with = "number")]
+    pub exposed_s: f64,
+    /// Bytes sent by all ranks.
+    pub sent: Sent,
+}
+
+/// Bytes by what they cross.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Inside hosts.
+    pub host: u64,
+    /// Between hosts.
+    pub network: u64,
+}
+
+/// What a rank holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// The rank.
+    pub rank: u64,
+    /// Its host.
+    pub host: u64,
+    /// Tables, or pieces of them.
+    pub tables: u64,
+    /// Their rows.
+    pub rows: u64,
+}
+
+impl Record {
+    /// The step and the numbers that TensorBoard shows; `None` for records without any.
+    pub fn scalars(&self) -> Option<(u64, Vec<(&'static str, f64)>)> {
+        let (step, scalars) = match self {
+            Record::Train(r) => (
+                r.step,
+                vec![
+                    ("train/loss", Some(r.loss)),
+                    ("train/auc", r.auc),
+                    ("train/samples_per_s", Some(r.samples_per_s)),
+                    ("train/epoch", Some(r.epoch)),
+                    ("train/rate_dense", Some(r.rate_dense)),
+                    ("train/rate_tables", Some(r.rate_tables)),
+                ],
+            ),
+            Record::Eval(r) => (
+                r.step,
+                vec![
+                    ("eval/auc", r.auc),
+                    ("eval/logloss", Some(r.logloss)),
+                    ("eval/ne", r.ne),
+                    ("eval/accuracy", Some(r.accuracy)),
+                    ("eval/calibration", r.calibration),
+                ],
+            ),
+            Record::Start(_) | Record::Resume(_) | Record::Checkpoint(_) | Record::End(_) => return None,
+        };
+        Some((step, scalars.into_iter().filter_map(|(tag, value)| Some((tag, value?))).collect()))
+    }
+}
+
+/// The records of a file, and what was passed over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Records {
+    /// In the order of the file.
+    pub records: Vec<Record>,
+    /// Whole lines that are no record known here.
+    pub unknown: usize,
+    /// Whether the last line is unfinished.
+    pub torn: bool,
+}
+
+impl Records {
+    /// Reads what can be read.
+    pub fn parse(text: &str) -> Self {
+        let mut read = Records::default();
+        for line in text.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
+            match serde_json::from_str(line) {
+                Ok(record) => read.records.push(record),
+                Err(_) if line.ends_with('\n') => read.unknown += 1,
+                Err(_) => read.torn = true,
+            }
+        }
+        read
+    }
+}
+
+/// The lines of a metrics file up to a step: those without a step, and those of no later one. What is no JSON goes too.
+pub fn up_to(text: &str, step: u64) -> String {
+    let mut kept = String::new();
+    for line in text.lines() {
+        let Ok(record) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        if record.get("step").and_then(serde_json::Value::as_u64).is_none_or(|at| at <= step) {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// A number, or the `null` that stands for one that is not finite.
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}

@@ -1,0 +1,144 @@
+//! What a run leaves behind: one folder, readable while the run goes on and after it was killed.
+//!
+//! ```text
+//! DIR/config.toml       the run as it was checked        DIR/metrics.jsonl   one record a line, see `metrics`
+//! DIR/schedule.txt      one step, for people             DIR/tensorboard/    the same numbers as event files
+//! DIR/schedule.json     one step, for programs           DIR/checkpoints/    parameters and optimiser state
+//! DIR/summary.json      the results                      DIR/report.html     all of this as a page
+//! ```
+//!
+//! Whole files are replaced at once, records are appended: a reader never sees half a file, and at most one torn line.
+
+pub mod clock;
+pub mod metrics;
+pub mod tensorboard;
+
+use anyhow::{Context, Result, bail};
+use metrics::Record;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tensorboard::EventWriter;
+
+/// The run as it was checked.
+pub const CONFIG: &str = "config.toml";
+/// One step, as `campanile schedule` prints it.
+pub const SCHEDULE: &str = "schedule.txt";
+/// One step, as `campanile schedule --json` prints it.
+pub const SCHEDULE_JSON: &str = "schedule.json";
+/// The records.
+pub const METRICS: &str = "metrics.jsonl";
+/// The results.
+pub const SUMMARY: &str = "summary.json";
+/// The page.
+pub const REPORT: &str = "report.html";
+/// Where checkpoints go.
+pub const CHECKPOINTS: &str = "checkpoints";
+/// Where event files go.
+pub const TENSORBOARD: &str = "tensorboard";
+
+/// The folder of a run that is being trained.
+#[derive(Debug)]
+pub struct RunFolder {
+    dir: PathBuf,
+    metrics: File,
+    events: EventWriter,
+}
+
+impl RunFolder {
+    /// A folder for a new run. One that holds anything is refused, so that no run overwrites another.
+    pub fn create(dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("{}: cannot be created", dir.display()))?;
+        let mut entries =
+            fs::read_dir(dir).with_context(|| format!("{}: cannot be listed", dir.display()))?;
+        if entries.next().is_some() {
+            bail!(
+                "{0}: the folder is not empty; go on with the run in it by --resume {0}, or choose another folder",
+                dir.display()
+            );
+        }
+        Self::open(dir, None)
+    }
+
+    /// The folder of a run that goes on after `step`. Records of later steps are dropped: those steps are made again.
+    pub fn resume(dir: &Path, step: u64) -> Result<Self> {
+        let path = dir.join(METRICS);
+        let text = read(&path).with_context(|| format!("{} holds no run to go on with", dir.display()))?;
+        replace(&path, metrics::up_to(&text, step).as_bytes())?;
+        Self::open(dir, Some(step))
+    }
+
+    fn open(dir: &Path, after: Option<u64>) -> Result<Self> {
+        for part in [CHECKPOINTS, TENSORBOARD] {
+            let path = dir.join(part);
+            fs::create_dir_all(&path).with_context(|| format!("{}: cannot be created", path.display()))?;
+        }
+        let path = dir.join(METRICS);
+        let metrics = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        let events = EventWriter::create(&dir.join(TENSORBOARD), SystemTime::now(), after)?;
+        Ok(Self { dir: dir.to_owned(), metrics, events })
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where checkpoints go.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.dir.join(CHECKPOINTS)
+    }
+
+    /// Writes the file `name`, or replaces it, as a whole.
+    pub fn write_text(&self, name: &str, text: &str) -> Result<()> {
+        replace(&self.dir.join(name), text.as_bytes())
+    }
+
+    /// Appends a record, and its numbers for TensorBoard. It is in the files when this returns.
+    pub fn record(&mut self, record: &Record) -> Result<()> {
+        let path = self.dir.join(METRICS);
+        let written = || format!("{}: cannot be written", path.display());
+        let mut line = serde_json::to_string(record).with_context(written)?;
+        line.push('\n');
+        // One call for the whole line: a killed run tears the last line at most.
+        self.metrics.write_all(line.as_bytes()).with_context(written)?;
+        let Some((step, scalars)) = record.scalars() else { return Ok(()) };
+        self.events.write(SystemTime::now(), step, &scalars)
+    }
+}
+
+/// A file's text. What is no UTF-8 is shown as such, not refused.
+pub fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// As [`read`]; `None` when there is no such file.
+pub fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        _ => read(path).map(Some),
+    }
+}
+
+/// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = path.with_file_name(name);
+    let written = File::create(&partial).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written
+        .and_then(|()| fs::rename(&partial, path))
+        .with_context(|| format!("{}: cannot be written", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

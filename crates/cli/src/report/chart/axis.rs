@@ -1,0 +1,135 @@
+//! Axes: which numbers to mark, and how to write them.
+//!
+//! Marks are multiples of 1, 2 or 5 times a power of ten.
+
+/// Values beyond this are left out of charts: they would make differences overflow.
+const LARGEST: f64 = 1e30;
+
+/// Whether a chart can show a value.
+pub fn shown(value: f64) -> bool {
+    value.abs() <= LARGEST
+}
+
+/// A range of values with marks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axis {
+    /// Where it begins.
+    pub low: f64,
+    /// Where it ends.
+    pub high: f64,
+    /// Between two marks.
+    pub step: f64,
+}
+
+impl Axis {
+    /// An axis from the smallest value to the largest, with about `marks` of them.
+    pub fn over(values: impl Iterator<Item = f64>, marks: usize) -> Self {
+        let range = values.filter(|v| shown(*v)).fold(None, |range, v| match range {
+            None => Some((v, v)),
+            Some((low, high)) => Some((v.min(low), v.max(high))),
+        });
+        let (low, high) = range.unwrap_or((0.0, 1.0));
+        // Equal values, or nearly so, get room of their own size: marks must differ as numbers.
+        let least = low.abs().max(high.abs()) * 1e-6;
+        let (low, high) = match high - low {
+            span if span > least => (low, high),
+            _ if low == 0.0 && high == 0.0 => (0.0, 1.0),
+            _ => (low - low.abs() * 0.1, high + high.abs() * 0.1),
+        };
+        Self { low, high, step: step((high - low) / marks.max(1) as f64) }
+    }
+
+    /// The same axis, begun and ended at marks.
+    pub fn rounded(self) -> Self {
+        let low = (self.low / self.step + 1e-9).floor() * self.step;
+        let high = (self.high / self.step - 1e-9).ceil() * self.step;
+        Self { low, high, ..self }
+    }
+
+    /// The marked values.
+    pub fn marks(&self) -> Vec<f64> {
+        let first = (self.low / self.step - 1e-6).ceil() as i64;
+        let last = (self.high / self.step + 1e-6).floor() as i64;
+        (first..=last).map(|i| i as f64 * self.step).collect()
+    }
+
+    /// A mark as text: `0.45`, `200 k`, `5e-6`, with the digits that tell it from the next.
+    pub fn label(&self, mark: f64) -> String {
+        let largest = self.low.abs().max(self.high.abs());
+        let prefixes = [(" T", 1e12), (" G", 1e9), (" M", 1e6), (" k", 1e3)];
+        let (prefix, factor) =
+            prefixes.into_iter().find(|(_, factor)| largest >= 2.0 * factor).unwrap_or(("", 1.0));
+        let digits = |step: f64| (-(step * 1.000_001).log10().floor()).clamp(0.0, 12.0) as usize;
+        if mark.abs() < self.step / 2.0 {
+            "0".into()
+        } else if digits(self.step / factor) > 4 || largest >= 1e16 {
+            let digits = digits(self.step / 10f64.powf(mark.abs().log10().floor()));
+            format!("{mark:.digits$e}")
+        } else {
+            format!("{:.1$}{prefix}", mark / factor, digits(self.step / factor))
+        }
+    }
+}
+
+/// The one of 1, 2, 5 × 10ᵏ that is next to `about`.
+fn step(about: f64) -> f64 {
+    let power = 10f64.powf(about.log10().floor());
+    power
+        * match about / power {
+            m if m < 1.5 => 1.0,
+            m if m < 3.5 => 2.0,
+            m if m < 7.5 => 5.0,
+            _ => 10.0,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn labels(low: f64, high: f64) -> Vec<String> {
+        let axis = Axis::over([low, high].into_iter(), 5);
+        axis.marks().into_iter().map(|mark| axis.label(mark)).collect()
+    }
+
+    #[test]
+    fn marks_are_round_and_short() {
+        assert_eq!(labels(0.0, 1.0), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(0.443, 0.6931), ["0.45", "0.50", "0.55", "0.60", "0.65"]);
+        assert_eq!(labels(0.0, 409_600.0), ["0", "100 k", "200 k", "300 k", "400 k"]);
+        assert_eq!(labels(0.0, 0.00002), ["0", "5e-6", "1.0e-5", "1.5e-5", "2.0e-5"]);
+    }
+
+    #[test]
+    fn axes_of_odd_values() {
+        assert_eq!(labels(0.0, 0.0).len(), 6);
+        assert!(labels(0.01, 0.01).len() >= 3);
+        let none = Axis::over([f64::NAN, f64::INFINITY, 1e300].into_iter(), 5);
+        assert_eq!((none.low, none.high), (0.0, 1.0));
+    }
+
+    proptest! {
+        #[test]
+        fn marks_lie_inside_and_are_multiples(
+            low in -1e30..1e30f64, exponent in -40..30i32, share in 0.0..1.0f64, count in 1..12usize
+        ) {
+            let axis = Axis::over([low, low + share * 10f64.powi(exponent)].into_iter(), count);
+            for axis in [axis, axis.rounded()] {
+                let marks = axis.marks();
+                prop_assert!(marks.len() <= count + count / 2 + 4, "{axis:?} {marks:?}");
+                prop_assert!(marks.windows(2).all(|pair| pair[0] < pair[1]), "{axis:?} {marks:?}");
+                let slack = axis.step * 1e-3;
+                prop_assert!(marks.iter().all(|&m| m >= axis.low - slack && m <= axis.high + slack));
+                let mantissa = axis.step / 10f64.powf(axis.step.log10().round());
+                let digit = [0.5, 1.0, 2.0, 5.0].into_iter().any(|d| (mantissa / d - 1.0f64).abs() < 1e-6);
+                prop_assert!(digit, "{axis:?}: {mantissa}");
+                for mark in marks {
+                    prop_assert!(axis.label(mark).len() < 16, "{}", axis.label(mark));
+                }
+            }
+            let rounded = axis.rounded();
+            prop_assert!(rounded.low <= axis.low + axis.step * 1e-6 && rounded.high >= axis.high - axis.step * 1e-6);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The page of several runs: what they share an axis for, and what tells them apart.
+
+use super::chart::COLOURS;
+use super::curves;
+use super::html::{Escaped, document};
+use super::page::{state_badge, warnings};
+use super::recorded::{RecordedRun, Results};
+use crate::text::si;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// The page of several runs. Differences are to the first.
+pub fn page(runs: &[RecordedRun]) -> String {
+    let mut body = format!(
+        "<header><p class=\"kicker\">campanile</p><h1>{} runs compared</h1>{}</header>\n",
+        runs.len(),
+        runs.iter().map(warnings).collect::<String>()
+    );
+    body.push_str(&results(runs));
+    body.push_str("<section class=\"grid2\">\n");
+    for chart in [curves::loss, curves::auc, curves::calibration, curves::throughput, curves::rates] {
+        body.push_str(&chart(runs));
+    }
+    body.push_str(&configs(runs));
+    body.push_str("</section>\n");
+    body.push_str(&phases(runs));
+    document(&format!("{} runs · campanile", runs.len()), &body)
+}
+
+/// A figure of a run: what it is called, how it is read, and which direction is better (0: neither).
+struct Figure {
+    name: &'static str,
+    of: fn(&Results) -> Option<f64>,
+    show: fn(f64) -> String,
+    better: i8,
+}
+
+const FIGURES: [Figure; 7] = [
+    Figure { name: "AUC", of: |r| r.auc, show: |v| format!("{v:.4}"), better: 1 },
+    Figure { name: "logloss", of: |r| r.logloss, show: |v| format!("{v:.4}"), better: -1 },
+    Figure { name: "NE", of: |r| r.ne, show: |v| format!("{v:.4}"), better: -1 },
+    Figure { name: "calibration", of: |r| r.calibration, show: |v| format!("{v:.4}"), better: 0 },
+    Figure { name: "samples/s", of: |r| r.samples_per_s, show: si, better: 1 },
+    Figure { name: "seconds", of: |r| r.seconds, show: |v| format!("{v:.1}"), better: 0 },
+    Figure { name: "samples", of: |r| Some(r.samples as f64), show: si, better: 0 },
+];
+
+fn results(runs: &[RecordedRun]) -> String {
+    let mut html = String::from(
+        "<figure class=\"card wide\" id=\"results\"><figcaption>Results</figcaption><p class=\"note\">Below each figure \
+         its difference to the first run. ▲ better, ▼ worse.</p><div class=\"scroll\"><table><thead><tr><th>run</th>",
+    );
+    for figure in &FIGURES {
+        let _ = write!(html, "<th>{}</th>", figure.name);
+    }
+    html.push_str("</tr></thead>");
+    let results: Vec<Results> = runs.iter().map(RecordedRun::results).collect();
+    for (i, (run, result)) in runs.iter().zip(&results).enumerate() {
+        let _ = write!(
+            html,
+            "<tr><th scope=\"row\"><i class=\"swatch c{} bold\"></i>{}<br>{}</th>",
+            i % COLOURS,
+            Escaped(&run.name),
+            state_badge(run)
+        );
+        for figure in &FIGURES {
+            let value = (figure.of)(result).filter(|v| v.is_finite());
+            let first = results.first().and_then(figure.of).filter(|v| v.is_finite());
+            let shown = value.map_or("–".into(), figure.show);
+            let difference = match (i, value, first) {
+                (1.., Some(value), Some(first)) => difference(figure, value - first),
+                _ => String::new(),
+            };
+            let _ = write!(html, "<td>{}{difference}</td>", Escaped(shown));
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</table></div></figure>\n");
+    html
+}
+
+fn difference(figure: &Figure, difference: f64) -> String {
+    let text = (figure.show)(difference.abs());
+    if text == (figure.show)(0.0) {
+        return "<small class=\"same\">±0</small>".into();
+    }
+    let sign = if difference < 0.0 { "−" } else { "+" };
+    let (class, arrow) = match figure.better {
+        0 => ("same", ""),
+        better if (difference > 0.0) == (better > 0) => ("better", "▲ "),
+        _ => ("worse", "▼ "),
+    };
+    format!("<small class=\"{class}\">{arrow}{sign}{}</small>", Escaped(text))
+}
+
+/// Milliseconds a step of every phase, run by run, shaded by their share of the longest.
+fn phases(runs: &[RecordedRun]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for phase in runs.iter().filter_map(|run| run.end.as_ref()).flat_map(|end| &end.phases) {
+        if !names.contains(&phase.name.as_str()) {
+            names.push(&phase.name);
+        }
+    }
+    // At work and waited, in milliseconds a step.
+    let cell = |run: &RecordedRun, name: &str| {
+        let phase = run.end.as_ref()?.phases.iter().find(|phase| phase.name == name)?;
+        let per_step = 1e3 / run.steps_of_last_sitting().max(1) as f64;
+        Some((phase.busy_s * per_step, phase.exposed_s * per_step))
+    };
+    let total = |(busy, waited): (f64, f64)| busy + waited;
+    let cells = names.iter().flat_map(|name| runs.iter().filter_map(|run| cell(run, name)));
+    let longest = cells.map(total).fold(0.0, f64::max);
+    names.retain(|name| runs.iter().filter_map(|run| cell(run, name)).any(|c| total(c) >= 0.01 * longest));
+    if names.is_empty() {
+        return String::new();
+    }
+    let note = "Milliseconds a step, mean over ranks; in brackets, how much of it was waiting. Phases below a \
+                hundredth of the longest are left out.";
+    let mut html = table_head("phases", "card wide", "Time per phase", note, "phase", runs);
+    for name in names {
+        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", Escaped(name));
+        for run in runs {
+            let Some(cell) = cell(run, name) else {
+                html.push_str("<td>–</td>");
+                continue;
+            };
+            let share = 100.0 * total(cell) / longest;
+            let waited = if cell.1 >= 0.005 { format!(" ({:.2})", cell.1) } else { String::new() };
+            let _ = write!(
+                html,
+                "<td class=\"share\" style=\"--share:{share:.0}%\">{:.2}{waited}</td>",
+                total(cell)
+            );
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</table></div></figure>\n");
+    html
+}
+
+fn configs(runs: &[RecordedRun]) -> String {
+    let differing = differences(runs);
+    let note = match differing.len() {
+        0 => "The configs of these runs are the same.",
+        _ => "Settings that are not the same in all runs.",
+    };
+    let mut html = table_head("configs", "card", "Config differences", note, "setting", runs);
+    for (key, values) in differing {
+        let _ = write!(html, "<tr><th scope=\"row\"><code>{}</code></th>", Escaped(key));
+        for value in values {
+            let _ = write!(html, "<td>{}</td>", Escaped(value.as_deref().unwrap_or("–")));
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</table></div></figure>\n");
+    html
+}
+
+fn table_head(id: &str, class: &str, title: &str, note: &str, first: &str, runs: &[RecordedRun]) -> String {
+    let mut html = format!(
+        "<figure class=\"{class}\" id=\"{id}\"><figcaption>{title}</figcaption><p class=\"note\">{note}</p>\
+         <div class=\"scroll\"><table><thead><tr><th>{first}</th>"
+    );
+    for (i, run) in runs.iter().enumerate() {
+        let _ = write!(html, "<th><i class=\"swatch c{} bold\"></i>{}</th>", i % COLOURS, Escaped(&run.name));
+    }
+    html.push_str("</tr></thead>");
+    html
+}
+
+/// Settings by their dotted names, where runs differ: a value for each run, `None` where it has none.
+fn differences(runs: &[RecordedRun]) -> Vec<(String, Vec<Option<String>>)> {
+    let configs: Vec<BTreeMap<String, String>> = runs.iter().map(settings).collect();
+    let keys: BTreeSet<&String> = configs.iter().flat_map(BTreeMap::keys).collect();
+    keys.into_iter()
+        .map(|key| (key.clone(), configs.iter().map(|config| config.get(key).cloned()).collect::<Vec<_>>()))
+        .filter(|(_, values)| values.windows(2).any(|pair| pair[0] != pair[1]))
+        .collect()
+}
+
+/// A config as dotted names and values. One that cannot be parsed is one setting: its text.
+fn settings(run: &RecordedRun) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    match run.config.as_deref().map(|text| (text, text.parse::<toml::Table>())) {
+        None => {}
+        Some((_, Ok(table))) => flatten("", &toml::Value::Table(table), &mut settings),
+        Some((text, Err(_))) => {
+            settings.insert("(not TOML)".into(), text.into());
+        }
+    }
+    settings
+}
+
+fn flatten(name: &str, value: &toml::Value, into: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(&name, value, into);
+            }
+        }
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => {
+            for (i, value) in values.iter().enumerate() {
+                flatten(&format!("{name}[{i}]"), value, into);
+            }
+        }
+        value => {
+            into.insert(name.into(), value.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(config: Option<&str>) -> RecordedRun {
+        RecordedRun { config: config.map(Into::into), ..RecordedRun::default() }
+    }
+
+    #[test]
+    fn only_differences_are_named() {
+        let one = run(Some("[train]\nbatch = 64\nseed = 1\n[[model.features]]\nrows = 5\n"));
+        let two = run(Some("[train]\nbatch = 64\nseed = 2\n[[model.features]]\nrows = 6\n"));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            differences(&[one.clone(), two]),
+            [
+                ("model.features[0].rows".to_owned(), vec![some("5"), some("6")]),
+                ("train.seed".to_owned(), vec![some("1"), some("2")]),
+            ]
+        );
+        assert!(differences(&[one.clone(), one.clone()]).is_empty());
+        let missing = differences(&[one, run(None), run(Some("]"))]);
+        assert_eq!(missing.len(), 4);
+        assert_eq!(missing[0], ("(not TOML)".to_owned(), vec![None, None, some("]")]));
+    }
+
+    #[test]
+    fn differences_know_which_way_is_better() {
+        assert_eq!(difference(&FIGURES[0], 0.012), "<small class=\"better\">▲ +0.0120</small>");
+        assert_eq!(difference(&FIGURES[1], 0.012), "<small class=\"worse\">▼ +0.0120</small>");
+        assert_eq!(difference(&FIGURES[1], -0.00001), "<small class=\"same\">±0</small>");
+    }
+}

@@ -1,0 +1,69 @@
+//! `campanile report`: run folders as a page that opens in any browser, without a network.
+//!
+//! `recorded` reads, `curves` and `chart` draw, `page` and `compare` arrange, `html` wraps.
+
+mod chart;
+mod compare;
+mod curves;
+mod html;
+mod page;
+mod recorded;
+
+use crate::folder::{REPORT, replace};
+use anyhow::{Context, Result};
+use recorded::{RecordedRun, Results};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Where a comparison goes unless told otherwise.
+const COMPARISON: &str = "report-comparison.html";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run folders of `campanile train --out`; several are compared, with the first as the measure
+    #[arg(required = true, value_name = "DIR")]
+    runs: Vec<PathBuf>,
+    /// The page to write [default: report.html in DIR; report-comparison.html here for several]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut runs = args.runs.iter().map(|dir| RecordedRun::load(dir)).collect::<Result<Vec<_>>>()?;
+    tell_apart(&mut runs);
+    let (page, usual) = match &runs[..] {
+        [run] => (page::page(run), run.dir.join(REPORT)),
+        runs => (compare::page(runs), PathBuf::from(COMPARISON)),
+    };
+    let path = args.out.unwrap_or(usual);
+    replace(&path, page.as_bytes())?;
+    if args.json {
+        let results: Vec<Results> = runs.iter().map(RecordedRun::results).collect();
+        let text = serde_json::to_string(&json!({ "report": path, "runs": results }));
+        println!("{}", text.context("the results as JSON")?);
+    } else {
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+/// Writes the page of the run in `dir` into it, and says where.
+#[allow(dead_code)] // Until `train` calls it.
+pub fn write_report(dir: &Path) -> Result<PathBuf> {
+    let path = dir.join(REPORT);
+    replace(&path, page::page(&RecordedRun::load(dir)?).as_bytes())?;
+    Ok(path)
+}
+
+/// Names folders of the same name by their whole paths.
+fn tell_apart(runs: &mut [RecordedRun]) {
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    for run in runs {
+        if names.iter().filter(|name| **name == run.name).count() > 1 {
+            run.name = run.dir.display().to_string();
+        }
+    }
+}

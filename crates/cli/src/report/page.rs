@@ -1,0 +1,258 @@
+//! The page of one run.
+
+use super::chart::{Bar, bars, figure, key};
+use super::curves;
+use super::html::{Escaped, document, four};
+use super::recorded::{RecordedRun, State};
+use crate::folder::metrics::{Checkpoint, End, Phase, Place};
+use crate::text::{bytes, si};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The page of one run.
+pub fn page(run: &RecordedRun) -> String {
+    let mut body = header(run);
+    body.push_str(&tiles(run));
+    let runs = std::slice::from_ref(run);
+    body.push_str("<section class=\"grid2\">\n");
+    for chart in [curves::loss, curves::auc, curves::calibration, curves::throughput, curves::rates] {
+        body.push_str(&chart(runs));
+    }
+    let steps = run.steps_of_last_sitting();
+    match &run.end {
+        None => body.push_str(&checkpoints(&run.checkpoints)),
+        Some(end) => {
+            body.push_str(&traffic(end, steps));
+            body.push_str(&times(end, steps));
+            // The bars are tall: two tables fit beside them.
+            body.push_str("<div class=\"stack\">");
+            body.push_str(&places(&end.placement));
+            body.push_str(&checkpoints(&run.checkpoints));
+            body.push_str("</div>");
+        }
+    }
+    body.push_str("</section>\n");
+    body.push_str(&files(run));
+    document(&format!("{} · campanile", run.name), &body)
+}
+
+fn header(run: &RecordedRun) -> String {
+    let mut html = format!("<header><p class=\"kicker\">campanile run</p><h1>{}</h1>", Escaped(&run.name));
+    let _ = write!(html, "<p>{}</p>", state_badge(run));
+    if let Some(start) = &run.start {
+        let mut facts = vec![
+            ("Model", format!("{}, {} parameters", start.model, si(start.parameters as f64))),
+            ("Data", start.data.clone()),
+            (
+                "Cluster",
+                format!(
+                    "{} hosts × {} ranks, {} threads a rank",
+                    start.hosts, start.ranks_per_host, start.threads_per_rank
+                ),
+            ),
+            ("Training", format!("{} steps of {} samples, seed {}", start.steps, start.batch, start.seed)),
+            ("Started", moment(&start.time)),
+        ];
+        for resume in &run.resumes {
+            facts.push(("Resumed", format!("{}, after step {}", moment(&resume.time), resume.step)));
+        }
+        facts.push(("Version", format!("campanile {}", start.version)));
+        html.push_str("<dl class=\"facts\">");
+        for (name, value) in facts {
+            let _ = write!(html, "<div><dt>{name}</dt><dd>{}</dd></div>", Escaped(value));
+        }
+        html.push_str("</dl>");
+    }
+    html.push_str(&warnings(run));
+    html.push_str("</header>\n");
+    html
+}
+
+/// How far a run came, as a badge.
+pub fn state_badge(run: &RecordedRun) -> String {
+    let steps = run.steps();
+    let of = run.start.as_ref().map_or(String::new(), |start| format!(" of {}", start.steps));
+    let (class, text) = match run.state() {
+        State::Finished => ("finished", format!("finished · {steps} steps")),
+        State::Interrupted => ("stopped", format!("interrupted after step {steps}{of}")),
+        State::NotFinished => ("stopped", format!("not finished · step {steps}{of}")),
+    };
+    format!("<span class=\"badge {class}\">{}</span>", Escaped(text))
+}
+
+/// What was not understood of the records.
+pub fn warnings(run: &RecordedRun) -> String {
+    let mut html = String::new();
+    if run.unknown > 0 {
+        let _ = write!(
+            html,
+            "<p class=\"warning\">Left out of {}: {} line(s) of metrics.jsonl that are no records this version knows.</p>",
+            Escaped(&run.name),
+            run.unknown
+        );
+    }
+    if run.torn {
+        html.push_str("<p class=\"warning\">The last line of metrics.jsonl is unfinished: the run was killed, or is writing.</p>");
+    }
+    html
+}
+
+fn tiles(run: &RecordedRun) -> String {
+    let results = run.results();
+    let unseen = run.evals.last().map_or("no evaluation yet".into(), |eval| {
+        format!("{} samples, step {}", si(eval.samples as f64), eval.step)
+    });
+    let best = match (results.auc, results.best_auc) {
+        (Some(auc), Some(best)) => format!("{:.4} below the best possible", (best - auc).max(0.0)),
+        _ => unseen.clone(),
+    };
+    let per_step = run.end.as_ref().map(|end| 1e3 * end.seconds / run.steps_of_last_sitting() as f64);
+    let speed = per_step.filter(|ms| ms.is_finite()).map_or(String::new(), |ms| format!("{ms:.2} ms a step"));
+    let rate = results.samples_per_s.filter(|rate| rate.is_finite()).map_or("–".into(), si);
+    let tiles = [
+        ("AUC", four(results.auc), best),
+        ("Logloss", four(results.logloss), unseen),
+        ("Normalised entropy", four(results.ne), "below 1: better than the click rate".into()),
+        ("Calibration", four(results.calibration), "predicted per actual click; 1 is right".into()),
+        ("Samples a second", rate, speed),
+    ];
+    let mut html = String::from("<section class=\"tiles\">");
+    for (name, value, note) in tiles {
+        let _ = write!(
+            html,
+            "<div class=\"card tile\"><span>{name}</span><strong>{}</strong><small>{}</small></div>",
+            Escaped(value),
+            Escaped(note)
+        );
+    }
+    html.push_str("</section>\n");
+    html
+}
+
+/// Milliseconds a step, of phases that take at least a hundredth of it; the others in one bar.
+fn times(end: &End, steps: u64) -> String {
+    let ms = |seconds: f64| 1e3 * seconds / steps.max(1) as f64;
+    let step_ms = ms(end.seconds);
+    let (large, small): (Vec<&Phase>, Vec<&Phase>) =
+        end.phases.iter().partition(|phase| ms(phase.busy_s + phase.exposed_s) >= 0.01 * step_ms);
+    let sum =
+        |phases: &[&Phase], of: fn(&Phase) -> f64| phases.iter().map(|phase| ms(of(phase))).sum::<f64>();
+    let (busy, waited): (fn(&Phase) -> f64, fn(&Phase) -> f64) = (|p| p.busy_s, |p| p.exposed_s);
+    let bar = |name: &str, busy: f64, waited: f64| {
+        let share = 100.0 * (busy + waited) / step_ms;
+        let text = format!("{:.2} ms · {share:.0} %", busy + waited);
+        Bar { name: name.into(), parts: [busy, waited], text }
+    };
+    let mut rows: Vec<Bar> = large.iter().map(|p| bar(&p.name, ms(p.busy_s), ms(p.exposed_s))).collect();
+    if !small.is_empty() {
+        rows.push(bar(&format!("{} small phases", small.len()), sum(&small, busy), sum(&small, waited)));
+    }
+    let every: Vec<&Phase> = end.phases.iter().collect();
+    let rest = step_ms - sum(&every, busy) - sum(&every, waited);
+    if rest >= 0.01 * step_ms {
+        rows.push(bar("between phases", rest, 0.0));
+    }
+    let legend = key("first", "at work") + &key("second", "waited, with nothing else to do");
+    let note = format!("Milliseconds a step, mean over ranks. A step takes {step_ms:.2} ms.");
+    figure("times", "Time per phase", &note, &legend, &bars("Time per phase", ["at work", "waited"], &rows))
+}
+
+/// Bytes a step, of phases that send any.
+fn traffic(end: &End, steps: u64) -> String {
+    let per_step = |sent: u64| sent / steps.max(1);
+    let rows: Vec<Bar> = end
+        .phases
+        .iter()
+        .filter(|phase| phase.sent.host > 0 || phase.sent.network > 0)
+        .map(|phase| {
+            let (host, network) = (per_step(phase.sent.host), per_step(phase.sent.network));
+            let text = format!("{} + {}", bytes(host), bytes(network));
+            Bar { name: phase.name.clone(), parts: [host as f64, network as f64], text }
+        })
+        .collect();
+    let legend = key("first", "inside hosts") + &key("second", "between hosts");
+    let note = "Bytes a step, sent by all ranks, as the transport counted them.";
+    let svg = bars("Bytes per phase", ["inside hosts", "between hosts"], &rows);
+    figure("traffic", "Bytes per phase", note, &legend, &svg)
+}
+
+/// A row for each host, a cell for each of its ranks, shaded by the rows it holds.
+fn places(placement: &[Place]) -> String {
+    let mut hosts: BTreeMap<u64, Vec<&Place>> = BTreeMap::new();
+    for place in placement {
+        hosts.entry(place.host).or_default().push(place);
+    }
+    let most = placement.iter().map(|place| place.rows).max().unwrap_or(0).max(1);
+    let mut html = String::from(
+        "<figure class=\"card\" id=\"places\"><figcaption>What ran where</figcaption><p class=\"note\">Tables of each \
+         rank and their rows. Dense layers and replicated tables are everywhere.</p><div class=\"scroll\"><table>",
+    );
+    for (host, ranks) in hosts {
+        let _ = write!(html, "<tr><th scope=\"row\">host {host}</th>");
+        for place in ranks {
+            let _ = write!(
+                html,
+                "<td class=\"place share\" style=\"--share:{:.0}%\"><b>rank {}</b><br>{} tables<br>{} rows</td>",
+                100.0 * place.rows as f64 / most as f64,
+                place.rank,
+                place.tables,
+                si(place.rows as f64)
+            );
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</table></div></figure>\n");
+    html
+}
+
+fn checkpoints(checkpoints: &[Checkpoint]) -> String {
+    if checkpoints.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from(
+        "<figure class=\"card\" id=\"checkpoints\"><figcaption>Checkpoints</figcaption><p class=\"note\">Training stands \
+         still for the copy; writing goes on beside it.</p><div class=\"scroll\"><table><thead><tr><th>step</th>\
+         <th>size</th><th>copy</th><th>write</th><th class=\"left\">folder</th></tr></thead>",
+    );
+    for checkpoint in checkpoints {
+        let _ = write!(
+            html,
+            "<tr><td>{}</td><td>{}</td><td>{:.2} s</td><td>{:.2} s</td><td class=\"left\"><code>{}</code></td></tr>",
+            checkpoint.step,
+            bytes(checkpoint.bytes),
+            checkpoint.copy_s,
+            checkpoint.write_s,
+            Escaped(&checkpoint.path)
+        );
+    }
+    html.push_str("</table></div></figure>\n");
+    html
+}
+
+fn files(run: &RecordedRun) -> String {
+    let command = run.start.as_ref().map(|start| start.command.join(" "));
+    let digest = run.end.as_ref().map(|end| format!("sha256 {}", end.parameters_sha256));
+    let parts = [
+        ("Command", command),
+        ("Config", run.config.clone()),
+        ("Schedule of a step", run.schedule.clone()),
+        ("Digest of all parameters", digest),
+    ];
+    let mut html = String::from("<section class=\"files\">");
+    for (name, text) in parts {
+        if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
+            let _ = writeln!(
+                html,
+                "<details class=\"card\"><summary>{name}</summary><pre>{}</pre></details>",
+                Escaped(text.trim_end())
+            );
+        }
+    }
+    html.push_str("</section>\n");
+    html
+}
+
+/// `2026-11-15T07:12:16Z` as people write it.
+fn moment(rfc3339: &str) -> String {
+    rfc3339.replacen('T', " ", 1).replace('Z', " UTC")
+}

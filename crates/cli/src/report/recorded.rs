@@ -1,0 +1,207 @@
+//! A run as its folder tells it.
+
+use crate::folder::metrics::{Checkpoint, End, Eval, Record, Records, Resume, Start, Train};
+use crate::folder::{self, CONFIG, METRICS, SCHEDULE};
+use crate::text::median;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// What is known of a run.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedRun {
+    /// The folder's name.
+    pub name: String,
+    /// The folder, as it was given.
+    pub dir: PathBuf,
+    /// What was to be trained.
+    pub start: Option<Start>,
+    /// Where it went on.
+    pub resumes: Vec<Resume>,
+    /// Training, now and then.
+    pub trains: Vec<Train>,
+    /// Evaluations.
+    pub evals: Vec<Eval>,
+    /// Checkpoints.
+    pub checkpoints: Vec<Checkpoint>,
+    /// How it ended; `None` while it goes on, or when it was killed.
+    pub end: Option<End>,
+    /// Lines that were not understood.
+    pub unknown: usize,
+    /// Whether the last line is unfinished.
+    pub torn: bool,
+    /// The run as it was checked.
+    pub config: Option<String>,
+    /// One step of it.
+    pub schedule: Option<String>,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// To its last step.
+    Finished,
+    /// It was asked to stop.
+    Interrupted,
+    /// It still goes on, or was killed.
+    NotFinished,
+}
+
+/// The figures of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// The folder's name.
+    pub name: String,
+    /// The folder.
+    pub dir: PathBuf,
+    /// How far it came.
+    pub state: State,
+    /// The network over the embeddings.
+    pub model: Option<String>,
+    /// Steps done.
+    pub steps: u64,
+    /// Samples seen.
+    pub samples: u64,
+    /// AUC of the last evaluation, like the figures that follow.
+    pub auc: Option<f64>,
+    /// AUC of the true probabilities, where they are known.
+    pub best_auc: Option<f64>,
+    /// Mean cross-entropy.
+    pub logloss: Option<f64>,
+    /// Normalised entropy.
+    pub ne: Option<f64>,
+    /// Share of samples on the right side of ½.
+    pub accuracy: Option<f64>,
+    /// Predicted clicks per click.
+    pub calibration: Option<f64>,
+    /// Mean loss of the last stretch of training.
+    pub final_loss: Option<f64>,
+    /// Samples a second.
+    pub samples_per_s: Option<f64>,
+    /// Seconds of training.
+    pub seconds: Option<f64>,
+    /// Digest of all parameters.
+    pub parameters_sha256: Option<String>,
+}
+
+impl RecordedRun {
+    /// Reads a run folder. Only its metrics must be there.
+    pub fn load(dir: &Path) -> Result<Self> {
+        let text = folder::read(&dir.join(METRICS))
+            .with_context(|| format!("{}: this is no run folder of campanile train --out", dir.display()))?;
+        let mut run = Self::of(Records::parse(&text));
+        // The folder may be given as `.`, whose name is not in the path.
+        let full = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        run.name = full.file_name().unwrap_or(full.as_os_str()).to_string_lossy().into_owned();
+        run.dir = dir.to_owned();
+        run.config = folder::read_if_there(&dir.join(CONFIG))?;
+        run.schedule = folder::read_if_there(&dir.join(SCHEDULE))?;
+        Ok(run)
+    }
+
+    fn of(records: Records) -> Self {
+        let mut run = Self { unknown: records.unknown, torn: records.torn, ..Self::default() };
+        for record in records.records {
+            match record {
+                Record::Start(start) => run.start = Some(start),
+                Record::Resume(resume) => {
+                    run.resumes.push(resume);
+                    // It ended, but not for good.
+                    run.end = None;
+                }
+                Record::Train(train) => run.trains.push(train),
+                Record::Eval(eval) => run.evals.push(eval),
+                Record::Checkpoint(checkpoint) => run.checkpoints.push(checkpoint),
+                Record::End(end) => run.end = Some(end),
+            }
+        }
+        run
+    }
+
+    /// How far it came.
+    pub fn state(&self) -> State {
+        match &self.end {
+            None => State::NotFinished,
+            Some(end) if end.interrupted => State::Interrupted,
+            Some(_) => State::Finished,
+        }
+    }
+
+    /// Steps done, as far as the records tell.
+    pub fn steps(&self) -> u64 {
+        let ended = self.end.as_ref().map(|end| end.step);
+        let trained = self.trains.last().map(|train| train.step);
+        ended.or(trained).unwrap_or(0)
+    }
+
+    /// Steps since the start or the last resume: those that the phases of the end record cover.
+    pub fn steps_of_last_sitting(&self) -> u64 {
+        let before = self.resumes.last().map_or(0, |resume| resume.step);
+        self.steps().saturating_sub(before)
+    }
+
+    /// Training samples seen after `step` steps.
+    pub fn samples_at(&self, step: u64) -> f64 {
+        let after = self.trains.partition_point(|train| train.step <= step);
+        match self.trains.get(..after).and_then(<[Train]>::last) {
+            Some(train) if train.step == step => train.samples as f64,
+            _ => step as f64 * self.start.as_ref().map_or(1.0, |start| start.batch as f64),
+        }
+    }
+
+    /// The figures.
+    pub fn results(&self) -> Results {
+        let eval = self.evals.last();
+        let last = self.trains.last();
+        let mut rates: Vec<f64> = self.trains.iter().map(|train| train.samples_per_s).collect();
+        let typical = (!rates.is_empty()).then(|| median(&mut rates));
+        Results {
+            name: self.name.clone(),
+            dir: self.dir.clone(),
+            state: self.state(),
+            model: self.start.as_ref().map(|start| start.model.clone()),
+            steps: self.steps(),
+            samples: last.map_or(0, |train| train.samples),
+            auc: eval.and_then(|eval| eval.auc),
+            best_auc: eval.and_then(|eval| eval.best_auc),
+            logloss: eval.map(|eval| eval.logloss),
+            ne: eval.and_then(|eval| eval.ne),
+            accuracy: eval.map(|eval| eval.accuracy),
+            calibration: eval.and_then(|eval| eval.calibration),
+            final_loss: last.map(|train| train.loss),
+            samples_per_s: self.end.as_ref().map(|end| end.samples_per_s).or(typical),
+            seconds: last.map(|train| train.seconds),
+            parameters_sha256: self.end.as_ref().map(|end| end.parameters_sha256.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &[Record]) -> RecordedRun {
+        RecordedRun::of(Records { records: lines.to_vec(), ..Records::default() })
+    }
+
+    #[test]
+    fn a_run_that_went_on_is_not_over() {
+        let end = |step, interrupted| Record::End(End { step, interrupted, ..End::default() });
+        let resume = Record::Resume(Resume { step: 10, ..Resume::default() });
+        let train = |step| Record::Train(Train { step, samples: step * 7, ..Train::default() });
+        assert_eq!(parse(&[end(10, true)]).state(), State::Interrupted);
+        let going = parse(&[train(10), end(10, true), resume.clone(), train(14)]);
+        assert_eq!((going.state(), going.steps()), (State::NotFinished, 14));
+        let over = parse(&[train(10), end(10, true), resume, train(30), end(30, false)]);
+        assert_eq!((over.state(), over.steps(), over.steps_of_last_sitting()), (State::Finished, 30, 20));
+        assert_eq!((over.samples_at(30), over.samples_at(20)), (210.0, 20.0));
+    }
+
+    #[test]
+    fn a_run_without_records_has_no_results() {
+        let results = parse(&[]).results();
+        assert_eq!((results.state, results.steps, results.auc), (State::NotFinished, 0, None));
+        assert_eq!(results.samples_per_s, None);
+    }
+}

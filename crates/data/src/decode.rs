@@ -1,0 +1,198 @@
+//! From text files to samples, in the order of the log, on several threads.
+//!
+//! ```text
+//! file → decompress → chunks of lines → parse, look up vocabularies → sink
+//!        one thread                     `threads` threads             the calling thread
+//! ```
+//!
+//! The outcome does not depend on the number of threads. Memory is bounded whatever the files hold: a chunk and the
+//! samples of its lines take at most so many bytes per byte of text, and there are only so many chunks at a time.
+//!
+//! ```
+//! use data::{Policy, TextLog, decode};
+//! use spec::schema::Schema;
+//! let file = std::env::temp_dir().join(format!("campanile-doctest-{}.tsv", std::process::id()));
+//! std::fs::write(&file, format!("1{}\n", "\t".repeat(39))).unwrap();
+//! let (files, schema) = ([file.clone()], Schema::criteo());
+//! let log = TextLog { files: &files, schema: &schema, vocabularies: &[], policy: Policy::default(), threads: 2, memory: 64 << 20 };
+//! let mut clicks = 0.0;
+//! let decoded = decode(&log, &|_| (), &mut |samples| Ok(clicks += samples.labels.iter().sum::<f32>()))?;
+//! assert_eq!((decoded.samples, clicks), (1, 1.0));
+//! # std::fs::remove_file(file).unwrap();
+//! # Ok::<(), data::DataError>(())
+//! ```
+
+mod memory;
+mod pipeline;
+
+use crate::bad_lines::{BadLines, Policy};
+use crate::delimited::{Layout, Scratch};
+use crate::lines::{Chunk, Chunks};
+use crate::vocabulary::Vocabulary;
+use crate::{DataError, Samples, files};
+use memory::Shares;
+use spec::schema::Schema;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A log in text files.
+#[derive(Clone, Copy, Debug)]
+pub struct TextLog<'a> {
+    /// Its files, in order.
+    pub files: &'a [PathBuf],
+    /// What their columns mean.
+    pub schema: &'a Schema,
+    /// By sparse column, where its ids have one; empty to get the keys of such ids in place of their rows.
+    pub vocabularies: &'a [Option<Vocabulary>],
+    /// How many bad lines are too many.
+    pub policy: Policy,
+    /// Threads that parse.
+    pub threads: usize,
+    /// Bytes of memory to read with, vocabularies not counted.
+    pub memory: u64,
+}
+
+/// How far reading has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the files read, as they are on disk.
+    pub bytes: u64,
+    /// Bytes of all files.
+    pub total_bytes: u64,
+    /// Samples so far.
+    pub samples: u64,
+    /// Bad lines so far.
+    pub bad_lines: u64,
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// Samples.
+    pub samples: u64,
+    /// Lines that held none.
+    pub bad: BadLines,
+    /// Bytes of text, decompressed.
+    pub bytes: u64,
+}
+
+/// A chunk on its way through the threads.
+#[derive(Default)]
+struct Job {
+    layout: Option<Arc<Layout>>,
+    chunk: Chunk,
+    samples: Samples,
+    bad: BadLines,
+}
+
+/// Gives the samples of `log` to `sink`, some at a time, in order.
+pub fn decode(
+    log: &TextLog,
+    progress: &(dyn Fn(Progress) + Sync),
+    sink: &mut dyn FnMut(&Samples) -> Result<(), DataError>,
+) -> Result<Decoded, DataError> {
+    log.schema.check()?;
+    let columns = log.schema.sparse.len();
+    if !log.vocabularies.is_empty() && log.vocabularies.len() != columns {
+        let (got, expected) = (log.vocabularies.len(), columns);
+        return Err(DataError::Size { what: "vocabularies of a log", got, expected });
+    }
+    let shares = Shares::new(log.schema, log.memory, log.threads)?;
+    let mut total_bytes = 0;
+    for file in log.files {
+        total_bytes += file.metadata().map_err(|error| DataError::file(file, error))?.len();
+    }
+    let jobs = (0..shares.jobs).map(|_| Job { samples: Samples::new(columns), ..Job::default() });
+    let consumed = Arc::new(AtomicU64::new(0));
+    let mut reader = Reader {
+        log,
+        shares: &shares,
+        files: log.files.iter(),
+        open: None,
+        bytes: 0,
+        consumed: consumed.clone(),
+    };
+    let (mut samples, mut bad) = (0, BadLines::default());
+    pipeline::run(
+        jobs.collect(),
+        log.threads.clamp(1, shares.jobs),
+        |job| reader.next(job),
+        Scratch::default,
+        |scratch, job| parse(log.vocabularies, scratch, job),
+        |job| {
+            bad.append(&mut job.bad);
+            log.policy.check(&bad, false)?;
+            samples += job.samples.len() as u64;
+            if !job.samples.is_empty() {
+                sink(&job.samples)?;
+            }
+            let bytes = consumed.load(Ordering::Relaxed);
+            progress(Progress { bytes, total_bytes, samples, bad_lines: bad.count });
+            Ok(())
+        },
+    )?;
+    log.policy.check(&bad, true)?;
+    Ok(Decoded { samples, bad, bytes: reader.bytes })
+}
+
+fn parse(vocabularies: &[Option<Vocabulary>], scratch: &mut Scratch, job: &mut Job) {
+    let Job { layout, chunk, samples, bad } = job;
+    samples.clear();
+    // Every job that was read has a layout.
+    let Some(layout) = layout else { return };
+    layout.parse(scratch, chunk, samples, bad);
+    for (bags, vocabulary) in samples.bags.iter_mut().zip(vocabularies) {
+        if let Some(vocabulary) = vocabulary {
+            bags.ids.iter_mut().for_each(|id| *id = vocabulary.row(*id));
+        }
+    }
+}
+
+/// Cuts one file after the other into chunks.
+struct Reader<'a> {
+    log: &'a TextLog<'a>,
+    shares: &'a Shares,
+    files: std::slice::Iter<'a, PathBuf>,
+    open: Option<(Arc<Layout>, Chunks<Box<dyn Read + Send>>)>,
+    /// Decompressed bytes of the files before the open one.
+    bytes: u64,
+    consumed: Arc<AtomicU64>,
+}
+
+impl Reader<'_> {
+    /// Fills `job` with the next chunk; false where there are none left.
+    fn next(&mut self, job: &mut Job) -> Result<bool, DataError> {
+        loop {
+            if let Some((layout, chunks)) = &mut self.open {
+                if chunks.next(&mut job.chunk)? {
+                    job.layout = Some(layout.clone());
+                    return Ok(true);
+                }
+                self.bytes += chunks.bytes();
+                self.open = None;
+            }
+            let Some(file) = self.files.next() else { return Ok(false) };
+            self.open = self.begin(file)?;
+        }
+    }
+
+    /// Opens a file and finds its columns. A file without any line has no samples and needs no header.
+    fn begin(&self, file: &Path) -> Result<Option<(Arc<Layout>, Chunks<Box<dyn Read + Send>>)>, DataError> {
+        let contents = files::open(file, self.shares.decompressor, self.consumed.clone())?;
+        let mut chunks = Chunks::new(contents, file, self.shares.chunk);
+        let mut header = None;
+        if self.log.schema.columns.is_none() {
+            header = chunks.header()?;
+            if header.is_none() {
+                return Ok(None);
+            }
+        }
+        let layout = Layout::new(self.log.schema, file, header.as_deref())?;
+        Ok(Some((Arc::new(layout), chunks)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

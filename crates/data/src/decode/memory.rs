@@ -1,0 +1,90 @@
+//! Who may have how much memory.
+//!
+//! ```text
+//! ¼  the decompressor: its window
+//! ½  jobs × (chunk + samples of its lines)
+//! ¼  everything else: buffers of files, the rest of a chunk, vectors while they move to grow
+//!
+//! a byte of text is at most        1 byte of the chunk
+//!                                + a line's share of label, numbers, lengths and single ids
+//!                                + where columns hold many ids, one id with its weight, in a vector that doubles
+//! ```
+
+use crate::DataError;
+use crate::lines::{CHUNK, MAX_LINE};
+use spec::schema::Schema;
+
+/// What everyone gets.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Bytes a decompressor may take.
+    pub decompressor: u64,
+    /// Chunks that are under way at the same time.
+    pub jobs: usize,
+    /// Bytes of a chunk.
+    pub chunk: usize,
+}
+
+impl Shares {
+    /// Divides `memory`. Where it is little, fewer threads have work at the same time.
+    pub fn new(schema: &Schema, memory: u64, threads: usize) -> Result<Self, DataError> {
+        let sample = sample_bytes(schema);
+        let many = many_bytes(schema);
+        // Any line must fit, and it is at most one sample.
+        let longest = MAX_LINE as u64 * (1 + many) + sample;
+        let half = memory / 2;
+        let jobs = (half / longest).min(2 * threads.max(1) as u64 + 2);
+        if jobs == 0 {
+            return Err(DataError::Memory { needed: 2 * longest, allowed: memory });
+        }
+        // A sample has a byte per column at least. Where a header names the columns there may be more of them, not fewer.
+        let columns = schema.columns.as_ref().map_or_else(|| used_columns(schema), Vec::len) as u64;
+        let per_byte = 1 + many + sample.div_ceil(columns.max(1));
+        let chunk = (half / jobs / per_byte).clamp(1, CHUNK as u64);
+        Ok(Self { decompressor: memory / 4, jobs: jobs as usize, chunk: chunk as usize })
+    }
+}
+
+/// Bytes of a sample without the ids of columns that hold many.
+fn sample_bytes(schema: &Schema) -> u64 {
+    let sparse = schema.sparse.iter().map(|column| match (column.many(), column.weighted()) {
+        (true, _) => 4,
+        (false, false) => 8,
+        (false, true) => 12,
+    });
+    4 + 4 * schema.dense.len() as u64 + sparse.sum::<u64>()
+}
+
+/// Bytes that a separator costs at most.
+fn many_bytes(schema: &Schema) -> u64 {
+    let many = schema.sparse.iter().filter(|column| column.many());
+    many.map(|column| 2 * if column.weighted() { 12 } else { 8 }).max().unwrap_or(0)
+}
+
+fn used_columns(schema: &Schema) -> usize {
+    schema.used().map(|(_, column)| column.to_owned()).collect::<std::collections::HashSet<_>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_large_where_there_is_memory() {
+        let shares = Shares::new(&Schema::criteo(), 256 << 20, 4).unwrap();
+        assert_eq!(shares, Shares { decompressor: 64 << 20, jobs: 10, chunk: CHUNK });
+    }
+
+    #[test]
+    fn little_memory_makes_chunks_small_and_jobs_few() {
+        let mut schema = Schema::criteo();
+        schema.sparse[0].separator = Some('|');
+        schema.sparse[0].weight_separator = Some(':');
+        for memory in [1u64 << 26, 1 << 28, 1 << 30] {
+            let shares = Shares::new(&schema, memory, 16).unwrap();
+            let worst = shares.jobs * shares.chunk * (1 + 24 + 7);
+            assert!(worst as u64 <= memory / 2, "{shares:?}");
+        }
+        assert!(matches!(Shares::new(&schema, 1 << 20, 1), Err(DataError::Memory { allowed: 1048576, .. })));
+    }
+}

@@ -1,0 +1,191 @@
+//! One thread reads, several work, and the calling thread takes the results in the order they were read.
+//!
+//! ```text
+//!         ┌──────── free ◄───────────────────────────────┐
+//!         ▼                                              │
+//!      reader ── read ──► worker, worker, … ── done ──► take
+//! ```
+//!
+//! There are only so many jobs. They go round and keep their memory, so the queues need no bounds, and whoever is too
+//! fast waits for a job. Errors travel like results: the first one in reading order is the outcome.
+
+use crate::DataError;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// A result on its way to the calling thread, with its place in the order.
+type Done<J> = (u64, Result<J, DataError>);
+
+/// Runs `read` until it says false, `work` on every job it filled, on `threads` threads with a state of its own each,
+/// and `take` in order. The first error or panic ends all threads.
+pub fn run<J: Send, S>(
+    jobs: Vec<J>,
+    threads: usize,
+    mut read: impl FnMut(&mut J) -> Result<bool, DataError> + Send,
+    state: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &mut J) + Sync,
+    mut take: impl FnMut(&mut J) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let (free, waiting) = channel();
+    let (filled, to_do) = channel();
+    let (done, results) = channel();
+    let to_do = Mutex::new(to_do);
+    for job in jobs {
+        // The receiver is alive.
+        let _ = free.send(job);
+    }
+    thread::scope(|scope| {
+        let failed = done.clone();
+        let reader = scope.spawn(move || read_all(&mut read, waiting, filled, failed));
+        for _ in 0..threads.max(1) {
+            let (done, to_do, state, work) = (done.clone(), &to_do, &state, &work);
+            scope.spawn(move || work_all(to_do, done, state, work));
+        }
+        drop(done);
+        // Both ends move in here: when this returns, with an error or not, all threads find their queues closed.
+        let outcome = take_all(results, free, &mut take);
+        let reader = reader.join();
+        outcome?;
+        reader.map_err(|panic| panicked("reader", panic))
+    })
+}
+
+fn read_all<J>(
+    read: &mut impl FnMut(&mut J) -> Result<bool, DataError>,
+    waiting: Receiver<J>,
+    filled: Sender<(u64, J)>,
+    failed: Sender<Done<J>>,
+) {
+    for (mut job, place) in waiting.into_iter().zip(0..) {
+        // A queue that is closed: the calling thread has an error already.
+        match read(&mut job) {
+            Ok(true) if filled.send((place, job)).is_ok() => {}
+            Ok(_) => return,
+            Err(error) => {
+                let _ = failed.send((place, Err(error)));
+                return;
+            }
+        }
+    }
+}
+
+fn work_all<J, S>(
+    to_do: &Mutex<Receiver<(u64, J)>>,
+    done: Sender<Done<J>>,
+    state: &impl Fn() -> S,
+    work: &impl Fn(&mut S, &mut J),
+) {
+    let mut state = state();
+    loop {
+        let next = to_do.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((place, mut job)) = next else { return };
+        // Were the job lost in a panic, the calling thread would wait for it for ever.
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut state, &mut job)));
+        let result = outcome.map(|()| job).map_err(|panic| panicked("parser", panic));
+        if done.send((place, result)).is_err() {
+            return;
+        }
+    }
+}
+
+fn take_all<J>(
+    results: Receiver<Done<J>>,
+    free: Sender<J>,
+    take: &mut impl FnMut(&mut J) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let mut early = BTreeMap::new();
+    let mut place = 0;
+    for (at, result) in results {
+        early.insert(at, result);
+        while let Some(result) = early.remove(&place) {
+            let mut job = result?;
+            take(&mut job)?;
+            place += 1;
+            // A reader that is done needs no jobs.
+            let _ = free.send(job);
+        }
+    }
+    Ok(())
+}
+
+fn panicked(thread: &'static str, panic: Box<dyn std::any::Any + Send>) -> DataError {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    let message = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    DataError::Panic { thread, message: message.unwrap_or_else(|| "no message".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Squares the numbers below `count`, and returns what came out before an error.
+    fn squares(
+        count: u64,
+        threads: usize,
+        fault: impl Fn(&str, u64) -> Result<(), DataError> + Sync,
+    ) -> (Vec<u64>, Result<(), DataError>) {
+        let mut next = 0;
+        let mut out = vec![];
+        let outcome = run(
+            vec![0; threads + 1],
+            threads,
+            |job| {
+                *job = next;
+                next += 1;
+                fault("read", *job)?;
+                Ok(next <= count)
+            },
+            || (),
+            |(), job| {
+                if *job % 7 == 0 {
+                    thread::sleep(Duration::from_micros(200));
+                }
+                let _ = fault("work", *job);
+                *job *= *job;
+            },
+            |job| {
+                fault("take", *job)?;
+                out.push(*job);
+                Ok(())
+            },
+        );
+        (out, outcome)
+    }
+
+    #[test]
+    fn results_come_in_order() {
+        for threads in [1, 4] {
+            let (out, outcome) = squares(100, threads, |_, _| Ok(()));
+            outcome.unwrap();
+            assert_eq!(out, (0..100).map(|i| i * i).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn errors_end_it_after_what_came_before() {
+        for stage in ["read", "take"] {
+            let at = if stage == "take" { 50 * 50 } else { 50 };
+            let (out, outcome) = squares(1000, 3, |here, job| {
+                if here == stage && job == at { Err(DataError::file("x", "fault")) } else { Ok(()) }
+            });
+            assert_eq!(outcome, Err(DataError::file("x", "fault")));
+            assert_eq!(out.len(), 50, "{stage}");
+        }
+    }
+
+    #[test]
+    fn panics_end_it_with_their_message() {
+        for (stage, thread) in [("read", "reader"), ("work", "parser")] {
+            let (out, outcome) = squares(1000, 3, |here, job| {
+                assert!(here != stage || job != 50, "no {job}");
+                Ok(())
+            });
+            assert_eq!(outcome, Err(DataError::Panic { thread, message: "no 50".into() }));
+            assert_eq!(out.len(), 50, "{stage}");
+        }
+    }
+}

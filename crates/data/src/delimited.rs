@@ -1,0 +1,181 @@
+//! Text with a delimiter between fields, one sample a line: Criteo's logs, TSV and CSV.
+//!
+//! ```
+//! use data::{Samples, bad_lines::BadLines, delimited::{Layout, Scratch}, lines::Chunk};
+//! let layout = Layout::new(&spec::schema::Schema::criteo(), "day_0".as_ref(), None)?;
+//! let line = format!("1\t0\t7{}68fd1e64{}\n", "\t".repeat(12), "\t".repeat(25));
+//! let chunk = Chunk { bytes: format!("{line}oops\n").into(), first_line: 1, lines: 2, too_long: false };
+//! let (mut samples, mut bad) = (Samples::new(26), BadLines::default());
+//! layout.parse(&mut Scratch::default(), &chunk, &mut samples, &mut bad);
+//! assert_eq!(samples.labels, [1.0]);
+//! assert_eq!(samples.dense[1], 8f32.ln());
+//! assert_eq!(samples.bags[0].ids, [data::id::key(b"68fd1e64")]);
+//! assert_eq!(bad.first[0].to_string(), "day_0, line 2: expected 40 fields, got 1");
+//! # Ok::<(), data::DataError>(())
+//! ```
+//!
+//! Quotes are those of RFC 4180, but a quoted field ends on its line. They mean nothing in tab-separated text without a
+//! header, as Criteo's.
+
+mod column;
+mod fault;
+mod fields;
+
+use crate::bad_lines::{BadLine, BadLines};
+use crate::lines::Chunk;
+use crate::number::Numbers;
+use crate::{DataError, Samples};
+use column::{Dense, Label, Missing, Sparse};
+use fault::{Fault, Problem};
+use fields::Fields;
+pub use fields::Scratch;
+use spec::schema::Schema;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Where the columns of a schema are in the lines of one file.
+#[derive(Debug)]
+pub struct Layout {
+    file: PathBuf,
+    delimiter: u8,
+    quotes: bool,
+    /// Fields of a line.
+    fields: usize,
+    /// The fields that are read, and what they are called.
+    names: Vec<(usize, String)>,
+    missing: Missing,
+    numbers: Numbers,
+    label: Label,
+    dense: Vec<Dense>,
+    sparse: Vec<Sparse>,
+}
+
+impl Layout {
+    /// The layout of `file`, whose first line is `header` where the schema does not name the columns.
+    pub fn new(schema: &Schema, file: &Path, header: Option<&[u8]>) -> Result<Self, DataError> {
+        schema.check()?;
+        let delimiter = schema.delimiter as u8;
+        let columns = match (&schema.columns, header) {
+            (Some(columns), _) => columns.clone(),
+            (None, Some(header)) => header_names(header, delimiter, file)?,
+            (None, None) => {
+                return Err(DataError::file(file, "empty, so without a line that names the columns"));
+            }
+        };
+        // Where each column is; none where two have its name.
+        let mut places: HashMap<&str, Option<usize>> = HashMap::with_capacity(columns.len());
+        for (at, name) in columns.iter().enumerate() {
+            places.entry(name).and_modify(|place| *place = None).or_insert(Some(at));
+        }
+        let mut names = vec![];
+        let mut find = |name: &str| match places.get(name) {
+            Some(&Some(at)) => {
+                names.push((at, name.to_owned()));
+                Ok(at)
+            }
+            Some(None) => Err(DataError::file(file, format!("the header names column `{name}` twice"))),
+            None => {
+                let (file, column) = (file.to_owned(), name.to_owned());
+                Err(DataError::NoColumn { file, column, columns: columns.clone() })
+            }
+        };
+        let label = Label::new(&schema.label, find(&schema.label.column)?);
+        let dense =
+            schema.dense.iter().map(|column| Ok::<_, DataError>(Dense::new(column, find(&column.column)?)));
+        let dense = dense.collect::<Result<_, _>>()?;
+        let sparse = schema.sparse.iter().map(|column| {
+            let weights = column.weights.as_deref().map(&mut find).transpose()?;
+            Ok::<_, DataError>(Sparse::new(column, find(&column.column)?, weights))
+        });
+        let sparse = sparse.collect::<Result<_, _>>()?;
+        Ok(Self {
+            file: file.to_owned(),
+            delimiter,
+            quotes: !(delimiter == b'\t' && schema.columns.is_some()),
+            fields: columns.len(),
+            names,
+            missing: Missing(schema.missing.iter().map(|text| text.as_bytes().to_vec()).collect()),
+            numbers: Numbers::new(),
+            label,
+            dense,
+            sparse,
+        })
+    }
+
+    /// Appends the samples of `chunk` to `samples`, and the lines that hold none to `bad`.
+    ///
+    /// # Panics
+    /// If `samples` was made for another number of sparse columns.
+    pub fn parse(&self, scratch: &mut Scratch, chunk: &Chunk, samples: &mut Samples, bad: &mut BadLines) {
+        assert_eq!(samples.bags.len(), self.sparse.len(), "samples of other columns");
+        if chunk.too_long {
+            bad.lines += 1;
+            bad.push(|| self.describe(chunk.first_line, Problem::TooLong.of_line()));
+            return;
+        }
+        self.reserve(chunk, samples);
+        let quotes = self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some();
+        for (line, number) in chunk.lines().zip(chunk.first_line..) {
+            bad.lines += 1;
+            let cut = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch);
+            if let Err(fault) = cut.and_then(|fields| self.sample(fields, samples)) {
+                bad.push(|| self.describe(number, fault));
+            }
+        }
+    }
+
+    /// Appends one sample, or nothing where there is a fault.
+    #[inline]
+    fn sample<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
+        let label = self.label.read(fields, &self.missing)?;
+        let dense = samples.dense.len();
+        for column in &self.dense {
+            match column.read(fields, &self.missing, &self.numbers) {
+                Ok(value) => samples.dense.push(value),
+                Err(fault) => {
+                    samples.dense.truncate(dense);
+                    return Err(fault);
+                }
+            }
+        }
+        for (at, column) in self.sparse.iter().enumerate() {
+            if let Err(fault) = column.read(fields, &self.missing, &mut samples.bags[at]) {
+                for (column, bags) in self.sparse[..at].iter().zip(&mut samples.bags) {
+                    column.undo(bags);
+                }
+                samples.dense.truncate(dense);
+                return Err(fault);
+            }
+        }
+        samples.labels.push(label);
+        Ok(())
+    }
+
+    /// Makes room for the samples of `chunk`. A sample has a byte per field at least, so lines too short for one do not
+    /// count.
+    fn reserve(&self, chunk: &Chunk, samples: &mut Samples) {
+        let most = (chunk.lines as usize).min((chunk.bytes.len() + 1) / self.fields.max(1));
+        samples.labels.reserve_exact(most);
+        samples.dense.reserve_exact(most * self.dense.len());
+        for (column, bags) in self.sparse.iter().zip(&mut samples.bags) {
+            column.reserve(most, bags);
+        }
+    }
+
+    fn describe(&self, line: u64, fault: Fault) -> BadLine {
+        let name = |&field: &usize| self.names.iter().find(|(at, _)| *at == field);
+        let field = fault.field.as_ref().and_then(name).map(|(_, name)| name.clone());
+        BadLine { file: self.file.clone(), line, field, problem: fault.problem.to_string() }
+    }
+}
+
+/// The names in a header line.
+fn header_names(header: &[u8], delimiter: u8, file: &Path) -> Result<Vec<String>, DataError> {
+    let mut scratch = Scratch::default();
+    let fields = Fields::cut(header, delimiter, true, None, &mut scratch)
+        .map_err(|fault| DataError::file(file, format!("the header: {}", fault.problem)))?;
+    Ok((0..fields.len()).map(|at| String::from_utf8_lossy(fields.get(at)).into_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests;

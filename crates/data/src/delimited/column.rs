@@ -1,0 +1,232 @@
+//! What becomes of a field: a label, a number, or a bag of ids.
+
+use super::fault::{Fault, Problem};
+use super::fields::Fields;
+use crate::id;
+use crate::number::{Numbers, finite};
+use crate::samples::Bags;
+use memchr::{memchr, memrchr};
+use spec::schema::{DenseColumn, IdRule, LabelColumn, SparseColumn, Transform};
+
+/// The texts that mean "missing", besides the empty one.
+#[derive(Debug)]
+pub struct Missing(pub Vec<Vec<u8>>);
+
+impl Missing {
+    #[inline]
+    fn is(&self, text: &[u8]) -> bool {
+        text.is_empty() || (!self.0.is_empty() && self.0.iter().any(|missing| missing == text))
+    }
+}
+
+/// The label's column.
+#[derive(Debug)]
+pub struct Label {
+    field: usize,
+    positive_from: Option<f64>,
+}
+
+impl Label {
+    pub fn new(column: &LabelColumn, field: usize) -> Self {
+        Self { field, positive_from: column.positive_from }
+    }
+
+    #[inline]
+    pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing) -> Result<f32, Fault<'a>> {
+        let text = fields.get(self.field);
+        if missing.is(text) {
+            return Err(Problem::NoLabel.at(self.field));
+        }
+        if let Some(threshold) = self.positive_from {
+            let number = finite(text).ok_or_else(|| Problem::Number(text).at(self.field))?;
+            return Ok(if number >= threshold { 1.0 } else { 0.0 });
+        }
+        match text {
+            b"0" => Ok(0.0),
+            b"1" => Ok(1.0),
+            _ if text.eq_ignore_ascii_case(b"false") => Ok(0.0),
+            _ if text.eq_ignore_ascii_case(b"true") => Ok(1.0),
+            _ => match finite(text) {
+                Some(label) if label == 0.0 || label == 1.0 => Ok(label as f32),
+                _ => Err(Problem::Label(text).at(self.field)),
+            },
+        }
+    }
+}
+
+/// A column of numbers.
+#[derive(Debug)]
+pub struct Dense {
+    field: usize,
+    transform: Transform,
+    missing: f32,
+}
+
+impl Dense {
+    pub fn new(column: &DenseColumn, field: usize) -> Self {
+        Self { field, transform: column.transform, missing: column.missing }
+    }
+
+    #[inline]
+    pub fn read<'a>(
+        &self,
+        fields: Fields<'a>,
+        missing: &Missing,
+        numbers: &Numbers,
+    ) -> Result<f32, Fault<'a>> {
+        let text = fields.get(self.field);
+        if missing.is(text) {
+            return Ok(self.missing);
+        }
+        numbers.parse(text, self.transform).ok_or_else(|| Problem::Number(text).at(self.field))
+    }
+}
+
+/// A column of ids.
+#[derive(Debug)]
+pub struct Sparse {
+    field: usize,
+    /// Rows of the table where ids are row numbers.
+    index: Option<u64>,
+    many: bool,
+    separator: Option<u8>,
+    weights: Weights,
+}
+
+/// Where the weights of ids stand.
+#[derive(Clone, Copy, Debug)]
+enum Weights {
+    None,
+    /// After each id and this byte.
+    Inside(u8),
+    /// In this field.
+    Field(usize),
+}
+
+impl Sparse {
+    /// The column, found at `field`, with weights at `weights` where they have a column of their own.
+    pub fn new(column: &SparseColumn, field: usize, weights: Option<usize>) -> Self {
+        let weights = match (column.weight_separator, weights) {
+            (Some(separator), _) => Weights::Inside(separator as u8),
+            (None, Some(field)) => Weights::Field(field),
+            (None, None) => Weights::None,
+        };
+        let rows = column.rows.map(|rows| rows as u64);
+        let index = if column.ids == IdRule::Index { rows } else { None };
+        let separator = column.separator.map(|separator| separator as u8);
+        Self { field, index, many: column.many(), separator, weights }
+    }
+
+    /// Makes room for `bags` of one id each.
+    pub fn reserve(&self, count: usize, bags: &mut Bags) {
+        if self.many {
+            bags.lengths.reserve_exact(count);
+        } else {
+            bags.ids.reserve_exact(count);
+            let weighted = !matches!(self.weights, Weights::None);
+            bags.weights.reserve_exact(if weighted { count } else { 0 });
+        }
+    }
+
+    /// Appends the field's ids as one bag, or nothing where there is a fault.
+    #[inline]
+    pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing, bags: &mut Bags) -> Result<(), Fault<'a>> {
+        if !self.many && matches!(self.weights, Weights::None) {
+            bags.ids.push(self.id(fields.get(self.field), missing)?);
+            return Ok(());
+        }
+        let (ids, weights) = (bags.ids.len(), bags.weights.len());
+        let outcome = self.read_bag(fields, missing, bags);
+        if outcome.is_err() {
+            bags.ids.truncate(ids);
+            bags.weights.truncate(weights);
+        }
+        outcome
+    }
+
+    /// Takes the last bag back.
+    pub fn undo(&self, bags: &mut Bags) {
+        let length = if self.many { bags.lengths.pop().unwrap_or(0) as usize } else { 1 };
+        bags.ids.truncate(bags.ids.len().saturating_sub(length));
+        if !matches!(self.weights, Weights::None) {
+            bags.weights.truncate(bags.ids.len());
+        }
+    }
+
+    fn read_bag<'a>(&self, fields: Fields<'a>, missing: &Missing, bags: &mut Bags) -> Result<(), Fault<'a>> {
+        let before = bags.ids.len();
+        let text = fields.get(self.field);
+        for item in self.items(text, missing) {
+            let (id, weight) = match self.weights {
+                Weights::Inside(separator) => match memrchr(separator, item) {
+                    Some(at) => (&item[..at], Some(&item[at + 1..])),
+                    None => (item, None),
+                },
+                _ => (item, None),
+            };
+            bags.ids.push(self.id(id, missing)?);
+            if matches!(self.weights, Weights::Inside(_)) {
+                bags.weights.push(weight.map_or(Ok(1.0), |weight| number(weight, self.field))?);
+            }
+        }
+        let ids = bags.ids.len() - before;
+        if let Weights::Field(field) = self.weights {
+            let weights_text = fields.get(field);
+            if !self.many && missing.is(text) && missing.is(weights_text) {
+                bags.weights.push(1.0);
+            } else {
+                let mut weights = 0;
+                for item in self.items(weights_text, missing) {
+                    bags.weights.push(number(item, field)?);
+                    weights += 1;
+                }
+                if weights != ids {
+                    return Err(Problem::Weights { ids, weights }.at(field));
+                }
+            }
+        }
+        if self.many {
+            // A field has fewer bytes than 2³², so the length fits.
+            bags.lengths.push(ids as u32);
+        }
+        Ok(())
+    }
+
+    /// The items of a field: none where it is missing and there may be many, otherwise one more than separators.
+    fn items<'a>(&self, text: &'a [u8], missing: &Missing) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = if self.many && missing.is(text) { None } else { Some(text) };
+        let separator = self.separator;
+        std::iter::from_fn(move || {
+            let text = rest?;
+            let end = separator.and_then(|separator| memchr(separator, text));
+            rest = end.map(|end| &text[end + 1..]);
+            Some(&text[..end.unwrap_or(text.len())])
+        })
+    }
+
+    /// The key of an id, or its row where the text is the row.
+    #[inline]
+    fn id<'a>(&self, text: &'a [u8], missing: &Missing) -> Result<u64, Fault<'a>> {
+        let is_missing = missing.is(text);
+        match self.index {
+            None if is_missing => Ok(id::MISSING),
+            None => Ok(id::key(text)),
+            Some(_) if is_missing => Ok(0),
+            Some(rows) => row(text, rows).ok_or_else(|| Problem::Index { text, rows }.at(self.field)),
+        }
+    }
+}
+
+fn number(text: &[u8], field: usize) -> Result<f32, Fault<'_>> {
+    let weight = finite(text).map(|weight| weight as f32).filter(|weight| weight.is_finite());
+    weight.ok_or_else(|| Problem::Weight(text).at(field))
+}
+
+/// A row number below `rows`, in digits only.
+fn row(text: &[u8], rows: u64) -> Option<u64> {
+    let row = text.iter().try_fold(0u64, |row, byte| {
+        let digit = u64::from(byte.wrapping_sub(b'0'));
+        row.checked_mul(10)?.checked_add(digit).filter(|_| digit <= 9)
+    })?;
+    (row < rows && !text.is_empty()).then_some(row)
+}

@@ -1,0 +1,151 @@
+//! Where the fields of a line are.
+//!
+//! ```text
+//! a , "b""c" , d      the line
+//! a , b"c , d         its text: the line itself, or, where it has quotes, a copy without them
+//! 0   2     6   8     the starts: of every field, and one past the delimiter that would follow the last
+//! ```
+
+use super::fault::{Fault, Problem};
+use memchr::{memchr, memchr_iter};
+
+/// Memory for the fields of a line.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    starts: Vec<usize>,
+    unquoted: Vec<u8>,
+}
+
+/// The fields of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'a> {
+    text: &'a [u8],
+    starts: &'a [usize],
+}
+
+impl<'a> Fields<'a> {
+    /// Cuts `line`, which must have `expected` fields where that is known, at every `delimiter` outside `quotes`.
+    #[inline]
+    pub fn cut(
+        line: &'a [u8],
+        delimiter: u8,
+        quotes: bool,
+        expected: Option<usize>,
+        scratch: &'a mut Scratch,
+    ) -> Result<Self, Fault<'a>> {
+        let Scratch { starts, unquoted } = scratch;
+        starts.clear();
+        starts.push(0);
+        // A line with too many fields does not make the scratch memory grow.
+        let most = expected.unwrap_or(usize::MAX);
+        let (text, got) = if quotes && memchr(b'"', line).is_some() {
+            let got = unquote(line, delimiter, most, starts, unquoted).map_err(Problem::of_line)?;
+            (unquoted.as_slice(), got)
+        } else {
+            starts.extend(memchr_iter(delimiter, line).take(most).map(|at| at + 1));
+            let got = starts.len();
+            (line, if got <= most { got } else { memchr_iter(delimiter, line).count() + 1 })
+        };
+        if let Some(expected) = expected
+            && got != expected
+        {
+            return Err(Problem::Fields { expected, got }.of_line());
+        }
+        starts.push(text.len() + 1);
+        Ok(Self { text, starts })
+    }
+
+    /// Number of fields.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Field number `at`, from 0.
+    ///
+    /// # Panics
+    /// If there is no such field.
+    #[inline]
+    pub fn get(&self, at: usize) -> &'a [u8] {
+        &self.text[self.starts[at]..self.starts[at + 1] - 1]
+    }
+}
+
+/// RFC 4180: a field may stand in quotes, and `""` inside them is a quote. A quote inside a field that does not begin
+/// with one means nothing. Returns the number of fields, of which `most` have their starts noted.
+fn unquote<'a>(
+    line: &'a [u8],
+    delimiter: u8,
+    most: usize,
+    starts: &mut Vec<usize>,
+    text: &mut Vec<u8>,
+) -> Result<usize, Problem<'a>> {
+    text.clear();
+    let mut rest = line;
+    let mut fields = 1;
+    loop {
+        if let Some(mut quoted) = rest.strip_prefix(b"\"") {
+            rest = loop {
+                let Some(end) = memchr(b'"', quoted) else { return Err(Problem::OpenQuote) };
+                text.extend_from_slice(&quoted[..end]);
+                quoted = &quoted[end + 1..];
+                match quoted.strip_prefix(b"\"") {
+                    Some(more) => {
+                        text.push(b'"');
+                        quoted = more;
+                    }
+                    None => break quoted,
+                }
+            };
+        } else {
+            let end = memchr(delimiter, rest).unwrap_or(rest.len());
+            text.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+        }
+        match rest.split_first() {
+            None => return Ok(fields),
+            Some((&byte, more)) if byte == delimiter => rest = more,
+            Some(_) => return Err(Problem::AfterQuote(rest)),
+        }
+        text.push(delimiter);
+        fields += 1;
+        if fields <= most {
+            starts.push(text.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(line: &str, quotes: bool) -> Result<Vec<String>, String> {
+        let mut scratch = Scratch::default();
+        let fields = Fields::cut(line.as_bytes(), b',', quotes, None, &mut scratch);
+        let fields = fields.map_err(|fault| fault.problem.to_string())?;
+        Ok((0..fields.len()).map(|at| String::from_utf8(fields.get(at).to_vec()).unwrap()).collect())
+    }
+
+    #[test]
+    fn fields_lie_between_delimiters() {
+        assert_eq!(cut("", true).unwrap(), [""]);
+        assert_eq!(cut("a,,b,", true).unwrap(), ["a", "", "b", ""]);
+        assert_eq!(cut(r#""a",b"#, false).unwrap(), [r#""a""#, "b"]);
+    }
+
+    #[test]
+    fn quotes_are_those_of_the_rfc() {
+        assert_eq!(cut(r#"a,"b,c","d""e","""#, true).unwrap_err(), Problem::OpenQuote.to_string());
+        assert_eq!(cut(r#"a,"b,c","d""e","",f"g"#, true).unwrap(), ["a", "b,c", "d\"e", "", "f\"g"]);
+        assert_eq!(cut(r#""""",x"#, true).unwrap(), ["\"", "x"]);
+        assert!(cut(r#""a"b,c"#, true).unwrap_err().contains(r#"got "b,c""#));
+    }
+
+    #[test]
+    fn the_number_of_fields_is_checked() {
+        let mut scratch = Scratch::default();
+        for (line, got) in [("a,b", 2), ("a,b,c,d,e", 5), (r#""a",b,c,"d,e""#, 4)] {
+            let fault = Fields::cut(line.as_bytes(), b',', true, Some(3), &mut scratch).unwrap_err();
+            assert_eq!(fault.problem.to_string(), format!("expected 3 fields, got {got}"));
+        }
+    }
+}

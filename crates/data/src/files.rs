@@ -1,0 +1,114 @@
+//! Which files a log is, and their bytes, decompressed.
+//!
+//! The first bytes of a file say how it is compressed, not its name:
+//!
+//! ```text
+//! 1f 8b               gzip, any number of members
+//! fd 37 7a 58 5a 00   xz, any number of streams
+//! 28 b5 2f fd         zstd, any number of frames
+//! anything else       as it is
+//! ```
+
+use crate::DataError;
+use liblzma::stream::{CONCATENATED, Stream};
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes read from a file at a time.
+const READ: usize = 256 << 10;
+
+/// The files that `patterns` name: paths as they are, globs by their matches in alphabetical order.
+pub fn resolve(patterns: &[String]) -> Result<Vec<PathBuf>, DataError> {
+    let mut files = vec![];
+    for pattern in patterns {
+        // A file may have a name that looks like a pattern.
+        if Path::new(pattern).exists() {
+            files.push(PathBuf::from(pattern));
+            continue;
+        }
+        if !pattern.contains(['*', '?', '[']) {
+            return Err(DataError::file(pattern, "no such file"));
+        }
+        let refuse = |problem: String| DataError::file(pattern, problem);
+        let matches = glob::glob(pattern).map_err(|error| refuse(format!("not a pattern: {error}")))?;
+        let mut matches = matches
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| DataError::file(error.path(), error.error()))?;
+        if matches.is_empty() {
+            return Err(refuse("no file matches this pattern".into()));
+        }
+        matches.sort();
+        files.append(&mut matches);
+    }
+    for file in &files {
+        if file.is_dir() {
+            return Err(DataError::file(file, "is a folder; name its files, as in folder/*"));
+        }
+    }
+    Ok(files)
+}
+
+/// The contents of the file at `path`, decompressed. The decompressor may take `memory` bytes; `consumed` grows by the
+/// bytes that were read from the file itself.
+pub fn open(path: &Path, memory: u64, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, DataError> {
+    let refuse = |error: io::Error| DataError::file(path, error);
+    let mut file = Counted { file: File::open(path).map_err(refuse)?, consumed };
+    let mut magic = vec![];
+    file.by_ref().take(6).read_to_end(&mut magic).map_err(refuse)?;
+    let (begins, too_large) = (magic.clone(), memory >> 10);
+    let file = BufReader::with_capacity(READ, Cursor::new(magic).chain(file));
+    let (format, reader): (_, Box<dyn Read + Send>) = match begins.as_slice() {
+        [0x1f, 0x8b, ..] => ("gzip", Box::new(flate2::bufread::MultiGzDecoder::new(file))),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => {
+            let stream = Stream::new_stream_decoder(memory, CONCATENATED).map_err(|e| refuse(e.into()))?;
+            ("xz", Box::new(liblzma::bufread::XzDecoder::new_stream(file, stream)))
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(file).map_err(refuse)?;
+            decoder.window_log_max(memory.max(1).ilog2().clamp(10, 31)).map_err(refuse)?;
+            ("zstd", Box::new(decoder))
+        }
+        _ => return Ok(Box::new(file)),
+    };
+    Ok(Box::new(Compressed { format, memory: too_large, reader }))
+}
+
+/// Counts the bytes of a file as they are read.
+struct Counted {
+    file: File,
+    consumed: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.consumed.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Says in its errors what could not be decompressed.
+struct Compressed {
+    format: &'static str,
+    /// In KiB.
+    memory: u64,
+    reader: Box<dyn Read + Send>,
+}
+
+impl Read for Compressed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(buffer).map_err(|error| {
+            let Self { format, memory, .. } = self;
+            let problem = format!(
+                "{format} data is cut short, damaged, or needs more than the {memory} KiB it may take: {error}"
+            );
+            io::Error::new(error.kind(), problem)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

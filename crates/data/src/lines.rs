@@ -1,0 +1,193 @@
+//! Cuts a stream of bytes into chunks of whole lines.
+//!
+//! Lines end with `\n` or `\r\n`, the last one with or without. A UTF-8 byte order mark at the start is dropped. A line
+//! of [`MAX_LINE`] bytes or more is not kept: a chunk without bytes stands for it.
+//!
+//! ```
+//! use data::lines::{Chunk, Chunks};
+//! let mut chunks = Chunks::new("a\nbc\nd".as_bytes(), "log.tsv".as_ref(), 4);
+//! let mut chunk = Chunk::default();
+//! let mut seen = vec![];
+//! while chunks.next(&mut chunk)? {
+//!     seen.push((chunk.first_line, String::from_utf8(chunk.bytes.clone()).unwrap()));
+//! }
+//! assert_eq!(seen, [(1, "a\n".to_owned()), (2, "bc\n".to_owned()), (3, "d".to_owned())]);
+//! # Ok::<(), data::DataError>(())
+//! ```
+
+use crate::DataError;
+use memchr::{memchr, memchr_iter, memrchr};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a chunk, about.
+pub const CHUNK: usize = 1 << 20;
+
+/// A line must be shorter than this many bytes.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// Some consecutive lines of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// The lines, with their ends.
+    pub bytes: Vec<u8>,
+    /// The number of the first one, from 1.
+    pub first_line: u64,
+    /// How many they are.
+    pub lines: u64,
+    /// Whether the chunk stands for one line that was too long to be kept. Then it has no bytes.
+    pub too_long: bool,
+}
+
+impl Chunk {
+    /// The lines without their ends.
+    pub fn lines(&self) -> Lines<'_> {
+        Lines { rest: &self.bytes }
+    }
+}
+
+/// Lines without their ends.
+#[derive(Clone, Debug)]
+pub struct Lines<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = rest.get(1..).unwrap_or_default();
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+}
+
+/// The chunks of a file.
+#[derive(Debug)]
+pub struct Chunks<R> {
+    reader: R,
+    path: PathBuf,
+    /// Bytes of a chunk, where lines are not longer.
+    size: usize,
+    /// The beginning of the next chunk.
+    rest: Vec<u8>,
+    next_line: u64,
+    /// Bytes that came out of the reader.
+    bytes: u64,
+    ended: bool,
+}
+
+impl<R: Read> Chunks<R> {
+    /// The lines of `reader`, in chunks of about `size` bytes. Errors name `path`.
+    pub fn new(reader: R, path: &Path, size: usize) -> Self {
+        let size = size.clamp(1, MAX_LINE);
+        Self { reader, path: path.to_owned(), size, rest: vec![], next_line: 1, bytes: 0, ended: false }
+    }
+
+    /// Bytes read so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The header: the first line, without its end. Absent in an empty file.
+    pub fn header(&mut self) -> Result<Option<Vec<u8>>, DataError> {
+        let mut chunk = Chunk::default();
+        if !self.next(&mut chunk)? {
+            return Ok(None);
+        }
+        if chunk.too_long {
+            let problem =
+                format!("the first line, which should name the columns, has {MAX_LINE} bytes or more");
+            return Err(DataError::file(&self.path, problem));
+        }
+        let header = chunk.lines().next().unwrap_or_default().to_vec();
+        let end = memchr(b'\n', &chunk.bytes).map_or(chunk.bytes.len(), |end| end + 1);
+        chunk.bytes.drain(..end);
+        chunk.bytes.append(&mut self.rest);
+        self.rest = chunk.bytes;
+        self.next_line = 2;
+        Ok(Some(header))
+    }
+
+    /// Replaces the contents of `chunk` by the next lines; false where there are none left.
+    pub fn next(&mut self, chunk: &mut Chunk) -> Result<bool, DataError> {
+        let bytes = &mut chunk.bytes;
+        bytes.clear();
+        bytes.append(&mut self.rest);
+        let at_start = self.bytes == 0;
+        // The mark at the start has three bytes.
+        self.fill(bytes, if at_start { self.size.max(3) } else { self.size })?;
+        if at_start && bytes.starts_with(b"\xef\xbb\xbf") {
+            bytes.drain(..3);
+        }
+        let mut searched = 0;
+        let end = loop {
+            if let Some(end) = memrchr(b'\n', &bytes[searched..]) {
+                break searched + end + 1;
+            }
+            searched = bytes.len();
+            if searched >= MAX_LINE {
+                return self.skip(chunk).map(|()| true);
+            }
+            if self.ended {
+                break searched;
+            }
+            self.fill(bytes, MAX_LINE.min(searched + self.size))?;
+        };
+        self.rest.extend_from_slice(&bytes[end..]);
+        bytes.truncate(end);
+        let open = bytes.last().is_some_and(|&last| last != b'\n');
+        chunk.lines = memchr_iter(b'\n', bytes).count() as u64 + u64::from(open);
+        chunk.first_line = self.next_line;
+        chunk.too_long = false;
+        self.next_line += chunk.lines;
+        Ok(chunk.lines > 0)
+    }
+
+    /// Reads on to the end of a line that is too long, and keeps nothing of it.
+    fn skip(&mut self, chunk: &mut Chunk) -> Result<(), DataError> {
+        let bytes = &mut chunk.bytes;
+        while !self.ended {
+            bytes.clear();
+            self.fill(bytes, self.size)?;
+            if let Some(end) = memchr(b'\n', bytes) {
+                self.rest.extend_from_slice(&bytes[end + 1..]);
+                break;
+            }
+        }
+        bytes.clear();
+        *chunk = Chunk { bytes: std::mem::take(bytes), first_line: self.next_line, lines: 1, too_long: true };
+        self.next_line += 1;
+        Ok(())
+    }
+
+    /// Reads until `bytes` has `length` bytes or the stream ends.
+    fn fill(&mut self, bytes: &mut Vec<u8>, length: usize) -> Result<(), DataError> {
+        let mut filled = bytes.len();
+        if filled < length {
+            bytes.reserve_exact(length - filled);
+            bytes.resize(length, 0);
+        }
+        while filled < bytes.len() && !self.ended {
+            match self.reader.read(&mut bytes[filled..]) {
+                Ok(0) => self.ended = true,
+                Ok(read) => {
+                    filled += read;
+                    self.bytes += read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(DataError::file(&self.path, error)),
+            }
+        }
+        bytes.truncate(filled);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Numbers in text, and what the schema does to them.
+//!
+//! ```text
+//! -12   3.25   .5   1e-3      are numbers; nan, inf, 0x1f and anything with blanks are not
+//! none: x                     log: ln(1 + max(x, 0))
+//! ```
+
+use spec::schema::Transform;
+
+/// Counts below this have their logarithm in a table.
+const TABLE: usize = 4096;
+
+/// A whole number of at most 18 digits, so that it fits without a check.
+#[inline]
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > 18 {
+        return None;
+    }
+    let mut value = 0;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + i64::from(digit);
+    }
+    Some(if negative { -value } else { value })
+}
+
+/// A finite number.
+pub fn finite(text: &[u8]) -> Option<f64> {
+    if let Some(value) = integer(text) {
+        return Some(value as f64);
+    }
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    value.is_finite().then_some(value)
+}
+
+/// What becomes of `x`: not finite where `x` does not fit into 32 bits.
+pub fn transformed(x: f64, transform: Transform) -> f32 {
+    match transform {
+        Transform::None => x as f32,
+        Transform::Log => x.max(0.0).ln_1p() as f32,
+    }
+}
+
+/// Parses and transforms numbers; knows the logarithms of small counts by heart.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    logs: Vec<f32>,
+}
+
+impl Numbers {
+    pub fn new() -> Self {
+        Self { logs: (0..TABLE).map(|count| transformed(count as f64, Transform::Log)).collect() }
+    }
+
+    /// The number written as `text`, transformed, if it and the outcome are finite.
+    #[inline]
+    pub fn parse(&self, text: &[u8], transform: Transform) -> Option<f32> {
+        if transform == Transform::Log
+            && let Some(count) = integer(text)
+            && let Some(&log) = self.logs.get(count.max(0) as usize)
+        {
+            return Some(log);
+        }
+        Some(transformed(finite(text)?, transform)).filter(|value| value.is_finite())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_finite_numbers_pass() {
+        for (text, expected) in
+            [("0", 0.0), ("-17", -17.0), ("+4", 4.0), ("3.25", 3.25), (".5", 0.5), ("1e-3", 1e-3)]
+        {
+            assert_eq!(finite(text.as_bytes()), Some(expected), "{text}");
+        }
+        for text in ["", "-", "nan", "inf", "-infinity", "1e999", "0x1f", " 1", "1 ", "1,5", "--1", "ä"] {
+            assert_eq!(finite(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(finite(b"123456789012345678901234567890"), Some(123456789012345678901234567890.0));
+    }
+
+    #[test]
+    fn the_table_of_logarithms_agrees_with_the_formula() {
+        let numbers = Numbers::new();
+        for count in [-5i64, 0, 1, 2, 100, 4095, 4096, 1 << 40] {
+            let expected = (1.0 + f64::from(count.max(0) as f32)).ln() as f32;
+            let got = numbers.parse(count.to_string().as_bytes(), Transform::Log).unwrap();
+            assert!((got - expected).abs() < 1e-6, "{count}: {got}, expected {expected}");
+            let decimal = numbers.parse(format!("{count}.0").as_bytes(), Transform::Log).unwrap();
+            assert_eq!(got.to_bits(), decimal.to_bits());
+        }
+        assert_eq!(numbers.parse(b"1e300", Transform::None), None);
+        assert!(numbers.parse(b"1e300", Transform::Log).is_some());
+    }
+}

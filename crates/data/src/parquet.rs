@@ -1,0 +1,103 @@
+//! Click logs in Parquet files.
+//!
+//! A file is read row group by row group and, within one, some thousand rows at a time: a batch of each column, then the
+//! samples of its rows. An id is its text, so that a log gives the same samples in Parquet as in CSV: the key of an id is
+//! the 64-bit XXH3 of its bytes, of its decimal digits where the column holds integers, and of nothing where it is
+//! missing.
+//!
+//! | in the schema | in the file |
+//! |---|---|
+//! | label, dense | booleans, integers, floats |
+//! | sparse | strings, binary, integers |
+//! | sparse with `separator` or `weight_separator` | strings, which are split as the fields of a text |
+//! | sparse with `list` | lists of strings, binary or integers; a list that is null is empty |
+//! | `weights` | numbers, or lists of them, or strings to split: as many as the column has ids |
+//!
+//! Files are not trusted: see [`file`] and [`pages`] for what is checked before it is believed.
+
+mod column;
+mod file;
+mod leaf;
+mod pages;
+mod roles;
+mod rows;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{DataError, Samples};
+use file::LogFile;
+use spec::schema::Schema;
+use std::path::{Path, PathBuf};
+
+/// A click log in Parquet files.
+#[derive(Clone, Copy, Debug)]
+pub struct ParquetLog<'a> {
+    /// Its files, in order.
+    pub files: &'a [PathBuf],
+    /// What their columns mean.
+    pub schema: &'a Schema,
+    /// Rows that are decoded at a time, 4096 say: what is in memory besides one page of each column.
+    pub batch_rows: usize,
+}
+
+/// A row that is no sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow<'a> {
+    /// The file.
+    pub file: &'a Path,
+    /// The row, counted from 1.
+    pub row: u64,
+    /// The column at fault.
+    pub column: &'a str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Decodes a log and returns its number of samples.
+///
+/// All files are opened and their columns found before the first row is read. Then samples go to `sink` in the order of
+/// the log, at most `batch_rows` at a time. A row that is no sample goes to `bad` instead, which may go on or give up.
+/// `progress` is told the rows that are done and the rows of all files.
+pub fn decode(
+    log: &ParquetLog,
+    bad: &mut dyn FnMut(BadRow) -> Result<(), DataError>,
+    progress: &(dyn Fn(u64, u64) + Sync),
+    sink: &mut dyn FnMut(&Samples) -> Result<(), DataError>,
+) -> Result<u64, DataError> {
+    let mut total = 0u64;
+    for path in log.files {
+        let file = LogFile::open(path, log.schema)?;
+        total = file.group_rows().fold(total, |sum, rows| sum.saturating_add(rows as u64));
+    }
+    let mut done = 0u64;
+    let mut decoded = 0u64;
+    let mut samples = Samples::new(log.schema.sparse.len());
+    for path in log.files {
+        let file = LogFile::open(path, log.schema)?;
+        let mut row_of_file = 0u64;
+        for (group, mut left) in file.group_rows().enumerate() {
+            let mut columns = file.group(group)?;
+            while left > 0 {
+                let count = left.min(log.batch_rows.max(1));
+                file.guard(|| columns.read(count))?;
+                samples.clear();
+                for row in 0..count {
+                    row_of_file += 1;
+                    if let Err(fault) = columns.append(row, log.schema, &mut samples) {
+                        let (column, problem) = (fault.column, fault.problem);
+                        bad(BadRow { file: path, row: row_of_file, column, problem })?;
+                    }
+                }
+                if !samples.is_empty() {
+                    sink(&samples)?;
+                }
+                left -= count;
+                decoded += samples.len() as u64;
+                done += count as u64;
+                progress(done, total);
+            }
+        }
+    }
+    Ok(decoded)
+}

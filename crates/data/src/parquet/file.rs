@@ -1,0 +1,171 @@
+//! A file of the log, its footer checked.
+//!
+//! ```text
+//! PAR1 | pages of column chunks … | footer: schema, row groups, chunks | its length: u32 | PAR1
+//! ```
+//!
+//! Every chunk must lie between the opening mark and the footer, and the values of a plain column must be as many as the
+//! rows. The decoders of the `parquet` crate return errors for most of what can be wrong beyond that, but not for all:
+//! some panic. [`LogFile::guard`] makes that an error, too, with the name of the file.
+
+use super::column::Column;
+use super::leaf::Leaf;
+use super::pages::CheckedPages;
+use super::roles::Roles;
+use crate::DataError;
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetStatisticsPolicy, RowGroupMetaData};
+use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use ::parquet::file::serialized_reader::ReadOptionsBuilder;
+use spec::schema::Schema;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+/// What a file begins and ends with.
+const MARK: &[u8; 4] = b"PAR1";
+/// What it ends with when its footer is encrypted.
+const ENCRYPTED_MARK: &[u8; 4] = b"PARE";
+/// Bytes after the footer: its length and the mark.
+const TAIL: u64 = 8;
+
+/// An open file of the log.
+pub(super) struct LogFile {
+    path: PathBuf,
+    reader: SerializedFileReader<File>,
+    leaves: Roles<Leaf>,
+}
+
+impl LogFile {
+    /// Opens a file, checks its footer and finds the columns of `schema`.
+    pub fn open(path: &Path, schema: &Schema) -> Result<Self, DataError> {
+        let mut file = File::open(path).map_err(|error| DataError::file(path, error))?;
+        let chunks_end = match footer_start(&mut file) {
+            Ok(start) => start.map_err(|problem| DataError::file(path, problem))?,
+            Err(error) => return Err(DataError::file(path, error)),
+        };
+        // Nobody here asks for statistics, and what is not decoded cannot fail.
+        let options =
+            ReadOptionsBuilder::new().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll).build();
+        let reader = guard(path, || SerializedFileReader::new_with_options(file, options))?;
+        for (index, group) in reader.metadata().row_groups().iter().enumerate() {
+            check_group(group, chunks_end)
+                .map_err(|problem| DataError::file(path, format!("row group {index}: {problem}")))?;
+        }
+        let leaves =
+            guard(path, || Ok(Roles::find(reader.metadata().file_metadata().schema_descr(), schema)))?;
+        let leaves = leaves.map_err(|unfit| DataError::Column {
+            path: path.into(),
+            column: unfit.column,
+            problem: unfit.problem,
+        })?;
+        Ok(Self { path: path.into(), reader, leaves })
+    }
+
+    /// Rows of each row group.
+    pub fn group_rows(&self) -> impl Iterator<Item = usize> {
+        self.reader.metadata().row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0))
+    }
+
+    /// The columns of a row group, before its first row.
+    pub fn group(&self, group: usize) -> Result<Roles<Column>, DataError> {
+        self.guard(|| {
+            let reader = self.reader.get_row_group(group)?;
+            self.leaves.try_map(|leaf| open_column(&*reader, leaf))
+        })
+    }
+
+    /// Runs a decoder on this file; its panic becomes an error.
+    pub fn guard<T>(&self, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
+        guard(&self.path, decode)
+    }
+}
+
+/// Where the footer starts, or what is wrong with the ends of the file.
+fn footer_start(file: &mut File) -> io::Result<Result<u64, String>> {
+    let length = file.metadata()?.len();
+    let body = MARK.len() as u64 + TAIL;
+    if length < body {
+        return Ok(Err(format!("{length} bytes are too few for a Parquet file")));
+    }
+    let (mut head, mut footer_length, mut tail) = ([0; 4], [0; 4], [0; 4]);
+    file.seek(SeekFrom::Start(0))?;
+    file.read_exact(&mut head)?;
+    file.seek(SeekFrom::Start(length - TAIL))?;
+    file.read_exact(&mut footer_length)?;
+    file.read_exact(&mut tail)?;
+    if &tail == ENCRYPTED_MARK {
+        return Ok(Err("is encrypted; write it without encryption".into()));
+    }
+    if &head != MARK || &tail != MARK {
+        return Ok(Err("is not a Parquet file, or was cut off: it does not begin and end with PAR1".into()));
+    }
+    let footer = u64::from(u32::from_le_bytes(footer_length));
+    match (length - TAIL).checked_sub(footer) {
+        Some(start) if start >= MARK.len() as u64 => Ok(Ok(start)),
+        _ => Ok(Err(format!("a footer of {footer} bytes in a file of {length}; the file is damaged"))),
+    }
+}
+
+/// Checks that the chunks of a group lie before `end` and have the values they should.
+fn check_group(group: &RowGroupMetaData, end: u64) -> Result<(), String> {
+    let rows = u64::try_from(group.num_rows()).map_err(|_| format!("{} rows", group.num_rows()))?;
+    if group.columns().len() != group.schema_descr().num_columns() {
+        return Err(format!(
+            "{} columns, expected {}",
+            group.columns().len(),
+            group.schema_descr().num_columns()
+        ));
+    }
+    for chunk in group.columns() {
+        check_chunk(chunk, rows, end)
+            .map_err(|problem| format!("column {}: {problem}", chunk.column_path()))?;
+    }
+    Ok(())
+}
+
+fn check_chunk(chunk: &ColumnChunkMetaData, rows: u64, end: u64) -> Result<(), String> {
+    if let Some(file) = chunk.file_path() {
+        return Err(format!("its values are in another file, {file:?}; write them into one"));
+    }
+    let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+    let (size, values) = (chunk.compressed_size(), chunk.num_values());
+    let inside = match (u64::try_from(start), u64::try_from(size)) {
+        (Ok(start), Ok(size)) => {
+            start >= MARK.len() as u64 && start.checked_add(size).is_some_and(|chunk_end| chunk_end <= end)
+        }
+        _ => false,
+    };
+    if !inside {
+        return Err(format!("{size} bytes at {start} are not inside the file, whose pages end at {end}"));
+    }
+    let many = chunk.column_descr().max_rep_level() > 0;
+    match u64::try_from(values) {
+        Ok(values) if values == rows || (many && values > rows) => Ok(()),
+        _ => Err(format!("{values} values for {rows} rows")),
+    }
+}
+
+fn open_column(group: &dyn RowGroupReader, leaf: &Leaf) -> Result<Column, ParquetError> {
+    let chunk = group.metadata().column(leaf.index);
+    let pages =
+        CheckedPages::new(group.get_column_page_reader(leaf.index)?, chunk.num_values().cast_unsigned());
+    Column::new(leaf.clone(), chunk.column_descr_ptr(), pages)
+}
+
+/// Runs a decoder on the file at `path`; its panic becomes an error.
+///
+/// The panic's message goes to the standard error all the same: to silence it, the hook of the whole process would have
+/// to be replaced while other threads run. Nothing that the decoder may have left half done is used after an error.
+fn guard<T>(path: &Path, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
+    match catch_unwind(AssertUnwindSafe(decode)) {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(DataError::file(path, error)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(DataError::file(path, format!("the file is damaged; its decoder gave up: {text}")))
+        }
+    }
+}

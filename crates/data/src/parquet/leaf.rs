@@ -1,0 +1,182 @@
+//! Finding a column in a file's schema.
+//!
+//! Parquet stores the leaves of a tree. A plain column is a leaf at the top. A list is a group with one leaf:
+//!
+//! ```text
+//! optional group tags (LIST) {          definition level 0: the list is null
+//!   repeated group list {               1: it is empty
+//!     optional binary element (STRING)  2: an element that is null; 3: an element
+//!   }
+//! }
+//! ```
+//!
+//! Older writers leave out the group in the middle, or write `repeated int64 tags` at the top. All have one repeated node,
+//! and an element exists from that node's definition level on.
+
+use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
+use ::parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
+
+/// A column that can be read.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    /// Its name in the schema.
+    pub name: String,
+    /// Its place among the leaves of the file.
+    pub index: usize,
+    /// What it holds.
+    pub kind: Kind,
+    /// An element of a list exists where the definition level is at least this; 0 for plain columns.
+    pub element_level: i16,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Bool,
+    Integer { signed: bool },
+    Float,
+    Bytes,
+}
+
+/// What a column is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A label, a dense input or a weight.
+    Number,
+    /// Ids as they are.
+    Id,
+    /// Text that is split.
+    Text,
+}
+
+impl Leaf {
+    /// The column `name`, or what is wrong with it.
+    pub fn find(schema: &SchemaDescriptor, name: &str, list: bool, wanted: Use) -> Result<Self, String> {
+        let root = schema.root_schema();
+        let mut roots = root.get_fields().iter().filter(|field| field.name() == name);
+        let Some(top) = roots.next() else {
+            let names: Vec<&str> = root.get_fields().iter().take(50).map(|field| field.name()).collect();
+            return Err(format!("the file has no such column, it has {}", names.join(", ")));
+        };
+        if roots.next().is_some() {
+            return Err("the file has two columns of that name".into());
+        }
+        let mut leaves = (0..schema.num_columns()).filter(|&i| schema.get_column_root(i).name() == name);
+        let (Some(index), None) = (leaves.next(), leaves.next()) else {
+            return Err(format!(
+                "is a group of several columns ({}); only plain columns and lists can be read",
+                describe(top)
+            ));
+        };
+        let leaf = schema.column(index);
+        let is_list = match leaf.max_rep_level() {
+            0 if top.is_primitive() => false,
+            1 if top.is_primitive() || is_annotated_list(top) => true,
+            _ => {
+                return Err(format!(
+                    "is nested ({}); only plain columns and lists of them can be read",
+                    describe(top)
+                ));
+            }
+        };
+        if list && !is_list {
+            return Err(format!("holds {}, not lists; leave `list` out or write lists", describe(top)));
+        }
+        if is_list && !list {
+            return Err(format!(
+                "holds lists ({}); only sparse columns with `list = true` may",
+                describe(top)
+            ));
+        }
+        let kind = kind(&leaf);
+        let (serves, would_do) = match wanted {
+            Use::Number => (
+                matches!(kind, Some(Kind::Bool | Kind::Integer { .. } | Kind::Float)),
+                "booleans, integers or floats",
+            ),
+            Use::Id => {
+                (matches!(kind, Some(Kind::Integer { .. } | Kind::Bytes)), "strings, binary or integers")
+            }
+            Use::Text => (kind == Some(Kind::Bytes), "strings, to be split at the schema's separators"),
+        };
+        match kind {
+            Some(kind) if serves => {
+                Ok(Self { name: name.into(), index, kind, element_level: element_level(top) })
+            }
+            _ => Err(format!("holds {}; expected {would_do}", describe(top))),
+        }
+    }
+}
+
+/// What the values of a leaf mean, where that is something a click log can use. A date or a decimal is stored as an
+/// integer, too, but its text would be another.
+fn kind(leaf: &ColumnDescriptor) -> Option<Kind> {
+    let (logical, converted) = (leaf.logical_type_ref(), leaf.converted_type());
+    let plain = logical.is_none() && converted == ConvertedType::NONE;
+    match leaf.physical_type() {
+        Physical::BOOLEAN => Some(Kind::Bool),
+        Physical::INT32 | Physical::INT64 => match logical {
+            Some(LogicalType::Integer(integer)) => Some(Kind::Integer { signed: integer.is_signed }),
+            Some(_) => None,
+            None => match converted {
+                ConvertedType::NONE
+                | ConvertedType::INT_8
+                | ConvertedType::INT_16
+                | ConvertedType::INT_32
+                | ConvertedType::INT_64 => Some(Kind::Integer { signed: true }),
+                ConvertedType::UINT_8
+                | ConvertedType::UINT_16
+                | ConvertedType::UINT_32
+                | ConvertedType::UINT_64 => Some(Kind::Integer { signed: false }),
+                _ => None,
+            },
+        },
+        Physical::FLOAT | Physical::DOUBLE => Some(Kind::Float),
+        Physical::BYTE_ARRAY => {
+            let text = matches!(logical, Some(LogicalType::String | LogicalType::Enum | LogicalType::Json))
+                || matches!(converted, ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON);
+            (plain || text).then_some(Kind::Bytes)
+        }
+        Physical::FIXED_LEN_BYTE_ARRAY => plain.then_some(Kind::Bytes),
+        Physical::INT96 => None,
+    }
+}
+
+/// Whether a group says that it is a list.
+fn is_annotated_list(group: &Type) -> bool {
+    let info = group.get_basic_info();
+    info.converted_type() == ConvertedType::LIST || matches!(info.logical_type_ref(), Some(LogicalType::List))
+}
+
+/// The definition level of the repeated node on the way down from `top`, which has one leaf.
+fn element_level(top: &Type) -> i16 {
+    let mut level = 0;
+    let mut node = Some(top);
+    while let Some(this) = node {
+        let info = this.get_basic_info();
+        let repetition = if info.has_repetition() { info.repetition() } else { Repetition::REQUIRED };
+        level += i16::from(repetition != Repetition::REQUIRED);
+        if repetition == Repetition::REPEATED {
+            return level;
+        }
+        node = if this.is_group() { this.get_fields().first().map(AsRef::as_ref) } else { None };
+    }
+    0
+}
+
+/// A column's type in a few words.
+fn describe(top: &Type) -> String {
+    let info = top.get_basic_info();
+    let annotation = match (info.logical_type_ref(), info.converted_type()) {
+        (Some(logical), _) => format!(" ({logical:?})"),
+        (None, ConvertedType::NONE) => String::new(),
+        (None, converted) => format!(" ({converted})"),
+    };
+    match top.is_primitive() {
+        true => format!("{}{annotation}", top.get_physical_type()),
+        false => {
+            let parts: Vec<String> = top.get_fields().iter().take(8).map(|field| describe(field)).collect();
+            format!("group{annotation} of {}", parts.join(", "))
+        }
+    }
+}

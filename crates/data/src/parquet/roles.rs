@@ -1,0 +1,69 @@
+//! The columns of a log by what they are for.
+
+use super::leaf::{Leaf, Use};
+use ::parquet::schema::types::SchemaDescriptor;
+use spec::schema::Schema;
+
+/// One `C` for every column that a schema reads, in the schema's order.
+pub(super) struct Roles<C> {
+    pub label: C,
+    pub dense: Vec<C>,
+    pub sparse: Vec<C>,
+    /// The weights of each sparse column that has them in a column of their own.
+    pub weights: Vec<Option<C>>,
+}
+
+/// A column that cannot be read: its name, and what is wrong with it.
+pub(super) struct Unfit {
+    pub column: String,
+    pub problem: String,
+}
+
+impl Roles<Leaf> {
+    /// Finds the columns of `schema` among the leaves of a file.
+    pub fn find(file: &SchemaDescriptor, schema: &Schema) -> Result<Self, Unfit> {
+        let find = |name: &str, list, wanted| {
+            Leaf::find(file, name, list, wanted).map_err(|problem| Unfit { column: name.into(), problem })
+        };
+        let mut roles = Self {
+            label: find(&schema.label.column, false, Use::Number)?,
+            dense: vec![],
+            sparse: vec![],
+            weights: vec![],
+        };
+        for dense in &schema.dense {
+            roles.dense.push(find(&dense.column, false, Use::Number)?);
+        }
+        for sparse in &schema.sparse {
+            let split = sparse.separator.is_some() || sparse.weight_separator.is_some();
+            roles.sparse.push(find(&sparse.column, sparse.list, if split { Use::Text } else { Use::Id })?);
+            // Ids that stand in one text have their weights in one text.
+            let wanted = if sparse.separator.is_some() { Use::Text } else { Use::Number };
+            let weights = sparse.weights.as_ref().map(|name| find(name, sparse.list, wanted)).transpose()?;
+            roles.weights.push(weights);
+        }
+        Ok(roles)
+    }
+}
+
+impl<C> Roles<C> {
+    /// Something else for every column, or the first error.
+    pub fn try_map<D, E>(&self, mut make: impl FnMut(&C) -> Result<D, E>) -> Result<Roles<D>, E> {
+        Ok(Roles {
+            label: make(&self.label)?,
+            dense: self.dense.iter().map(&mut make).collect::<Result<_, E>>()?,
+            sparse: self.sparse.iter().map(&mut make).collect::<Result<_, E>>()?,
+            weights: self
+                .weights
+                .iter()
+                .map(|w| w.as_ref().map(&mut make).transpose())
+                .collect::<Result<_, E>>()?,
+        })
+    }
+
+    /// Every column.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut C> {
+        let label = std::iter::once(&mut self.label);
+        label.chain(&mut self.dense).chain(&mut self.sparse).chain(self.weights.iter_mut().flatten())
+    }
+}

@@ -1,0 +1,199 @@
+//! From the cells of a row to a sample.
+
+use super::column::{Cell, Column};
+use super::roles::Roles;
+use crate::{Bags, Samples};
+use ::parquet::errors::ParquetError;
+use spec::schema::{DenseColumn, IdRule, LabelColumn, Schema, SparseColumn, Transform};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Why a row is no sample.
+#[derive(Debug)]
+pub(super) struct Fault<'a> {
+    pub column: &'a str,
+    pub problem: String,
+}
+
+impl Roles<Column> {
+    /// Reads the next `rows` rows of every column.
+    pub fn read(&mut self, rows: usize) -> Result<(), ParquetError> {
+        self.iter_mut().try_for_each(|column| column.read(rows))
+    }
+
+    /// Appends a row among those read last to `samples`, or nothing if something is wrong with it.
+    pub fn append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
+        let before: usize = samples.len();
+        let appended = self.try_append(row, schema, samples);
+        if appended.is_err() {
+            samples.labels.truncate(before);
+            samples.dense.truncate(before * schema.dense.len());
+            for (bags, sparse) in samples.bags.iter_mut().zip(&schema.sparse) {
+                let ids = match sparse.many() {
+                    true => bags.lengths.iter().take(before).map(|&length| length as usize).sum(),
+                    false => before,
+                };
+                bags.lengths.truncate(before);
+                bags.ids.truncate(ids);
+                bags.weights.truncate(ids);
+            }
+        }
+        appended
+    }
+
+    /// Appends a row, and leaves parts of it if something is wrong.
+    fn try_append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
+        let cell = self.label.cells(row).next().unwrap_or(Cell::Null);
+        let label = label(cell, &schema.label).map_err(Fault::of(&schema.label.column))?;
+        for (column, spec) in self.dense.iter().zip(&schema.dense) {
+            let cell = column.cells(row).next().unwrap_or(Cell::Null);
+            samples.dense.push(dense(cell, spec).map_err(Fault::of(&spec.column))?);
+        }
+        let columns = self.sparse.iter().zip(&self.weights).zip(&schema.sparse);
+        for (((column, weights), spec), bags) in columns.zip(&mut samples.bags) {
+            let before = bags.ids.len();
+            for cell in column.cells(row) {
+                push_ids(cell, spec, &schema.missing, bags).map_err(Fault::of(&spec.column))?;
+            }
+            let count = bags.ids.len() - before;
+            if spec.many() {
+                let length =
+                    u32::try_from(count).map_err(|_| format!("{count} ids in one row, fewer than 2³² fit"));
+                bags.lengths.push(length.map_err(Fault::of(&spec.column))?);
+            }
+            if let (Some(column), Some(name)) = (weights, &spec.weights) {
+                for cell in column.cells(row) {
+                    push_weights(cell, spec, &schema.missing, &mut bags.weights).map_err(Fault::of(name))?;
+                }
+                let got = bags.weights.len() - before;
+                if got != count {
+                    let problem = format!("{got} weights for {count} ids of {}", spec.column);
+                    return Err(Fault { column: name, problem });
+                }
+            }
+        }
+        samples.labels.push(label);
+        Ok(())
+    }
+}
+
+impl<'a> Fault<'a> {
+    fn of(column: &'a str) -> impl FnOnce(String) -> Self {
+        move |problem| Self { column, problem }
+    }
+}
+
+/// A cell as a number; `None` where there is none.
+fn number(cell: Cell) -> Option<f64> {
+    match cell {
+        Cell::Signed(value) => Some(value as f64),
+        Cell::Unsigned(value) => Some(value as f64),
+        Cell::Number(value) => Some(value),
+        Cell::Null | Cell::Bytes(_) => None,
+    }
+}
+
+fn label(cell: Cell, spec: &LabelColumn) -> Result<f32, String> {
+    let value = number(cell).ok_or("the label is missing")?;
+    match spec.positive_from {
+        Some(_) if !value.is_finite() => Err(format!("label {value} is not a finite number")),
+        Some(positive_from) => Ok(f32::from(u8::from(value >= positive_from))),
+        None if value == 0.0 || value == 1.0 => Ok(value as f32),
+        None => Err(format!("label {value} is neither 0 nor 1; set label.positive_from?")),
+    }
+}
+
+fn dense(cell: Cell, spec: &DenseColumn) -> Result<f32, String> {
+    let Some(value) = number(cell) else { return Ok(spec.missing) };
+    let input = match spec.transform {
+        Transform::None => value,
+        // The maximum would hide a NaN.
+        Transform::Log if value.is_nan() => value,
+        Transform::Log => value.max(0.0).ln_1p(),
+    } as f32;
+    if value.is_finite() && input.is_finite() {
+        Ok(input)
+    } else {
+        Err(format!("{value} is not a finite number"))
+    }
+}
+
+/// Appends the ids of one cell, with their weights where they stand beside them.
+fn push_ids(cell: Cell, spec: &SparseColumn, missing: &[String], bags: &mut Bags) -> Result<(), String> {
+    match (cell, spec.separator) {
+        // A text that is missing has no ids at all.
+        (Cell::Null, Some(_)) if !spec.list => Ok(()),
+        (Cell::Bytes(text), Some(_)) if !spec.list && is_missing(text, missing) => Ok(()),
+        (Cell::Bytes(text), Some(separator)) => text
+            .split(|&byte| char::from(byte) == separator)
+            .try_for_each(|piece| push_id(piece, spec, missing, bags)),
+        (Cell::Bytes(text), None) => push_id(text, spec, missing, bags),
+        (Cell::Signed(id), _) => push_id(itoa::Buffer::new().format(id).as_bytes(), spec, missing, bags),
+        (Cell::Unsigned(id), _) => push_id(itoa::Buffer::new().format(id).as_bytes(), spec, missing, bags),
+        (Cell::Null, _) => push_id(b"", spec, missing, bags),
+        (Cell::Number(value), _) => Err(format!("{value} is no id")),
+    }
+}
+
+/// Appends one id from its text.
+fn push_id(text: &[u8], spec: &SparseColumn, missing: &[String], bags: &mut Bags) -> Result<(), String> {
+    let mut id = text;
+    if let Some(separator) = spec.weight_separator {
+        let at = text.iter().rposition(|&byte| char::from(byte) == separator);
+        let (before, after) = at.map_or((text, None), |at| (&text[..at], Some(&text[at + 1..])));
+        id = before;
+        bags.weights.push(after.map_or(Ok(1.0), weight)?);
+    }
+    let missing = is_missing(id, missing);
+    bags.ids.push(match spec.ids {
+        IdRule::Hash | IdRule::Vocabulary => xxh3_64(if missing { b"" } else { id }),
+        IdRule::Index if missing => 0,
+        IdRule::Index => {
+            let row = str::from_utf8(id).ok().and_then(|digits| digits.parse::<u64>().ok());
+            let rows = spec.rows.unwrap_or(0) as u64;
+            row.filter(|&row| row < rows).ok_or_else(|| {
+                format!(
+                    "id {} is not the number of one of the table's {rows} rows",
+                    String::from_utf8_lossy(id)
+                )
+            })?
+        }
+    });
+    Ok(())
+}
+
+/// Appends the weights of one cell.
+fn push_weights(
+    cell: Cell,
+    spec: &SparseColumn,
+    missing: &[String],
+    weights: &mut Vec<f32>,
+) -> Result<(), String> {
+    match cell {
+        Cell::Null if spec.separator.is_some() => {}
+        Cell::Bytes(text) if is_missing(text, missing) => {}
+        Cell::Bytes(text) => {
+            for piece in text.split(|&byte| Some(char::from(byte)) == spec.separator) {
+                weights.push(weight(piece)?);
+            }
+        }
+        cell => {
+            let value = number(cell).ok_or("a weight is missing")? as f32;
+            weights.push(finite(value).ok_or_else(|| format!("weight {value} is not a finite number"))?);
+        }
+    }
+    Ok(())
+}
+
+fn weight(text: &[u8]) -> Result<f32, String> {
+    let value = str::from_utf8(text).ok().and_then(|text| text.trim().parse::<f32>().ok()).and_then(finite);
+    value.ok_or_else(|| format!("weight {:?} is not a finite number", String::from_utf8_lossy(text)))
+}
+
+fn finite(value: f32) -> Option<f32> {
+    value.is_finite().then_some(value)
+}
+
+/// Whether a text stands for nothing.
+fn is_missing(text: &[u8], missing: &[String]) -> bool {
+    text.is_empty() || missing.iter().any(|word| word.as_bytes() == text)
+}

@@ -1,0 +1,206 @@
+//! Which ids have rows of their own.
+//!
+//! ```text
+//! row 0: missing ids and all that are not kept        rows 1, 2, …: by count, the largest first, then by key
+//!
+//! file: "campvoc\0" | version u32 | zero u32 | count u64 | keys in the order of their rows, u64 | xxh3 of all before
+//! ```
+//!
+//! Numbers are little-endian.
+//!
+//! ```
+//! use data::{Counter, id::key};
+//! let folder = std::env::temp_dir();
+//! let mut counter = Counter::new("city", &folder, 1 << 20);
+//! counter.add(&[key(b"Bergen"), key(b"Oslo"), key(b"Oslo"), key(b"")])?;
+//! let vocabulary = counter.finish(2, None)?;
+//! assert_eq!(vocabulary.rows(), 2);
+//! assert_eq!([&b"Oslo"[..], b"Bergen", b""].map(|id| vocabulary.row(key(id))), [1, 0, 0]);
+//! # Ok::<(), data::DataError>(())
+//! ```
+
+mod counter;
+mod runs;
+
+use crate::{DataError, id};
+pub use counter::Counter;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+use xxhash_rust::xxh3::Xxh3;
+
+const MAGIC: [u8; 8] = *b"campvoc\0";
+const VERSION: u32 = 1;
+const HEADER: u64 = 24;
+
+/// Rows are 32-bit numbers.
+const MOST_IDS: u64 = u32::MAX as u64;
+
+/// Keys that are hashes never need as many probes in a table that is half empty.
+const MOST_PROBES: usize = 4096;
+
+/// The rows of ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Vocabulary {
+    /// The key of row 1, of row 2 and so on.
+    keys: Vec<u64>,
+    /// Rows, each at the place its key hashes to or at the next free one; 0 where there is none. At most half full.
+    slots: Vec<u32>,
+}
+
+impl Vocabulary {
+    /// Gives the first of `keys` row 1, and so on. Refuses keys that are equal, missing, or too many.
+    pub fn new(mut keys: Vec<u64>) -> Result<Self, VocabularyError> {
+        keys.shrink_to_fit();
+        if keys.len() as u64 >= MOST_IDS {
+            return Err(VocabularyError::TooMany(keys.len() as u64));
+        }
+        let mut slots = vec![0u32; (2 * keys.len()).next_power_of_two()];
+        for (&key, row) in keys.iter().zip(1u32..) {
+            if key == id::MISSING {
+                return Err(VocabularyError::Missing);
+            }
+            let mut slot = first_slot(key, slots.len());
+            let mut probes = 0;
+            while let Some(other) = (slots[slot] as usize).checked_sub(1) {
+                if keys[other] == key {
+                    return Err(VocabularyError::Twice(key));
+                }
+                probes += 1;
+                if probes > MOST_PROBES {
+                    return Err(VocabularyError::Clustered);
+                }
+                slot = (slot + 1) % slots.len();
+            }
+            slots[slot] = row;
+        }
+        Ok(Self { keys, slots })
+    }
+
+    /// Rows of the table: one more than ids are kept.
+    pub fn rows(&self) -> usize {
+        self.keys.len() + 1
+    }
+
+    /// The row of the id with this key; 0 where it has none of its own.
+    #[inline]
+    pub fn row(&self, key: u64) -> u64 {
+        let mask = self.slots.len() - 1;
+        let mut slot = first_slot(key, self.slots.len());
+        loop {
+            let row = self.slots[slot];
+            if row == 0 || self.keys[row as usize - 1] == key {
+                return u64::from(row);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    /// Writes the vocabulary to a file.
+    pub fn save(&self, path: &Path) -> Result<(), DataError> {
+        let refuse = |error: io::Error| DataError::file(path, error);
+        let mut file = BufWriter::new(File::create(path).map_err(refuse)?);
+        let mut hash = Xxh3::new();
+        let mut write = |bytes: &[u8]| {
+            hash.update(bytes);
+            file.write_all(bytes).map_err(refuse)
+        };
+        write(&header(self.keys.len() as u64))?;
+        for key in &self.keys {
+            write(&key.to_le_bytes())?;
+        }
+        let checksum = hash.digest();
+        file.write_all(&checksum.to_le_bytes()).and_then(|()| file.flush()).map_err(refuse)
+    }
+
+    /// Reads a vocabulary that [`save`](Self::save) wrote.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let refuse = |error: io::Error| DataError::file(path, error);
+        let file = File::open(path).map_err(refuse)?;
+        let length = file.metadata().map_err(refuse)?.len();
+        Self::read(BufReader::new(file), length).map_err(|error| DataError::file(path, error))
+    }
+
+    /// Reads a vocabulary of `length` bytes.
+    fn read(mut reader: impl Read, length: u64) -> Result<Self, VocabularyError> {
+        let mut hash = Xxh3::new();
+        let mut start = [0; HEADER as usize];
+        reader.read_exact(&mut start)?;
+        hash.update(&start);
+        let [.., a, b, c, d, e, f, g, h] = start;
+        let count = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        if start != header(count) {
+            return Err(VocabularyError::Header);
+        }
+        // Nothing is allocated before the count is known to agree with the length.
+        let expected = count.checked_mul(8).and_then(|keys| keys.checked_add(HEADER + 8));
+        if expected != Some(length) {
+            return Err(VocabularyError::Length { count, length });
+        }
+        let mut keys =
+            Vec::with_capacity(usize::try_from(count).map_err(|_| VocabularyError::TooMany(count))?);
+        let mut bytes = [0; 8];
+        for _ in 0..count {
+            reader.read_exact(&mut bytes)?;
+            hash.update(&bytes);
+            keys.push(u64::from_le_bytes(bytes));
+        }
+        reader.read_exact(&mut bytes)?;
+        if hash.digest() != u64::from_le_bytes(bytes) {
+            return Err(VocabularyError::Checksum);
+        }
+        Self::new(keys)
+    }
+}
+
+fn header(count: u64) -> [u8; HEADER as usize] {
+    let mut bytes = [0; HEADER as usize];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[16..].copy_from_slice(&count.to_le_bytes());
+    bytes
+}
+
+/// Where a key's row is looked for first, among a power of two of slots. Any keys spread well, row numbers too.
+#[inline]
+fn first_slot(key: u64, slots: usize) -> usize {
+    let product = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    ((product * slots as u128) >> 64) as usize
+}
+
+/// Why keys are not a vocabulary, or a file holds none.
+#[derive(Debug, thiserror::Error)]
+pub enum VocabularyError {
+    /// The file does not begin as it should.
+    #[error("not a vocabulary of version {VERSION}: it does not begin as one")]
+    Header,
+    /// The file's length does not agree with its count.
+    #[error("a vocabulary of {count} ids does not have {length} bytes; the file is cut short or damaged")]
+    Length {
+        /// The ids it says it has.
+        count: u64,
+        /// The bytes it has.
+        length: u64,
+    },
+    /// The file is not what was written.
+    #[error("the checksum is wrong; the file is damaged")]
+    Checksum,
+    /// Too many ids.
+    #[error("{0} ids do not have rows below 2³²")]
+    TooMany(u64),
+    /// The key of missing ids.
+    #[error("a missing id has a row other than 0")]
+    Missing,
+    /// A key with two rows.
+    #[error("key {0:#018x} has two rows")]
+    Twice(u64),
+    /// Keys that are not hashes of ids.
+    #[error("the keys are too much alike to be hashes of ids")]
+    Clustered,
+    /// The file cannot be read.
+    #[error("{0}")]
+    Read(#[from] io::Error),
+}
+
+#[cfg(test)]
+mod tests;

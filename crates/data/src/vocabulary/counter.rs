@@ -1,0 +1,151 @@
+//! Counts ids in bounded memory.
+//!
+//! Keys are collected in a buffer. When it is full it is sorted, equal keys become one pair with their count, and the
+//! pairs go to a temporary file as a run. In the end all runs are merged, and only the keys that are kept are in memory.
+
+use super::runs::Runs;
+use super::{Vocabulary, VocabularyError};
+use crate::{DataError, id};
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+
+/// Runs that are merged at once at most: with more, the buffers they are read through get small.
+const MOST_RUNS: usize = 256;
+
+/// Keys there is room for at first.
+const FIRST_BUFFER: usize = 1024;
+
+/// Memory for an id that is kept: a pair in a vector that doubles, then a key and slots in the vocabulary.
+const BYTES_PER_ID: u64 = 64;
+
+/// The smallest buffer a run is read through where there is the memory.
+const SMALLEST_BUFFER: u64 = 4096;
+
+/// Counts the ids of one column.
+#[derive(Debug)]
+pub struct Counter {
+    column: String,
+    folder: PathBuf,
+    memory: u64,
+    keys: Vec<u64>,
+    runs: Option<Runs>,
+}
+
+impl Counter {
+    /// Counts for `column` with at most `memory` bytes in memory, and the rest in a temporary file of `folder`.
+    pub fn new(column: &str, folder: &Path, memory: u64) -> Self {
+        Self { column: column.into(), folder: folder.into(), memory, keys: vec![], runs: None }
+    }
+
+    /// Counts some ids.
+    pub fn add(&mut self, mut keys: &[u64]) -> Result<(), DataError> {
+        // A quarter of the memory. The rest is for what is kept in the end, and for the buffer while it moves to grow.
+        let most = usize::try_from(self.memory / 4 / 8).unwrap_or(usize::MAX).max(1);
+        while !keys.is_empty() {
+            let room = most - self.keys.len();
+            if self.keys.len() == self.keys.capacity() {
+                self.keys.reserve_exact(self.keys.len().max(FIRST_BUFFER).min(room));
+            }
+            let (now, later) =
+                keys.split_at(keys.len().min(self.keys.capacity() - self.keys.len()).min(room));
+            self.keys.extend_from_slice(now);
+            keys = later;
+            if self.keys.len() == most {
+                self.spill()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ids counted at least `min_count` times, as many as a table of `rows` has room for, the most frequent first.
+    pub fn finish(mut self, min_count: u64, rows: Option<usize>) -> Result<Vocabulary, DataError> {
+        let mut kept = Kept {
+            column: self.column.clone(),
+            memory: self.memory,
+            min_count,
+            room: rows.map(|rows| rows.saturating_sub(1)),
+            pairs: vec![],
+        };
+        if self.runs.is_some() {
+            self.spill()?;
+        }
+        match &self.runs {
+            Some(runs) => runs.merge(self.memory / 4, &mut |key, count| kept.offer(key, count))?,
+            None => {
+                self.keys.sort_unstable();
+                pairs(&self.keys).try_for_each(|(key, count)| kept.offer(key, count))?;
+            }
+        }
+        drop(self);
+        let column = kept.column.clone();
+        let refuse = |error: VocabularyError| DataError::Vocabulary { column, problem: error.to_string() };
+        Vocabulary::new(kept.keys()).map_err(refuse)
+    }
+
+    fn spill(&mut self) -> Result<(), DataError> {
+        self.keys.sort_unstable();
+        let mut runs = match self.runs.take() {
+            Some(runs) => runs,
+            None => Runs::new(&self.folder)?,
+        };
+        let most = (self.memory / 4 / SMALLEST_BUFFER).clamp(2, MOST_RUNS as u64);
+        if runs.len() as u64 >= most {
+            runs = runs.merged(self.memory / 4)?;
+        }
+        runs.push(|each| pairs(&self.keys).try_for_each(|(key, count)| each(key, count)))?;
+        self.runs = Some(runs);
+        self.keys.clear();
+        Ok(())
+    }
+}
+
+/// Each of the sorted `keys` once, with its count.
+fn pairs(keys: &[u64]) -> impl Iterator<Item = (u64, u64)> {
+    keys.chunk_by(|a, b| a == b).filter_map(|equal| Some((*equal.first()?, equal.len() as u64)))
+}
+
+/// The ids that get rows.
+struct Kept {
+    column: String,
+    memory: u64,
+    min_count: u64,
+    room: Option<usize>,
+    /// Count and key, so that the order of rows is that of the pairs.
+    pairs: Vec<(Reverse<u64>, u64)>,
+}
+
+impl Kept {
+    fn offer(&mut self, key: u64, count: u64) -> Result<(), DataError> {
+        if count < self.min_count || key == id::MISSING {
+            return Ok(());
+        }
+        if let Some(room) = self.room
+            && self.pairs.len() >= room.saturating_mul(2).max(64)
+        {
+            self.shrink(room);
+        }
+        self.pairs.push((Reverse(count), key));
+        let most = self.memory / BYTES_PER_ID;
+        let needed = self.room.map_or(self.pairs.len(), |room| room.min(self.pairs.len())) as u64;
+        if needed > most {
+            return Err(DataError::VocabularySize { column: self.column.clone(), most, memory: self.memory });
+        }
+        Ok(())
+    }
+
+    /// Forgets all but the `room` most frequent.
+    fn shrink(&mut self, room: usize) {
+        if room < self.pairs.len() {
+            self.pairs.select_nth_unstable(room);
+            self.pairs.truncate(room);
+        }
+    }
+
+    fn keys(mut self) -> Vec<u64> {
+        if let Some(room) = self.room {
+            self.shrink(room);
+        }
+        self.pairs.sort_unstable();
+        self.pairs.into_iter().map(|(_, key)| key).collect()
+    }
+}
