@@ -78,15 +78,16 @@ fn runs_are_compared_in_a_browser() {
 
 /// The tests above rely on it.
 #[test]
-fn a_page_that_asks_or_complains_is_noticed() {
+fn a_page_that_asks_complains_or_is_blank_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("page.html");
     let html = "<img src=\"http://127.0.0.1:9/a.png\"><script>console.error('no')</script>";
     fs::write(&path, html).unwrap();
     let Some(browser) = Browser::found() else { return };
-    let view = browser.open(&path, 400, 300);
+    let view = browser.open(&path, 1200, 2400);
     assert!(view.requests.iter().any(|url| url.ends_with("/a.png")), "{:?}", view.requests);
     assert!(view.console.iter().any(|line| line.contains("no")), "{:?}", view.console);
+    assert!(!view.is_painted());
 }
 
 #[test]

@@ -155,17 +155,22 @@ struct Reader<'a> {
     log: &'a TextLog<'a>,
     shares: &'a Shares,
     files: std::slice::Iter<'a, PathBuf>,
-    open: Option<(Arc<Layout>, Chunks<Box<dyn Read + Send>>)>,
+    open: Option<OpenFile>,
     /// Decompressed bytes of the files before the open one.
     bytes: u64,
     consumed: Arc<AtomicU64>,
+}
+
+struct OpenFile {
+    layout: Arc<Layout>,
+    chunks: Chunks<Box<dyn Read + Send>>,
 }
 
 impl Reader<'_> {
     /// Fills `job` with the next chunk; false where there are none left.
     fn next(&mut self, job: &mut Job) -> Result<bool, DataError> {
         loop {
-            if let Some((layout, chunks)) = &mut self.open {
+            if let Some(OpenFile { layout, chunks }) = &mut self.open {
                 if chunks.next(&mut job.chunk)? {
                     job.layout = Some(layout.clone());
                     return Ok(true);
@@ -179,7 +184,7 @@ impl Reader<'_> {
     }
 
     /// Opens a file and finds its columns. A file without any line has no samples and needs no header.
-    fn begin(&self, file: &Path) -> Result<Option<(Arc<Layout>, Chunks<Box<dyn Read + Send>>)>, DataError> {
+    fn begin(&self, file: &Path) -> Result<Option<OpenFile>, DataError> {
         let contents = files::open(file, self.shares.decompressor, self.consumed.clone())?;
         let mut chunks = Chunks::new(contents, file, self.shares.chunk);
         let mut header = None;
@@ -190,7 +195,7 @@ impl Reader<'_> {
             }
         }
         let layout = Layout::new(self.log.schema, file, header.as_deref())?;
-        Ok(Some((Arc::new(layout), chunks)))
+        Ok(Some(OpenFile { layout: Arc::new(layout), chunks }))
     }
 }
 

@@ -33,6 +33,9 @@ use spec::schema::Schema;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+/// The most columns of a header.
+const MAX_COLUMNS: usize = 1 << 17;
+
 /// Where the columns of a schema are in the lines of one file.
 #[derive(Debug)]
 pub struct Layout {
@@ -102,7 +105,8 @@ impl Layout {
         })
     }
 
-    /// Appends the samples of `chunk` to `samples`, and the lines that hold none to `bad`.
+    /// Appends the samples of `chunk` to `samples`, and the lines that hold none to `bad`. Makes room for no more samples
+    /// than the chunk can hold, so that `samples` is best cleared from chunk to chunk.
     ///
     /// # Panics
     /// If `samples` was made for another number of sparse columns.
@@ -120,6 +124,19 @@ impl Layout {
             let cut = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch);
             if let Err(fault) = cut.and_then(|fields| self.sample(fields, samples)) {
                 bad.push(|| self.describe(number, fault));
+            }
+        }
+    }
+
+    /// Shows the text of every id in `chunk` to `visit`, with its sparse column. Lines that cannot be cut are passed over.
+    pub fn texts(&self, scratch: &mut Scratch, chunk: &Chunk, visit: &mut dyn FnMut(usize, &[u8])) {
+        let quotes = self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some();
+        for line in chunk.lines().filter(|_| !chunk.too_long) {
+            let Ok(fields) = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch) else {
+                continue;
+            };
+            for (at, column) in self.sparse.iter().enumerate() {
+                column.texts(fields, &self.missing).for_each(|text| visit(at, text));
             }
         }
     }
@@ -171,6 +188,13 @@ impl Layout {
 
 /// The names in a header line.
 fn header_names(header: &[u8], delimiter: u8, file: &Path) -> Result<Vec<String>, DataError> {
+    let count = memchr::memchr_iter(delimiter, header).count() + 1;
+    if count > MAX_COLUMNS {
+        return Err(DataError::file(
+            file,
+            format!("the header has {count} columns, more than {MAX_COLUMNS}"),
+        ));
+    }
     let mut scratch = Scratch::default();
     let fields = Fields::cut(header, delimiter, true, None, &mut scratch)
         .map_err(|fault| DataError::file(file, format!("the header: {}", fault.problem)))?;

@@ -11,6 +11,7 @@ pub mod delimited;
 mod error;
 pub mod files;
 pub mod id;
+pub mod inspect;
 pub mod lines;
 mod mapped;
 pub mod number;
@@ -20,6 +21,7 @@ pub mod prepare;
 pub mod prepared;
 pub mod samples;
 pub mod shuffle;
+pub mod sketch;
 pub mod synthetic;
 pub mod vocabulary;
 

@@ -55,6 +55,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
+    /// With the logarithms of counts below [`TABLE`].
     pub fn new() -> Self {
         Self { logs: (0..TABLE).map(|count| transformed(count as f64, Transform::Log)).collect() }
     }

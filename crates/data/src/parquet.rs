@@ -13,9 +13,11 @@
 //! | sparse with `list` | lists of strings, binary or integers; a list that is null is empty |
 //! | `weights` | numbers, or lists of them, or strings to split: as many as the column has ids |
 //!
-//! Files are not trusted: see [`file`] and [`pages`] for what is checked before it is believed.
+//! Files are not trusted. Footers are checked when a file is opened and pages before they are decoded, and a panic of the
+//! decoder is an error like others.
 
 mod column;
+mod delta;
 mod file;
 mod leaf;
 mod pages;

@@ -51,7 +51,7 @@ pub struct Predictions {
 
 enum Table {
     Csv(BufWriter<File>),
-    Parquet(ParquetTable),
+    Parquet(Box<ParquetTable>),
 }
 
 struct ParquetTable {
@@ -110,7 +110,7 @@ impl Table {
     fn create(path: &Path, parquet: bool) -> Written<Self> {
         let file = File::create(path)?;
         if parquet {
-            return Ok(Self::Parquet(ParquetTable::new(file)?));
+            return Ok(Self::Parquet(Box::new(ParquetTable::new(file)?)));
         }
         let mut csv = BufWriter::new(file);
         writeln!(csv, "label,probability")?;

@@ -44,7 +44,8 @@ const MOST_PROBES: usize = 4096;
 pub struct Vocabulary {
     /// The key of row 1, of row 2 and so on.
     keys: Vec<u64>,
-    /// Rows, each at the place its key hashes to or at the next free one; 0 where there is none. At most half full.
+    /// Rows, each at the place its key hashes to or at the next free one; 0 where there is none. A power of two, at most
+    /// half full.
     slots: Vec<u32>,
 }
 
@@ -70,7 +71,7 @@ impl Vocabulary {
                 if probes > MOST_PROBES {
                     return Err(VocabularyError::Clustered);
                 }
-                slot = (slot + 1) % slots.len();
+                slot = (slot + 1) & (slots.len() - 1);
             }
             slots[slot] = row;
         }
@@ -161,7 +162,7 @@ fn header(count: u64) -> [u8; HEADER as usize] {
     bytes
 }
 
-/// Where a key's row is looked for first, among a power of two of slots. Any keys spread well, row numbers too.
+/// Where a key's row is looked for first. The product spreads any keys, consecutive numbers too.
 #[inline]
 fn first_slot(key: u64, slots: usize) -> usize {
     let product = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -157,9 +157,12 @@ fn bad_rows_are_reported_and_leave_nothing() {
         assert_eq!(samples.bags[4].weights.len(), tags.concat().len());
         assert_eq!(samples.bags[4].lengths.len(), good.len());
         assert_eq!(faults.len(), 20 - good.len());
-        assert_eq!(faults[0], "3, rating: label 2 is neither 0 nor 1; set label.positive_from?");
+        assert_eq!(
+            faults[0],
+            "3, rating: expected a label of 0 or 1, got 2; other numbers need label.positive_from"
+        );
         let row = faults.iter().find(|fault| fault.contains("row:")).unwrap();
-        assert!(row.ends_with("row: id 8 is not the number of one of the table's 7 rows"), "{row}");
+        assert!(row.ends_with("row: expected a row number below 7, got \"8\""), "{row}");
     }
 }
 
@@ -169,7 +172,7 @@ fn weights_must_be_as_many_as_ids() {
     schema.sparse[5].weights = Some("tag_weights".into());
     let (samples, faults) = decode(&["clicks.snappy.parquet"], &schema, 100).unwrap();
     assert_eq!(samples.len() + faults.len(), 20);
-    assert_eq!(faults[0], "2, tag_weights: 0 weights for 1 ids of seen");
+    assert_eq!(faults[0], "2, tag_weights: expected as many weights as ids of seen, got 0 weights and 1 ids");
     assert_eq!(samples.bags[5].ids.len(), samples.bags[5].weights.len());
 }
 

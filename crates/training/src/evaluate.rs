@@ -32,7 +32,7 @@ pub struct Scores {
 }
 
 /// Receives labels and probabilities, batch by batch in the order of the log.
-pub type Receiver<'a> = dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + 'a;
+pub type Receiver<'a> = dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + Send + 'a;
 
 /// Runs the evaluation log through the model. Rank 0 gets the scores, and calls `receive`; without evaluation samples
 /// there are none.

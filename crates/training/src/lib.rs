@@ -32,7 +32,7 @@ mod supervisor;
 mod trainer;
 
 pub use error::Error;
-pub use evaluate::Scores;
+pub use evaluate::{Receiver, Scores};
 pub use event::{Event, Progress};
 pub use logs::Logs;
 pub use network::Network;

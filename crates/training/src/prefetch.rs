@@ -13,10 +13,13 @@ use std::thread::JoinHandle;
 /// Batches read ahead.
 const DEPTH: usize = 3;
 
+/// A batch and its positions, or why it could not be read.
+type Read = Result<(Range<u64>, Batch), DataError>;
+
 /// A source that is read ahead.
 #[derive(Debug)]
 pub struct Prefetch {
-    ready: Option<Receiver<Result<(Range<u64>, Batch), DataError>>>,
+    ready: Option<Receiver<Read>>,
     empty: Option<SyncSender<Batch>>,
     thread: Option<JoinHandle<Source>>,
 }

@@ -114,7 +114,7 @@ pub fn evaluate(
     logs: &Logs,
     checkpoint: &Checkpoint,
     observe: &(dyn Fn(Event) + Sync),
-    receive: &mut (dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + Send),
+    receive: &mut Receiver,
 ) -> Result<Scores, Error> {
     check_size(run, false)?;
     let threads = threads(run);

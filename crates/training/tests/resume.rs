@@ -120,7 +120,7 @@ fn prepared(folder: &Path) -> (Logs, LogFacts) {
     for i in 0..1000u64 {
         samples.labels.push(f32::from(u8::from(stream.unit(5 * i) < 0.3)));
         samples.dense.extend([stream.unit(5 * i + 1), stream.unit(5 * i + 2)]);
-        samples.bags[0].ids.push(stream.bits(5 * i + 3) % 50 << 58);
+        samples.bags[0].ids.push((stream.bits(5 * i + 3) % 50) << 58);
         let length = stream.bits(5 * i + 4) % 4;
         samples.bags[1].lengths.push(length as u32);
         samples.bags[1].ids.extend((0..length).map(|j| stream.bits(7 * i + j)));

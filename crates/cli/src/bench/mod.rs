@@ -1,5 +1,6 @@
 //! `campanile bench`: this machine, measured.
 
+mod data;
 mod dense;
 mod embedding;
 mod step;
@@ -13,6 +14,8 @@ pub enum Command {
     Step(step::Args),
     /// Lookup and update of tables far beyond the caches, against the memory bandwidth
     Embedding(embedding::Args),
+    /// Parsing text, preparing a log, and filling batches from it
+    Data(data::Args),
     /// The matrix products of a model's layers
     Gemm(dense::Args),
     /// The MLPs of a model, forward and backward
@@ -23,6 +26,7 @@ pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Step(args) => step::run(args),
         Command::Embedding(args) => embedding::run(args),
+        Command::Data(args) => data::run(args),
         Command::Gemm(args) => dense::gemm(args),
         Command::Mlp(args) => dense::mlp(args),
     }

@@ -2,8 +2,8 @@
 
 use crate::args::RunArgs;
 use crate::text::{columns, median, si};
+use ::data::{Batch, Split, SyntheticLog};
 use anyhow::{Result, bail, ensure};
-use data::{Batch, Split, SyntheticLog};
 use serde_json::json;
 use spec::run::{Data, Run};
 use spec::schedule::Task;

@@ -1,6 +1,21 @@
-//! `campanile data inspect`.
+//! `campanile data inspect`: what is in a log, and a config to begin with.
+
 use super::LogArgs;
-use anyhow::Result;
+use crate::logs::{self, Raw};
+use crate::text::{columns, si};
+use anyhow::{Result, bail};
+use data::delimited::{Layout, Scratch};
+use data::inspect::{HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
+use data::lines::{CHUNK, Chunk, Chunks};
+use data::prepare::Step;
+use data::prepared::PreparedLog;
+use data::{files, id};
+use serde_json::json;
+use spec::run::DataFormat;
+use spec::schema::{IdRule, Schema};
+use std::collections::HashMap;
+use std::path::Path;
+
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -9,7 +24,156 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 }
+
 pub fn run(args: Args) -> Result<()> {
-    let _ = (args.json, &args.log.data);
-    todo!()
+    let (inspection, schema, bad_lines) = match args.log.format {
+        DataFormat::Synthetic => bail!("--format synthetic: `campanile describe` tells what it is"),
+        DataFormat::Prepared => {
+            let [folder] = args.log.data.as_slice() else { bail!("name one prepared folder at a time") };
+            let log = PreparedLog::open(Path::new(folder))?;
+            let manifest = log.manifest();
+            (inspect_prepared(&log)?, manifest.schema.clone(), manifest.bad_lines.count)
+        }
+        _ => inspect_raw(&args.log)?,
+    };
+    let config = suggested(&inspection, &schema, args.log.format);
+    if args.json {
+        let result = json!({ "inspection": inspection, "bad_lines": bad_lines, "suggested_config": config });
+        println!("{result}");
+        return Ok(());
+    }
+    println!(
+        "{} samples, {} clicks: a rate of {:.4}; {bad_lines} bad lines",
+        si(inspection.samples as f64),
+        si(inspection.clicks as f64),
+        inspection.click_rate
+    );
+    if !inspection.dense.is_empty() {
+        println!("\nNumbers, as the model gets them\n{}", dense_table(&inspection));
+    }
+    println!("\nIds\n{}", sparse_table(&inspection));
+    println!("\nA config to begin with\n\n{config}");
+    Ok(())
+}
+
+fn inspect_raw(args: &LogArgs) -> Result<(Inspection, Schema, u64)> {
+    let raw = Raw::of(&args.config()?, &args.data)?;
+    let bar = logs::reading_bar("inspecting")?;
+    let mut inspector = Inspector::new(&raw.schema);
+    let log = raw.log(args.memory);
+    let bad = log.decode(
+        &[],
+        &|progress| logs::show(&bar, "inspecting", Step { counting: false, progress }),
+        &mut |samples| {
+            inspector.add(samples);
+            Ok(())
+        },
+    );
+    bar.finish_and_clear();
+    let bad = bad?;
+    let first: Vec<String> = bad.first.iter().map(ToString::to_string).collect();
+    logs::warn_of_bad_lines(bad.count, &first);
+    let mut inspection = inspector.finish();
+    if raw.format != DataFormat::Parquet {
+        name_hottest(&mut inspection, &raw)?;
+    }
+    Ok((inspection, raw.schema, bad.count))
+}
+
+/// Chunks in which the texts of the hottest ids are looked for: what comes often comes early.
+const NAMED_WITHIN: usize = 64;
+
+/// Finds out how the hottest ids are written, by a second look at the beginning of the log.
+fn name_hottest(inspection: &mut Inspection, raw: &Raw) -> Result<()> {
+    let mut unnamed: Vec<HashMap<u64, &mut HotId>> = inspection
+        .sparse
+        .iter_mut()
+        .map(|column| column.hottest.iter_mut().map(|hot| (hot.key, hot)).collect())
+        .collect();
+    for (column, hot) in raw.schema.sparse.iter().zip(&mut unnamed) {
+        if column.ids == IdRule::Index {
+            hot.drain().for_each(|(row, hot)| hot.text = Some(row.to_string()));
+        }
+    }
+    let Some(path) = raw.files.first() else { return Ok(()) };
+    let mut chunks = Chunks::new(files::open(path, logs::MEMORY, Default::default())?, path, CHUNK);
+    let header = if raw.schema.columns.is_none() { chunks.header()? } else { None };
+    let layout = Layout::new(&raw.schema, path, header.as_deref())?;
+    let (mut scratch, mut chunk) = (Scratch::default(), Chunk::default());
+    for _ in 0..NAMED_WITHIN {
+        if unnamed.iter().all(HashMap::is_empty) || !chunks.next(&mut chunk)? {
+            break;
+        }
+        layout.texts(&mut scratch, &chunk, &mut |column, text| {
+            if let Some(hot) = unnamed[column].remove(&id::key(text)) {
+                hot.text = Some(String::from_utf8_lossy(text).into_owned());
+            }
+        });
+    }
+    Ok(())
+}
+
+fn dense_table(inspection: &Inspection) -> String {
+    let mut rows = vec![["column", "min", "mean", "max", "zero or missing"].map(String::from).to_vec()];
+    for column in &inspection.dense {
+        rows.push(vec![
+            column.name.clone(),
+            format!("{:.3}", column.min),
+            format!("{:.3}", column.mean),
+            format!("{:.3}", column.max),
+            format!("{:.1} %", 100.0 * column.zeros),
+        ]);
+    }
+    columns(&rows)
+}
+
+fn sparse_table(inspection: &Inspection) -> String {
+    let head = ["column", "distinct", "ids a sample", "most", "empty", "rows to begin with", "hottest"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for column in &inspection.sparse {
+        let about = if column.distinct_is_exact { "" } else { "≈" };
+        rows.push(vec![
+            column.name.clone(),
+            format!("{about}{}", column.distinct),
+            format!("{:.2}", column.mean_ids),
+            column.max_ids.to_string(),
+            format!("{:.1} %", 100.0 * column.empty),
+            column.suggested_rows.to_string(),
+            hottest(column),
+        ]);
+    }
+    columns(&rows)
+}
+
+fn hottest(column: &SparseInspection) -> String {
+    let shown = column.hottest.iter().take(3).map(|hot| {
+        let name = match hot.text.as_deref() {
+            Some("") => "(missing)".into(),
+            Some(text) => text.chars().take(16).collect(),
+            None => format!("#{:x}", hot.key),
+        };
+        format!("{name} {:.1} %", 100.0 * hot.share)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A config that trains on the log: its format, its columns, and tables of a size that suits them.
+fn suggested(inspection: &Inspection, schema: &Schema, format: DataFormat) -> String {
+    let mut config = spec::run::Config::default();
+    config.data.format = Some(format);
+    config.data.train = vec!["…".into()];
+    if format != DataFormat::CriteoTsv {
+        let mut schema = schema.clone();
+        for (column, seen) in schema.sparse.iter_mut().zip(&inspection.sparse) {
+            column.rows = column.rows.or(Some(seen.suggested_rows as usize));
+        }
+        config.data.schema = Some(schema);
+    } else {
+        let features = schema.sparse.iter().zip(&inspection.sparse);
+        let feature = |(column, seen): (&spec::schema::SparseColumn, &SparseInspection)| {
+            column.feature(seen.suggested_rows as usize, seen.mean_ids.round() as u32)
+        };
+        config.model.features = Some(features.map(feature).collect());
+    }
+    toml::to_string_pretty(&config).unwrap_or_default()
 }

@@ -11,6 +11,7 @@
 
 pub mod clock;
 pub mod metrics;
+pub mod outcome;
 pub mod tensorboard;
 
 use anyhow::{Context, Result, bail};
@@ -35,6 +36,8 @@ pub const SUMMARY: &str = "summary.json";
 pub const REPORT: &str = "report.html";
 /// Where checkpoints go.
 pub const CHECKPOINTS: &str = "checkpoints";
+/// Where logs are prepared.
+pub const PREPARED: &str = "prepared";
 /// Where event files go.
 pub const TENSORBOARD: &str = "tensorboard";
 
@@ -47,16 +50,25 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// A folder for a new run. One that holds anything is refused, so that no run overwrites another.
+    /// A folder for a new run. One that holds anything is refused, so that no run overwrites another; what a run left
+    /// that never began is no hindrance.
     pub fn create(dir: &Path) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("{}: cannot be created", dir.display()))?;
-        let mut entries =
-            fs::read_dir(dir).with_context(|| format!("{}: cannot be listed", dir.display()))?;
-        if entries.next().is_some() {
-            bail!(
-                "{0}: the folder is not empty; go on with the run in it by --resume {0}, or choose another folder",
-                dir.display()
-            );
+        let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot be listed", dir.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("{}: cannot be listed", dir.display()))?;
+            let name = entry.file_name();
+            let begun = match name.to_str() {
+                Some(METRICS) => entry.metadata().map_or(true, |about| about.len() > 0),
+                Some(CHECKPOINTS | TENSORBOARD | PREPARED) => false,
+                _ => true,
+            };
+            if begun {
+                bail!(
+                    "{0}: the folder is not empty; go on with the run in it by --resume {0}, or choose another folder",
+                    dir.display()
+                );
+            }
         }
         Self::open(dir, None)
     }
@@ -64,7 +76,7 @@ impl RunFolder {
     /// The folder of a run that goes on after `step`. Records of later steps are dropped: those steps are made again.
     pub fn resume(dir: &Path, step: u64) -> Result<Self> {
         let path = dir.join(METRICS);
-        let text = read(&path).with_context(|| format!("{} holds no run to go on with", dir.display()))?;
+        let text = read_if_there(&path)?.unwrap_or_default();
         replace(&path, metrics::up_to(&text, step).as_bytes())?;
         Self::open(dir, Some(step))
     }

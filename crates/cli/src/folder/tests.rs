@@ -37,7 +37,9 @@ fn what_is_recorded_is_read() {
 #[test]
 fn a_folder_in_use_is_refused() {
     let dir = tempfile::tempdir().unwrap();
+    let mut begun = RunFolder::create(dir.path()).unwrap();
     drop(RunFolder::create(dir.path()).unwrap());
+    begun.record(&Record::Start(Default::default())).unwrap();
     let error = RunFolder::create(dir.path()).unwrap_err().to_string();
     assert!(error.contains("not empty") && error.contains("--resume"), "{error}");
     let error = format!("{:#}", RunFolder::resume(&dir.path().join("other"), 0).unwrap_err());

@@ -39,7 +39,7 @@ pub fn auc(runs: &[RecordedRun]) -> String {
         let points = vec![(0.0, best), (ends.fold(0.0, f64::max), best)];
         lines.push(line("best possible on this data", COLOURS - 1, Look::Dashed, points));
     }
-    let note = "Training: all predictions so far, each made before its sample was learnt. Dots: evaluations.";
+    let note = "Training: each sample is predicted before it is learnt. Dots: evaluations.";
     chart("auc", "AUC", note, "area under the ROC curve", false, lines)
 }
 
@@ -86,8 +86,7 @@ pub fn calibration(runs: &[RecordedRun]) -> String {
             .map(|(i, run)| key(&format!("c{} dots", i % COLOURS), &run.name))
             .collect(),
     };
-    let note =
-        "Last evaluation. On the diagonal, what was predicted happened. Larger dots hold more samples.";
+    let note = "Last evaluation. Right is on the diagonal. Larger dots hold more samples.";
     figure("calibration", "Calibration", note, &legend, &reliability(&dots))
 }
 

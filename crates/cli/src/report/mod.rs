@@ -1,9 +1,10 @@
 //! `campanile report`: run folders as a page that opens in any browser, without a network.
 //!
-//! `recorded` reads, `curves` and `chart` draw, `page` and `compare` arrange, `html` wraps.
+//! `recorded` reads, `curves` and `costs` choose what to show, `chart` draws, `page` and `compare` arrange, `html` wraps.
 
 mod chart;
 mod compare;
+mod costs;
 mod curves;
 mod html;
 mod page;

@@ -1,12 +1,11 @@
 //! The page of one run.
 
-use super::chart::{Bar, bars, figure, key};
+use super::costs::{places, times, traffic};
 use super::curves;
 use super::html::{Escaped, document, four};
 use super::recorded::{RecordedRun, State};
-use crate::folder::metrics::{Checkpoint, End, Phase, Place};
+use crate::folder::metrics::Checkpoint;
 use crate::text::{bytes, si};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The page of one run.
@@ -126,82 +125,6 @@ fn tiles(run: &RecordedRun) -> String {
         );
     }
     html.push_str("</section>\n");
-    html
-}
-
-/// Milliseconds a step, of phases that take at least a hundredth of it; the others in one bar.
-fn times(end: &End, steps: u64) -> String {
-    let ms = |seconds: f64| 1e3 * seconds / steps.max(1) as f64;
-    let step_ms = ms(end.seconds);
-    let (large, small): (Vec<&Phase>, Vec<&Phase>) =
-        end.phases.iter().partition(|phase| ms(phase.busy_s + phase.exposed_s) >= 0.01 * step_ms);
-    let sum =
-        |phases: &[&Phase], of: fn(&Phase) -> f64| phases.iter().map(|phase| ms(of(phase))).sum::<f64>();
-    let (busy, waited): (fn(&Phase) -> f64, fn(&Phase) -> f64) = (|p| p.busy_s, |p| p.exposed_s);
-    let bar = |name: &str, busy: f64, waited: f64| {
-        let share = 100.0 * (busy + waited) / step_ms;
-        let text = format!("{:.2} ms · {share:.0} %", busy + waited);
-        Bar { name: name.into(), parts: [busy, waited], text }
-    };
-    let mut rows: Vec<Bar> = large.iter().map(|p| bar(&p.name, ms(p.busy_s), ms(p.exposed_s))).collect();
-    if !small.is_empty() {
-        rows.push(bar(&format!("{} small phases", small.len()), sum(&small, busy), sum(&small, waited)));
-    }
-    let every: Vec<&Phase> = end.phases.iter().collect();
-    let rest = step_ms - sum(&every, busy) - sum(&every, waited);
-    if rest >= 0.01 * step_ms {
-        rows.push(bar("between phases", rest, 0.0));
-    }
-    let legend = key("first", "at work") + &key("second", "waited, with nothing else to do");
-    let note = format!("Milliseconds a step, mean over ranks. A step takes {step_ms:.2} ms.");
-    figure("times", "Time per phase", &note, &legend, &bars("Time per phase", ["at work", "waited"], &rows))
-}
-
-/// Bytes a step, of phases that send any.
-fn traffic(end: &End, steps: u64) -> String {
-    let per_step = |sent: u64| sent / steps.max(1);
-    let rows: Vec<Bar> = end
-        .phases
-        .iter()
-        .filter(|phase| phase.sent.host > 0 || phase.sent.network > 0)
-        .map(|phase| {
-            let (host, network) = (per_step(phase.sent.host), per_step(phase.sent.network));
-            let text = format!("{} + {}", bytes(host), bytes(network));
-            Bar { name: phase.name.clone(), parts: [host as f64, network as f64], text }
-        })
-        .collect();
-    let legend = key("first", "inside hosts") + &key("second", "between hosts");
-    let note = "Bytes a step, sent by all ranks, as the transport counted them.";
-    let svg = bars("Bytes per phase", ["inside hosts", "between hosts"], &rows);
-    figure("traffic", "Bytes per phase", note, &legend, &svg)
-}
-
-/// A row for each host, a cell for each of its ranks, shaded by the rows it holds.
-fn places(placement: &[Place]) -> String {
-    let mut hosts: BTreeMap<u64, Vec<&Place>> = BTreeMap::new();
-    for place in placement {
-        hosts.entry(place.host).or_default().push(place);
-    }
-    let most = placement.iter().map(|place| place.rows).max().unwrap_or(0).max(1);
-    let mut html = String::from(
-        "<figure class=\"card\" id=\"places\"><figcaption>What ran where</figcaption><p class=\"note\">Tables of each \
-         rank and their rows. Dense layers and replicated tables are everywhere.</p><div class=\"scroll\"><table>",
-    );
-    for (host, ranks) in hosts {
-        let _ = write!(html, "<tr><th scope=\"row\">host {host}</th>");
-        for place in ranks {
-            let _ = write!(
-                html,
-                "<td class=\"place share\" style=\"--share:{:.0}%\"><b>rank {}</b><br>{} tables<br>{} rows</td>",
-                100.0 * place.rows as f64 / most as f64,
-                place.rank,
-                place.tables,
-                si(place.rows as f64)
-            );
-        }
-        html.push_str("</tr>");
-    }
-    html.push_str("</table></div></figure>\n");
     html
 }
 

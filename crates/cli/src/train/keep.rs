@@ -1,7 +1,7 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
 use super::resume::Resumed;
-use crate::folder::{CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, metrics};
+use crate::folder::{self, CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, metrics};
 use crate::logs::{self, OpenLogs};
 use crate::report;
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use spec::schedule::Task;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
-use training::{Event, Outcome, Progress};
+use training::{Event, Outcome, Progress, Scores};
 
 /// The folder of a run that goes on.
 pub struct Keeper {
@@ -142,28 +142,8 @@ fn record(event: Event) -> Option<Record> {
         }),
         Event::Evaluating { .. } => return None,
         Event::Evaluated { step, scores } => {
-            let evaluation = &scores.evaluation;
-            Record::Eval(metrics::Eval {
-                step,
-                samples: evaluation.samples as u64,
-                auc: evaluation.auc,
-                best_auc: scores.best_auc,
-                logloss: evaluation.logloss,
-                ne: evaluation.ne,
-                accuracy: evaluation.accuracy,
-                calibration: evaluation.calibration,
-                mean_prediction: evaluation.mean_prediction,
-                click_rate: evaluation.click_rate,
-                bins: scores
-                    .bins
-                    .iter()
-                    .map(|bin| metrics::Bin {
-                        samples: bin.samples,
-                        mean_prediction: bin.mean_prediction,
-                        click_rate: bin.click_rate,
-                    })
-                    .collect(),
-            })
+            let Scores { evaluation, bins, best_auc } = scores;
+            Record::Eval(metrics::Eval::of(step, evaluation, *best_auc, bins))
         }
         Event::Saved { step, path, bytes, copy_s, write_s } => Record::Checkpoint(metrics::Checkpoint {
             step,
@@ -176,31 +156,14 @@ fn record(event: Event) -> Option<Record> {
 }
 
 fn end(run: &Run, outcome: &Outcome) -> metrics::End {
-    let phases = outcome.phases.iter().map(|phase| metrics::Phase {
-        name: phase.name.clone(),
-        lane: phase.lane.to_string(),
-        busy_s: phase.busy_s,
-        exposed_s: phase.exposed_s,
-        sent: metrics::Sent { host: phase.sent.host, network: phase.sent.network },
-    });
-    let topology = run.topology();
-    let placement = (0..topology.ranks()).map(|rank| {
-        let held = run.placement.held_by(rank);
-        metrics::Place {
-            rank: rank as u64,
-            host: topology.host_of(rank) as u64,
-            tables: held.len() as u64,
-            rows: held.iter().map(|shard| shard.rows.len() as u64).sum(),
-        }
-    });
     metrics::End {
         step: outcome.steps,
         seconds: outcome.seconds,
         samples_per_s: outcome.samples_per_s(),
         interrupted: outcome.interrupted,
         parameters_sha256: outcome.parameters_sha256.clone(),
-        phases: phases.collect(),
-        placement: placement.collect(),
+        phases: outcome.phases.iter().map(metrics::Phase::from).collect(),
+        placement: folder::outcome::placement(run),
         threads_per_rank: outcome.threads as u64,
     }
 }

@@ -5,6 +5,7 @@ mod resume;
 mod summary;
 
 use crate::args::RunArgs;
+use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
@@ -51,7 +52,7 @@ pub fn run(args: Args) -> Result<()> {
     let config = configure(&args, resumed.as_ref())?;
     let began = Instant::now();
     let mut keeper = out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose()?;
-    let kept_logs = out.as_ref().map(|out| out.join("prepared"));
+    let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
     let logs = logs::open(&config.data, kept_logs.as_deref())?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let explicit = config.explicit(&run);

@@ -1,4 +1,5 @@
 //! A page in headless Chromium: what it made of it, what it complained about, what it asked the network for.
+//! `CAMPANILE_KEEP_SCREENSHOTS` names a folder for the pictures.
 
 use serde_json::Value;
 use std::env;
@@ -88,9 +89,13 @@ impl View {
         assert!(self.console.is_empty(), "{:?}", self.console);
         let outside: Vec<_> = self.requests.iter().filter(|url| **url != self.page).collect();
         assert!(outside.is_empty(), "{outside:?}");
-        assert!(self.screenshot.starts_with(b"\x89PNG"));
-        // An empty page of this size compresses to some 15 kB; curves and text do not.
-        assert!(self.screenshot.len() > 60_000, "a blank page? {} bytes", self.screenshot.len());
+        assert!(self.is_painted(), "a blank page? {} bytes", self.screenshot.len());
+    }
+
+    /// Whether there is something to see on a page of some thousand lines. An empty one compresses to some 15 kB; curves
+    /// and text do not.
+    pub fn is_painted(&self) -> bool {
+        self.screenshot.starts_with(b"\x89PNG") && self.screenshot.len() > 60_000
     }
 }
 

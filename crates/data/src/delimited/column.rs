@@ -27,10 +27,12 @@ pub struct Label {
 }
 
 impl Label {
+    /// The column, found at `field`.
     pub fn new(column: &LabelColumn, field: usize) -> Self {
         Self { field, positive_from: column.positive_from }
     }
 
+    /// 0 or 1.
     #[inline]
     pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing) -> Result<f32, Fault<'a>> {
         let text = fields.get(self.field);
@@ -63,10 +65,12 @@ pub struct Dense {
 }
 
 impl Dense {
+    /// The column, found at `field`.
     pub fn new(column: &DenseColumn, field: usize) -> Self {
         Self { field, transform: column.transform, missing: column.missing }
     }
 
+    /// The number, transformed.
     #[inline]
     pub fn read<'a>(
         &self,
@@ -157,13 +161,7 @@ impl Sparse {
         let before = bags.ids.len();
         let text = fields.get(self.field);
         for item in self.items(text, missing) {
-            let (id, weight) = match self.weights {
-                Weights::Inside(separator) => match memrchr(separator, item) {
-                    Some(at) => (&item[..at], Some(&item[at + 1..])),
-                    None => (item, None),
-                },
-                _ => (item, None),
-            };
+            let (id, weight) = self.divide(item);
             bags.ids.push(self.id(id, missing)?);
             if matches!(self.weights, Weights::Inside(_)) {
                 bags.weights.push(weight.map_or(Ok(1.0), |weight| number(weight, self.field))?);
@@ -190,6 +188,22 @@ impl Sparse {
             bags.lengths.push(ids as u32);
         }
         Ok(())
+    }
+
+    /// The texts of the field's ids.
+    pub fn texts<'a>(&self, fields: Fields<'a>, missing: &Missing) -> impl Iterator<Item = &'a [u8]> {
+        self.items(fields.get(self.field), missing).map(|item| self.divide(item).0)
+    }
+
+    /// An item's id, and its weight where it has one.
+    fn divide<'a>(&self, item: &'a [u8]) -> (&'a [u8], Option<&'a [u8]>) {
+        match self.weights {
+            Weights::Inside(separator) => match memrchr(separator, item) {
+                Some(at) => (&item[..at], Some(&item[at + 1..])),
+                None => (item, None),
+            },
+            _ => (item, None),
+        }
     }
 
     /// The items of a field: none where it is missing and there may be many, otherwise one more than separators.

@@ -7,9 +7,11 @@ use crate::bad_lines::excerpt;
 pub struct Fault<'a> {
     /// The field at fault, counted from 0.
     pub field: Option<usize>,
+    /// What is wrong.
     pub problem: Problem<'a>,
 }
 
+/// What is wrong, with the text at fault.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum Problem<'a> {
     #[error("the line has {} bytes or more", crate::lines::MAX_LINE)]

@@ -9,6 +9,9 @@
 use super::fault::{Fault, Problem};
 use memchr::{memchr, memchr_iter};
 
+/// Bytes that are searched at once.
+const BLOCK: usize = 64;
+
 /// Memory for the fields of a line.
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -42,7 +45,7 @@ impl<'a> Fields<'a> {
             let got = unquote(line, delimiter, most, starts, unquoted).map_err(Problem::of_line)?;
             (unquoted.as_slice(), got)
         } else {
-            starts.extend(memchr_iter(delimiter, line).take(most).map(|at| at + 1));
+            find(line, delimiter, most, starts);
             let got = starts.len();
             (line, if got <= most { got } else { memchr_iter(delimiter, line).count() + 1 })
         };
@@ -68,6 +71,41 @@ impl<'a> Fields<'a> {
     pub fn get(&self, at: usize) -> &'a [u8] {
         &self.text[self.starts[at]..self.starts[at + 1] - 1]
     }
+}
+
+/// Appends where the fields after a delimiter start, and stops soon after `most`.
+///
+/// Fields are short, so a search for each would mostly begin and end: a bit per byte for 64 bytes at a time is faster.
+#[inline]
+fn find(line: &[u8], delimiter: u8, most: usize, starts: &mut Vec<usize>) {
+    let (blocks, rest) = line.as_chunks::<BLOCK>();
+    let mut last = [!delimiter; BLOCK];
+    last[..rest.len()].copy_from_slice(rest);
+    for (block, at) in blocks.iter().chain([&last]).zip((1..).step_by(BLOCK)) {
+        let mut found = equal_bytes(block, delimiter);
+        while found != 0 {
+            starts.push(at + found.trailing_zeros() as usize);
+            found &= found - 1;
+        }
+        if starts.len() > most {
+            return;
+        }
+    }
+}
+
+/// One bit per byte of `block`: whether it equals `byte`.
+#[inline]
+fn equal_bytes(block: &[u8; BLOCK], byte: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let pattern = u64::from_ne_bytes([byte; 8]);
+    let (words, _) = block.as_chunks::<8>();
+    words.iter().rev().fold(0, |bits, &word| {
+        let different = u64::from_le_bytes(word) ^ pattern;
+        // The highest bit of each byte: 1 where all of its bits are 0. Nothing carries from byte to byte.
+        let equal = !(((different & LOW) + LOW) | different | LOW);
+        // Gathers those eight bits in the highest byte.
+        bits << 8 | (equal >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
+    })
 }
 
 /// RFC 4180: a field may stand in quotes, and `""` inside them is a quote. A quote inside a field that does not begin
@@ -134,10 +172,25 @@ mod tests {
 
     #[test]
     fn quotes_are_those_of_the_rfc() {
-        assert_eq!(cut(r#"a,"b,c","d""e","""#, true).unwrap_err(), Problem::OpenQuote.to_string());
+        assert_eq!(cut(r#"a,"b,c","d""e","x"#, true).unwrap_err(), Problem::OpenQuote.to_string());
         assert_eq!(cut(r#"a,"b,c","d""e","",f"g"#, true).unwrap(), ["a", "b,c", "d\"e", "", "f\"g"]);
         assert_eq!(cut(r#""""",x"#, true).unwrap(), ["\"", "x"]);
         assert!(cut(r#""a"b,c"#, true).unwrap_err().contains(r#"got "b,c""#));
+    }
+
+    #[test]
+    fn every_byte_is_compared() {
+        for place in 0..BLOCK {
+            for byte in [0, b'\t', b',', 0x7f, 0x80, 0xff] {
+                let mut block = [byte.wrapping_add(1); BLOCK];
+                block[place] = byte;
+                assert_eq!(equal_bytes(&block, byte), 1 << place, "{byte:#x}");
+                assert_eq!(equal_bytes(&block, byte ^ 0x80), 0, "{byte:#x}");
+            }
+        }
+        for length in [0, 1, 63, 64, 65, 127, 128, 200] {
+            assert_eq!(cut(&"a,".repeat(length), false).unwrap().len(), length + 1);
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! Every chunk must lie between the opening mark and the footer, and the values of a plain column must be as many as the
 //! rows. The decoders of the `parquet` crate return errors for most of what can be wrong beyond that, but not for all:
-//! some panic. [`LogFile::guard`] makes that an error, too, with the name of the file.
+//! some panic. `LogFile::guard` makes that an error, too, with the name of the file.
 
 use super::column::Column;
 use super::leaf::Leaf;
@@ -149,8 +149,9 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: u64, end: u64) -> Result<(), S
 
 fn open_column(group: &dyn RowGroupReader, leaf: &Leaf) -> Result<Column, ParquetError> {
     let chunk = group.metadata().column(leaf.index);
+    let values = chunk.num_values().cast_unsigned();
     let pages =
-        CheckedPages::new(group.get_column_page_reader(leaf.index)?, chunk.num_values().cast_unsigned());
+        CheckedPages::new(group.get_column_page_reader(leaf.index)?, chunk.column_descr_ptr(), values);
     Column::new(leaf.clone(), chunk.column_descr_ptr(), pages)
 }
 

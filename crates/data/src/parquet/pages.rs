@@ -1,11 +1,14 @@
 //! Pages whose headers do not promise the impossible.
 //!
-//! The decoders make room for as many values as a page's header announces, before they find that the page has fewer. So a
-//! page is looked at before it goes to them: the values of all pages are at most those of the column chunk, a page has a
-//! bounded number, and a dictionary has no more values than bytes.
+//! The decoders make room for as many values as a header announces, before they find that there are fewer. So a page is
+//! looked at before it goes to them: the values of all pages are at most those of the column chunk, a page has a bounded
+//! number, a dictionary has the bytes for its values, and delta-encoded strings have no more lengths than values.
 
+use super::delta;
+use ::parquet::basic::{Encoding, Type as Physical};
 use ::parquet::column::page::{Page, PageMetadata, PageReader};
 use ::parquet::errors::{ParquetError, Result};
+use ::parquet::schema::types::ColumnDescPtr;
 
 /// The most values of one page. Writers limit the bytes of a page, and a million rows of long lists that are all alike
 /// take few; beyond this, though, it is no click log.
@@ -14,41 +17,80 @@ const MAX_PAGE_VALUES: u32 = 1 << 27;
 /// The pages of a column chunk.
 pub(super) struct CheckedPages {
     pages: Box<dyn PageReader>,
+    column: ColumnDescPtr,
     /// Values that are still to come, says the file's footer.
     left: u64,
 }
 
 impl CheckedPages {
-    /// Pages that should hold `values` values, nulls and empty lists included.
-    pub fn new(pages: Box<dyn PageReader>, values: u64) -> Self {
-        Self { pages, left: values }
+    /// Pages of `column` that should hold `values` values, nulls and empty lists included.
+    pub fn new(pages: Box<dyn PageReader>, column: ColumnDescPtr, values: u64) -> Self {
+        Self { pages, column, left: values }
     }
 
     fn check(&mut self, page: &Page) -> Result<()> {
         let (values, bytes) = (page.num_values(), page.buffer().len());
         if page.is_dictionary_page() {
-            if values as usize > bytes {
-                return Err(refusal(format!("a dictionary of {values} values in {bytes} bytes")));
+            if u64::from(values) * self.least_bytes() > bytes as u64 {
+                return refuse(format!("a dictionary of {values} values in {bytes} bytes"));
             }
             return Ok(());
         }
         if values > MAX_PAGE_VALUES {
-            return Err(refusal(format!(
+            return refuse(format!(
                 "a page of {values} values, more than {MAX_PAGE_VALUES}; write smaller pages"
-            )));
+            ));
         }
-        match self.left.checked_sub(values.into()) {
-            Some(left) => self.left = left,
-            None => {
-                return Err(refusal(format!("a page of {values} values where {} are left", self.left)));
+        let Some(left) = self.left.checked_sub(values.into()) else {
+            return refuse(format!("a page of {values} values where {} are left", self.left));
+        };
+        self.left = left;
+        let shared = match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => false,
+            Encoding::DELTA_BYTE_ARRAY => true,
+            _ => return Ok(()),
+        };
+        let strings = self.values_start(page).and_then(|start| page.buffer().get(start..));
+        match strings.is_some_and(|strings| delta::counts_fit(strings, values.into(), shared)) {
+            true => Ok(()),
+            false => refuse(format!("the lengths of {values} strings make no sense")),
+        }
+    }
+
+    /// The fewest bytes of a value in a dictionary.
+    fn least_bytes(&self) -> u64 {
+        match self.column.physical_type() {
+            Physical::BOOLEAN | Physical::FIXED_LEN_BYTE_ARRAY => 1,
+            Physical::INT32 | Physical::FLOAT | Physical::BYTE_ARRAY => 4,
+            Physical::INT64 | Physical::DOUBLE => 8,
+            Physical::INT96 => 12,
+        }
+    }
+
+    /// Where the values of a data page begin, after its levels.
+    fn values_start(&self, page: &Page) -> Option<usize> {
+        match page {
+            Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {
+                usize::try_from(u64::from(*def_levels_byte_len) + u64::from(*rep_levels_byte_len)).ok()
             }
+            Page::DataPage { buf, .. } => {
+                let mut start = 0usize;
+                for level in [self.column.max_rep_level(), self.column.max_def_level()] {
+                    if level > 0 {
+                        let end = start.checked_add(4)?;
+                        let length = u32::from_le_bytes(buf.get(start..end)?.try_into().ok()?);
+                        start = end.checked_add(usize::try_from(length).ok()?)?;
+                    }
+                }
+                Some(start)
+            }
+            Page::DictionaryPage { .. } => None,
         }
-        Ok(())
     }
 }
 
-fn refusal(problem: String) -> ParquetError {
-    ParquetError::General(problem)
+fn refuse(problem: String) -> Result<()> {
+    Err(ParquetError::General(problem))
 }
 
 impl PageReader for CheckedPages {

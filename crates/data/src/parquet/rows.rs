@@ -2,10 +2,11 @@
 
 use super::column::{Cell, Column};
 use super::roles::Roles;
-use crate::{Bags, Samples};
+use crate::bad_lines::excerpt;
+use crate::number::transformed;
+use crate::{Bags, Samples, id};
 use ::parquet::errors::ParquetError;
-use spec::schema::{DenseColumn, IdRule, LabelColumn, Schema, SparseColumn, Transform};
-use xxhash_rust::xxh3::xxh3_64;
+use spec::schema::{DenseColumn, IdRule, LabelColumn, Schema, SparseColumn};
 
 /// Why a row is no sample.
 #[derive(Debug)]
@@ -43,15 +44,15 @@ impl Roles<Column> {
     /// Appends a row, and leaves parts of it if something is wrong.
     fn try_append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
         let cell = self.label.cells(row).next().unwrap_or(Cell::Null);
-        let label = label(cell, &schema.label).map_err(Fault::of(&schema.label.column))?;
+        let label = label(cell, &schema.label, &schema.missing).map_err(Fault::of(&schema.label.column))?;
         for (column, spec) in self.dense.iter().zip(&schema.dense) {
             let cell = column.cells(row).next().unwrap_or(Cell::Null);
-            samples.dense.push(dense(cell, spec).map_err(Fault::of(&spec.column))?);
+            samples.dense.push(dense(cell, spec, &schema.missing).map_err(Fault::of(&spec.column))?);
         }
         let columns = self.sparse.iter().zip(&self.weights).zip(&schema.sparse);
-        for (((column, weights), spec), bags) in columns.zip(&mut samples.bags) {
+        for (((ids, weights), spec), bags) in columns.zip(&mut samples.bags) {
             let before = bags.ids.len();
-            for cell in column.cells(row) {
+            for cell in ids.cells(row) {
                 push_ids(cell, spec, &schema.missing, bags).map_err(Fault::of(&spec.column))?;
             }
             let count = bags.ids.len() - before;
@@ -61,12 +62,21 @@ impl Roles<Column> {
                 bags.lengths.push(length.map_err(Fault::of(&spec.column))?);
             }
             if let (Some(column), Some(name)) = (weights, &spec.weights) {
+                let none = |column: &Column| column.cells(row).all(|cell| cell == Cell::Null);
+                if !spec.many() && none(ids) && none(column) {
+                    // Neither an id nor a weight: a missing id, as elsewhere.
+                    bags.weights.push(1.0);
+                    continue;
+                }
                 for cell in column.cells(row) {
                     push_weights(cell, spec, &schema.missing, &mut bags.weights).map_err(Fault::of(name))?;
                 }
                 let got = bags.weights.len() - before;
                 if got != count {
-                    let problem = format!("{got} weights for {count} ids of {}", spec.column);
+                    let problem = format!(
+                        "expected as many weights as ids of {}, got {got} weights and {count} ids",
+                        spec.column
+                    );
                     return Err(Fault { column: name, problem });
                 }
             }
@@ -82,38 +92,39 @@ impl<'a> Fault<'a> {
     }
 }
 
-/// A cell as a number; `None` where there is none.
-fn number(cell: Cell) -> Option<f64> {
+/// A cell as a number; `None` where there is none. A whole number may be one of the texts that mean "missing".
+fn number(cell: Cell, missing: &[String]) -> Option<f64> {
+    let is_missing = |text: &str| missing.iter().any(|word| word == text);
     match cell {
+        Cell::Null | Cell::Bytes(_) => None,
+        Cell::Number(value) => Some(value),
+        Cell::Signed(value) if !missing.is_empty() && is_missing(itoa::Buffer::new().format(value)) => None,
+        Cell::Unsigned(value) if !missing.is_empty() && is_missing(itoa::Buffer::new().format(value)) => None,
         Cell::Signed(value) => Some(value as f64),
         Cell::Unsigned(value) => Some(value as f64),
-        Cell::Number(value) => Some(value),
-        Cell::Null | Cell::Bytes(_) => None,
     }
 }
 
-fn label(cell: Cell, spec: &LabelColumn) -> Result<f32, String> {
-    let value = number(cell).ok_or("the label is missing")?;
+fn label(cell: Cell, spec: &LabelColumn, missing: &[String]) -> Result<f32, String> {
+    let value = number(cell, missing).ok_or("the label is missing")?;
     match spec.positive_from {
-        Some(_) if !value.is_finite() => Err(format!("label {value} is not a finite number")),
+        Some(_) if !value.is_finite() => Err(format!("expected a finite number, got {value}")),
         Some(positive_from) => Ok(f32::from(u8::from(value >= positive_from))),
         None if value == 0.0 || value == 1.0 => Ok(value as f32),
-        None => Err(format!("label {value} is neither 0 nor 1; set label.positive_from?")),
+        None => {
+            Err(format!("expected a label of 0 or 1, got {value}; other numbers need label.positive_from"))
+        }
     }
 }
 
-fn dense(cell: Cell, spec: &DenseColumn) -> Result<f32, String> {
-    let Some(value) = number(cell) else { return Ok(spec.missing) };
-    let input = match spec.transform {
-        Transform::None => value,
-        // The maximum would hide a NaN.
-        Transform::Log if value.is_nan() => value,
-        Transform::Log => value.max(0.0).ln_1p(),
-    } as f32;
+fn dense(cell: Cell, spec: &DenseColumn, missing: &[String]) -> Result<f32, String> {
+    let Some(value) = number(cell, missing) else { return Ok(spec.missing) };
+    let input = transformed(value, spec.transform);
+    // Both, because the maximum hides a NaN, and a number may be too large for 32 bits.
     if value.is_finite() && input.is_finite() {
         Ok(input)
     } else {
-        Err(format!("{value} is not a finite number"))
+        Err(format!("expected a finite number, got {value}"))
     }
 }
 
@@ -145,17 +156,14 @@ fn push_id(text: &[u8], spec: &SparseColumn, missing: &[String], bags: &mut Bags
     }
     let missing = is_missing(id, missing);
     bags.ids.push(match spec.ids {
-        IdRule::Hash | IdRule::Vocabulary => xxh3_64(if missing { b"" } else { id }),
+        IdRule::Hash | IdRule::Vocabulary => id::key(if missing { b"" } else { id }),
         IdRule::Index if missing => 0,
         IdRule::Index => {
-            let row = str::from_utf8(id).ok().and_then(|digits| digits.parse::<u64>().ok());
             let rows = spec.rows.unwrap_or(0) as u64;
-            row.filter(|&row| row < rows).ok_or_else(|| {
-                format!(
-                    "id {} is not the number of one of the table's {rows} rows",
-                    String::from_utf8_lossy(id)
-                )
-            })?
+            // Parsing alone would let a plus sign pass.
+            let digits = str::from_utf8(id).ok().filter(|id| id.bytes().all(|byte| byte.is_ascii_digit()));
+            let row = digits.and_then(|digits| digits.parse().ok()).filter(|&row: &u64| row < rows);
+            row.ok_or_else(|| format!("expected a row number below {rows}, got {}", excerpt(id)))?
         }
     });
     Ok(())
@@ -177,16 +185,19 @@ fn push_weights(
             }
         }
         cell => {
-            let value = number(cell).ok_or("a weight is missing")? as f32;
-            weights.push(finite(value).ok_or_else(|| format!("weight {value} is not a finite number"))?);
+            let value = number(cell, missing).ok_or("a weight is missing")? as f32;
+            weights.push(finite(value).ok_or_else(|| format!("expected a finite weight, got {value}"))?);
         }
     }
     Ok(())
 }
 
+/// A weight from its text: by way of 64 bits, as all numbers.
 fn weight(text: &[u8]) -> Result<f32, String> {
-    let value = str::from_utf8(text).ok().and_then(|text| text.trim().parse::<f32>().ok()).and_then(finite);
-    value.ok_or_else(|| format!("weight {:?} is not a finite number", String::from_utf8_lossy(text)))
+    let value = str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+    value
+        .and_then(|value| finite(value as f32))
+        .ok_or_else(|| format!("expected a finite weight, got {}", excerpt(text)))
 }
 
 fn finite(value: f32) -> Option<f32> {

@@ -38,6 +38,7 @@ pub(super) struct Layout {
     pub(super) samples: usize,
     pub(super) labels: usize,
     pub(super) dense: usize,
+    pub(super) dense_end: usize,
     pub(super) sparse: Vec<Sections>,
     /// Where the last part ends.
     pub(super) end: usize,
@@ -78,6 +79,7 @@ impl Layout {
         self.samples = samples;
         self.labels = take(samples);
         self.dense = take(samples * shape.dense);
+        self.dense_end = take(0);
         self.sparse.clear();
         let mut starts = 0;
         for (column, &count) in shape.sparse.iter().zip(counts) {

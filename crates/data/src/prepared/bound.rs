@@ -1,9 +1,9 @@
 //! A prepared log as the input of a model.
 
+use super::gather::Gather;
 use super::reader::{Blocks, View};
 use super::{PreparedLog, Values};
-use crate::shuffle::{MAX_WINDOW, WindowOrder};
-use crate::{Batch, DataError, Shuffle};
+use crate::{Batch, DataError};
 use spec::feature::Feature;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,29 +14,21 @@ use std::sync::Arc;
 /// allocates only for batches, blocks or windows larger than any before.
 #[derive(Debug)]
 pub struct BoundLog {
-    log: Arc<PreparedLog>,
-    tables: Vec<Table>,
-    weighted: bool,
-    blocks: Blocks,
-    order: WindowOrder,
-    picks: Vec<Pick>,
+    pub(super) log: Arc<PreparedLog>,
+    pub(super) tables: Vec<Table>,
+    pub(super) weighted: bool,
+    pub(super) blocks: Blocks,
+    pub(super) gather: Gather,
 }
 
 /// How a feature's values become rows.
 #[derive(Debug)]
-struct Table {
-    name: String,
+pub(super) struct Table {
+    pub(super) name: String,
     hashed: bool,
     rows: u64,
-    many: bool,
-    weighted: bool,
-}
-
-/// A sample: the place of its block, and its number in there.
-#[derive(Clone, Copy, Debug)]
-struct Pick {
-    place: u32,
-    sample: u32,
+    pub(super) many: bool,
+    pub(super) weighted: bool,
 }
 
 impl BoundLog {
@@ -54,8 +46,7 @@ impl BoundLog {
             })
             .collect();
         let weighted = tables.iter().any(|table| table.weighted);
-        let (blocks, order) = (Blocks::default(), WindowOrder::default());
-        Self { log, tables, weighted, blocks, order, picks: vec![] }
+        Self { log, tables, weighted, blocks: Blocks::default(), gather: Gather::default() }
     }
 
     /// Number of samples.
@@ -82,11 +73,12 @@ impl BoundLog {
         for (block, _) in pieces() {
             self.blocks.enter(&self.log, block)?;
         }
-        let view = |block| self.blocks.view(&self.log, self.blocks.place(block));
+        let view = |block| self.blocks.view(&self.log, block);
         let columns = self.log.shape().dense;
         for (block, samples) in pieces() {
-            batch.labels.extend_from_slice(view(block).labels(&samples));
-            batch.dense.extend_from_slice(view(block).dense(&samples, columns));
+            batch.labels.extend_from_slice(&view(block).labels()[samples.clone()]);
+            let dense = samples.start * columns..samples.end * columns;
+            batch.dense.extend_from_slice(&view(block).dense()[dense]);
         }
         for feature in 0..self.tables.len() {
             for (block, samples) in pieces() {
@@ -97,42 +89,8 @@ impl BoundLog {
         Ok(())
     }
 
-    /// Replaces the contents of `batch` by the samples at some positions of `order`. After an error they mean nothing.
-    pub fn fill_shuffled(
-        &mut self,
-        positions: Range<u64>,
-        order: &Shuffle,
-        batch: &mut Batch,
-    ) -> Result<(), DataError> {
-        self.begin(&positions, batch)?;
-        self.pick(positions, order)?;
-        let view = |pick: &Pick| self.blocks.view(&self.log, pick.place as usize);
-        let only = |pick: &Pick| pick.sample as usize..pick.sample as usize + 1;
-        let columns = self.log.shape().dense;
-        for pick in &self.picks {
-            batch.labels.extend_from_slice(view(pick).labels(&only(pick)));
-            batch.dense.extend_from_slice(view(pick).dense(&only(pick), columns));
-        }
-        for (feature, table) in self.tables.iter().enumerate() {
-            if table.many || table.weighted {
-                for pick in &self.picks {
-                    self.append(feature, view(pick), &only(pick), batch)?;
-                }
-            } else {
-                let row = |pick| table.row(view(pick).value(feature, pick.sample as usize));
-                batch.values.extend(self.picks.iter().map(row));
-                batch.lengths.resize(batch.lengths.len() + self.picks.len(), 1);
-                if self.weighted {
-                    batch.weights.resize(batch.values.len(), 1.0);
-                }
-            }
-            self.end_feature(feature, batch)?;
-        }
-        Ok(())
-    }
-
     /// Empties the batch for `samples`, which must be in the log.
-    fn begin(&self, samples: &Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
+    pub(super) fn begin(&self, samples: &Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
         let len = self.len();
         if samples.start > samples.end || samples.end > len {
             let problem = format!("has {len} samples, {}..{} were asked for", samples.start, samples.end);
@@ -141,30 +99,6 @@ impl BoundLog {
         batch.clear();
         batch.samples = (samples.end - samples.start) as usize;
         batch.feature_starts.push(0);
-        Ok(())
-    }
-
-    /// Finds the samples at some positions and enters their blocks.
-    fn pick(&mut self, positions: Range<u64>, order: &Shuffle) -> Result<(), DataError> {
-        let (window, len) = (order.window, self.len());
-        if !(1..=MAX_WINDOW).contains(&window) {
-            let problem = format!("cannot be shuffled in windows of {window} samples (1 to {MAX_WINDOW})");
-            return Err(DataError::file(self.log.folder(), problem));
-        }
-        self.picks.clear();
-        if positions.is_empty() {
-            return Ok(());
-        }
-        // Room for all blocks of the windows in question, so that none is entered twice.
-        let size = u64::from(self.log.manifest().block_samples);
-        let first = positions.start / window * window;
-        let end = ((positions.end - 1) / window * window).saturating_add(window).min(len);
-        self.blocks.hold((end.div_ceil(size) - first / size) as usize);
-        for position in positions {
-            let sample = self.order.sample(order, position, len);
-            let place = self.blocks.enter(&self.log, (sample / size) as usize)?;
-            self.picks.push(Pick { place: place as u32, sample: (sample % size) as u32 });
-        }
         Ok(())
     }
 
@@ -179,20 +113,20 @@ impl BoundLog {
         let table = &self.tables[feature];
         let ids = if table.many { block.bags(feature, samples) } else { Some(samples.clone()) };
         let Some(ids) = ids else {
-            return Err(self.log.changed(&table.name, "its lengths do not fit its ids"));
+            return Err(self.log.changed(&table.name));
         };
-        let values = block.values(feature, ids.clone());
+        let values = &block.values(feature)[ids.clone()];
         match table.hashed {
             true => batch.values.extend(values.iter().map(|&value| table.row(value))),
             false => batch.values.extend_from_slice(values),
         }
         if table.many {
-            batch.lengths.extend_from_slice(block.lengths(feature, samples));
+            batch.lengths.extend_from_slice(&block.lengths(feature)[samples.clone()]);
         } else {
             batch.lengths.resize(batch.lengths.len() + samples.len(), 1);
         }
         if table.weighted {
-            batch.weights.extend_from_slice(block.weights(feature, ids));
+            batch.weights.extend_from_slice(&block.weights(feature)[ids]);
         } else if self.weighted {
             batch.weights.resize(batch.values.len(), 1.0);
         }
@@ -201,14 +135,14 @@ impl BoundLog {
 
     /// Ends a feature, whose rows must be in its table. Blocks were checked for that when they were first entered, but
     /// kernels rely on it, and a file may change.
-    fn end_feature(&self, feature: usize, batch: &mut Batch) -> Result<(), DataError> {
+    pub(super) fn end_feature(&self, feature: usize, batch: &mut Batch) -> Result<(), DataError> {
         batch.feature_starts.push(batch.values.len());
         let table = &self.tables[feature];
         if !table.hashed
             && let Some(&row) = batch.values(feature).iter().max()
             && u64::from(row) >= table.rows
         {
-            return Err(self.log.changed(&table.name, &format!("row {row} of a table of {}", table.rows)));
+            return Err(self.log.changed(&table.name));
         }
         Ok(())
     }
@@ -217,7 +151,7 @@ impl BoundLog {
 impl Table {
     /// The row of a stored value.
     #[inline]
-    fn row(&self, value: u32) -> u32 {
+    pub(super) fn row(&self, value: u32) -> u32 {
         if self.hashed { ((u64::from(value) * self.rows) >> 32) as u32 } else { value }
     }
 }

@@ -174,8 +174,8 @@ impl PreparedLog {
     }
 
     /// A feature is not what it was when its block was entered.
-    pub(super) fn changed(&self, feature: &str, what: &str) -> DataError {
-        damaged(self.samples.path(), &format!("it was changed while it was read; feature {feature}: {what}"))
+    pub(super) fn changed(&self, feature: &str) -> DataError {
+        damaged(self.samples.path(), &format!("feature {feature} was changed while it was read"))
     }
 
     /// Block `number` is not what it should be.

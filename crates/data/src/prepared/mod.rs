@@ -69,6 +69,7 @@
 mod block;
 mod bound;
 mod filling;
+mod gather;
 mod log;
 mod manifest;
 mod reader;

@@ -1,8 +1,8 @@
 //! The blocks a reader is in.
 
-use super::PreparedLog;
 use super::block::{Layout, Starts};
-use crate::DataError;
+use super::{PreparedLog, Values};
+use crate::{Bags, DataError, Samples};
 use std::ops::Range;
 
 /// Blocks that have been entered: checked, and their parts found. Block `b` has its place at `b` modulo the number of
@@ -35,72 +35,90 @@ impl Blocks {
         }
     }
 
-    /// The place of block `number`.
-    #[inline]
-    pub(super) fn place(&self, number: usize) -> usize {
-        number % self.places.len()
-    }
-
-    /// Enters block `number`, unless it has been. Returns its place.
-    #[inline]
-    pub(super) fn enter(&mut self, log: &PreparedLog, number: usize) -> Result<usize, DataError> {
-        let at = self.place(number);
-        let place = &mut self.places[at];
+    /// Enters block `number`, unless it has been.
+    pub(super) fn enter(&mut self, log: &PreparedLog, number: usize) -> Result<(), DataError> {
+        let places = self.places.len();
+        let place = &mut self.places[number % places];
         if place.number != Some(number) {
             place.number = None;
             log.enter(number, &mut place.layout, &mut place.starts)?;
             place.number = Some(number);
         }
-        Ok(at)
+        Ok(())
     }
 
-    /// The block at a place that `enter` returned.
-    #[inline]
-    pub(super) fn view<'a>(&'a self, log: &'a PreparedLog, place: usize) -> View<'a> {
-        let place = &self.places[place];
-        let words = place.number.map_or(&[][..], |number| log.words(number));
-        View { words, layout: &place.layout, starts: &place.starts }
+    /// Block `number`, which has been entered.
+    pub(super) fn view<'a>(&'a self, log: &'a PreparedLog, number: usize) -> View<'a> {
+        let place = &self.places[number % self.places.len()];
+        debug_assert_eq!(place.number, Some(number));
+        View { words: log.words(number), layout: &place.layout, starts: &place.starts }
     }
 }
 
 impl<'a> View<'a> {
-    /// Labels of some samples.
-    pub(super) fn labels(&self, samples: &Range<usize>) -> &'a [f32] {
-        bytemuck::cast_slice(&self.words[self.layout.labels..][samples.clone()])
+    /// One per sample.
+    pub(super) fn labels(&self) -> &'a [f32] {
+        bytemuck::cast_slice(&self.words[self.layout.labels..self.layout.dense])
     }
 
-    /// Dense values of some samples, which have `columns` each.
-    pub(super) fn dense(&self, samples: &Range<usize>, columns: usize) -> &'a [f32] {
-        let range = samples.start * columns..samples.end * columns;
-        bytemuck::cast_slice(&self.words[self.layout.dense..][range])
+    /// Samples × dense columns.
+    pub(super) fn dense(&self) -> &'a [f32] {
+        bytemuck::cast_slice(&self.words[self.layout.dense..self.layout.dense_end])
     }
 
-    /// Lengths of the bags of some samples, of a feature with many ids.
-    pub(super) fn lengths(&self, feature: usize, samples: &Range<usize>) -> &'a [u32] {
-        &self.words[self.layout.sparse[feature].lengths..][samples.clone()]
+    /// Lengths of the bags of a feature with many ids.
+    pub(super) fn lengths(&self, feature: usize) -> &'a [u32] {
+        &self.words[self.layout.sparse[feature].lengths..][..self.layout.samples]
     }
 
     /// Where the ids of some samples lie among those of a feature with many; nothing if the block has changed since it
     /// was entered.
+    #[inline]
     pub(super) fn bags(&self, feature: usize, samples: &Range<usize>) -> Option<Range<usize>> {
         let start = |sample| self.layout.bag_start(self.starts, self.words, feature, sample);
         let bags = start(samples.start)..start(samples.end);
         (bags.start <= bags.end && bags.end <= self.layout.sparse[feature].count).then_some(bags)
     }
 
-    /// Some ids of a feature, as they are stored.
-    pub(super) fn values(&self, feature: usize, ids: Range<usize>) -> &'a [u32] {
-        &self.words[self.layout.sparse[feature].values..][ids]
+    /// The ids of a feature, as they are stored.
+    pub(super) fn values(&self, feature: usize) -> &'a [u32] {
+        let sections = &self.layout.sparse[feature];
+        &self.words[sections.values..][..sections.count]
     }
 
-    /// The only id of a sample.
-    #[inline]
-    pub(super) fn value(&self, feature: usize, sample: usize) -> u32 {
-        self.words[self.layout.sparse[feature].values + sample]
+    /// One for each id of a weighted feature.
+    pub(super) fn weights(&self, feature: usize) -> &'a [f32] {
+        let sections = &self.layout.sparse[feature];
+        bytemuck::cast_slice(&self.words[sections.weights..][..sections.count])
     }
+}
 
-    /// Weights of some ids of a weighted feature.
-    pub(super) fn weights(&self, feature: usize, ids: Range<usize>) -> &'a [f32] {
-        bytemuck::cast_slice(&self.words[self.layout.sparse[feature].weights..][ids])
+impl PreparedLog {
+    /// Replaces `samples` by those of a block. Of the keys of hashed ids the upper half is left, the lower is zero.
+    pub fn read_block(&self, number: u64, samples: &mut Samples) -> Result<(), DataError> {
+        let blocks = self.manifest().blocks();
+        if number >= blocks {
+            let problem = format!("has {blocks} blocks, block {number} was asked for");
+            return Err(DataError::file(self.folder(), problem));
+        }
+        let mut blocks = Blocks::default();
+        blocks.hold(1);
+        blocks.enter(self, number as usize)?;
+        let view = blocks.view(self, number as usize);
+        samples.clear();
+        samples.labels.extend_from_slice(view.labels());
+        samples.dense.extend_from_slice(view.dense());
+        samples.bags.resize(self.manifest().features.len(), Bags::default());
+        for (f, (feature, bags)) in self.manifest().features.iter().zip(&mut samples.bags).enumerate() {
+            let shift = if feature.values == Values::Hashed { 32 } else { 0 };
+            bags.ids.extend(view.values(f).iter().map(|&value| u64::from(value) << shift));
+            if feature.many {
+                bags.lengths.extend_from_slice(view.lengths(f));
+            }
+            if feature.weighted {
+                bags.weights.extend_from_slice(view.weights(f));
+            }
+        }
+        Ok(())
     }
 }

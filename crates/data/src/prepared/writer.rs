@@ -45,8 +45,10 @@ pub struct Writer {
     folder: PathBuf,
     manifest: Manifest,
     filling: Filling,
-    samples: Output,
+    pub(super) samples: Output,
     index: Output,
+    /// Whether a block was lost: what is on the disk is then no beginning of a log.
+    broken: bool,
 }
 
 /// A file on its way to the disk, and the checksum of what it got so far.
@@ -56,7 +58,7 @@ pub(super) struct Output {
     hash: Box<Xxh3>,
     bytes: u64,
     /// Whether the file stays when this value goes.
-    pub(super) keep: bool,
+    keep: bool,
 }
 
 impl Writer {
@@ -115,11 +117,14 @@ impl Writer {
             manifest,
             samples,
             index: Output::create(folder.join(INDEX))?,
+            broken: false,
         })
     }
 
-    /// Appends samples, which must have the columns of the schema. Nothing is appended of samples that do not fit.
+    /// Appends samples, which must have the columns of the schema. Nothing is appended of samples that do not fit. After
+    /// a block could not be written, nothing can be appended any more.
     pub fn append(&mut self, samples: &Samples) -> Result<(), DataError> {
+        self.check_whole()?;
         self.filling.check(samples).map_err(|problem| {
             let number = self.manifest.samples;
             DataError::file(&self.folder, format!("cannot append behind sample {number}: {problem}"))
@@ -142,6 +147,7 @@ impl Writer {
 
     /// Writes what is left, then the manifest: now the folder is a prepared log.
     pub fn finish(mut self, about: About) -> Result<Manifest, DataError> {
+        self.check_whole()?;
         if self.filling.len() > 0 {
             self.write_block()?;
         }
@@ -157,11 +163,24 @@ impl Writer {
     }
 
     fn write_block(&mut self) -> Result<(), DataError> {
+        self.broken = true;
         let (words, checksum) =
             self.filling.encode().map_err(|problem| DataError::file(&self.samples.path, problem))?;
         let entry = [self.samples.bytes, size_of_val(words) as u64, checksum];
         self.samples.write(cast_slice(words))?;
-        self.index.write(cast_slice(&entry))
+        self.index.write(cast_slice(&entry))?;
+        self.broken = false;
+        Ok(())
+    }
+
+    fn check_whole(&self) -> Result<(), DataError> {
+        if self.broken {
+            return Err(DataError::file(
+                &self.samples.path,
+                "an earlier block could not be written; begin again",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -204,7 +223,7 @@ impl Output {
         Self { path, file: BufWriter::new(file), hash: Box::new(Xxh3::new()), bytes: 0, keep: false }
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         let written = self.file.write_all(bytes);
@@ -212,7 +231,7 @@ impl Output {
     }
 
     /// Makes sure that the file is on the disk.
-    pub(super) fn finish(&mut self) -> Result<Checksummed, DataError> {
+    fn finish(&mut self) -> Result<Checksummed, DataError> {
         let written = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
         written.map_err(|e| DataError::file(&self.path, format!("cannot be written: {e}")))?;
         Ok(Checksummed { bytes: self.bytes, xxh3: digits(self.hash.digest()) })

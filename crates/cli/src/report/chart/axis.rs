@@ -4,6 +4,8 @@
 
 /// Values beyond this are left out of charts: they would make differences overflow.
 const LARGEST: f64 = 1e30;
+/// Values below this are drawn as zero: powers of ten would vanish.
+const SMALLEST: f64 = 1e-30;
 
 /// Whether a chart can show a value.
 pub fn shown(value: f64) -> bool {
@@ -28,7 +30,8 @@ impl Axis {
             None => Some((v, v)),
             Some((low, high)) => Some((v.min(low), v.max(high))),
         });
-        let (low, high) = range.unwrap_or((0.0, 1.0));
+        let zeroed = |value: f64| if value.abs() < SMALLEST { 0.0 } else { value };
+        let (low, high) = range.map_or((0.0, 1.0), |(low, high)| (zeroed(low), zeroed(high)));
         // Equal values, or nearly so, get room of their own size: marks must differ as numbers.
         let least = low.abs().max(high.abs()) * 1e-6;
         let (low, high) = match high - low {
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn marks_are_round_and_short() {
         assert_eq!(labels(0.0, 1.0), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
-        assert_eq!(labels(0.443, 0.6931), ["0.45", "0.50", "0.55", "0.60", "0.65"]);
+        assert_eq!(labels(0.443, 0.687), ["0.45", "0.50", "0.55", "0.60", "0.65"]);
         assert_eq!(labels(0.0, 409_600.0), ["0", "100 k", "200 k", "300 k", "400 k"]);
         assert_eq!(labels(0.0, 0.00002), ["0", "5e-6", "1.0e-5", "1.5e-5", "2.0e-5"]);
     }
@@ -112,7 +115,10 @@ mod tests {
     proptest! {
         #[test]
         fn marks_lie_inside_and_are_multiples(
-            low in -1e30..1e30f64, exponent in -40..30i32, share in 0.0..1.0f64, count in 1..12usize
+            low in prop_oneof![Just(0.0), -1.0..1.0f64, -1e30..1e30f64],
+            exponent in -330..30i32,
+            share in 0.0..1.0f64,
+            count in 1..12usize,
         ) {
             let axis = Axis::over([low, low + share * 10f64.powi(exponent)].into_iter(), count);
             for axis in [axis, axis.rounded()] {

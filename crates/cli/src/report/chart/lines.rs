@@ -75,8 +75,8 @@ impl LineChart<'_> {
             right: WIDTH - 12.0,
             top: 26.0,
             bottom: HEIGHT - 42.0,
-            x: Axis::over(points().map(|p| p.0).chain([0.0]), 6),
-            y: Axis::over(points().map(|p| p.1).chain(zero), 5).rounded(),
+            x: Axis::over(points().map(|p| p.0).chain([0.0]), 5),
+            y: Axis::over(points().map(|p| p.1).chain(zero), 4).rounded(),
         };
         // What the read-out needs to turn places back into values.
         let mut svg = format!(

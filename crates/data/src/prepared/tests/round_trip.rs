@@ -108,6 +108,43 @@ fn readers_share_a_log() {
 }
 
 #[test]
+fn filling_again_allocates_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    Log::example(90).write(folder.path(), 8, 90);
+    let mut reader = bound(folder.path()).unwrap();
+    let mut batch = Batch::default();
+    let shuffle = |epoch| Shuffle { seed: 3, epoch, window: 90 };
+    let memory = |b: &Batch| (b.labels.as_ptr(), b.dense.as_ptr(), b.lengths.as_ptr(), b.values.as_ptr());
+    reader.fill(0..90, &mut batch).unwrap();
+    let before = memory(&batch);
+    for start in 0..60 {
+        reader.fill(start..start + 30, &mut batch).unwrap();
+        reader.fill_shuffled(start..start + 30, &shuffle(start), &mut batch).unwrap();
+    }
+    reader.fill_shuffled(0..90, &shuffle(0), &mut batch).unwrap();
+    assert_eq!(memory(&batch), before);
+}
+
+#[test]
+fn blocks_are_read_as_they_were_appended() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::example(21);
+    log.write(folder.path(), 8, 21);
+    let prepared = PreparedLog::open(folder.path()).unwrap();
+    let mut samples = Samples::new(40);
+    for (block, range) in [0..8, 8..16, 16..21].into_iter().enumerate() {
+        prepared.read_block(block as u64, &mut samples).unwrap();
+        let mut expected = log.samples(range);
+        for (bags, column) in expected.bags.iter_mut().zip(&log.schema.sparse) {
+            let hashed = column.ids == IdRule::Hash;
+            bags.ids.iter_mut().filter(|_| hashed).for_each(|key| *key &= !u64::from(u32::MAX));
+        }
+        assert_eq!(samples, expected);
+    }
+    assert!(prepared.read_block(3, &mut samples).unwrap_err().to_string().contains("has 3 blocks"));
+}
+
+#[test]
 fn another_model_is_refused_by_feature() {
     let folder = tempfile::tempdir().unwrap();
     Log::example(10).write(folder.path(), 8, 10);

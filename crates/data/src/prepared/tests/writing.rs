@@ -52,14 +52,21 @@ fn a_manifest_that_cannot_be_written_leaves_no_log() {
     assert_eq!(names(folder.path()), [MANIFEST]);
 }
 
+/// The device stands in for samples.bin on a full disk.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_an_error_with_the_path() {
-    let full = Path::new("/dev/full");
-    let mut output = writer::Output::to(full.into(), fs::File::create(full).unwrap());
-    output.keep = true; // It is a device.
-    let written = output.write(&[0; 100]).and_then(|()| output.finish().map(|_| ()));
-    assert!(written.unwrap_err().to_string().starts_with("/dev/full: cannot be written: No space left"));
+fn a_full_disk_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::example(600);
+    let options = WriterOptions { block_samples: 100 };
+    let mut writer = Writer::create(folder.path(), &log.schema, &log.rows(), options).unwrap();
+    writer.samples = writer::Output::to(folder.path().join(SAMPLES), fs::File::create("/dev/full").unwrap());
+    let error = writer.append(&log.samples(0..600)).unwrap_err().to_string();
+    assert!(error.contains("samples.bin: cannot be written: No space left"), "{error}");
+    let error = writer.append(&log.samples(0..1)).unwrap_err().to_string();
+    assert!(error.contains("an earlier block could not be written"), "{error}");
+    assert!(writer.finish(About::default()).is_err());
+    assert!(names(folder.path()).is_empty());
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! What training reports, as records.
+
+use super::metrics::{Bin, Eval, Phase, Place, Sent};
+use spec::run::Run;
+use spec::schedule::Lane;
+use training::PhaseReport;
+use training::metrics::{CalibrationBin, Evaluation};
+
+impl Eval {
+    /// An evaluation after `step` steps.
+    pub fn of(step: u64, evaluation: &Evaluation, best_auc: Option<f64>, bins: &[CalibrationBin]) -> Self {
+        Self {
+            step,
+            samples: evaluation.samples as u64,
+            auc: evaluation.auc,
+            best_auc,
+            logloss: evaluation.logloss,
+            ne: evaluation.ne,
+            accuracy: evaluation.accuracy,
+            calibration: evaluation.calibration,
+            mean_prediction: evaluation.mean_prediction,
+            click_rate: evaluation.click_rate,
+            bins: bins
+                .iter()
+                .map(|b| Bin {
+                    samples: b.samples,
+                    mean_prediction: b.mean_prediction,
+                    click_rate: b.click_rate,
+                })
+                .collect(),
+        }
+    }
+}
+
+impl From<&PhaseReport> for Phase {
+    fn from(phase: &PhaseReport) -> Self {
+        let lane = match phase.lane {
+            Lane::Compute => "compute",
+            Lane::Exchange => "exchange",
+            Lane::Gradients => "gradients",
+        };
+        Self {
+            name: phase.name.clone(),
+            lane: lane.into(),
+            busy_s: phase.busy_s,
+            exposed_s: phase.exposed_s,
+            sent: Sent { host: phase.sent.host, network: phase.sent.network },
+        }
+    }
+}
+
+/// What each rank of a run holds.
+pub fn placement(run: &Run) -> Vec<Place> {
+    let topology = run.topology();
+    let place = |rank| {
+        let shards = run.placement.owned_by(rank);
+        Place {
+            rank: rank as u64,
+            host: topology.host_of(rank) as u64,
+            tables: shards.len() as u64,
+            rows: shards.iter().map(|shard| shard.rows.len() as u64).sum(),
+        }
+    };
+    (0..topology.ranks()).map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::run::Config;
+
+    #[test]
+    fn every_row_has_its_place() {
+        let run = Config::default().check().unwrap();
+        let places = placement(&run);
+        assert_eq!(places.len(), run.topology().ranks());
+        let rows: u64 = run.model.features().iter().map(|feature| feature.rows as u64).sum();
+        assert_eq!(places.iter().map(|place| place.rows).sum::<u64>(), rows);
+        assert_eq!(places.last().map(|place| place.host), Some(run.topology().hosts() as u64 - 1));
+    }
+
+    #[test]
+    fn an_evaluation_keeps_its_numbers() {
+        let (scores, labels) = ([0.1, 0.4, 0.35, 0.8], [0.0, 0.0, 1.0, 1.0]);
+        let evaluation = Evaluation::of(&scores, &labels).unwrap();
+        let bins = training::metrics::calibration_bins(&scores, &labels, 2).unwrap();
+        let eval = Eval::of(7, &evaluation, Some(0.9), &bins);
+        assert_eq!((eval.step, eval.samples, eval.auc, eval.best_auc), (7, 4, Some(0.75), Some(0.9)));
+        assert_eq!(eval.bins.iter().map(|bin| bin.samples).collect::<Vec<_>>(), [3, 1]);
+    }
+}
