@@ -264,8 +264,8 @@ impl<'a> Meter<'a> {
             losses: Vec::with_capacity(run.steps.saturating_sub(first).min(1 << 20) as usize),
             samples: 0,
             seconds: 0.0,
-            // About two hundred events, whatever the length.
-            report_every: (run.steps / 200).max(1),
+            // About a hundred events, whatever the length.
+            report_every: run.steps.div_ceil(100),
             began: Instant::now(),
             window: Window::new(),
         }

@@ -48,9 +48,6 @@ struct LogArgs {
 
 impl LogArgs {
     fn config(&self) -> anyhow::Result<DataConfig> {
-        if let Some(share) = self.max_bad_share {
-            anyhow::ensure!((0.0..=1.0).contains(&share), "--max-bad-share {share}: a share lies in 0..=1");
-        }
         Ok(DataConfig {
             format: Some(self.format),
             schema: self.schema.as_deref().map(crate::args::read_toml).transpose()?,

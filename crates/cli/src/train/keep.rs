@@ -1,6 +1,6 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
-use super::resume::Resumed;
+use super::resume::{Resumed, same};
 use crate::folder::{self, CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, metrics};
 use crate::logs::{self, OpenLogs};
 use crate::report;
@@ -95,13 +95,6 @@ impl Keeper {
         folder.write_text(SUMMARY, &format!("{result:#}\n"))?;
         report::write_report(&self.path)?;
         Ok(())
-    }
-}
-
-fn same(one: &Path, other: &Path) -> bool {
-    match (one.canonicalize(), other.canonicalize()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
     }
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use spec::run::{Config, Run};
 use std::path::{Path, PathBuf};
-use training::checkpoint::{Checkpoint, CheckpointError, Folder, locate};
+use training::checkpoint::{Checkpoint, CheckpointError, locate};
 
 /// What a checkpoint says of its run.
 #[derive(Serialize, Deserialize)]
@@ -62,11 +62,11 @@ impl Resumed {
         let SavedRun { config, data } = SavedRun::of(&checkpoint)?;
         let folder = folder_of(checkpoint.path());
         let step = checkpoint.manifest().step;
-        let later = Folder::open(folder.join("checkpoints"))?.list()?.into_iter().find(|(at, _)| *at > step);
-        if let Some((later, _)) = later {
+        let latest = locate(&folder).ok().filter(|latest| !same(latest, checkpoint.path()));
+        if let Some(latest) = latest {
             bail!(
-                "{} has a checkpoint of step {later} already, after step {step}; resume that one, or delete it",
-                folder.display()
+                "{} is a later checkpoint of the run than step {step}; resume that one, or delete it",
+                latest.display()
             );
         }
         Ok(Self { folder, config, checkpoint: Some(checkpoint), data })
@@ -112,4 +112,12 @@ pub fn folder_of(checkpoint: &Path) -> PathBuf {
     let root = whole.parent().unwrap_or(&whole);
     let is_root = root.file_name().is_some_and(|name| name == "checkpoints");
     if is_root { root.parent().unwrap_or(root).to_owned() } else { root.to_owned() }
+}
+
+/// Whether two paths lead to the same place.
+pub fn same(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
 }
