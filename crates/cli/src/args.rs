@@ -22,7 +22,7 @@ pub struct RunArgs {
     /// Embedding dimension
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub dim: Option<usize>,
-    /// Limit every table to this many rows
+    /// Limit every table to this many rows, but for those of vocabularies and row numbers
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub rows_cap: Option<usize>,
 
@@ -132,7 +132,7 @@ impl RunArgs {
         self.config_over(Config::default())
     }
 
-    /// As [`config`](Self::config), where neither file nor flags speak as `base` says.
+    /// As [`config`](Self::config), where `base` stands for the file if there is none.
     pub fn config_over(&self, base: Config) -> Result<Config> {
         let mut config = match &self.config {
             None => base,
@@ -152,6 +152,10 @@ impl RunArgs {
         set(&mut config.placement.replicate_rows, &self.replicate_rows);
         set(&mut config.train.threads, &self.threads);
         set(&mut config.train.batch, &self.batch);
+        if self.steps.is_none() && (self.epochs.is_some() || self.batch.is_some() || self.samples.is_some()) {
+            // Of another length than the file, or the run that is resumed, says.
+            config.train.steps = None;
+        }
         set(&mut config.train.epochs, &self.epochs);
         set(&mut config.train.steps, &self.steps);
         set(&mut config.train.seed, &self.seed);
@@ -172,11 +176,12 @@ impl RunArgs {
 
     fn set_data(&self, config: &mut Config) -> Result<()> {
         let data = &mut config.data;
-        // Whole paths, so that a run can be resumed from another folder.
         for (to, from) in [(&mut data.train, &self.data), (&mut data.eval, &self.eval)] {
             if !from.is_empty() {
-                *to = from.iter().map(|path| whole(path)).collect::<Result<_>>()?;
+                to.clone_from(from);
             }
+            // Whole paths, so that a run can be resumed from another folder.
+            *to = to.iter().map(|path| whole(path)).collect::<Result<_>>()?;
         }
         data.format =
             self.format.or(data.format).or((!data.train.is_empty()).then_some(DataFormat::CriteoTsv));

@@ -1,16 +1,16 @@
 //! `campanile eval`: a checkpoint on samples, and its predictions.
 
+use crate::folder::VOCABULARIES;
 use crate::logs;
 use crate::text::si;
-use crate::train::{SavedRun, folder_of, quality_on};
+use crate::train::{SavedRun, folder_of, quality_on, stop_on_signals};
 use anyhow::{Context, Result, ensure};
 use data::predictions::Predictions;
-use data::vocabulary::Vocabulary;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use training::checkpoint::locate;
 use training::{Event, Logs};
 
@@ -60,8 +60,8 @@ pub fn run(args: Args) -> Result<()> {
         ensure!(args.data.is_empty(), "the run's data is synthetic; say how --data is written with --format");
         (run, logs, _kept) = (config.check().context("the run of the checkpoint")?, Logs::Synthetic, None);
     } else {
-        let vocabularies = vocabularies(&config, &folder)?;
-        let open = logs::open_for_evaluation(&config.data, vocabularies.as_deref())?;
+        let stop = stop_on_signals()?;
+        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop)?;
         run = open
             .check(&config)
             .with_context(|| format!("{} on {:?}", args.checkpoint.display(), config.data.eval))?;
@@ -125,6 +125,7 @@ fn configure(config: &mut Config, args: &Args) -> Result<()> {
     config.topology.hosts = Some(args.hosts);
     config.topology.ranks_per_host = Some(args.ranks_per_host.unwrap_or(cores));
     config.placement = Default::default();
+    config.train.threads = None;
     for optimizer in [&mut config.optimizer.dense, &mut config.optimizer.tables].into_iter().flatten() {
         optimizer.update = UpdateRule::Sgd;
     }
@@ -142,10 +143,4 @@ fn configure(config: &mut Config, args: &Args) -> Result<()> {
         ensure!(!data.eval.is_empty(), "the run had no evaluation data; name some with --data");
     }
     Ok(())
-}
-
-/// The vocabularies that the run was trained with, by sparse column.
-fn vocabularies(config: &Config, folder: &Path) -> Result<Option<Vec<Option<Vocabulary>>>> {
-    let Some(schema) = &config.data.schema else { return Ok(None) };
-    data::prepare::load_vocabularies(schema, &folder.join("vocabularies")).map(Some).map_err(Into::into)
 }

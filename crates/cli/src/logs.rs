@@ -5,7 +5,7 @@
 
 use crate::text::{bytes, si};
 use anyhow::{Context, Result, bail, ensure};
-use data::bad_lines::Policy;
+use data::bad_lines::{BadLines, Policy};
 use data::prepare::{self, RawLog, Step};
 use data::prepared::{Manifest, PreparedLog, Source, Values};
 use data::vocabulary::Vocabulary;
@@ -14,6 +14,7 @@ use spec::run::{Config, DataConfig, DataFormat, LogFacts, LogFeature, LogRows, R
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 use training::Logs;
 
@@ -31,7 +32,9 @@ pub struct OpenLogs {
 
 /// Opens the training and the evaluation log of `data`. What must be prepared goes into `keep`, or into a temporary
 /// folder.
-pub fn open(data: &DataConfig, keep: Option<&Path>) -> Result<OpenLogs> {
+///
+/// Reading ends early, with an error, once `stop` is set.
+pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result<OpenLogs> {
     let format = data.format.unwrap_or_default();
     if format == DataFormat::Synthetic {
         ensure!(
@@ -41,15 +44,14 @@ pub fn open(data: &DataConfig, keep: Option<&Path>) -> Result<OpenLogs> {
         return Ok(OpenLogs { logs: Logs::Synthetic, facts: None, _scratch: None });
     }
     ensure!(!data.train.is_empty(), "the format is {}, but no files are given; use --data", format.name());
-    let place = Place::new(keep)?;
-    let (train, found) = place.open(data, &data.train, "train", None, true)?;
+    let place = Place::new(keep, stop)?;
+    let train = place.open(data, &data.train, "train", None)?;
     let eval = if data.eval.is_empty() {
         None
     } else {
-        let vocabularies = prepare::vocabularies(&train)?;
-        // What was prepared with other vocabularies is of no use.
-        let reuse = found || vocabularies.iter().all(Option::is_none);
-        Some(place.open(data, &data.eval, "eval", Some(&vocabularies), reuse)?.0)
+        let eval = place.open(data, &data.eval, "eval", Some(&prepare::vocabularies(&train)?))?;
+        ensure!(eval.manifest().samples > 0, "{:?}: no samples to evaluate on", data.eval);
+        Some(eval)
     };
     let mut facts = facts(train.manifest());
     facts.eval_samples = eval.as_ref().map_or(0, |log| log.manifest().samples);
@@ -57,13 +59,17 @@ pub fn open(data: &DataConfig, keep: Option<&Path>) -> Result<OpenLogs> {
     Ok(OpenLogs { logs, facts: Some(facts), _scratch: place.scratch })
 }
 
-/// Opens a log to evaluate on, with the vocabularies of the model.
-pub fn open_for_evaluation(
-    data: &DataConfig,
-    vocabularies: Option<&[Option<Vocabulary>]>,
-) -> Result<OpenLogs> {
-    let place = Place::new(None)?;
-    let (eval, _) = place.open(data, &data.eval, "eval", vocabularies, false)?;
+/// Opens a log to evaluate on, with the vocabularies of the model, which lie in `vocabularies`.
+pub fn open_for_evaluation(data: &DataConfig, vocabularies: &Path, stop: &AtomicBool) -> Result<OpenLogs> {
+    let place = Place::new(None, stop)?;
+    let schema = match data.format {
+        Some(DataFormat::Prepared) => prepared(&data.eval, "evaluation")?.manifest().schema.clone(),
+        _ => Raw::of(data, &data.eval)?.schema,
+    };
+    let like = prepare::load_vocabularies(&schema, vocabularies)
+        .context("the vocabularies that the model was trained with")?;
+    let eval = place.open(data, &data.eval, "eval", Some(&like))?;
+    ensure!(eval.manifest().samples > 0, "{:?}: no samples to evaluate on", data.eval);
     let mut facts = facts(eval.manifest());
     facts.eval_samples = facts.samples;
     let logs = Logs::Prepared { train: None, eval: Some(eval) };
@@ -94,54 +100,76 @@ impl OpenLogs {
 }
 
 /// Where logs are prepared.
-struct Place {
+struct Place<'a> {
     folder: PathBuf,
     scratch: Option<TempDir>,
+    stop: &'a AtomicBool,
 }
 
-impl Place {
-    fn new(keep: Option<&Path>) -> Result<Self> {
+impl<'a> Place<'a> {
+    fn new(keep: Option<&Path>, stop: &'a AtomicBool) -> Result<Self> {
         if let Some(keep) = keep {
-            return Ok(Self { folder: keep.to_owned(), scratch: None });
+            return Ok(Self { folder: keep.to_owned(), scratch: None, stop });
         }
         let scratch = tempfile::Builder::new().prefix("campanile-").tempdir();
         let scratch = scratch
             .with_context(|| format!("{}: no folder for prepared logs", std::env::temp_dir().display()))?;
-        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch) })
+        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch), stop })
     }
 
-    /// The log at `paths`, and whether it was prepared before.
+    /// The log at `paths`, whose vocabularies must be those of `like` where one is given.
     fn open(
         &self,
         data: &DataConfig,
         paths: &[String],
         split: &str,
         like: Option<&[Option<Vocabulary>]>,
-        reuse: bool,
-    ) -> Result<(Arc<PreparedLog>, bool)> {
+    ) -> Result<Arc<PreparedLog>> {
+        let alike = |log: &PreparedLog| match like {
+            Some(like) => prepare::vocabularies(log).is_ok_and(|own| own == like),
+            None => true,
+        };
         if data.format == Some(DataFormat::Prepared) {
-            let [folder] = paths else {
-                bail!(
-                    "{} prepared folders for {split}: name one, made from all files by `data prepare`",
-                    paths.len()
-                );
-            };
-            return Ok((Arc::new(PreparedLog::open(Path::new(folder))?), true));
+            let log = prepared(paths, split)?;
+            ensure!(
+                alike(&log),
+                "{}: prepared with other vocabularies than the training data; prepare it again, with \
+                 --vocabularies-of and the folder of the training data",
+                log.folder().display()
+            );
+            return Ok(Arc::new(log));
         }
         let raw = Raw::of(data, paths)?;
         let folder = self.folder.join(split);
         let source = Source::of(raw.format.name(), &raw.files)?;
-        // What an earlier command prepared from the same files, in the same way.
-        let same = |log: &PreparedLog| log.manifest().source == source && log.manifest().schema == raw.schema;
-        if let Some(log) = PreparedLog::open(&folder).ok().filter(|log| reuse && same(log)) {
-            return Ok((Arc::new(log), true));
+        // What an earlier command prepared from the same files, in the same way, and would not refuse today.
+        let same = |log: &PreparedLog| {
+            let manifest = log.manifest();
+            let lines = manifest.samples + manifest.bad_lines.count;
+            let bad = BadLines { count: manifest.bad_lines.count, lines, first: vec![] };
+            let bearable = raw.policy.check(&bad, true).is_ok() && !(raw.policy.strict && bad.count > 0);
+            manifest.source == source && manifest.schema == raw.schema && bearable && alike(log)
+        };
+        if let Some(log) = PreparedLog::open(&folder).ok().filter(same) {
+            warn_of_bad_lines(log.manifest().bad_lines.count, &log.manifest().bad_lines.lines);
+            return Ok(Arc::new(log));
         }
-        let log = raw.log(MEMORY);
-        with_progress(&format!("reading {split} data"), |progress| {
-            prepare::prepare(&log, &folder, like, progress)
-        })?;
-        Ok((Arc::new(PreparedLog::open(&folder)?), false))
+        let log = RawLog { stop: Some(self.stop), ..raw.log(MEMORY) };
+        let what = format!("reading {split} data");
+        with_progress(&what, |progress| prepare::prepare(&log, &folder, like, progress))?;
+        Ok(Arc::new(PreparedLog::open(&folder)?))
     }
+}
+
+/// The prepared log that `paths` name.
+fn prepared(paths: &[String], which: &str) -> Result<PreparedLog> {
+    let [folder] = paths else {
+        bail!(
+            "{} prepared folders for {which}: name one, made from all files by `data prepare`",
+            paths.len()
+        );
+    };
+    Ok(PreparedLog::open(Path::new(folder))?)
 }
 
 /// A log that is not prepared yet.
@@ -179,7 +207,7 @@ impl Raw {
     pub fn log(&self, memory: u64) -> RawLog<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let Self { format, files, schema, policy } = self;
-        RawLog { format: *format, files, schema, policy: *policy, threads, memory }
+        RawLog { format: *format, files, schema, policy: *policy, threads, memory, stop: None }
     }
 }
 

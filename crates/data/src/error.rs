@@ -87,6 +87,9 @@ pub enum DataError {
         /// What is wrong with it, and what would do.
         problem: String,
     },
+    /// Reading was asked to stop.
+    #[error("stopped while the data was being read")]
+    Stopped,
     /// A format that no reader reads.
     #[error("{format} data is not read from files")]
     Format {

@@ -13,7 +13,7 @@ use spec::schema::{IdRule, Schema, SparseColumn};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rows of a Parquet log in memory at once.
 const PARQUET_ROWS: usize = 4096;
@@ -33,6 +33,8 @@ pub struct RawLog<'a> {
     pub threads: usize,
     /// Bytes that reading may take.
     pub memory: u64,
+    /// Once set, reading ends with [`DataError::Stopped`].
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// How far a preparation is.
@@ -65,6 +67,12 @@ pub fn prepare(
             &own
         }
     };
+    for (column, vocabulary) in log.schema.sparse.iter().zip(vocabularies) {
+        if vocabulary.is_some() != (column.ids == IdRule::Vocabulary) {
+            let problem = "the vocabularies given are of another schema".into();
+            return Err(DataError::Vocabulary { column: column.column.clone(), problem });
+        }
+    }
     let rows: Vec<Option<usize>> = log
         .schema
         .sparse
@@ -152,6 +160,10 @@ impl RawLog<'_> {
         progress: &(dyn Fn(Progress) + Sync),
         sink: &mut dyn FnMut(&Samples) -> Result<(), DataError>,
     ) -> Result<BadLines, DataError> {
+        let sink = &mut |samples: &Samples| match self.stop {
+            Some(stop) if stop.load(Ordering::Relaxed) => Err(DataError::Stopped),
+            _ => sink(samples),
+        };
         match self.format {
             DataFormat::CriteoTsv | DataFormat::Csv => {
                 let Self { files, schema, policy, threads, memory, .. } = *self;

@@ -111,7 +111,8 @@ impl Vocabulary {
             write(&key.to_le_bytes())?;
         }
         let checksum = hash.digest();
-        file.write_all(&checksum.to_le_bytes()).and_then(|()| file.flush()).map_err(refuse)
+        file.write_all(&checksum.to_le_bytes()).and_then(|()| file.flush()).map_err(refuse)?;
+        file.get_ref().sync_all().map_err(refuse)
     }
 
     /// Reads a vocabulary that [`save`](Self::save) wrote.

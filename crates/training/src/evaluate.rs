@@ -34,8 +34,11 @@ pub struct Scores {
 /// Receives labels and probabilities, batch by batch in the order of the log.
 pub type Receiver<'a> = dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + Send + 'a;
 
-/// Runs the evaluation log through the model. Rank 0 gets the scores, and calls `receive`; without evaluation samples
-/// there are none.
+/// Called by all ranks after each batch of an evaluation; may end it there.
+pub(crate) type Between<'a> = dyn FnMut() -> Result<ControlFlow<()>, Error> + 'a;
+
+/// Runs the evaluation log through the model. Rank 0 gets the scores, and calls `receive`; there are none without
+/// evaluation samples, or when `between` ends the evaluation.
 pub(crate) fn evaluate(
     run: &Run,
     world: &Communicator,
@@ -43,6 +46,7 @@ pub(crate) fn evaluate(
     sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
     receive: &mut Receiver,
+    between: &mut Between,
 ) -> Result<Option<Scores>, Error> {
     let batches = run.eval_batches();
     if batches.samples == 0 {
@@ -61,7 +65,7 @@ pub(crate) fn evaluate(
     let label = Label::from("evaluation");
     let (mut predictions, mut labels, mut best) = (Vec::new(), Vec::new(), Vec::new());
     let mut execution = Execution::new(run.schedule(Task::Evaluate));
-    let mut true_share = Vec::new();
+    let (mut true_share, mut ended) = (Vec::new(), false);
     let result = execution.run(
         rank,
         world,
@@ -87,12 +91,14 @@ pub(crate) fn evaluate(
                     best.extend(gathered);
                 }
             }
-            Ok(ControlFlow::Continue(()))
+            let flow = between()?;
+            ended = flow.is_break();
+            Ok(flow)
         },
     );
     rank.source = training;
     result?;
-    if world.rank() != 0 {
+    if world.rank() != 0 || ended {
         return Ok(None);
     }
     Ok(Some(Scores {

@@ -54,8 +54,11 @@ impl Prefetch {
 
     /// The next batch, which must be the one at `positions`.
     pub(crate) fn take(&mut self, positions: Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
-        let ended = || DataError::Order { asked: positions.clone(), next: None };
-        let next = self.ready.as_ref().ok_or_else(ended)?.recv().map_err(|_| ended())?;
+        let next = self.ready.as_ref().and_then(|ready| ready.recv().ok());
+        let Some(next) = next else {
+            self.close()?;
+            return Err(DataError::Order { asked: positions, next: None });
+        };
         let (portion, mut filled) = next?;
         if portion != positions {
             return Err(DataError::Order { asked: positions, next: Some(portion) });
@@ -68,20 +71,25 @@ impl Prefetch {
         Ok(())
     }
 
-    /// Stops reading ahead and gives the source back; `None` when the thread panicked.
-    pub fn stop(mut self) -> Option<Source> {
+    /// Stops reading ahead and gives the source back.
+    pub fn stop(mut self) -> Result<Source, DataError> {
         self.close()
     }
 
-    fn close(&mut self) -> Option<Source> {
+    fn close(&mut self) -> Result<Source, DataError> {
         // Without its channels the thread ends.
         (self.ready, self.empty) = (None, None);
-        self.thread.take()?.join().ok()
+        let panicked = |message: String| DataError::Panic { thread: "thread that reads ahead", message };
+        let Some(thread) = self.thread.take() else { return Err(panicked("it has ended already".into())) };
+        thread.join().map_err(|cause| {
+            let text = cause.downcast_ref::<String>().cloned();
+            panicked(text.or(cause.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default())
+        })
     }
 }
 
 impl Drop for Prefetch {
     fn drop(&mut self) {
-        self.close();
+        let _ = self.close();
     }
 }

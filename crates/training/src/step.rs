@@ -7,7 +7,7 @@ use crate::Error;
 use crate::rank::Rank;
 use collectives::{Communicator, Label, Pending};
 use kernels::Buffer;
-use spec::schedule::{PhaseId, Schedule, Slot, Task, Work};
+use spec::schedule::{Phase, PhaseId, Schedule, Slot, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,10 @@ enum InFlight {
 impl Execution {
     /// Of `schedule`, from its beginning.
     pub fn new(schedule: Schedule) -> Self {
-        let labels = schedule.phases().iter().map(|p| Label::from(p.name.as_str())).collect();
+        // Bytes are metered by label: those of an evaluation are not the training's.
+        let prefix = if schedule.task() == Task::Evaluate { "evaluation: " } else { "" };
+        let label = |phase: &Phase| Label::from(format!("{prefix}{}", phase.name).as_str());
+        let labels = schedule.phases().iter().map(label).collect();
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
         Self { schedule, labels, in_flight, times }

@@ -23,13 +23,16 @@ use serde::{Deserialize, Serialize};
 use spec::run::Run;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Seconds between agreements, about.
 const AGREE_EVERY_S: f64 = 0.25;
+
+/// Between two looks at a thread that writes.
+const POLL: Duration = Duration::from_millis(5);
 
 /// Small state that is no tensor.
 #[derive(Serialize, Deserialize)]
@@ -77,8 +80,11 @@ impl<'a> Supervisor<'a> {
         // Rank 0 makes the folder and sweeps it before anyone can come to write.
         let saving = session.checkpoints.as_ref().filter(|_| world.rank() == 0);
         let folder = saving.map(|saving| Folder::open(&saving.root)).transpose()?;
-        let last_saved = session.resume.map(|checkpoint| checkpoint.manifest().step);
-        let agreed = (last_saved.unwrap_or(0), Instant::now());
+        let resumed = session.resume.map(|checkpoint| (checkpoint.manifest().step, checkpoint.path()));
+        let here =
+            |path: &Path| session.checkpoints.as_ref().is_some_and(|saving| path.starts_with(&saving.root));
+        let last_saved = resumed.filter(|(_, path)| here(path)).map(|(step, _)| step);
+        let agreed = (resumed.map_or(0, |(step, _)| step), Instant::now());
         let agree_at = agreed.0 + 1;
         Ok(Self { run, world, session, folder, label, stage: None, due: false, last_saved, agreed, agree_at })
     }
@@ -107,24 +113,33 @@ impl<'a> Supervisor<'a> {
         if step < self.agree_at && !due_now {
             return Ok(ControlFlow::Continue(()));
         }
-        let stop = self.session.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
-        let busy = self.stage.as_ref().is_some_and(|stage| !stage.work.is_finished());
-        let elapsed = self.agreed.1.elapsed().as_secs_f64();
-        let mut sums = [f64::from(u8::from(stop)), f64::from(u8::from(busy)), elapsed];
-        self.world.all_reduce_f64(&self.label, &mut sums)?;
-        let step_s = sums[2] / self.world.size() as f64 / (step - self.agreed.0).max(1) as f64;
+        let (flow, elapsed) = self.agree(self.agreed.1.elapsed().as_secs_f64())?;
+        let step_s = elapsed / (step - self.agreed.0).max(1) as f64;
         self.agreed = (step, Instant::now());
         self.agree_at = step + (AGREE_EVERY_S / step_s.max(1e-9)).clamp(1.0, 1e6) as u64;
+        if flow.is_continue() && self.due && self.stage.is_none() {
+            self.begin(rank, step)?;
+        }
+        Ok(flow)
+    }
+
+    /// Called between the batches of an evaluation.
+    pub fn during_evaluation(&mut self) -> Result<ControlFlow<()>, Error> {
+        self.agree(0.0).map(|(flow, _)| flow)
+    }
+
+    /// Whether to stop, and the mean of what the ranks say of the time. Moves the checkpoint under way on when all are
+    /// ready for that.
+    fn agree(&mut self, elapsed: f64) -> Result<(ControlFlow<()>, f64), Error> {
+        let stop = self.session.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let busy = self.stage.as_ref().is_some_and(|stage| !stage.work.is_finished());
+        let mut sums = [f64::from(u8::from(stop)), f64::from(u8::from(busy)), elapsed];
+        self.world.all_reduce_f64(&self.label, &mut sums)?;
         if sums[1] == 0.0 {
             self.advance()?;
         }
-        if sums[0] > 0.0 {
-            return Ok(ControlFlow::Break(()));
-        }
-        if self.due && self.stage.is_none() {
-            self.begin(rank, step)?;
-        }
-        Ok(ControlFlow::Continue(()))
+        let flow = if sums[0] > 0.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        Ok((flow, sums[2] / self.world.size() as f64))
     }
 
     /// Completes what is under way and saves the last state, if that was not done yet.
@@ -160,9 +175,17 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
+    /// Waits for the checkpoint under way. Ranks ask each other how far they are, so that none waits for a slow one
+    /// inside a collective.
     fn complete(&mut self) -> Result<(), Error> {
-        while self.stage.is_some() {
-            self.advance()?;
+        while let Some(stage) = &self.stage {
+            let mut busy = [f64::from(u8::from(!stage.work.is_finished()))];
+            self.world.all_reduce_f64(&self.label, &mut busy)?;
+            if busy[0] == 0.0 {
+                self.advance()?;
+            } else {
+                std::thread::sleep(POLL);
+            }
         }
         Ok(())
     }
@@ -229,6 +252,19 @@ impl<'a> Supervisor<'a> {
         let mut manifest = Manifest::new(step, topology, parts);
         (manifest.run, manifest.extra) = (saving.run.clone(), extra.take().unwrap_or_default());
         Ok(Some(manifest))
+    }
+}
+
+impl Drop for Supervisor<'_> {
+    /// A run that fails leaves no thread behind that writes, and nothing half written.
+    fn drop(&mut self) {
+        let Some(Stage { step, work, .. }) = self.stage.take() else { return };
+        match work {
+            Work::Writing(thread) => drop(thread.join()),
+            Work::Committing(thread) => drop(thread.map(JoinHandle::join)),
+        }
+        // Other ranks may still be at it: then the next run sweeps.
+        let _ = self.folder.as_ref().map(|folder| folder.abandon(step));
     }
 }
 

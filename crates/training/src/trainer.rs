@@ -16,6 +16,7 @@ use data::Split;
 use kernels::{Device, KernelError};
 use spec::run::{Optimizer, Run};
 use spec::schedule::Task;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -132,7 +133,10 @@ pub fn evaluate(
                 let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 receive(labels, probabilities)
             };
-            evaluate::evaluate(run, &world, &mut rank, &|split| logs.source(run, split), observe, receive)
+            let sources = |split| logs.source(run, split);
+            evaluate::evaluate(run, &world, &mut rank, &sources, observe, receive, &mut || {
+                Ok(ControlFlow::Continue(()))
+            })
         },
     )?;
     scores.into_iter().next().flatten().ok_or(Error::NoSamples)
@@ -187,23 +191,23 @@ impl Trainer<'_> {
             execution.run(&mut rank, world, end - first, at, |rank, _| {
                 meter.after_step(world, rank, session.observe)?;
                 let flow = supervisor.after_step(rank, rank.steps)?;
-                interrupted = flow.is_break();
+                interrupted = flow.is_break() && rank.steps < run.steps;
                 Ok(flow)
             })?;
             meter.pause();
             rank.source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
-                Source::Ahead(ahead) => ahead.stop().map_or_else(|| sources(Split::Train), Ok)?,
+                Source::Ahead(ahead) => ahead.stop()?,
                 source => source,
             };
             if !interrupted && rank.steps < run.steps {
-                self.evaluate(&mut rank)?;
+                (_, interrupted) = self.evaluate(&mut rank, &mut supervisor)?;
             }
         }
         let phases = phases::report(world, execution.schedule(), execution.times())?;
         supervisor.finish(&rank, rank.steps)?;
         let parameters_sha256 = digest::parameters(world, run, &rank)?;
         if !interrupted {
-            scores = self.evaluate(&mut rank)?;
+            (scores, interrupted) = self.evaluate(&mut rank, &mut supervisor)?;
         }
         Ok(Outcome {
             steps: rank.steps,
@@ -218,13 +222,25 @@ impl Trainer<'_> {
         })
     }
 
-    fn evaluate(&self, rank: &mut Rank) -> Result<Option<Scores>, Error> {
+    /// Scores, and whether the run is to stop.
+    fn evaluate(
+        &self,
+        rank: &mut Rank,
+        supervisor: &mut Supervisor,
+    ) -> Result<(Option<Scores>, bool), Error> {
         let Self { run, world, sources, session } = self;
-        let scores = evaluate::evaluate(run, world, rank, sources, session.observe, &mut |_, _| Ok(()))?;
+        let mut stop = false;
+        let mut between = || {
+            let flow = supervisor.during_evaluation()?;
+            stop = flow.is_break();
+            Ok(flow)
+        };
+        let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
+        let scores = evaluate::evaluate(run, world, rank, sources, session.observe, ignore, &mut between)?;
         if let Some(scores) = &scores {
             (session.observe)(Event::Evaluated { step: rank.steps, scores });
         }
-        Ok(scores)
+        Ok((scores, stop))
     }
 }
 
@@ -317,7 +333,10 @@ impl<'a> Meter<'a> {
     /// Mean loss of every step, over all ranks.
     fn losses(self, world: &Communicator) -> Result<Vec<f64>, Error> {
         let mut losses = self.losses;
-        world.all_reduce_f64(&self.label, &mut losses)?;
+        // In parts, because a sum takes room for the numbers of all ranks.
+        for part in losses.chunks_mut(1 << 16) {
+            world.all_reduce_f64(&self.label, part)?;
+        }
         for (step, loss) in losses.iter_mut().enumerate() {
             let batch = self.run.batches().at(self.first + step as u64);
             *loss /= (batch.end - batch.start) as f64;

@@ -11,8 +11,8 @@ use data::prepare::Step;
 use data::prepared::PreparedLog;
 use data::{files, id};
 use serde_json::json;
-use spec::run::DataFormat;
-use spec::schema::{IdRule, Schema};
+use spec::run::{Config, DataFormat};
+use spec::schema::{IdRule, Schema, SparseColumn};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -159,21 +159,26 @@ fn hottest(column: &SparseInspection) -> String {
 
 /// A config that trains on the log: its format, its columns, and tables of a size that suits them.
 fn suggested(inspection: &Inspection, schema: &Schema, format: DataFormat) -> String {
-    let mut config = spec::run::Config::default();
+    let mut config = Config::default();
     config.data.format = Some(format);
     config.data.train = vec!["…".into()];
-    if format != DataFormat::CriteoTsv {
-        let mut schema = schema.clone();
-        for (column, seen) in schema.sparse.iter_mut().zip(&inspection.sparse) {
-            column.rows = column.rows.or(Some(seen.suggested_rows as usize));
+    let rows =
+        |column: &SparseColumn, seen: &SparseInspection| column.rows.unwrap_or(seen.suggested_rows as usize);
+    let columns = || schema.sparse.iter().zip(&inspection.sparse);
+    match format {
+        DataFormat::CriteoTsv | DataFormat::Prepared => {
+            let feature = |(column, seen)| {
+                SparseColumn::feature(column, rows(column, seen), seen.mean_ids.round() as u32)
+            };
+            config.model.features = Some(columns().map(feature).collect());
         }
-        config.data.schema = Some(schema);
-    } else {
-        let features = schema.sparse.iter().zip(&inspection.sparse);
-        let feature = |(column, seen): (&spec::schema::SparseColumn, &SparseInspection)| {
-            column.feature(seen.suggested_rows as usize, seen.mean_ids.round() as u32)
-        };
-        config.model.features = Some(features.map(feature).collect());
+        _ => {
+            let mut schema = schema.clone();
+            for (column, (known, seen)) in schema.sparse.iter_mut().zip(columns()) {
+                column.rows = Some(rows(known, seen));
+            }
+            config.data.schema = Some(schema);
+        }
     }
     toml::to_string_pretty(&config).unwrap_or_default()
 }

@@ -41,7 +41,7 @@ struct LogArgs {
     /// Stop when more than this share of the lines is bad [default: 0.01]
     #[arg(long, value_name = "SHARE")]
     max_bad_share: Option<f64>,
-    /// Memory that reading may take
+    /// Memory that reading may take; a Parquet page, which is decoded whole, may take more
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = crate::logs::parse_bytes)]
     memory: u64,
 }

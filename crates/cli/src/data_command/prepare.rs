@@ -4,8 +4,8 @@ use super::LogArgs;
 use crate::logs::{self, Raw};
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
-use data::prepare;
-use data::prepared::PreparedLog;
+use data::prepare::{self, RawLog};
+use data::prepared::{INDEX, MANIFEST, PreparedLog, SAMPLES};
 use serde_json::json;
 use spec::run::DataFormat;
 use std::path::PathBuf;
@@ -30,19 +30,30 @@ pub fn run(args: Args) -> Result<()> {
     if matches!(args.log.format, DataFormat::Prepared | DataFormat::Synthetic) {
         bail!("--format {}: there is nothing to prepare", args.log.format.name());
     }
-    let holds_something = args.out.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    ensure!(
-        !holds_something || args.out.join("manifest.json").is_file(),
-        "{}: holds something else; choose a new folder",
-        args.out.display()
-    );
+    // What an earlier command left, finished or not, may be replaced.
+    let ours = |name: &str| {
+        name.starts_with(MANIFEST) || [SAMPLES, INDEX].contains(&name) || name.starts_with("vocabulary-")
+    };
+    let mut entries = args.out.read_dir().into_iter().flatten().flatten();
+    if let Some(other) = entries.find(|entry| !entry.file_name().to_str().is_some_and(ours)) {
+        bail!("{}: holds {:?}; choose a new folder", args.out.display(), other.file_name());
+    }
     let raw = Raw::of(&args.log.config()?, &args.log.data)?;
     let like = match &args.vocabularies_of {
-        Some(folder) => Some(prepare::vocabularies(&PreparedLog::open(folder)?)?),
+        Some(folder) => {
+            let log = PreparedLog::open(folder)?;
+            ensure!(
+                log.manifest().schema.sparse == raw.schema.sparse,
+                "{}: its columns of ids are not those of this schema",
+                folder.display()
+            );
+            Some(prepare::vocabularies(&log)?)
+        }
         None => None,
     };
     let began = Instant::now();
-    let log = raw.log(args.log.memory);
+    let stop = crate::train::stop_on_signals()?;
+    let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let manifest = logs::with_progress("preparing", |progress| {
         prepare::prepare(&log, &args.out, like.as_deref(), progress)
     })?;

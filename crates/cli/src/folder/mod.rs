@@ -16,7 +16,7 @@ pub mod tensorboard;
 
 use anyhow::{Context, Result, bail};
 use metrics::Record;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -38,6 +38,10 @@ pub const REPORT: &str = "report.html";
 pub const CHECKPOINTS: &str = "checkpoints";
 /// Where logs are prepared.
 pub const PREPARED: &str = "prepared";
+/// The vocabularies of the training data, for whoever evaluates the run.
+pub const VOCABULARIES: &str = "vocabularies";
+/// Locked by the process that trains.
+const LOCK: &str = "lock";
 /// Where event files go.
 pub const TENSORBOARD: &str = "tensorboard";
 
@@ -47,6 +51,7 @@ pub struct RunFolder {
     dir: PathBuf,
     metrics: File,
     events: EventWriter,
+    _lock: File,
 }
 
 impl RunFolder {
@@ -60,7 +65,10 @@ impl RunFolder {
             let name = entry.file_name();
             let begun = match name.to_str() {
                 Some(METRICS) => entry.metadata().map_or(true, |about| about.len() > 0),
-                Some(CHECKPOINTS | TENSORBOARD | PREPARED) => false,
+                Some(CHECKPOINTS) => {
+                    entry.path().read_dir().map_or(true, |mut inside| inside.next().is_some())
+                }
+                Some(TENSORBOARD | PREPARED | LOCK) => false,
                 _ => true,
             };
             if begun {
@@ -70,18 +78,19 @@ impl RunFolder {
                 );
             }
         }
-        Self::open(dir, None)
+        Self::open(dir, None, lock(dir)?)
     }
 
     /// The folder of a run that goes on after `step`. Records of later steps are dropped: those steps are made again.
     pub fn resume(dir: &Path, step: u64) -> Result<Self> {
+        let lock = lock(dir)?;
         let path = dir.join(METRICS);
         let text = read_if_there(&path)?.unwrap_or_default();
         replace(&path, metrics::up_to(&text, step).as_bytes())?;
-        Self::open(dir, Some(step))
+        Self::open(dir, Some(step), lock)
     }
 
-    fn open(dir: &Path, after: Option<u64>) -> Result<Self> {
+    fn open(dir: &Path, after: Option<u64>, lock: File) -> Result<Self> {
         for part in [CHECKPOINTS, TENSORBOARD] {
             let path = dir.join(part);
             fs::create_dir_all(&path).with_context(|| format!("{}: cannot be created", path.display()))?;
@@ -93,7 +102,7 @@ impl RunFolder {
             .open(&path)
             .with_context(|| format!("{}: cannot be written", path.display()))?;
         let events = EventWriter::create(&dir.join(TENSORBOARD), SystemTime::now(), after)?;
-        Ok(Self { dir: dir.to_owned(), metrics, events })
+        Ok(Self { dir: dir.to_owned(), metrics, events, _lock: lock })
     }
 
     /// The folder itself.
@@ -121,6 +130,18 @@ impl RunFolder {
         self.metrics.write_all(line.as_bytes()).with_context(written)?;
         let Some((step, scalars)) = record.scalars() else { return Ok(()) };
         self.events.write(SystemTime::now(), step, &scalars)
+    }
+}
+
+/// Makes sure that no other process trains in `dir`, for as long as the file is open.
+fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join(LOCK);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!("{}: another process is training in it", dir.display()),
+        // Some file systems know no locks: then the user has to take care.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 

@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// Writes the page of the run in `dir` into it, and says where.
-#[allow(dead_code)] // Until `train` calls it.
+// Until `train` calls it.
 pub fn write_report(dir: &Path) -> Result<PathBuf> {
     let path = dir.join(REPORT);
     replace(&path, page::page(&RecordedRun::load(dir)?).as_bytes())?;

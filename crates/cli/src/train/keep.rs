@@ -1,7 +1,7 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
 use super::resume::{Resumed, same};
-use crate::folder::{self, CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, metrics};
+use crate::folder::{self, CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, VOCABULARIES, metrics};
 use crate::logs::{self, OpenLogs};
 use crate::report;
 use anyhow::{Context, Result};
@@ -55,7 +55,8 @@ impl Keeper {
             keep_vocabularies(log, folder.path())?;
         }
         let time = crate::folder::clock::rfc3339(SystemTime::now());
-        if let Some(resumed) = resumed.filter(|resumed| resumed.checkpoint.is_some()) {
+        let resumed = resumed.filter(|resumed| resumed.checkpoint.is_some());
+        if let Some(resumed) = resumed.filter(|resumed| same(&resumed.folder, folder.path())) {
             return folder.record(&Record::Resume(metrics::Resume { time, step: resumed.step() }));
         }
         folder.record(&Record::Start(metrics::Start {
@@ -100,7 +101,7 @@ impl Keeper {
 
 /// The vocabularies go with the run: whoever evaluates it needs them.
 fn keep_vocabularies(log: &data::prepared::PreparedLog, folder: &Path) -> Result<()> {
-    let to = folder.join("vocabularies");
+    let to = folder.join(VOCABULARIES);
     for (feature, name) in &log.manifest().vocabularies {
         std::fs::create_dir_all(&to).with_context(|| format!("{}: cannot be made", to.display()))?;
         let from = log.folder().join(name);

@@ -51,9 +51,10 @@ pub fn run(args: Args) -> Result<()> {
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let config = configure(&args, resumed.as_ref())?;
     let began = Instant::now();
+    let stop = stop_on_signals()?;
     let mut keeper = out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose()?;
     let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
-    let logs = logs::open(&config.data, kept_logs.as_deref())?;
+    let logs = logs::open(&config.data, kept_logs.as_deref(), &stop)?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
@@ -62,11 +63,10 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(keeper) = &mut keeper {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
     }
-    let outcome = train(&run, &logs, &explicit, keeper.as_ref(), resumed.as_ref())?;
+    let outcome = train(&run, &logs, &explicit, keeper.as_ref(), resumed.as_ref(), &stop)?;
     let result = summary::to_json(&outcome);
-    if let Some(keeper) = keeper {
-        keeper.end(&run, &outcome, &result)?;
-    }
+    // The result is worth more than what is kept of it: it is told first.
+    let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
     if args.json {
         println!("{result}");
     } else {
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<()> {
         let saved = if out.is_some() { "its state is saved" } else { "nothing was saved, for want of --out" };
         eprintln!("stopped after step {} of {}: {saved}", outcome.steps, run.steps);
     }
-    Ok(())
+    kept
 }
 
 fn configure(args: &Args, resumed: Option<&Resumed>) -> Result<Config> {
@@ -98,8 +98,8 @@ fn train(
     explicit: &Config,
     keeper: Option<&Keeper>,
     resumed: Option<&Resumed>,
+    stop: &AtomicBool,
 ) -> Result<training::Outcome> {
-    let stop = stop_on_signals()?;
     // The bar goes to standard error, and hides itself where that is no terminal.
     let bar = ProgressBar::new(run.steps);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
@@ -126,7 +126,7 @@ fn train(
     };
     let session = Session {
         observe: &observe,
-        stop: Some(&stop),
+        stop: Some(stop),
         checkpoints: saving,
         resume: resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
     };
@@ -136,7 +136,7 @@ fn train(
 }
 
 /// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.
-fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,6 +1,7 @@
 //! Going on with a run: what its folder and its last checkpoint say.
 
 use crate::args::read_toml;
+use crate::folder::{CHECKPOINTS, CONFIG, METRICS};
 use crate::logs::OpenLogs;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,14 @@ impl Resumed {
         let checkpoint = match locate(path) {
             Ok(at) => at,
             // A run that was killed before its first checkpoint begins again.
-            Err(CheckpointError::NotFound { .. }) if path.join("metrics.jsonl").is_file() => {
-                let config = path.join("config.toml");
-                let config = if config.is_file() { read_toml(&config)? } else { Config::default() };
+            Err(CheckpointError::NotFound { .. }) if path.join(METRICS).is_file() => {
+                let config = path.join(CONFIG);
+                ensure!(
+                    config.is_file(),
+                    "{0}: the run was stopped before it began; start it again with its own flags and --out {0}",
+                    path.display()
+                );
+                let config = read_toml(&config)?;
                 eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
                 return Ok(Self { folder: path.to_owned(), config, checkpoint: None, data: None });
             }
@@ -100,6 +106,15 @@ impl Resumed {
             differs("the training data"),
             explicit.data.train
         );
+        for (which, optimizer) in [("dense", &run.dense_optimizer), ("tables", &run.table_optimizer)] {
+            // The saved decay may have reached its end: what is added would learn nothing.
+            ensure!(
+                Some(run.steps) <= self.config.train.steps || optimizer.rate.at(run.steps - 1) > 0.0,
+                "the run's learning rate of {which} is 0 from step {} on; longer runs need another \
+                 optimizer.{which}.rate, in a config file",
+                self.config.train.steps.unwrap_or_default()
+            );
+        }
         let step = self.step();
         ensure!(step <= run.steps, "the run has done {step} steps, more than the {} asked for", run.steps);
         Ok(())
@@ -110,7 +125,7 @@ impl Resumed {
 pub fn folder_of(checkpoint: &Path) -> PathBuf {
     let whole = std::path::absolute(checkpoint).unwrap_or_else(|_| checkpoint.to_owned());
     let root = whole.parent().unwrap_or(&whole);
-    let is_root = root.file_name().is_some_and(|name| name == "checkpoints");
+    let is_root = root.file_name().is_some_and(|name| name == CHECKPOINTS);
     if is_root { root.parent().unwrap_or(root).to_owned() } else { root.to_owned() }
 }
 

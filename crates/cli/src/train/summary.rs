@@ -68,14 +68,17 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
 
 fn quality(run: &Run, outcome: &Outcome) -> String {
     let Some(scores) = &outcome.scores else {
-        return "No evaluation, so no AUC; give samples to evaluate on with --eval or --eval-samples\n"
-            .into();
+        return if outcome.interrupted {
+            "Stopped before its evaluation\n".into()
+        } else {
+            "No evaluation, so no AUC; give samples to evaluate on with --eval or --eval-samples\n".into()
+        };
     };
     let mut text = quality_on("unseen", &scores.evaluation);
     if let (Some(auc), Some(best)) = (scores.evaluation.auc, scores.best_auc) {
         let gap = (best - auc).max(0.0);
         let _ = writeln!(text, "  best possible AUC on this data {best:.4}; the gap is {gap:.4}");
-        if gap > CLOSE {
+        if gap > CLOSE && !outcome.losses.is_empty() {
             text.push_str(&what_keeps_it(run, outcome));
         }
     }

@@ -22,6 +22,10 @@ impl Config {
             DataFormat::CriteoTsv => self.check_with(Some(&LogFacts::of_schema(&Schema::criteo()))),
             format => {
                 let Some(schema) = &self.data.schema else {
+                    if let (Some(features), Some(dense)) = (&self.model.features, self.model.dense_features) {
+                        // Everything that a log would tell is written out.
+                        return self.check_with(Some(&LogFacts::of_features(features, dense)));
+                    }
                     let problem = format!("the columns of {} data are not known without one", format.name());
                     return Err(RunError::new("data.schema", problem));
                 };
@@ -56,9 +60,10 @@ impl Config {
             let peak = self.optimizer.peak.unwrap_or(optimizer.rate.peak);
             Optimizer { rate: LearningRate { peak, ..optimizer.rate }, ..optimizer }
         };
-        let usual = |peak| recipe.optimizer(peak, steps);
-        let dense_optimizer = with_peak(self.optimizer.dense.unwrap_or(usual(recipe.dense_peak)));
-        let table_optimizer = with_peak(self.optimizer.tables.unwrap_or(usual(recipe.table_peak)));
+        let usual_dense = usual_optimizer(ADAM, recipe.dense_peak, steps);
+        let usual_tables = usual_optimizer(recipe.tables, recipe.table_peak, steps);
+        let dense_optimizer = with_peak(self.optimizer.dense.unwrap_or(usual_dense));
+        let table_optimizer = with_peak(self.optimizer.tables.unwrap_or(usual_tables));
         check_optimizer("optimizer.dense", &dense_optimizer)?;
         check_optimizer("optimizer.tables", &table_optimizer)?;
         if matches!(dense_optimizer.update, UpdateRule::RowWiseAdagrad { .. }) {
@@ -205,30 +210,34 @@ const MAX_SHUFFLE: u64 = 1 << 24;
 struct Recipe {
     batch: usize,
     dense_peak: f32,
+    tables: UpdateRule,
     table_peak: f32,
 }
+
+const ADAM: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
 
 impl Recipe {
     fn of(data: &Data, batch: Option<usize>) -> Self {
         match data {
-            Data::Synthetic(_) => Self { batch: batch.unwrap_or(2048), dense_peak: 5e-3, table_peak: 1e-2 },
+            Data::Synthetic(_) => {
+                Self { batch: batch.unwrap_or(2048), dense_peak: 5e-3, tables: ADAM, table_peak: 1e-2 }
+            }
             // A short log needs small batches to give steps enough; Adam's rate grows with the root of the batch.
             Data::Log { samples, .. } => {
                 let usual = (samples / 400).next_power_of_two().clamp(256, 2048) as usize;
                 let batch = batch.unwrap_or(usual);
-                let dense_peak = 1e-3 * (batch as f32 / 256.0).sqrt().min(4.0);
-                Self { batch, dense_peak, table_peak: 1e-2 }
+                let dense_peak = 1e-3 * (batch as f32 / 256.0).sqrt().clamp(1.0, 4.0);
+                Self { batch, dense_peak, tables: UpdateRule::Adagrad { eps: 1e-8 }, table_peak: 5e-2 }
             }
         }
     }
+}
 
-    /// Adam, at full rate for half of the run and then down to nothing.
-    fn optimizer(&self, peak: f32, steps: u64) -> Optimizer {
-        let update = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
-        let hold = steps / 2;
-        let decay = Decay::Linear { steps: steps - hold, floor: 0.0 };
-        Optimizer { update, rate: LearningRate { peak, warm_up: 0, hold, decay } }
-    }
+/// At full rate for half of the run, and then down to nothing.
+fn usual_optimizer(update: UpdateRule, peak: f32, steps: u64) -> Optimizer {
+    let hold = steps / 2;
+    let decay = Decay::Linear { steps: steps - hold, floor: 0.0 };
+    Optimizer { update, rate: LearningRate { peak, warm_up: 0, hold, decay } }
 }
 
 impl ModelConfig {

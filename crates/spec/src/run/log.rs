@@ -1,6 +1,7 @@
 //! What a run learns from, and what must be known of a log before a run can be checked.
 
 use crate::Pooling;
+use crate::feature::{Feature, Hotness};
 use crate::schema::{IdRule, Schema};
 use crate::synthetic::Synthetic;
 
@@ -76,14 +77,14 @@ pub enum LogRows {
 }
 
 impl LogFacts {
-    /// What a schema alone tells: no samples are known, and a vocabulary has as many rows as the schema allows.
+    /// What a schema alone tells: no samples are known, and a vocabulary may have any number of rows.
     pub fn of_schema(schema: &Schema) -> Self {
         let features = schema.sparse.iter().map(|column| LogFeature {
             name: column.column.clone(),
             rows: match (column.ids, column.rows) {
-                (IdRule::Hash, rows) | (IdRule::Vocabulary, rows @ None) => LogRows::Hashed(rows),
-                (IdRule::Vocabulary | IdRule::Index, Some(rows)) => LogRows::Fixed(rows),
-                (IdRule::Index, None) => LogRows::Fixed(0),
+                // How many ids a vocabulary has is known when it is made.
+                (IdRule::Hash | IdRule::Vocabulary, rows) => LogRows::Hashed(rows),
+                (IdRule::Index, rows) => LogRows::Fixed(rows.unwrap_or(0)),
             },
             mean_ids: column.many().then(|| column.mean_ids.unwrap_or(1)),
             pooling: column.pooling,
@@ -91,5 +92,20 @@ impl LogFacts {
         });
         let features = features.collect();
         Self { samples: 0, eval_samples: 0, dense_features: schema.dense.len(), features }
+    }
+
+    /// What the features of a model tell of the log it was made for.
+    pub fn of_features(features: &[Feature], dense_features: usize) -> Self {
+        let features = features.iter().map(|feature| LogFeature {
+            name: feature.name.clone(),
+            rows: LogRows::Hashed(Some(feature.rows)),
+            mean_ids: match feature.hotness {
+                Hotness::One => None,
+                Hotness::Many { mean } => Some(mean),
+            },
+            pooling: feature.pooling,
+            weighted: feature.weighted,
+        });
+        Self { samples: 0, eval_samples: 0, dense_features, features: features.collect() }
     }
 }
