@@ -1,7 +1,7 @@
 //! `campanile data inspect`: counts that can be counted again, and a config that trains.
 
 use crate::command::{Folder, json};
-use crate::shop;
+use crate::{shop, shop_parquet};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -17,17 +17,16 @@ fn column<'a>(inspection: &'a Value, kind: &str, name: &str) -> &'a Value {
     columns.find(|column| column["name"] == name).unwrap()
 }
 
-fn inspected(folder: &Folder, rows: &[shop::Row]) -> (String, Value) {
+fn inspected(folder: &Folder, rows: &[shop::Row]) -> Value {
     let schema = folder.write("schema.toml", shop::schema());
     let log = folder.write("log.csv", shop::text(rows, ','));
-    let value = json(&["data", "inspect", "--format", "csv", "--schema", &schema, "--data", &log, "--json"]);
-    (log, value)
+    json(&["data", "inspect", "--format", "csv", "--schema", &schema, "--data", &log, "--json"])
 }
 
 #[test]
 fn counts_are_those_of_the_log() {
     let (folder, rows) = (Folder::new(), shop::rows(0..2000));
-    let (_, value) = inspected(&folder, &rows);
+    let value = inspected(&folder, &rows);
     let inspection = &value["inspection"];
     let clicks = rows.iter().filter(|row| row.clicked).count();
     assert_eq!((&inspection["samples"], &inspection["clicks"]), (&2000.into(), &clicks.into()));
@@ -67,12 +66,49 @@ fn counts_are_those_of_the_log() {
     assert_eq!((&tags["max_ids"], tags["empty"].as_f64().unwrap()), (&3.into(), empty as f64 / 2000.0));
 }
 
+/// However a missing id is written, it is one id, and its text is the empty one.
+#[test]
+fn a_missing_id_is_named_too() {
+    let (folder, mut rows) = (Folder::new(), shop::rows(0..200));
+    // Every other line, where missing is written as NA.
+    rows.iter_mut().skip(1).step_by(2).for_each(|row| row.user = None);
+    rows.iter_mut().step_by(2).for_each(|row| row.user = Some("u1".into()));
+    rows[0].user = Some("u2".into());
+    let value = inspected(&folder, &rows);
+    let user = column(&value["inspection"], "sparse", "user");
+    assert_eq!((&user["hottest"][0]["text"], &user["hottest"][0]["count"]), (&"".into(), &100.into()));
+}
+
+/// Trains with the config that `inspect` suggests for a log.
+fn suggestion_trains(folder: &Folder, format: &str, log: &str, more: &[&str]) {
+    let inspect = ["data", "inspect", "--json", "--format", format, "--data", log];
+    let value = json(&[&inspect[..], more].concat());
+    let mut config: toml::Table = value["suggested_config"].as_str().unwrap().parse().unwrap();
+    config["data"]["train"] = vec![log.to_owned()].into();
+    let config = folder.write("run.toml", config.to_string());
+    let result = json(&["train", &config, "--dim", "8", "--batch", "64", "--steps", "3", "--json"]);
+    assert_eq!(result["steps"], 3, "{format}");
+}
+
 #[test]
 fn the_suggested_config_trains() {
-    let folder = Folder::new();
-    let (log, value) = inspected(&folder, &shop::rows(0..2000));
-    let mut config: toml::Table = value["suggested_config"].as_str().unwrap().parse().unwrap();
-    config["data"]["train"] = vec![log].into();
-    let config = folder.write("run.toml", config.to_string());
-    assert_eq!(json(&["train", &config, "--dim", "8", "--steps", "3", "--json"])["steps"], 3);
+    let (folder, rows) = (Folder::new(), shop::rows(0..500));
+    let schema = folder.write("schema.toml", shop::schema());
+    let csv = folder.write("log.csv", shop::text(&rows, ','));
+    suggestion_trains(&folder, "csv", &csv, &["--schema", &schema]);
+
+    let (lists, parquet) =
+        (folder.write("lists.toml", shop::schema_with_lists()), folder.path("log.parquet"));
+    shop_parquet::write(&rows, &parquet);
+    suggestion_trains(&folder, "parquet", &parquet, &["--schema", &lists]);
+
+    let out = folder.path("prepared");
+    json(&[
+        "data", "prepare", "--format", "csv", "--schema", &schema, "--data", &csv, "--out", &out, "--json",
+    ]);
+    suggestion_trains(&folder, "prepared", &out, &[]);
+
+    let line = |n: u64| format!("{}\t{}{:x}{}\n", n % 2, "3\t".repeat(13), n % 9, "\t68fd1e64".repeat(25));
+    let criteo = folder.write("log.tsv", (0..300).map(line).collect::<String>());
+    suggestion_trains(&folder, "criteo-tsv", &criteo, &[]);
 }

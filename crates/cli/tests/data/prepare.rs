@@ -85,3 +85,34 @@ fn vocabularies_can_be_those_of_another_log() {
         assert_eq!(prepared[key], text[key], "{key}");
     }
 }
+
+/// The same tags in another order have other rows, in a vocabulary of the same size.
+#[test]
+fn vocabularies_of_another_log_are_refused() {
+    let folder = Folder::new();
+    let schema = "label = { column = \"y\" }\n[[sparse]]\ncolumn = \"x\"\nids = \"vocabulary\"\n";
+    let schema = folder.write("schema.toml", schema);
+    let train = folder.write("train.csv", "y,x\n1,a\n0,a\n1,b\n");
+    let other = folder.write("other.csv", "y,x\n1,b\n0,b\n1,a\n");
+    let prepare = |log: &str, out: &str, more: &[&str]| {
+        let out = folder.path(out);
+        let args = ["data", "prepare", "--format", "csv", "--schema", &schema, "--data", log, "--out", &out];
+        json(&[&args[..], &["--json"], more].concat());
+        out
+    };
+    let train = prepare(&train, "train", &[]);
+    let own = prepare(&other, "own", &[]);
+    let shared = prepare(&other, "shared", &["--vocabularies-of", &train]);
+    let run = folder.path("run");
+    let small = ["--dim", "8", "--batch", "64", "--json"];
+    let on = |eval, out| {
+        let files = ["train", "--format", "prepared", "--data", &train, "--eval", eval];
+        [&files[..], &small, out].concat()
+    };
+    let expected = [own.as_str(), "vocabulary of x", "--vocabularies-of"];
+    refused_with(&on(&own, &[]), &expected);
+    let result = json(&on(&shared, &["--out", &run]));
+    let eval = ["eval", "--checkpoint", &run, "--json", "--data"];
+    refused_with(&[&eval[..], &[&own]].concat(), &expected);
+    assert_eq!(json(&[&eval[..], &[&shared]].concat())["auc"], result["auc"]);
+}

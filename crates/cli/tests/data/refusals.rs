@@ -1,6 +1,6 @@
 //! Mistakes that users make with files, and what they are told.
 
-use crate::command::{Folder, json, refused_with};
+use crate::command::{Folder, json, refusal, refused_with};
 use crate::{shop, shop_parquet};
 use std::fs;
 
@@ -51,7 +51,7 @@ fn mistakes_with_files_are_refused_with_what_to_do() {
         (csv_with(&no_room, &csv), vec!["sparse.user.rows", "between 1 and"]),
         (csv_with(&no_sparse, &csv), vec!["sparse", "at least one column"]),
         (csv_with(&broken, &csv), vec!["broken.toml", "line 1"]),
-        (csv_with(&schema, &parquet), vec![&parquet]),
+        (csv_with(&schema, &parquet), vec![&parquet, "no column `clicked`"]),
         (parquet_with(&lists, &csv), vec![&csv, "Parquet"]),
         (parquet_with(&schema, &parquet), vec![&parquet, "column tags", "list"]),
         (vec!["train", "--data", &csv], vec![&csv, "lines are bad", "expected 40 fields"]),
@@ -64,8 +64,9 @@ fn mistakes_with_files_are_refused_with_what_to_do() {
         (vec!["train", "--shuffle", "100", "--samples", "1000"], vec!["data.shuffle", "synthetic"]),
         (vec!["eval", "--checkpoint", &nothing], vec![&nothing, "checkpoint"]),
         (vec!["eval", "--checkpoint", &missing], vec![&missing]),
-        (csv_with(&schema, &empty), vec![&empty]),
-        (csv_with(&schema, &header), vec!["no samples"]),
+        (csv_with(&schema, &empty), vec![&empty, "no samples"]),
+        (csv_with(&schema, &header), vec![&header, "no samples"]),
+        ([&csv_with(&schema, &csv)[..], &["--eval", &header]].concat(), vec![&header, "no samples"]),
         (parquet_with(&lists, &empty), vec![&empty]),
         (
             vec!["data", "prepare", "--data", &csv, "--format", "prepared", "--out", &run],
@@ -77,6 +78,17 @@ fn mistakes_with_files_are_refused_with_what_to_do() {
     for (args, expected) in cases {
         refused_with(&args, &expected);
     }
+}
+
+/// What a file holds does not reach the terminal as it is.
+#[test]
+fn names_from_files_are_shown_escaped_and_cut() {
+    let folder = Folder::new();
+    let schema = folder.write("schema.toml", shop::schema());
+    let csv = folder.write("log.csv", format!("\x1b[31mred,{},größe\n1,2,3\n", "long".repeat(1000)));
+    let message = refusal(&["train", "--format", "csv", "--schema", &schema, "--data", &csv]);
+    assert!(message.contains("\\u{1b}[31mred") && message.contains("größe"), "{message}");
+    assert!(!message.contains('\x1b') && message.len() < 500, "{message}");
 }
 
 /// A refused run leaves a folder that the corrected command can use.
