@@ -5,6 +5,7 @@ use crate::text::si;
 use crate::train::{SavedRun, folder_of, quality_on};
 use anyhow::{Context, Result, ensure};
 use data::predictions::Predictions;
+use data::prepared::PreparedLog;
 use data::vocabulary::Vocabulary;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -146,6 +147,14 @@ fn configure(config: &mut Config, args: &Args) -> Result<()> {
 
 /// The vocabularies that the run was trained with, by sparse column.
 fn vocabularies(config: &Config, folder: &Path) -> Result<Option<Vec<Option<Vocabulary>>>> {
-    let Some(schema) = &config.data.schema else { return Ok(None) };
-    data::prepare::load_vocabularies(schema, &folder.join("vocabularies")).map(Some).map_err(Into::into)
+    let data = &config.data;
+    let schema = match (&data.schema, data.eval.as_slice()) {
+        (Some(schema), _) => schema.clone(),
+        // A run on a prepared log has no schema of its own.
+        (None, [log]) if data.format == Some(DataFormat::Prepared) => {
+            PreparedLog::open(Path::new(log))?.manifest().schema.clone()
+        }
+        _ => return Ok(None),
+    };
+    data::prepare::load_vocabularies(&schema, &folder.join("vocabularies")).map(Some).map_err(Into::into)
 }

@@ -119,29 +119,61 @@ impl Place {
         like: Option<&[Option<Vocabulary>]>,
         reuse: bool,
     ) -> Result<(Arc<PreparedLog>, bool)> {
-        if data.format == Some(DataFormat::Prepared) {
-            let [folder] = paths else {
-                bail!(
-                    "{} prepared folders for {split}: name one, made from all files by `data prepare`",
-                    paths.len()
-                );
-            };
-            return Ok((Arc::new(PreparedLog::open(Path::new(folder))?), true));
-        }
+        let (log, found) = if data.format == Some(DataFormat::Prepared) {
+            (open_prepared(paths, split, like)?, true)
+        } else {
+            self.prepare(data, paths, split, like, reuse)?
+        };
+        ensure!(log.manifest().samples > 0, "{}: there are no samples to {split} on", paths.join(" "));
+        Ok((Arc::new(log), found))
+    }
+
+    /// Prepares the log at `paths`, or finds it prepared.
+    fn prepare(
+        &self,
+        data: &DataConfig,
+        paths: &[String],
+        split: &str,
+        like: Option<&[Option<Vocabulary>]>,
+        reuse: bool,
+    ) -> Result<(PreparedLog, bool)> {
         let raw = Raw::of(data, paths)?;
         let folder = self.folder.join(split);
         let source = Source::of(raw.format.name(), &raw.files)?;
         // What an earlier command prepared from the same files, in the same way.
         let same = |log: &PreparedLog| log.manifest().source == source && log.manifest().schema == raw.schema;
         if let Some(log) = PreparedLog::open(&folder).ok().filter(|log| reuse && same(log)) {
-            return Ok((Arc::new(log), true));
+            return Ok((log, true));
         }
         let log = raw.log(MEMORY);
         with_progress(&format!("reading {split} data"), |progress| {
             prepare::prepare(&log, &folder, like, progress)
         })?;
-        Ok((Arc::new(PreparedLog::open(&folder)?), false))
+        Ok((PreparedLog::open(&folder)?, false))
     }
+}
+
+/// The prepared log at `paths`. Its ids must have the rows that the vocabularies `like` give them.
+fn open_prepared(paths: &[String], split: &str, like: Option<&[Option<Vocabulary>]>) -> Result<PreparedLog> {
+    let [folder] = paths else {
+        bail!(
+            "{} prepared folders for {split}: name one, made from all files by `data prepare`",
+            paths.len()
+        );
+    };
+    let log = PreparedLog::open(Path::new(folder))?;
+    if let Some(like) = like {
+        let own = prepare::vocabularies(&log)?;
+        for ((column, own), like) in log.manifest().schema.sparse.iter().zip(&own).zip(like) {
+            ensure!(
+                own == like,
+                "{folder}: its vocabulary of {} is not that of the training data; prepare it again with \
+                --vocabularies-of",
+                column.column
+            );
+        }
+    }
+    Ok(log)
 }
 
 /// A log that is not prepared yet.
