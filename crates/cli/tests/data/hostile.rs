@@ -1,8 +1,9 @@
 //! Whatever bytes a file holds, the binary ends by itself: no panic, no signal.
 
-use crate::command::{Folder, campanile, json};
+use crate::command::{self, Folder, campanile, refused_with};
 use crate::{shop, shop_parquet};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use std::fs;
 
 /// Random bytes, or `sound` with some of its bytes overwritten, perhaps cut short.
@@ -87,7 +88,7 @@ fn parquet_bytes() -> Vec<u8> {
 }
 
 fn example() -> String {
-    fs::read_to_string(crate::command::repository("examples/multi-hot.toml")).unwrap()
+    fs::read_to_string(command::repository("examples/multi-hot.toml")).unwrap()
 }
 
 proptest! {
@@ -143,12 +144,80 @@ proptest! {
     #[test]
     fn prepared_manifests(bytes in damaged(prepared().1)) {
         let (folder, _) = prepared();
-        let manifest = folder.write("prepared/manifest.json", bytes);
-        never_panics(&train(&["--format", "prepared", "--data", &folder.path("prepared")]))?;
-        never_panics(&["data", "inspect", "--format", "prepared", "--data", &folder.path("prepared")])?;
-        never_panics(&["eval", "--checkpoint", &folder.path("prepared")])?;
-        fs::remove_file(manifest).unwrap();
+        folder.write("prepared/manifest.json", bytes);
+        opens_without_panic(&folder)?;
     }
+
+    /// Whoever means harm writes a matching checksum.
+    #[test]
+    fn forged_manifests(place in any::<prop::sample::Index>(), forged in prop::sample::select(forgeries())) {
+        let (folder, manifest) = prepared();
+        let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let mut pointers = vec![];
+        collect_pointers(&manifest, String::new(), &mut pointers);
+        *manifest.pointer_mut(place.get(&pointers[..]).as_str()).unwrap() = forged;
+        folder.write("prepared/manifest.json", sealed(manifest));
+        opens_without_panic(&folder)?;
+    }
+}
+
+fn opens_without_panic(folder: &Folder) -> Result<(), TestCaseError> {
+    let (log, run) = (folder.path("prepared"), folder.path("run"));
+    never_panics(&train(&["--format", "prepared", "--data", &log, "--out", &run]))?;
+    never_panics(&["data", "inspect", "--format", "prepared", "--data", &log])?;
+    never_panics(&["eval", "--checkpoint", &log])
+}
+
+fn forgeries() -> Vec<Value> {
+    let (negative, large, huge) = (json!(-1), json!(u64::MAX), json!(1e300));
+    vec![json!(0), json!(1), json!(7), negative, large, huge, json!("\0"), json!([]), json!({}), json!(null)]
+}
+
+/// The places of all values in `value`, as JSON pointers.
+fn collect_pointers(value: &Value, at: String, pointers: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(key, field)| collect_pointers(field, format!("{at}/{key}"), pointers));
+        }
+        Value::Array(items) => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, item)| collect_pointers(item, format!("{at}/{i}"), pointers));
+        }
+        _ => {}
+    }
+    pointers.push(at);
+}
+
+/// A manifest's text with the checksum that belongs to it, where it still has a place for one.
+fn sealed(mut manifest: Value) -> String {
+    const NONE: &str = "0000000000000000";
+    if let Some(checksum) = manifest.get_mut("checksum").filter(|checksum| checksum.is_string()) {
+        *checksum = NONE.into();
+    }
+    let text = manifest.to_string();
+    let digits = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()));
+    text.replace(&format!("\"checksum\":\"{NONE}\""), &format!("\"checksum\":\"{digits}\""))
+}
+
+/// A prepared log that someone else made must not read or write outside the folders it is given.
+#[test]
+fn a_manifest_names_files_of_its_own_folder_only() {
+    let (folder, manifest) = prepared();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let (log, run) = (folder.path("prepared"), folder.path("run"));
+    let args = train(&["--format", "prepared", "--data", &log, "--out", &run]);
+    let precious = folder.write("precious.txt", "years of work");
+    for name in ["../precious.txt", "../../precious.txt", precious.as_str(), "..", ""] {
+        let mut forged = manifest.clone();
+        forged["vocabularies"]["brand"] = name.into();
+        folder.write("prepared/manifest.json", sealed(forged));
+        refused_with(&args, &["manifest.json", "vocabulary of brand"]);
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "years of work");
+    }
+    folder.write("prepared/manifest.json", sealed(manifest));
+    assert!(campanile(&args).status.success(), "a manifest that was only sealed again is sound");
 }
 
 /// A prepared log of 40 samples, and its manifest.
@@ -156,7 +225,7 @@ fn prepared() -> (Folder, Vec<u8>) {
     let folder = Folder::new();
     let (schema, log) = (folder.write("schema.toml", shop::schema()), folder.write("log.csv", shop_lines()));
     let out = folder.path("prepared");
-    json(&[
+    command::json(&[
         "data", "prepare", "--format", "csv", "--schema", &schema, "--data", &log, "--out", &out, "--json",
     ]);
     let manifest = fs::read(format!("{out}/manifest.json")).unwrap();
