@@ -63,9 +63,9 @@ impl Row {
         let weight = |id: u64| (id % 7) as f64 / 4.0 - 0.5;
         Self {
             clicked: unit("click") < 1.0 / (1.0 + (-logit).exp()),
-            price: (sample % 11 != 0).then_some(price),
-            age: (sample % 5 != 0).then_some(18.0 + below("age", 60) as f64),
-            user: (sample % 17 != 0).then(|| format!("u{user}")),
+            price: (!sample.is_multiple_of(11)).then_some(price),
+            age: (!sample.is_multiple_of(5)).then_some(18.0 + below("age", 60) as f64),
+            user: (!sample.is_multiple_of(17)).then(|| format!("u{user}")),
             brand: format!("Smith, \"{brand}\" & Söhne"),
             tags: tags.iter().map(|tag| format!("tag {tag}")).collect(),
             visited: visited.iter().map(|&id| (id, (id % 3 != 0).then(|| weight(id)))).collect(),
