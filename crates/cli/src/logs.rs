@@ -49,9 +49,7 @@ pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result
     let eval = if data.eval.is_empty() {
         None
     } else {
-        let eval = place.open(data, &data.eval, "eval", Some(&prepare::vocabularies(&train)?))?;
-        ensure!(eval.manifest().samples > 0, "{:?}: no samples to evaluate on", data.eval);
-        Some(eval)
+        Some(place.open(data, &data.eval, "eval", Some(&prepare::vocabularies(&train)?))?)
     };
     let mut facts = facts(train.manifest());
     facts.eval_samples = eval.as_ref().map_or(0, |log| log.manifest().samples);
@@ -63,13 +61,12 @@ pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result
 pub fn open_for_evaluation(data: &DataConfig, vocabularies: &Path, stop: &AtomicBool) -> Result<OpenLogs> {
     let place = Place::new(None, stop)?;
     let schema = match data.format {
-        Some(DataFormat::Prepared) => prepared(&data.eval, "evaluation")?.manifest().schema.clone(),
+        Some(DataFormat::Prepared) => open_prepared(&data.eval, "eval")?.manifest().schema.clone(),
         _ => Raw::of(data, &data.eval)?.schema,
     };
     let like = prepare::load_vocabularies(&schema, vocabularies)
         .context("the vocabularies that the model was trained with")?;
     let eval = place.open(data, &data.eval, "eval", Some(&like))?;
-    ensure!(eval.manifest().samples > 0, "{:?}: no samples to evaluate on", data.eval);
     let mut facts = facts(eval.manifest());
     facts.eval_samples = facts.samples;
     let logs = Logs::Prepared { train: None, eval: Some(eval) };
@@ -125,20 +122,32 @@ impl<'a> Place<'a> {
         split: &str,
         like: Option<&[Option<Vocabulary>]>,
     ) -> Result<Arc<PreparedLog>> {
-        let alike = |log: &PreparedLog| match like {
-            Some(like) => prepare::vocabularies(log).is_ok_and(|own| own == like),
-            None => true,
+        let log = if data.format == Some(DataFormat::Prepared) {
+            let log = open_prepared(paths, split)?;
+            let other = like.map(|like| other_vocabulary(&log, like)).transpose()?.flatten();
+            if let Some(column) = other {
+                bail!(
+                    "{}: its vocabulary of {column} is not that of the training data; prepare it again with \
+                     --vocabularies-of",
+                    log.folder().display()
+                );
+            }
+            log
+        } else {
+            self.prepare(data, paths, split, like)?
         };
-        if data.format == Some(DataFormat::Prepared) {
-            let log = prepared(paths, split)?;
-            ensure!(
-                alike(&log),
-                "{}: prepared with other vocabularies than the training data; prepare it again, with \
-                 --vocabularies-of and the folder of the training data",
-                log.folder().display()
-            );
-            return Ok(Arc::new(log));
-        }
+        ensure!(log.manifest().samples > 0, "{}: there are no samples to {split} on", paths.join(" "));
+        Ok(Arc::new(log))
+    }
+
+    /// Prepares the log at `paths`, or finds it prepared.
+    fn prepare(
+        &self,
+        data: &DataConfig,
+        paths: &[String],
+        split: &str,
+        like: Option<&[Option<Vocabulary>]>,
+    ) -> Result<PreparedLog> {
         let raw = Raw::of(data, paths)?;
         let folder = self.folder.join(split);
         let source = Source::of(raw.format.name(), &raw.files)?;
@@ -148,28 +157,38 @@ impl<'a> Place<'a> {
             let lines = manifest.samples + manifest.bad_lines.count;
             let bad = BadLines { count: manifest.bad_lines.count, lines, first: vec![] };
             let bearable = raw.policy.check(&bad, true).is_ok() && !(raw.policy.strict && bad.count > 0);
-            manifest.source == source && manifest.schema == raw.schema && bearable && alike(log)
+            let alike =
+                like.is_none_or(|like| other_vocabulary(log, like).is_ok_and(|other| other.is_none()));
+            manifest.source == source && manifest.schema == raw.schema && bearable && alike
         };
         if let Some(log) = PreparedLog::open(&folder).ok().filter(same) {
             warn_of_bad_lines(log.manifest().bad_lines.count, &log.manifest().bad_lines.lines);
-            return Ok(Arc::new(log));
+            return Ok(log);
         }
         let log = RawLog { stop: Some(self.stop), ..raw.log(MEMORY) };
         let what = format!("reading {split} data");
         with_progress(&what, |progress| prepare::prepare(&log, &folder, like, progress))?;
-        Ok(Arc::new(PreparedLog::open(&folder)?))
+        Ok(PreparedLog::open(&folder)?)
     }
 }
 
 /// The prepared log that `paths` name.
-fn prepared(paths: &[String], which: &str) -> Result<PreparedLog> {
+fn open_prepared(paths: &[String], split: &str) -> Result<PreparedLog> {
     let [folder] = paths else {
         bail!(
-            "{} prepared folders for {which}: name one, made from all files by `data prepare`",
+            "{} prepared folders for {split}: name one, made from all files by `data prepare`",
             paths.len()
         );
     };
     Ok(PreparedLog::open(Path::new(folder))?)
+}
+
+/// A column whose ids have other rows in `log` than the vocabularies `like` give them.
+fn other_vocabulary(log: &PreparedLog, like: &[Option<Vocabulary>]) -> Result<Option<String>> {
+    let own = prepare::vocabularies(log)?;
+    let columns = log.manifest().schema.sparse.iter().zip(own.iter().zip(like));
+    let mut other = columns.filter(|(_, (own, like))| own != like);
+    Ok(other.next().map(|(column, _)| column.column.clone()))
 }
 
 /// A log that is not prepared yet.

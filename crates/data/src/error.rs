@@ -19,7 +19,7 @@ pub enum DataError {
     #[error("schema: {0}")]
     Schema(#[from] spec::schema::SchemaError),
     /// A column of the schema that a file does not have.
-    #[error("{}: no column `{column}`; the columns are {}", file.display(), listed(columns))]
+    #[error("{}: no column `{column}`; the columns are {}", file.display(), listed(columns.iter().map(String::as_str)))]
     NoColumn {
         /// The file.
         file: PathBuf,
@@ -204,11 +204,16 @@ impl DataError {
     }
 }
 
-/// The first of the names, with commas between them.
-fn listed(names: &[String]) -> String {
+/// The first of the names, with commas between them. They come from files, so their length and characters may be any.
+pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const MOST: usize = 50;
-    let first = names[..names.len().min(MOST)].join(", ");
+    const LONGEST: usize = 40;
     let more = names.len().saturating_sub(MOST);
+    let shown = |name: &str| {
+        let rest = if name.chars().nth(LONGEST).is_some() { "…" } else { "" };
+        format!("{}{rest}", name.chars().take(LONGEST).collect::<String>().escape_debug())
+    };
+    let first = names.take(MOST).map(shown).collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{first} and {more} more") } else { first }
 }
 

@@ -1,6 +1,6 @@
 //! Where samples come from: click logs on disk, and a synthetic one.
 //!
-//! Readers of every format ([`decode`] for text, [`parquet`]) give [`Samples`]; [`prepare`] writes them in the
+//! Readers of every format ([`mod@decode`] for text, [`parquet`]) give [`Samples`]; [`prepare`] writes them in the
 //! [`prepared`] format; training reads that, and nothing else but the [`synthetic`] log.
 #![deny(unsafe_code)]
 

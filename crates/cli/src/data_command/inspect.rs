@@ -93,6 +93,9 @@ fn name_hottest(inspection: &mut Inspection, raw: &Raw) -> Result<()> {
     for (column, hot) in raw.schema.sparse.iter().zip(&mut unnamed) {
         if column.ids == IdRule::Index {
             hot.drain().for_each(|(row, hot)| hot.text = Some(row.to_string()));
+        } else if let Some(hot) = hot.remove(&id::MISSING) {
+            // However the log writes it.
+            hot.text = Some(String::new());
         }
     }
     let Some(path) = raw.files.first() else { return Ok(()) };

@@ -13,6 +13,7 @@
 //! Older writers leave out the group in the middle, or write `repeated int64 tags` at the top. All have one repeated node,
 //! and an element exists from that node's definition level on.
 
+use crate::error::listed;
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use ::parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 
@@ -55,8 +56,8 @@ impl Leaf {
         let root = schema.root_schema();
         let mut roots = root.get_fields().iter().filter(|field| field.name() == name);
         let Some(top) = roots.next() else {
-            let names: Vec<&str> = root.get_fields().iter().take(50).map(|field| field.name()).collect();
-            return Err(format!("the file has no such column, it has {}", names.join(", ")));
+            let names = listed(root.get_fields().iter().map(|field| field.name()));
+            return Err(format!("the file has no such column, it has {names}"));
         };
         if roots.next().is_some() {
             return Err("the file has two columns of that name".into());

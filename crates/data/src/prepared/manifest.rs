@@ -259,6 +259,12 @@ impl Manifest {
                 return Err(format!("feature {} has {rows} rows", feature.name));
             }
         }
+        for (feature, name) in &self.vocabularies {
+            // These are copied, and must not lead elsewhere.
+            if Path::new(name).file_name() != Some(name.as_ref()) {
+                return Err(format!("the vocabulary of {feature} is {name:?}, not a file beside it"));
+            }
+        }
         Ok(())
     }
 }

@@ -1,0 +1,26 @@
+//! The command line over logs from files: real ones, generated ones in every format, and hostile ones.
+
+#[path = "data/bad_lines.rs"]
+mod bad_lines;
+#[path = "data/categories.rs"]
+mod categories;
+#[path = "data/command.rs"]
+mod command;
+#[path = "data/criteo.rs"]
+mod criteo;
+#[path = "data/evaluation.rs"]
+mod evaluation;
+#[path = "data/formats.rs"]
+mod formats;
+#[path = "data/hostile.rs"]
+mod hostile;
+#[path = "data/inspect.rs"]
+mod inspect;
+#[path = "data/prepare.rs"]
+mod prepare;
+#[path = "data/refusals.rs"]
+mod refusals;
+#[path = "data/shop.rs"]
+mod shop;
+#[path = "data/shop_parquet.rs"]
+mod shop_parquet;
