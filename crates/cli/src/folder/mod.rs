@@ -40,6 +40,8 @@ pub const CHECKPOINTS: &str = "checkpoints";
 pub const PREPARED: &str = "prepared";
 /// Where event files go.
 pub const TENSORBOARD: &str = "tensorboard";
+/// How the name of a file ends that is not complete.
+const PARTIAL: &str = ".partial";
 
 /// The folder of a run that is being trained.
 #[derive(Debug)]
@@ -61,6 +63,7 @@ impl RunFolder {
             let begun = match name.to_str() {
                 Some(METRICS) => entry.metadata().map_or(true, |about| about.len() > 0),
                 Some(CHECKPOINTS | TENSORBOARD | PREPARED) => false,
+                Some(name) if name.ends_with(PARTIAL) => false,
                 _ => true,
             };
             if begun {
@@ -73,12 +76,14 @@ impl RunFolder {
         Self::open(dir, None)
     }
 
-    /// The folder of a run that goes on after `step`. Records of later steps are dropped: those steps are made again.
-    pub fn resume(dir: &Path, step: u64) -> Result<Self> {
+    /// The folder of a run that goes on after `step`, or begins again where that is `None`. Records of later steps are
+    /// dropped: those steps are made again.
+    pub fn resume(dir: &Path, step: Option<u64>) -> Result<Self> {
         let path = dir.join(METRICS);
         let text = read_if_there(&path)?.unwrap_or_default();
-        replace(&path, metrics::up_to(&text, step).as_bytes())?;
-        Self::open(dir, Some(step))
+        let kept = step.map(|step| metrics::up_to(&text, step)).unwrap_or_default();
+        replace(&path, kept.as_bytes())?;
+        Self::open(dir, Some(step.unwrap_or(0)))
     }
 
     fn open(dir: &Path, after: Option<u64>) -> Result<Self> {
@@ -141,7 +146,7 @@ pub fn read_if_there(path: &Path) -> Result<Option<String>> {
 /// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
+    name.push(PARTIAL);
     let partial = path.with_file_name(name);
     let written = File::create(&partial).and_then(|mut file| {
         file.write_all(bytes)?;

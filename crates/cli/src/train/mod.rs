@@ -51,13 +51,19 @@ pub fn run(args: Args) -> Result<()> {
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let config = configure(&args, resumed.as_ref())?;
     let began = Instant::now();
-    let mut keeper = out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose()?;
+    // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
+    let goes_on = resumed.as_ref().zip(out.as_deref()).is_some_and(|(resumed, out)| resumed.is_in(out));
+    let open_keeper = || out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose();
+    let mut keeper = if goes_on { None } else { open_keeper()? };
     let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
     let logs = logs::open(&config.data, kept_logs.as_deref())?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;
+    }
+    if goes_on {
+        keeper = open_keeper()?;
     }
     if let Some(keeper) = &mut keeper {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
@@ -83,7 +89,11 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn configure(args: &Args, resumed: Option<&Resumed>) -> Result<Config> {
-    let base = resumed.map(|resumed| resumed.config.clone()).unwrap_or_default();
+    let mut base = resumed.map(|resumed| resumed.config.clone()).unwrap_or_default();
+    if args.run.epochs.is_some() {
+        // What a run was checked to has its steps written out, however many epochs they were.
+        base.train.steps = None;
+    }
     let mut config = args.run.config_over(base)?;
     config.train.eval_every = args.eval_every.or(config.train.eval_every);
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);

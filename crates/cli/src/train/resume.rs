@@ -1,6 +1,7 @@
 //! Going on with a run: what its folder and its last checkpoint say.
 
 use crate::args::read_toml;
+use crate::folder::{CONFIG, METRICS};
 use crate::logs::OpenLogs;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,15 @@ impl Resumed {
         let checkpoint = match locate(path) {
             Ok(at) => at,
             // A run that was killed before its first checkpoint begins again.
-            Err(CheckpointError::NotFound { .. }) if path.join("metrics.jsonl").is_file() => {
-                let config = path.join("config.toml");
-                let config = if config.is_file() { read_toml(&config)? } else { Config::default() };
+            Err(CheckpointError::NotFound { .. }) if path.join(METRICS).is_file() => {
+                let config = path.join(CONFIG);
+                ensure!(
+                    config.is_file(),
+                    "{}: the run in this folder was stopped before it began, without a {CONFIG}; start it again with \
+                     --out {0}",
+                    path.display()
+                );
+                let config = read_toml(&config)?;
                 eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
                 return Ok(Self { folder: path.to_owned(), config, checkpoint: None, data: None });
             }
@@ -70,6 +77,14 @@ impl Resumed {
             );
         }
         Ok(Self { folder, config, checkpoint: Some(checkpoint), data })
+    }
+
+    /// Whether this is the run in the folder `out`.
+    pub fn is_in(&self, out: &Path) -> bool {
+        match (self.folder.canonicalize(), out.canonicalize()) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => self.folder == out,
+        }
     }
 
     /// Steps done.
