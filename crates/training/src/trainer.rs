@@ -178,6 +178,12 @@ impl Trainer<'_> {
         let mut interrupted = false;
         let mut scores = None;
         world.barrier(&meter.label)?;
+        // The run may have ended between a checkpoint and the evaluation after the same step.
+        let missed =
+            |every: u64| rank.steps > 0 && rank.steps < run.steps && rank.steps.is_multiple_of(every);
+        if run.eval_every.is_some_and(missed) {
+            (_, interrupted) = self.evaluate(&mut rank, &mut supervisor)?;
+        }
         // Training stops for every evaluation, so that a batch read ahead is never in its way.
         while rank.steps < run.steps && !interrupted {
             let first = rank.steps;

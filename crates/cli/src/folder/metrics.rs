@@ -283,12 +283,15 @@ impl Records {
     }
 }
 
-/// The lines of a metrics file up to a step: those without a step, and those of no later one. What is no JSON goes too.
+/// The lines of a metrics file up to a step: those without a step, and those of no later one. An evaluation after that
+/// very step goes, as it is made again. What is no JSON goes too.
 pub fn up_to(text: &str, step: u64) -> String {
     let mut kept = String::new();
     for line in text.lines() {
         let Ok(record) = serde_json::from_str::<serde_json::Value>(line) else { continue };
-        if record.get("step").and_then(serde_json::Value::as_u64).is_none_or(|at| at <= step) {
+        let again = record.get("event").is_some_and(|event| event == "eval");
+        let after = |at: u64| at > step || (again && at == step);
+        if !record.get("step").and_then(serde_json::Value::as_u64).is_some_and(after) {
             kept.push_str(line);
             kept.push('\n');
         }

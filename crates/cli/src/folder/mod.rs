@@ -44,6 +44,8 @@ pub const VOCABULARIES: &str = "vocabularies";
 const LOCK: &str = "lock";
 /// Where event files go.
 pub const TENSORBOARD: &str = "tensorboard";
+/// How the name of a file ends that is not complete.
+const PARTIAL: &str = ".partial";
 
 /// The folder of a run that is being trained.
 #[derive(Debug)]
@@ -69,6 +71,7 @@ impl RunFolder {
                     entry.path().read_dir().map_or(true, |mut inside| inside.next().is_some())
                 }
                 Some(TENSORBOARD | PREPARED | LOCK) => false,
+                Some(name) if name.ends_with(PARTIAL) => false,
                 _ => true,
             };
             if begun {
@@ -81,13 +84,15 @@ impl RunFolder {
         Self::open(dir, None, lock(dir)?)
     }
 
-    /// The folder of a run that goes on after `step`. Records of later steps are dropped: those steps are made again.
-    pub fn resume(dir: &Path, step: u64) -> Result<Self> {
+    /// The folder of a run that goes on after `step`, or begins again where that is `None`. Records of later steps are
+    /// dropped: those steps are made again.
+    pub fn resume(dir: &Path, step: Option<u64>) -> Result<Self> {
         let lock = lock(dir)?;
         let path = dir.join(METRICS);
         let text = read_if_there(&path)?.unwrap_or_default();
-        replace(&path, metrics::up_to(&text, step).as_bytes())?;
-        Self::open(dir, Some(step), lock)
+        let kept = step.map(|step| metrics::up_to(&text, step)).unwrap_or_default();
+        replace(&path, kept.as_bytes())?;
+        Self::open(dir, Some(step.unwrap_or(0)), lock)
     }
 
     fn open(dir: &Path, after: Option<u64>, lock: File) -> Result<Self> {
@@ -162,7 +167,7 @@ pub fn read_if_there(path: &Path) -> Result<Option<String>> {
 /// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
+    name.push(PARTIAL);
     let partial = path.with_file_name(name);
     let written = File::create(&partial).and_then(|mut file| {
         file.write_all(bytes)?;

@@ -42,8 +42,8 @@ fn a_folder_in_use_is_refused() {
     begun.record(&Record::Start(Default::default())).unwrap();
     let error = RunFolder::create(dir.path()).unwrap_err().to_string();
     assert!(error.contains("not empty") && error.contains("--resume"), "{error}");
-    let error = format!("{:#}", RunFolder::resume(&dir.path().join("other"), 0).unwrap_err());
-    assert!(error.contains("holds no run") && error.contains("metrics.jsonl"), "{error}");
+    let error = format!("{:#}", RunFolder::resume(&dir.path().join("other"), Some(0)).unwrap_err());
+    assert!(error.contains("other") && error.contains("cannot be written"), "{error}");
     let file = dir.path().join(METRICS);
     let error = format!("{:#}", RunFolder::create(&file).unwrap_err());
     assert!(error.contains("metrics.jsonl"), "{error}");
@@ -66,7 +66,7 @@ fn a_resumed_run_forgets_later_steps_and_a_torn_line() {
     let before = records(dir.path());
     assert_eq!((before.records.len(), before.unknown, before.torn), (4, 2, true));
 
-    let mut folder = RunFolder::resume(dir.path(), 20).unwrap();
+    let mut folder = RunFolder::resume(dir.path(), Some(20)).unwrap();
     folder.record(&train(25)).unwrap();
     let after = records(dir.path());
     assert_eq!(after.records[1..], [train(10), train(20), train(25)]);

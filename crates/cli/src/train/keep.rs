@@ -26,7 +26,9 @@ impl Keeper {
     /// A folder for a new run at `out`, or the one that `resumed` goes on in.
     pub fn open(out: &Path, resumed: Option<&Resumed>) -> Result<Self> {
         let folder = match resumed {
-            Some(resumed) if same(&resumed.folder, out) => RunFolder::resume(out, resumed.step())?,
+            Some(resumed) if resumed.is_in(out) => {
+                RunFolder::resume(out, resumed.checkpoint.as_ref().map(|_| resumed.step()))?
+            }
             _ => RunFolder::create(out)?,
         };
         let (path, checkpoints) = (folder.path().to_owned(), folder.checkpoints());

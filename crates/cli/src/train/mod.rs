@@ -52,13 +52,19 @@ pub fn run(args: Args) -> Result<()> {
     let config = configure(&args, resumed.as_ref())?;
     let began = Instant::now();
     let stop = stop_on_signals()?;
-    let mut keeper = out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose()?;
+    // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
+    let goes_on = resumed.as_ref().zip(out.as_deref()).is_some_and(|(resumed, out)| resumed.is_in(out));
+    let open_keeper = || out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose();
+    let mut keeper = if goes_on { None } else { open_keeper()? };
     let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
     let logs = logs::open(&config.data, kept_logs.as_deref(), &stop)?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;
+    }
+    if goes_on {
+        keeper = open_keeper()?;
     }
     if let Some(keeper) = &mut keeper {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;

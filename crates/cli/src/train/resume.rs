@@ -55,7 +55,8 @@ impl Resumed {
                 let config = path.join(CONFIG);
                 ensure!(
                     config.is_file(),
-                    "{0}: the run was stopped before it began; start it again with its own flags and --out {0}",
+                    "{}: the run in this folder was stopped before it began, without a {CONFIG}; start it again with \
+                     --out {0}",
                     path.display()
                 );
                 let config = read_toml(&config)?;
@@ -76,6 +77,14 @@ impl Resumed {
             );
         }
         Ok(Self { folder, config, checkpoint: Some(checkpoint), data })
+    }
+
+    /// Whether this is the run in the folder `out`.
+    pub fn is_in(&self, out: &Path) -> bool {
+        match (self.folder.canonicalize(), out.canonicalize()) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => self.folder == out,
+        }
     }
 
     /// Steps done.

@@ -123,7 +123,7 @@ mod tests {
             let axis = Axis::over([low, low + share * 10f64.powi(exponent)].into_iter(), count);
             for axis in [axis, axis.rounded()] {
                 let marks = axis.marks();
-                prop_assert!(marks.len() <= count + count / 2 + 4, "{axis:?} {marks:?}");
+                prop_assert!(marks.len() <= 2 * count + 4, "{axis:?} {marks:?}");
                 prop_assert!(marks.windows(2).all(|pair| pair[0] < pair[1]), "{axis:?} {marks:?}");
                 let slack = axis.step * 1e-3;
                 prop_assert!(marks.iter().all(|&m| m >= axis.low - slack && m <= axis.high + slack));

@@ -1,0 +1,75 @@
+//! A disk that is full when a checkpoint is to be written.
+
+use crate::command::{CAMPANILE, Ended, campanile, names, resume, same, text, verified};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const ARGS: &str = "--eval-samples 1000 --batch 64 --checkpoint-every 5 --samples 1920";
+
+fn train<'a>(run: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    [&["train", "--json", "--out", text(run)], &ARGS.split(' ').collect::<Vec<_>>()[..], more].concat()
+}
+
+fn shell(script: &str, args: &[&str]) -> Ended {
+    Ended::of(Command::new("sh").args(["-c", script, "sh"]).args(args).output().unwrap())
+}
+
+/// The size of the largest file of the last checkpoint, and of all its files.
+fn sizes(run: &Path) -> (u64, u64) {
+    let checkpoints = run.join("checkpoints");
+    let last = checkpoints.join(names(&checkpoints).last().unwrap());
+    let sizes = names(&last).into_iter().map(|name| fs::metadata(last.join(name)).unwrap().len());
+    let sizes: Vec<u64> = sizes.collect();
+    (sizes.iter().copied().max().unwrap(), sizes.iter().sum())
+}
+
+/// Files may not grow beyond a limit, so that the largest of a checkpoint cannot be written.
+#[test]
+fn a_checkpoint_that_cannot_be_written_leaves_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let [run, unharmed] = ["run", "unharmed"].map(|name| folder.path().join(name));
+    campanile(&train(&run, &["--steps", "15"])).json();
+    assert!(Command::new("cp").arg("-r").args([&run, &unharmed]).status().unwrap().success());
+    let expected = resume(&unharmed, &["--steps", "30"]).json();
+
+    let blocks = (sizes(&run).0 - 1) / 512;
+    let script = r#"trap '' XFSZ; ulimit -f "$1"; shift; exec "$@""#;
+    let limited = [&blocks.to_string(), CAMPANILE, "train", "--resume", text(&run), "--steps", "30"];
+    shell(script, &limited).refused(&["cannot write", ".writing-step-000000000020/rank-0", "too large"]);
+    assert_eq!(verified(&run), Some(15));
+    same(&resume(&run, &["--steps", "30"]).json(), &expected);
+}
+
+/// A file system of its own in memory that has room for two checkpoints and a half. Needs the right to mount one.
+#[test]
+fn a_full_file_system_leaves_the_checkpoint_before() {
+    if !Command::new("unshare").args(["-rm", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("not tested: no file system can be mounted here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let unharmed = folder.path().join("unharmed");
+    let expected = campanile(&train(&unharmed, &[])).json();
+    let (disk, kept) = (folder.path().join("disk"), folder.path().join("kept"));
+    fs::create_dir(&disk).unwrap();
+    let script = r#"
+        bytes=$1 disk=$2 kept=$3; shift 3
+        mount -t tmpfs -o size="$bytes" tmpfs "$disk" || exit 77
+        "$@"; code=$?
+        df "$disk" >&2
+        cp -r "$disk/run" "$kept"
+        exit $code"#;
+    let size = (sizes(&unharmed).1 * 5 / 2).to_string();
+    let inside = disk.join("run");
+    let run = train(&inside, &[]);
+    let script = ["-rm", "sh", "-c", script, "sh", &size, text(&disk), text(&kept), CAMPANILE];
+    let ended = Ended::of(Command::new("unshare").args(script).args(run).output().unwrap());
+    if ended.code == Some(77) {
+        eprintln!("not tested: no file system can be mounted here: {}", ended.err);
+        return;
+    }
+    ended.refused(&["cannot write", "/checkpoints/.writing-step-", "No space left"]);
+    assert!(verified(&kept).is_some());
+    same(&resume(&kept, &[]).json(), &expected);
+}

@@ -1,0 +1,120 @@
+//! What can be resumed, and what is refused.
+
+use crate::command::{campanile, names, resume, same, text, verified};
+use crate::logs;
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const SMALL: &str = "--samples 1280 --eval-samples 500 --batch 64 --checkpoint-every 5";
+
+fn train(run: &Path, more: &[&str]) -> Value {
+    let small: Vec<&str> = SMALL.split(' ').collect();
+    campanile(&[&["train", "--json", "--out", text(run)], &small[..], more].concat()).json()
+}
+
+#[test]
+fn another_run_is_refused_with_what_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    train(&run, &["--steps", "10"]);
+    let before = fs::read(run.join("metrics.jsonl")).unwrap();
+    for (flags, part) in [
+        ("--model dcn", "[model]"),
+        ("--batch 128", "train.batch"),
+        ("--seed 7", "train.seed"),
+        ("--optimizer adagrad", "[optimizer]"),
+        ("--samples 2560", "[data.synthetic]"),
+        ("--shuffle 100", "shuffle"),
+        ("--steps 5", "done 10 steps"),
+    ] {
+        let flags: Vec<&str> = flags.split(' ').collect();
+        resume(&run, &flags).refused(&[part]);
+    }
+    assert_eq!(verified(&run), Some(10));
+    assert!(fs::read(run.join("metrics.jsonl")).unwrap() == before, "a refused resume changes nothing");
+}
+
+#[test]
+fn other_samples_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, log, other) =
+        (folder.path().join("run"), folder.path().join("train.tsv"), folder.path().join("other.tsv"));
+    logs::criteo(&log, 600, 1);
+    logs::criteo(&other, 600, 5);
+    let model = ["--preset", "kaggle", "--rows-cap", "100", "--dim", "4", "--batch", "100", "--steps", "4"];
+    campanile(&[&["train", "--json", "--out", text(&run), "--data", text(&log)], &model[..]].concat()).json();
+    resume(&run, &["--steps", "6", "--data", text(&other)]).refused(&["training data", "other.tsv"]);
+    // The same file with other lines.
+    let text = fs::read(&log).unwrap();
+    fs::copy(&other, &log).unwrap();
+    resume(&run, &["--steps", "6"]).refused(&["training data", "train.tsv"]);
+    fs::write(&log, text).unwrap();
+    assert_eq!(resume(&run, &["--steps", "6"]).json()["steps"], 6);
+}
+
+#[test]
+fn an_earlier_checkpoint_is_refused_while_there_is_a_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let expected = train(&run, &["--keep", "4"]);
+    let checkpoints = run.join("checkpoints");
+    // Those that came while another was being written were left out; the first and the last are there in any case.
+    let saved = names(&checkpoints);
+    assert_eq!((&saved[0][..], &saved[saved.len() - 1][..]), ("step-000000000005", "step-000000000020"));
+    let first = checkpoints.join(&saved[0]);
+    resume(&first, &[]).refused(&["after step 5"]);
+    for later in &saved[1..] {
+        fs::remove_dir_all(checkpoints.join(later)).unwrap();
+    }
+    same(&resume(&first, &[]).json(), &expected);
+}
+
+#[test]
+fn a_finished_run_gives_its_results_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let expected = train(&run, &[]);
+    let again = resume(&run, &[]).json();
+    same(&again, &expected);
+    assert_eq!(again["samples"], 0, "nothing was left to train");
+}
+
+/// The folder of a run that was killed before it wrote its config tells nothing about it.
+#[test]
+fn a_run_that_had_not_begun_is_started_not_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    for part in ["checkpoints", "tensorboard", "prepared/train"] {
+        fs::create_dir_all(run.join(part)).unwrap();
+    }
+    for file in ["metrics.jsonl", "config.toml.partial"] {
+        fs::write(run.join(file), "").unwrap();
+    }
+    resume(&run, &[]).refused(&["config.toml", "--out"]);
+    assert_eq!(train(&run, &["--steps", "5"])["steps"], 5);
+}
+
+#[test]
+fn what_four_ranks_saved_one_takes_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let expected = train(&run, &[]);
+    let scores = |more: &[&str]| {
+        let eval = ["eval", "--json", "--checkpoint", text(&run)];
+        campanile(&[&eval, more].concat()).json()
+    };
+    let one = ["--hosts", "1", "--ranks-per-host", "1"];
+    for scores in [scores(&[]), scores(&one)] {
+        assert!(
+            (scores["auc"].as_f64().unwrap() - expected["auc"].as_f64().unwrap()).abs() < 1e-6,
+            "{scores}"
+        );
+    }
+    // Nothing is left to train, so the parameters are the same bits; then one rank goes on.
+    let resumed = resume(&run, &one).json();
+    assert_eq!(resumed["parameters_sha256"], expected["parameters_sha256"]);
+    let longer = resume(&run, &[&one[..], &["--epochs", "2"]].concat()).json();
+    assert_eq!(longer["steps"], 40);
+    assert_eq!(verified(&run), Some(40));
+}

@@ -1,0 +1,21 @@
+//! The records of a run, as a killed one or another program may have left them. The binary's own module, as it is.
+//!
+//!     cargo +nightly fuzz run metrics
+#![no_main]
+#![allow(dead_code)]
+
+#[path = "../../crates/cli/src/folder/metrics.rs"]
+mod records;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    let all = records::Records::parse(&text);
+    let kept = records::up_to(&text, 10);
+    let some = records::Records::parse(&kept);
+    assert!(some.records.len() <= all.records.len() && !some.torn);
+    for record in &all.records {
+        let _ = record.scalars();
+    }
+});
