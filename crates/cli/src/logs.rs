@@ -217,7 +217,10 @@ impl Raw {
         schema.check().context("the schema")?;
         let usual = Policy::default();
         let max_share = data.max_bad_share.unwrap_or(usual.max_share);
-        ensure!((0.0..=1.0).contains(&max_share), "--max-bad-share {max_share}: a share lies in 0..=1");
+        ensure!(
+            (0.0..=1.0).contains(&max_share),
+            "data.max_bad_share: {max_share} is no share; one lies in 0..=1 (0.01 is usual)"
+        );
         let policy = Policy { strict: data.strict.unwrap_or(usual.strict), max_share };
         Ok(Self { format, files: data::files::resolve(paths)?, schema, policy })
     }

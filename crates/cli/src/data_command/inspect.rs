@@ -8,7 +8,7 @@ use data::delimited::{Layout, Scratch};
 use data::inspect::{HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
 use data::lines::{CHUNK, Chunk, Chunks};
 use data::prepare::Step;
-use data::prepared::PreparedLog;
+use data::prepared::{PreparedLog, Values};
 use data::{files, id};
 use serde_json::json;
 use spec::run::{Config, DataFormat};
@@ -32,7 +32,13 @@ pub fn run(args: Args) -> Result<()> {
             let [folder] = args.log.data.as_slice() else { bail!("name one prepared folder at a time") };
             let log = PreparedLog::open(Path::new(folder))?;
             let manifest = log.manifest();
-            (inspect_prepared(&log)?, manifest.schema.clone(), manifest.bad_lines.count)
+            let mut schema = manifest.schema.clone();
+            for (column, feature) in schema.sparse.iter_mut().zip(&manifest.features) {
+                if let Values::Rows(rows) = feature.values {
+                    column.rows = Some(rows as usize);
+                }
+            }
+            (inspect_prepared(&log)?, schema, manifest.bad_lines.count)
         }
         _ => inspect_raw(&args.log)?,
     };

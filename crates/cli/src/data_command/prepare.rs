@@ -36,7 +36,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     let mut entries = args.out.read_dir().into_iter().flatten().flatten();
     if let Some(other) = entries.find(|entry| !entry.file_name().to_str().is_some_and(ours)) {
-        bail!("{}: holds {:?}; choose a new folder", args.out.display(), other.file_name());
+        bail!("{}: holds something else, {:?}; choose a new folder", args.out.display(), other.file_name());
     }
     let raw = Raw::of(&args.log.config()?, &args.log.data)?;
     let like = match &args.vocabularies_of {

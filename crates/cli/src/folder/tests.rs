@@ -37,8 +37,12 @@ fn what_is_recorded_is_read() {
 #[test]
 fn a_folder_in_use_is_refused() {
     let dir = tempfile::tempdir().unwrap();
+    // One that never began is no hindrance, once its process has ended.
+    let idle = RunFolder::create(dir.path()).unwrap();
+    let error = RunFolder::create(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("another process"), "{error}");
+    drop(idle);
     let mut begun = RunFolder::create(dir.path()).unwrap();
-    drop(RunFolder::create(dir.path()).unwrap());
     begun.record(&Record::Start(Default::default())).unwrap();
     let error = RunFolder::create(dir.path()).unwrap_err().to_string();
     assert!(error.contains("not empty") && error.contains("--resume"), "{error}");

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use keep::Keeper;
 use resume::Resumed;
-use spec::run::{Config, Run};
+use spec::run::{Config, OptimizerConfig, Run};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -69,7 +69,10 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(keeper) = &mut keeper {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
     }
-    let outcome = train(&run, &logs, &explicit, keeper.as_ref(), resumed.as_ref(), &stop)?;
+    let says_nothing = args.run.config.is_none() && args.run.optimizer.is_none() && args.run.lr.is_none();
+    let written = resumed.as_ref().and_then(|resumed| resumed.optimizer.as_ref()).filter(|_| says_nothing);
+    let written = written.unwrap_or(&config.optimizer);
+    let outcome = train(&run, &logs, &explicit, written, keeper.as_ref(), resumed.as_ref(), &stop)?;
     let result = summary::to_json(&outcome);
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
@@ -89,7 +92,8 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 fn configure(args: &Args, resumed: Option<&Resumed>) -> Result<Config> {
-    let base = resumed.map(|resumed| resumed.config.clone()).unwrap_or_default();
+    let other_length = args.run.steps.is_some() || args.run.epochs.is_some();
+    let base = resumed.map(|resumed| resumed.base(other_length)).unwrap_or_default();
     let mut config = args.run.config_over(base)?;
     config.train.eval_every = args.eval_every.or(config.train.eval_every);
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
@@ -102,6 +106,7 @@ fn train(
     run: &Run,
     logs: &OpenLogs,
     explicit: &Config,
+    written: &OptimizerConfig,
     keeper: Option<&Keeper>,
     resumed: Option<&Resumed>,
     stop: &AtomicBool,
@@ -128,7 +133,9 @@ fn train(
     };
     let saving = match keeper {
         None => None,
-        Some(keeper) => Some(Saving { root: keeper.checkpoints(), run: resume::saved(explicit, logs)? }),
+        Some(keeper) => {
+            Some(Saving { root: keeper.checkpoints(), run: resume::saved(explicit, written, logs)? })
+        }
     };
     let session = Session {
         observe: &observe,

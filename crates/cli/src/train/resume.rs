@@ -5,7 +5,7 @@ use crate::folder::{CHECKPOINTS, CONFIG, METRICS};
 use crate::logs::OpenLogs;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use spec::run::{Config, Run};
+use spec::run::{Config, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
 use training::checkpoint::{Checkpoint, CheckpointError, locate};
 
@@ -15,13 +15,15 @@ use training::checkpoint::{Checkpoint, CheckpointError, locate};
 pub struct SavedRun {
     /// The config, with every default written out.
     pub config: Config,
+    /// The optimizers as the user wrote them: what was left out follows the length of the run.
+    pub optimizer: OptimizerConfig,
     /// What the training samples are, where they are not generated.
     pub data: Option<String>,
 }
 
 /// The value that checkpoints keep.
-pub fn saved(explicit: &Config, logs: &OpenLogs) -> Result<serde_json::Value> {
-    let saved = SavedRun { config: explicit.clone(), data: logs.fingerprint() };
+pub fn saved(explicit: &Config, written: &OptimizerConfig, logs: &OpenLogs) -> Result<serde_json::Value> {
+    let saved = SavedRun { config: explicit.clone(), optimizer: written.clone(), data: logs.fingerprint() };
     serde_json::to_value(saved).context("the config cannot be kept")
 }
 
@@ -42,6 +44,8 @@ pub struct Resumed {
     pub config: Config,
     /// Its last complete checkpoint; `None` when it was killed before the first.
     pub checkpoint: Option<Checkpoint>,
+    /// Its optimizers as the user wrote them.
+    pub optimizer: Option<OptimizerConfig>,
     data: Option<String>,
 }
 
@@ -61,12 +65,18 @@ impl Resumed {
                 );
                 let config = read_toml(&config)?;
                 eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
-                return Ok(Self { folder: path.to_owned(), config, checkpoint: None, data: None });
+                return Ok(Self {
+                    folder: path.to_owned(),
+                    config,
+                    optimizer: None,
+                    checkpoint: None,
+                    data: None,
+                });
             }
             Err(error) => bail!(error),
         };
         let checkpoint = crate::checkpoint::open_verified(&checkpoint)?;
-        let SavedRun { config, data } = SavedRun::of(&checkpoint)?;
+        let SavedRun { config, optimizer, data } = SavedRun::of(&checkpoint)?;
         let folder = folder_of(checkpoint.path());
         let step = checkpoint.manifest().step;
         let latest = locate(&folder).ok().filter(|latest| !same(latest, checkpoint.path()));
@@ -76,7 +86,7 @@ impl Resumed {
                 latest.display()
             );
         }
-        Ok(Self { folder, config, checkpoint: Some(checkpoint), data })
+        Ok(Self { folder, config, optimizer: Some(optimizer), checkpoint: Some(checkpoint), data })
     }
 
     /// Whether this is the run in the folder `out`.
@@ -85,6 +95,16 @@ impl Resumed {
             (Ok(one), Ok(other)) => one == other,
             _ => self.folder == out,
         }
+    }
+
+    /// The config to go on with. With `other_length` the learning rates are those that suit it, but for what the user
+    /// once wrote.
+    pub fn base(&self, other_length: bool) -> Config {
+        let mut base = self.config.clone();
+        if let Some(optimizer) = self.optimizer.as_ref().filter(|_| other_length) {
+            base.optimizer.clone_from(optimizer);
+        }
+        base
     }
 
     /// Steps done.

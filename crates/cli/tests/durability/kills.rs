@@ -111,8 +111,8 @@ fn assert_whole(run: &Path, evaluated: &[u64]) {
         let those = records.iter().filter(|record| record["event"] == event);
         those.map(|record| record["step"].as_u64().unwrap_or(0)).collect()
     };
-    // About two hundred reports, whatever the length.
-    let every = (steps / 200).max(1);
+    // About a hundred reports, whatever the length.
+    let every = steps.div_ceil(100);
     let trained = [&[0], &of("train")[..]].concat();
     for pair in trained.windows(2) {
         assert!(pair[0] < pair[1] && pair[1] <= pair[0] + every, "{pair:?} in {}", run.display());

@@ -63,7 +63,7 @@ fn an_earlier_checkpoint_is_refused_while_there_is_a_later() {
     let saved = names(&checkpoints);
     assert_eq!((&saved[0][..], &saved[saved.len() - 1][..]), ("step-000000000005", "step-000000000020"));
     let first = checkpoints.join(&saved[0]);
-    resume(&first, &[]).refused(&["after step 5"]);
+    resume(&first, &[]).refused(&["later checkpoint", "than step 5"]);
     for later in &saved[1..] {
         fs::remove_dir_all(checkpoints.join(later)).unwrap();
     }

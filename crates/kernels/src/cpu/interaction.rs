@@ -26,7 +26,7 @@ pub(crate) fn forward(cpu: &Cpu, rows: usize, count: usize, dim: usize, vectors:
         for r in range {
             // SAFETY: no two pieces share a row.
             let out = unsafe { out.piece(r * width..(r + 1) * width) };
-            if count == 0 {
+            if count == 0 || dim == 0 {
                 out.fill(0.0);
                 continue;
             }
