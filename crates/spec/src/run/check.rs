@@ -220,14 +220,17 @@ impl Recipe {
     fn of(data: &Data, batch: Option<usize>) -> Self {
         match data {
             Data::Synthetic(_) => {
-                Self { batch: batch.unwrap_or(2048), dense_peak: 5e-3, tables: ADAM, table_peak: 1e-2 }
+                let batch = batch.unwrap_or(2048);
+                Self { batch, dense_peak: 5e-3, tables: ADAM, table_peak: 1e-2 }
             }
             // A short log needs small batches to give steps enough; Adam's rate grows with the root of the batch.
             Data::Log { samples, .. } => {
                 let usual = (samples / 400).next_power_of_two().clamp(256, 2048) as usize;
                 let batch = batch.unwrap_or(usual);
                 let dense_peak = 1e-3 * (batch as f32 / 256.0).sqrt().clamp(1.0, 4.0);
-                Self { batch, dense_peak, tables: UpdateRule::Adagrad { eps: 1e-8 }, table_peak: 5e-2 }
+                // An eps of the size of gradients keeps the first step of a rare id small.
+                let tables = UpdateRule::Adagrad { eps: 1e-4 };
+                Self { batch, dense_peak, tables, table_peak: 5e-2 }
             }
         }
     }
