@@ -1,6 +1,6 @@
 //! What a user wrote, on the command line or in a file, as a `spec::run::Config`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::{ModelKind, Preset};
@@ -16,7 +16,7 @@ pub struct RunArgs {
     /// Network over the embeddings: dlrm or dcn [default: dlrm]
     #[arg(long, value_name = "KIND", help_heading = "Model")]
     pub model: Option<ModelKind>,
-    /// Tables and widths: demo, kaggle, mlperf or terabyte [default: demo]
+    /// Tables and widths: demo, kaggle, mlperf or terabyte [default: demo, or kaggle with --data]
     #[arg(long, help_heading = "Model")]
     pub preset: Option<Preset>,
     /// Embedding dimension
@@ -39,7 +39,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub replicate_rows: Option<usize>,
 
-    /// Global batch: samples a step, over all ranks [default: 2048]
+    /// Global batch: samples a step, over all ranks [default: 2048; for logs 256 to 2048, so that an epoch has steps
+    /// enough]
     #[arg(long, value_name = "GLOBAL", help_heading = "Training")]
     pub batch: Option<usize>,
     /// Passes over the data [default: 1]
@@ -58,7 +59,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "RATE", help_heading = "Training")]
     pub lr: Option<f32>,
 
-    /// Files to train on, or to read: paths and globs; text may be compressed with gzip, xz or zstd
+    /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub data: Vec<String>,
     /// Files to evaluate on, of the same format
@@ -68,7 +69,7 @@ pub struct RunArgs {
     /// --data]
     #[arg(long, help_heading = "Data")]
     pub format: Option<DataFormat>,
-    /// The columns of csv and parquet data, as TOML
+    /// The columns of csv and parquet data, as TOML; examples/schemas has two
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub schema: Option<PathBuf>,
     /// Shuffle every epoch within windows of this many samples [default: 0, the order of the log]
@@ -194,6 +195,12 @@ impl RunArgs {
             data.strict = Some(true);
         }
         if self.samples.is_some() || self.eval_samples.is_some() {
+            let format = data.format.unwrap_or_default();
+            ensure!(
+                format == DataFormat::Synthetic,
+                "--samples and --eval-samples are of the synthetic log, the format is {}",
+                format.name()
+            );
             let log = data.synthetic.get_or_insert_default();
             log.samples = self.samples.unwrap_or(log.samples);
             log.eval_samples = self.eval_samples.unwrap_or(log.eval_samples);

@@ -81,6 +81,7 @@ fn inspect(args: &Of) -> Result<()> {
         let result = json!({
             "path": checkpoint.path(),
             "step": manifest.step,
+            "parameters_sha256": manifest.parameters_sha256,
             "bytes": size,
             "files": manifest.files,
             "topology": manifest.topology,

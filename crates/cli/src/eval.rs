@@ -39,7 +39,7 @@ pub struct Args {
     /// Samples a step [default: as in training]
     #[arg(long, value_name = "GLOBAL")]
     batch: Option<usize>,
-    /// Hosts [default: 1]
+    /// Hosts
     #[arg(long, value_name = "H", default_value_t = 1)]
     hosts: usize,
     /// Ranks on each host [default: as many as the machine has cores]

@@ -52,7 +52,7 @@ pub struct Progress {
     pub auc: Option<f64>,
     /// Samples a second since the last event.
     pub samples_per_s: f64,
-    /// Seconds of training so far.
+    /// Seconds of training in this session.
     pub seconds: f64,
     /// Learning rates of the last step: dense layers, tables.
     pub rates: (f32, f32),

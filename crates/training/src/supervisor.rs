@@ -54,6 +54,8 @@ pub(crate) struct Supervisor<'a> {
     /// A checkpoint is wanted as soon as the one under way is complete.
     due: bool,
     last_saved: Option<u64>,
+    /// Of the state being saved, where it is known: at the end.
+    parameters_sha256: Option<String>,
     agreed: (u64, Instant),
     agree_at: u64,
 }
@@ -86,7 +88,19 @@ impl<'a> Supervisor<'a> {
         let last_saved = resumed.filter(|(_, path)| here(path)).map(|(step, _)| step);
         let agreed = (resumed.map_or(0, |(step, _)| step), Instant::now());
         let agree_at = agreed.0 + 1;
-        Ok(Self { run, world, session, folder, label, stage: None, due: false, last_saved, agreed, agree_at })
+        Ok(Self {
+            run,
+            world,
+            session,
+            folder,
+            label,
+            stage: None,
+            due: false,
+            last_saved,
+            parameters_sha256: None,
+            agreed,
+            agree_at,
+        })
     }
 
     /// Brings the rank to where the checkpoint to be resumed left it.
@@ -131,6 +145,7 @@ impl<'a> Supervisor<'a> {
     /// Whether to stop, and the mean of what the ranks say of the time. Moves the checkpoint under way on when all are
     /// ready for that.
     fn agree(&mut self, elapsed: f64) -> Result<(ControlFlow<()>, f64), Error> {
+        self.world.enter(&self.label);
         let stop = self.session.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
         let busy = self.stage.as_ref().is_some_and(|stage| !stage.work.is_finished());
         let mut sums = [f64::from(u8::from(stop)), f64::from(u8::from(busy)), elapsed];
@@ -142,9 +157,10 @@ impl<'a> Supervisor<'a> {
         Ok((flow, sums[2] / self.world.size() as f64))
     }
 
-    /// Completes what is under way and saves the last state, if that was not done yet.
-    pub fn finish(&mut self, rank: &Rank, step: u64) -> Result<(), Error> {
+    /// Completes what is under way and saves the last state with its digest, if it was not saved yet.
+    pub fn finish(&mut self, rank: &Rank, step: u64, parameters_sha256: &str) -> Result<(), Error> {
         self.complete()?;
+        self.parameters_sha256 = Some(parameters_sha256.into());
         if self.session.checkpoints.is_some() && self.last_saved != Some(step) {
             self.begin(rank, step)?;
             self.complete()?;
@@ -178,6 +194,7 @@ impl<'a> Supervisor<'a> {
     /// Waits for the checkpoint under way. Ranks ask each other how far they are, so that none waits for a slow one
     /// inside a collective.
     fn complete(&mut self) -> Result<(), Error> {
+        self.world.enter(&self.label);
         while let Some(stage) = &self.stage {
             let mut busy = [f64::from(u8::from(!stage.work.is_finished()))];
             self.world.all_reduce_f64(&self.label, &mut busy)?;
@@ -251,6 +268,7 @@ impl<'a> Supervisor<'a> {
         let topology = TopologyRecord { hosts: topology.hosts(), ranks_per_host: topology.ranks_per_host() };
         let mut manifest = Manifest::new(step, topology, parts);
         (manifest.run, manifest.extra) = (saving.run.clone(), extra.take().unwrap_or_default());
+        manifest.parameters_sha256.clone_from(&self.parameters_sha256);
         Ok(Some(manifest))
     }
 }

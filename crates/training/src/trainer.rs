@@ -210,8 +210,8 @@ impl Trainer<'_> {
             }
         }
         let phases = phases::report(world, execution.schedule(), execution.times())?;
-        supervisor.finish(&rank, rank.steps)?;
         let parameters_sha256 = digest::parameters(world, run, &rank)?;
+        supervisor.finish(&rank, rank.steps, &parameters_sha256)?;
         if !interrupted {
             (scores, interrupted) = self.evaluate(&mut rank, &mut supervisor)?;
         }

@@ -90,7 +90,7 @@ pub struct Train {
     /// Samples a second since the last record.
     #[serde(deserialize_with = "number")]
     pub samples_per_s: f64,
-    /// Seconds of training so far.
+    /// Seconds of training since the start or the last resume.
     #[serde(deserialize_with = "number")]
     pub seconds: f64,
     /// Learning rate of dense layers.

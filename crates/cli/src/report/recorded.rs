@@ -150,6 +150,14 @@ impl RecordedRun {
         }
     }
 
+    /// Seconds of training over all sittings: each begins to count anew.
+    fn seconds(&self) -> f64 {
+        let last_of_sitting =
+            |pair: &[Train]| if pair[1].seconds < pair[0].seconds { pair[0].seconds } else { 0.0 };
+        let before: f64 = self.trains.windows(2).map(last_of_sitting).sum();
+        before + self.trains.last().map_or(0.0, |train| train.seconds)
+    }
+
     /// The figures.
     pub fn results(&self) -> Results {
         let eval = self.evals.last();
@@ -171,7 +179,7 @@ impl RecordedRun {
             calibration: eval.and_then(|eval| eval.calibration),
             final_loss: last.map(|train| train.loss),
             samples_per_s: self.end.as_ref().map(|end| end.samples_per_s).or(typical),
-            seconds: last.map(|train| train.seconds),
+            seconds: last.map(|_| self.seconds()),
             parameters_sha256: self.end.as_ref().map(|end| end.parameters_sha256.clone()),
         }
     }
@@ -196,6 +204,12 @@ mod tests {
         let over = parse(&[train(10), end(10, true), resume, train(30), end(30, false)]);
         assert_eq!((over.state(), over.steps(), over.steps_of_last_sitting()), (State::Finished, 30, 20));
         assert_eq!((over.samples_at(30), over.samples_at(20)), (210.0, 20.0));
+    }
+
+    #[test]
+    fn every_sitting_counts() {
+        let train = |seconds| Record::Train(Train { seconds, ..Train::default() });
+        assert_eq!(parse(&[train(1.0), train(2.0), train(0.5), train(3.0)]).results().seconds, Some(5.0));
     }
 
     #[test]

@@ -32,7 +32,8 @@ pub struct Args {
     /// Go on with the run in this folder, from its last complete checkpoint; flags override its config
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     resume: Option<PathBuf>,
-    /// Write a checkpoint every so many steps [default: at the end, and on SIGINT or SIGTERM]
+    /// Write a checkpoint every so many steps, or as soon as the one before is written [default: at the end, and on
+    /// SIGINT or SIGTERM]
     #[arg(long, value_name = "STEPS", help_heading = "Output")]
     checkpoint_every: Option<u64>,
     /// Checkpoints to keep [default: 2]
