@@ -112,7 +112,7 @@ fn evaluate(
         return Ok(());
     }
     println!("{} after step {step}, on {} samples", run.model.kind(), si(evaluation.samples as f64));
-    print!("{}", quality_on("these", evaluation));
+    print!("{}", quality_on("scored", evaluation));
     if let Some(path) = &args.predictions {
         println!("predictions in {}", path.display());
     }

@@ -3,7 +3,8 @@
 //! After each batch the predictions of all ranks are gathered. Shares of a batch lie in rank order, so they come out in
 //! the order of the log.
 
-use crate::metrics::{CalibrationBin, Evaluation, Histogram, calibration_bins};
+use crate::gather::gathered;
+use crate::metrics::{CalibrationBin, Evaluation, calibration_bins};
 use crate::rank::Rank;
 use crate::source::Source;
 use crate::step::Execution;
@@ -11,11 +12,10 @@ use crate::trainer::Sources;
 use crate::{Error, Event, Prefetch};
 use collectives::{Communicator, Label};
 use data::Split;
-use kernels::{Buffer, Element};
 use spec::placement::share;
-use spec::run::{Batches, Run};
+use spec::run::Run;
 use spec::schedule::Task;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 /// Bins of the calibration diagram.
 const BINS: usize = 20;
@@ -60,7 +60,7 @@ pub(crate) fn evaluate(
         _ => None,
     };
     let steps = batches.per_epoch();
-    let ahead = read_ahead(run, batches, world, sources(Split::Eval)?, 0..steps);
+    let ahead = Prefetch::of_rank(world, sources(Split::Eval)?, run, batches, 0..steps);
     let training = std::mem::replace(&mut rank.source, Source::Ahead(ahead));
     let label = Label::from("evaluation");
     let (mut predictions, mut labels, mut best) = (Vec::new(), Vec::new(), Vec::new());
@@ -106,44 +106,4 @@ pub(crate) fn evaluate(
         bins: calibration_bins(&predictions, &labels, BINS)?,
         best_auc: if truth.is_some() { Evaluation::of(&best, &labels)?.auc } else { None },
     }))
-}
-
-/// Begins to read this rank's shares of the batches of `steps`.
-pub(crate) fn read_ahead(
-    run: &Run,
-    batches: Batches,
-    world: &Communicator,
-    source: Source,
-    steps: Range<u64>,
-) -> Prefetch {
-    let (rank, ranks) = (world.rank(), world.size());
-    let portions = steps.map(move |step| {
-        let positions = batches.at(step);
-        let own = share((positions.end - positions.start) as usize, ranks, rank);
-        positions.start + own.start as u64..positions.start + own.end as u64
-    });
-    Prefetch::start(source, &run.model, portions)
-}
-
-/// What all ranks have, in rank order.
-pub(crate) fn gathered<T: Element>(
-    world: &Communicator,
-    label: &Label,
-    mine: &[T],
-    counts: &[usize],
-) -> Result<Vec<T>, Error> {
-    let mine = Buffer::from_slice(world.device(), mine)?;
-    let (_, all) = world.all_gather(label, mine, counts, Buffer::empty())?;
-    Ok(all.to_vec())
-}
-
-/// The histograms of all ranks together.
-pub(crate) fn merged(world: &Communicator, label: &Label, mine: &Histogram) -> Result<Histogram, Error> {
-    let counts = vec![2 * Histogram::BINS; world.size()];
-    let all = gathered(world, label, &mine.counts(), &counts)?;
-    let mut merged = Histogram::default();
-    for counts in all.chunks_exact(2 * Histogram::BINS) {
-        merged.add_counts(counts);
-    }
-    Ok(merged)
 }

@@ -19,6 +19,7 @@ mod digest;
 mod error;
 mod evaluate;
 mod event;
+mod gather;
 mod logs;
 pub mod metrics;
 mod network;

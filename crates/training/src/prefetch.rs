@@ -4,8 +4,11 @@
 //! batches come back to it, so that nothing is allocated once they have grown.
 
 use crate::Source;
+use collectives::Communicator;
 use data::{Batch, DataError};
 use spec::model::Model;
+use spec::placement::share;
+use spec::run::{Batches, Run};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -50,6 +53,23 @@ impl Prefetch {
             source
         });
         Self { ready: Some(ready), empty: Some(empty), thread: Some(thread) }
+    }
+
+    /// Begins to read a rank's shares of the batches of `steps`.
+    pub(crate) fn of_rank(
+        world: &Communicator,
+        source: Source,
+        run: &Run,
+        batches: Batches,
+        steps: Range<u64>,
+    ) -> Self {
+        let (rank, ranks) = (world.rank(), world.size());
+        let portions = steps.map(move |step| {
+            let positions = batches.at(step);
+            let own = share((positions.end - positions.start) as usize, ranks, rank);
+            positions.start + own.start as u64..positions.start + own.end as u64
+        });
+        Self::start(source, &run.model, portions)
     }
 
     /// The next batch, which must be the one at `positions`.

@@ -12,7 +12,7 @@
 use crate::checkpoint::{
     Checkpoint, CheckpointError, Folder, Manifest, TopologyRecord, Written, write_pieces, writing,
 };
-use crate::evaluate::{gathered, merged};
+use crate::gather::{gathered, merged};
 use crate::metrics::Histogram;
 use crate::rank::Rank;
 use crate::state::{self, Restore};

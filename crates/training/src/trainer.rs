@@ -4,13 +4,14 @@ use crate::checkpoint::Checkpoint;
 use crate::digest;
 use crate::evaluate::{self, Receiver, Scores};
 use crate::event::{Event, Progress};
+use crate::gather;
 use crate::phases::{self, PhaseReport};
 use crate::rank::Rank;
 use crate::source::Source;
 use crate::state::{self, Restore};
 use crate::step::Execution;
 use crate::supervisor::Supervisor;
-use crate::{Error, Logs};
+use crate::{Error, Logs, Prefetch};
 use collectives::{Communicator, Label, Options, launch};
 use data::Split;
 use kernels::{Device, KernelError};
@@ -191,7 +192,7 @@ impl Trainer<'_> {
             let end = run.steps.min((first / every + 1).saturating_mul(every));
             let batches = run.batches();
             let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
-            rank.source = Source::Ahead(evaluate::read_ahead(run, batches, world, source, first..end));
+            rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, first..end));
             meter.start();
             let at = |step| batches.at(first + step);
             execution.run(&mut rank, world, end - first, at, |rank, _| {
@@ -317,7 +318,7 @@ impl<'a> Meter<'a> {
         }
         let mut sums = [self.window.loss];
         world.all_reduce_f64(&self.label, &mut sums)?;
-        let seen = evaluate::merged(world, &self.label, &rank.seen)?;
+        let seen = gather::merged(world, &self.label, &rank.seen)?;
         if world.rank() == 0 {
             let rate = |optimizer: &Optimizer| optimizer.rate.at(rank.steps - 1);
             observe(Event::Training(Progress {

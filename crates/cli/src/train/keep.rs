@@ -1,6 +1,6 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
-use super::resume::{Resumed, same};
+use super::resume::Resumed;
 use crate::folder::{self, CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, VOCABULARIES, metrics};
 use crate::logs::{self, OpenLogs};
 use crate::report;
@@ -58,7 +58,7 @@ impl Keeper {
         }
         let time = crate::folder::clock::rfc3339(SystemTime::now());
         let resumed = resumed.filter(|resumed| resumed.checkpoint.is_some());
-        if let Some(resumed) = resumed.filter(|resumed| same(&resumed.folder, folder.path())) {
+        if let Some(resumed) = resumed.filter(|resumed| resumed.is_in(folder.path())) {
             return folder.record(&Record::Resume(metrics::Resume { time, step: resumed.step() }));
         }
         folder.record(&Record::Start(metrics::Start {

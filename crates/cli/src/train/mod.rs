@@ -70,9 +70,7 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(keeper) = &mut keeper {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
     }
-    let says_nothing = args.run.config.is_none() && args.run.optimizer.is_none() && args.run.lr.is_none();
-    let written = resumed.as_ref().and_then(|resumed| resumed.optimizer.as_ref()).filter(|_| says_nothing);
-    let written = written.unwrap_or(&config.optimizer);
+    let written = written_optimizer(&args, &config, resumed.as_ref());
     let outcome = train(&run, &logs, &explicit, written, keeper.as_ref(), resumed.as_ref(), &stop)?;
     let result = summary::to_json(&outcome);
     // The result is worth more than what is kept of it: it is told first.
@@ -100,6 +98,17 @@ fn configure(args: &Args, resumed: Option<&Resumed>) -> Result<Config> {
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
     config.checkpoint.keep = args.keep.or(config.checkpoint.keep);
     Ok(config)
+}
+
+/// The optimizers as the user wrote them, now or when the run that is resumed began.
+fn written_optimizer<'a>(
+    args: &Args,
+    config: &'a Config,
+    resumed: Option<&'a Resumed>,
+) -> &'a OptimizerConfig {
+    let says_nothing = args.run.config.is_none() && args.run.optimizer.is_none() && args.run.lr.is_none();
+    let before = resumed.and_then(|resumed| resumed.optimizer.as_ref());
+    before.filter(|_| says_nothing).unwrap_or(&config.optimizer)
 }
 
 /// Trains under a progress bar; a signal ends the run after its current step.

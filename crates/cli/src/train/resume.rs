@@ -91,10 +91,7 @@ impl Resumed {
 
     /// Whether this is the run in the folder `out`.
     pub fn is_in(&self, out: &Path) -> bool {
-        match (self.folder.canonicalize(), out.canonicalize()) {
-            (Ok(one), Ok(other)) => one == other,
-            _ => self.folder == out,
-        }
+        same(&self.folder, out)
     }
 
     /// The config to go on with. With `other_length` the learning rates are those that suit it, but for what the user
@@ -159,7 +156,7 @@ pub fn folder_of(checkpoint: &Path) -> PathBuf {
 }
 
 /// Whether two paths lead to the same place.
-pub fn same(one: &Path, other: &Path) -> bool {
+fn same(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,
