@@ -81,7 +81,10 @@ pub fn prepare(
         .map(|(column, vocabulary)| vocabulary.as_ref().map(Vocabulary::rows).or(column.rows))
         .collect();
     let mut writer = Writer::create(folder, log.schema, &rows, WriterOptions::default())?;
-    let bad = log.decode(
+    // Vocabularies may take up to half of the memory: see `count`.
+    let has_vocabulary = vocabularies.iter().any(Option::is_some);
+    let reading = RawLog { memory: if has_vocabulary { log.memory / 2 } else { log.memory }, ..log.clone() };
+    let bad = reading.decode(
         vocabularies,
         &|progress_now| progress(Step { counting: false, progress: progress_now }),
         &mut |samples| writer.append(samples),
