@@ -7,6 +7,7 @@ use crate::error::need;
 use crate::{Buffer, Cpu, KernelError, cpu, reference};
 use spec::Activation;
 use spec::optimizer::UpdateRule;
+use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
 
@@ -309,18 +310,46 @@ impl Device {
         to_at: usize,
         to_width: usize,
     ) -> Result {
-        const OP: &str = "copy_columns";
-        need(OP, "from", from_at.saturating_add(size([rows, from_width])), from.len())?;
-        need(OP, "to", to_at.saturating_add(size([rows, to_width])), to.len())?;
-        for copy in copies {
-            need(OP, "a row of from", copy.from.saturating_add(copy.width), from_width)?;
-            need(OP, "a row of to", copy.to.saturating_add(copy.width), to_width)?;
-        }
+        check_columns(
+            "copy_columns",
+            rows,
+            copies,
+            (from.len(), from_at, from_width),
+            (to.len(), to_at, to_width),
+        )?;
         let from = &from.host()[from_at..from_at + rows * from_width];
         let to = &mut to.host_mut()[to_at..to_at + rows * to_width];
         match self {
             Device::Reference => reference::copy_columns(copies, from, from_width, to, to_width),
             Device::Cpu(cpu) => cpu::elementwise::copy_columns(cpu, copies, from, from_width, to, to_width),
+        }
+        Ok(())
+    }
+
+    /// Adds blocks of columns: `to[r, c.to + i] += from[r, c.from + i]` for every copy `c`.
+    pub fn add_columns(
+        &self,
+        rows: usize,
+        copies: &[ColumnCopy],
+        from: &Buffer<f32>,
+        from_at: usize,
+        from_width: usize,
+        to: &mut Buffer<f32>,
+        to_at: usize,
+        to_width: usize,
+    ) -> Result {
+        check_columns(
+            "add_columns",
+            rows,
+            copies,
+            (from.len(), from_at, from_width),
+            (to.len(), to_at, to_width),
+        )?;
+        let from = &from.host()[from_at..from_at + rows * from_width];
+        let to = &mut to.host_mut()[to_at..to_at + rows * to_width];
+        match self {
+            Device::Reference => reference::add_columns(copies, from, from_width, to, to_width),
+            Device::Cpu(cpu) => cpu::elementwise::add_columns(cpu, copies, from, from_width, to, to_width),
         }
         Ok(())
     }
@@ -437,11 +466,11 @@ impl Device {
     pub fn lookup(
         &self,
         tables: &[Table],
-        which: std::ops::Range<usize>,
+        which: Range<usize>,
         columns: &[usize],
         width: usize,
         index: &BagIndex,
-        samples: std::ops::Range<usize>,
+        samples: Range<usize>,
         values: &Buffer<u32>,
         weights: Option<&Buffer<f32>>,
         out: &mut Buffer<f32>,
@@ -466,12 +495,17 @@ impl Device {
         }
     }
 
-    /// Backward and optimizer in one pass. The gradient of a row is the sum, in global sample order, of the rows of
-    /// `dout` of the samples that looked it up (each divided by its bag's length for mean pooling, times its weight
-    /// where there are weights); then the row is updated once, by `rule`. `step` counts from 1.
+    /// Backward and optimizer in one pass. The gradient of a row is the sum, in the order of its keys in `sorted`, of
+    /// the rows of `dout` of the samples that looked it up (each divided by its bag's length for mean pooling, times its
+    /// weight where there are weights); then the row is updated once, by `rule`. `step` counts from 1.
+    ///
+    /// `dout` has a row of `width` floats for each sample of the index. Only the tables `which` are updated, and only
+    /// their columns are read; `columns`, `index` and `sorted` cover all tables. Calls for parts of the tables,
+    /// each with a `dout` of its own, do together what one call for all of them does.
     pub fn update_tables(
         &self,
         tables: &mut [Table],
+        which: Range<usize>,
         columns: &[usize],
         width: usize,
         index: &BagIndex,
@@ -483,29 +517,50 @@ impl Device {
         step: u64,
     ) -> Result {
         const OP: &str = "update_tables";
-        need(OP, "tables", index.tables, tables.len())?;
+        need(OP, "tables", index.tables.max(which.end), tables.len())?;
         need(OP, "sorted tables", tables.len() + 1, sorted.bounds.len())?;
         need(OP, "columns", tables.len(), columns.len())?;
         need(OP, "weights", sorted.samples.len(), weights.map_or(sorted.samples.len(), Buffer::len))?;
         need(OP, "dout", size([index.samples, width]), dout.len())?;
-        for (table, &column) in tables.iter().zip(columns) {
-            need(OP, "a row of dout", column.saturating_add(table.dim), width)?;
+        if which.is_empty() {
+            return Ok(());
+        }
+        for t in which.clone() {
+            let table = &tables[t];
+            need(OP, "a row of dout", columns[t].saturating_add(table.dim), width)?;
             need(OP, "table state", table.rows * rule.state_per_row(table.dim), table.state.len())?;
         }
         let (weights, dout) = (weights.map(Buffer::host), dout.host());
         match self {
             Device::Reference => {
-                check_sorted(tables, index, sorted, 0..usize::MAX)?;
+                check_sorted(tables, which.clone(), index, sorted, 0..usize::MAX)?;
                 reference::update_tables(
-                    tables, columns, width, index, sorted, weights, dout, rule, rate, step,
+                    tables, which, columns, width, index, sorted, weights, dout, rule, rate, step,
                 );
                 Ok(())
             }
             Device::Cpu(cpu) => cpu::update::update_tables(
-                cpu, tables, columns, width, index, sorted, weights, dout, rule, rate, step,
+                cpu, tables, which, columns, width, index, sorted, weights, dout, rule, rate, step,
             ),
         }
     }
+}
+
+/// Refuses blocks of columns that do not fit their matrices, each given as (length of its buffer, start, width).
+fn check_columns(
+    op: &'static str,
+    rows: usize,
+    copies: &[ColumnCopy],
+    (from_len, from_at, from_width): (usize, usize, usize),
+    (to_len, to_at, to_width): (usize, usize, usize),
+) -> Result {
+    need(op, "from", from_at.saturating_add(size([rows, from_width])), from_len)?;
+    need(op, "to", to_at.saturating_add(size([rows, to_width])), to_len)?;
+    for copy in copies {
+        need(op, "a row of from", copy.from.saturating_add(copy.width), from_width)?;
+        need(op, "a row of to", copy.to.saturating_add(copy.width), to_width)?;
+    }
+    Ok(())
 }
 
 /// Width of a row that [`Device::dot_forward`] gives.

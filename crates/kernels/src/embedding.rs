@@ -3,7 +3,8 @@
 //! A rank holds T tables (or shards) and sees the ids of B samples of the whole world. Ids arrive in *segments*, one per
 //! (source rank, table): the ids of that source's samples, in order. [`BagIndex`] says where each (table, sample)
 //! bag starts and how long it is, so that lookup and update never care how ids travelled. [`SortedIds`] groups the
-//! same ids by row, in global sample order, which is what makes the update exact (Neo §5.1) and independent of how
+//! same ids by row, in the order of the values buffer. Ids that arrive in global sample order are summed in that order,
+//! whatever numbers the index gives their samples; that is what makes the update exact (Neo §5.1) and independent of how
 //! many ranks there are.
 
 use crate::{Buffer, Device, KernelError};
@@ -51,7 +52,7 @@ impl Table {
 pub struct Segment {
     /// The table, as an index into the tables of the call.
     pub table: usize,
-    /// The first of the samples, in global order.
+    /// The first of the samples, as the index numbers them.
     pub first_sample: usize,
     /// How many samples.
     pub samples: usize,
@@ -78,7 +79,8 @@ pub struct BagIndex {
 /// The ids of a step grouped by row.
 ///
 /// For each table `t`, `keys[bounds[t]..bounds[t + 1]]` holds `row << 32 | value index`, ascending: equal rows lie
-/// together, and inside a row in global sample order. `samples[value index]` is the sample a value belongs to.
+/// together, and inside a row the values keep their order. `samples[value index]` is the sample a value belongs to, as
+/// the index numbers them; these numbers need not ascend with the values.
 #[derive(Debug, Default)]
 pub struct SortedIds {
     /// The keys of all tables, table by table.
@@ -89,23 +91,27 @@ pub struct SortedIds {
     pub samples: Buffer<u32>,
 }
 
-/// Refuses keys that do not fit these tables: the parts of `sorted.keys` inside `range` must ascend (compared with the
-/// key before, too) and name existing rows, values and samples.
+/// Refuses keys that do not fit the tables `which`: the parts of their keys inside `range` must ascend (compared with the
+/// key before, too) and name existing rows, values and samples. `which` lies inside the tables and the bounds.
 pub(crate) fn check_sorted(
     tables: &[Table],
+    which: Range<usize>,
     index: &BagIndex,
     sorted: &SortedIds,
     range: Range<usize>,
 ) -> Result<(), KernelError> {
     let (keys, samples) = (sorted.keys.host(), sorted.samples.host());
     let wrong = |what, expected, got| Err(KernelError::Mismatch { op: "update_tables", what, expected, got });
-    if let Some(pair) = sorted.bounds.windows(2).find(|pair| pair[0] > pair[1] || pair[1] > keys.len()) {
+    let mut bounds = sorted.bounds[which.start..=which.end].windows(2);
+    if let Some(pair) = bounds.find(|pair| pair[0] > pair[1] || pair[1] > keys.len()) {
         return wrong("bounds of the sorted ids", keys.len(), pair[1]);
     }
-    if index.lengths.len() < tables.len() * index.samples {
-        return wrong("bags of the index", tables.len() * index.samples, index.lengths.len());
+    let bags = which.end.saturating_mul(index.samples);
+    if index.lengths.len() < bags {
+        return wrong("bags of the index", bags, index.lengths.len());
     }
-    for (t, table) in tables.iter().enumerate() {
+    for t in which {
+        let table = &tables[t];
         if table.weights.len() < table.rows * table.dim {
             return wrong("weights of a table", table.rows * table.dim, table.weights.len());
         }

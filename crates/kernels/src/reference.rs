@@ -192,6 +192,18 @@ pub fn copy_columns(copies: &[ColumnCopy], from: &[f32], from_width: usize, to: 
     }
 }
 
+/// `to[r, c.to + i] += from[r, c.from + i]` for every copy `c`.
+pub fn add_columns(copies: &[ColumnCopy], from: &[f32], from_width: usize, to: &mut [f32], to_width: usize) {
+    if from_width == 0 || to_width == 0 {
+        return;
+    }
+    for (from, to) in from.chunks_exact(from_width).zip(to.chunks_exact_mut(to_width)) {
+        for c in copies {
+            add(&from[c.from..c.from + c.width], &mut to[c.to..c.to + c.width]);
+        }
+    }
+}
+
 /// `out[i] = (block₀[i] + block₁[i]) + …`, in this order; zeros when there is no block.
 pub fn sum_blocks(len: usize, blocks: &[f32], out: &mut [f32]) {
     out.fill(0.0);
@@ -335,10 +347,12 @@ pub fn lookup(
     Ok(())
 }
 
-/// For every row that `sorted` names: `g = Σ dout[sample, columns[t]..]·scale` in the order of its keys, where `scale` is
-/// the value's weight, divided by the bag's length for mean pooling; then one update of the row by `rule`.
+/// For every row of the tables `which` that `sorted` names: `g = Σ dout[sample, columns[t]..]·scale` in the order of its
+/// keys, where `scale` is the value's weight, divided by the bag's length for mean pooling; then one update of the row
+/// by `rule`.
 pub fn update_tables(
     tables: &mut [Table],
+    which: Range<usize>,
     columns: &[usize],
     width: usize,
     index: &BagIndex,
@@ -349,7 +363,8 @@ pub fn update_tables(
     rate: f32,
     step: u64,
 ) {
-    for (t, table) in tables.iter_mut().enumerate() {
+    for t in which {
+        let table = &mut tables[t];
         let keys = &sorted.keys.host()[sorted.bounds[t]..sorted.bounds[t + 1]];
         for run in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
             let mut g = vec![0.0; table.dim];

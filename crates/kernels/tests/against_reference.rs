@@ -49,6 +49,10 @@ fn zeros(len: usize) -> Buffer<f32> {
     Buffer::zeroed(&Device::Reference, len).unwrap()
 }
 
+fn bits(of: &Buffer<f32>) -> Vec<u32> {
+    of.to_vec().into_iter().map(f32::to_bits).collect()
+}
+
 /// Runs `work` on every device and compares what it gives: to the reference within a tolerance for sums of `terms`
 /// terms, and bit by bit across thread counts.
 fn compare(terms: usize, work: impl Fn(&Device) -> Vec<Vec<f32>> + Sync) {
@@ -190,6 +194,29 @@ proptest! {
             device.copy_columns(rows, &copies, &from, 3, a + b + gap, &mut to, 2, a + b).unwrap();
             vec![to.to_vec()]
         });
+    }
+
+    #[test]
+    fn sums_of_columns(rows in 0..200usize, a in 0..90usize, b in 0..90usize, gap in 0..5usize, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let (from, to) = (numbers.floats(3 + rows * (a + b + gap)), numbers.floats(2 + rows * (a + b)));
+        // The last block comes on top of another.
+        let copies = [
+            ColumnCopy { from: 0, to: b, width: a },
+            ColumnCopy { from: a + gap, to: 0, width: b },
+            ColumnCopy { from: gap, to: 0, width: a },
+        ];
+        let (values, mut expected) = (from.to_vec(), to.to_vec());
+        for (r, c) in (0..rows).flat_map(|r| copies.iter().map(move |c| (r, c))) {
+            for i in 0..c.width {
+                expected[2 + r * (a + b) + c.to + i] += values[3 + r * (a + b + gap) + c.from + i];
+            }
+        }
+        for device in devices() {
+            let mut to = copy(&to);
+            device.add_columns(rows, &copies, &from, 3, a + b + gap, &mut to, 2, a + b).unwrap();
+            prop_assert_eq!(bits(&to), bits(&buffer(&expected)));
+        }
     }
 
     #[test]
@@ -336,6 +363,7 @@ impl EmbeddingCase {
                 device
                     .update_tables(
                         &mut tables,
+                        all.clone(),
                         &columns,
                         width,
                         &index,
@@ -354,6 +382,128 @@ impl EmbeddingCase {
             }
             results
         });
+    }
+}
+
+/// Halves of the tables, each with gradients of its own, against all tables at once.
+#[test]
+fn updates_of_some_tables_add_up_to_one_of_all() {
+    let (dims, rows) = (vec![16, 5, 64, 128, 40], vec![300, 7, 50_000, 1, 900]);
+    let (near, far) = (22, 232);
+    // What lies outside the tables of a call is not read, however wrong.
+    let all_columns = [1, 17, near, near + 64, near + 192];
+    let (near_columns, far_columns) = ([1, 17, usize::MAX, 0, 999], [usize::MAX, 999, 0, 64, 192]);
+    let copies = [ColumnCopy { from: 0, to: 0, width: near }, ColumnCopy { from: 0, to: near, width: far }];
+    for (rule, weighted) in rules().into_iter().zip([true, false, true, false, true]) {
+        let (samples, longest, seed) = (700, 3, 11);
+        let case = EmbeddingCase {
+            dims: dims.clone(),
+            rows: rows.clone(),
+            samples,
+            longest,
+            mean: true,
+            weighted,
+            rule,
+            seed,
+        };
+        let (segments, lengths, values) = case.ids();
+        let mut numbers = Numbers(3);
+        let weights = numbers.floats(values.len());
+        let weights = weighted.then_some(&weights);
+        let (near_dout, far_dout) = (numbers.floats(samples * near), numbers.floats(samples * far));
+        for device in devices() {
+            let (mut index, mut sorted, mut dout) =
+                (BagIndex::default(), SortedIds::default(), zeros(samples * (near + far)));
+            for (copy, (from, width)) in copies.iter().zip([(&near_dout, near), (&far_dout, far)]) {
+                device.copy_columns(samples, &[*copy], from, 0, width, &mut dout, 0, near + far).unwrap();
+            }
+            let (mut whole, mut halves) = (case.tables(), case.tables());
+            device.index_bags(5, samples, &segments, &buffer(&lengths), values.len(), &mut index).unwrap();
+            device.sort_ids(&whole, &index, &buffer(&values), &mut sorted).unwrap();
+            for step in 1..4 {
+                let update = |tables: &mut [Table], which, columns: &[usize], width, dout| {
+                    device
+                        .update_tables(
+                            tables, which, columns, width, &index, &sorted, weights, dout, &rule, 0.1, step,
+                        )
+                        .unwrap();
+                };
+                update(&mut whole, 0..5, &all_columns, near + far, &dout);
+                update(&mut halves, 2..5, &far_columns, far, &far_dout);
+                update(&mut halves, 0..2, &near_columns, near, &near_dout);
+                update(&mut halves, 3..3, &near_columns, near, &near_dout);
+            }
+            for (whole, half) in whole.iter().zip(&halves) {
+                assert_eq!(bits(&whole.weights), bits(&half.weights));
+                assert_eq!(bits(&whole.state), bits(&half.state));
+            }
+        }
+    }
+}
+
+/// Four sources' samples, numbered in another order than their ids arrive in: each source's are cut into `pieces`, and
+/// the numbers go round the sources piece by piece.
+fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
+    let rows = [3, 1000, 1 << 20];
+    let tables = rows.map(|rows| Table::zeroed(&Device::Reference, rows, 1, Pooling::Sum, &UpdateRule::Sgd));
+    let tables = tables.map(Result::unwrap);
+    let piece = samples / 4 / pieces;
+    let mut numbers = Numbers(samples as u64);
+    let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![u32::MAX; 5]);
+    for place in [2, 0, 3, 1] {
+        for (table, turn) in (0..rows.len()).flat_map(|table| (0..pieces).map(move |turn| (table, turn))) {
+            let (first_value, lengths_at) = (values.len(), (longest > 0).then_some(lengths.len()));
+            for _ in 0..piece {
+                let length = if longest > 0 { numbers.next() as u32 % (longest + 1) } else { 1 };
+                lengths.push(length);
+                values.extend((0..length).map(|_| (numbers.next() % rows[table] as u64) as u32));
+            }
+            let first_sample = (4 * turn + place) * piece;
+            segments.push(Segment { table, first_sample, samples: piece, first_value, lengths_at });
+        }
+    }
+    let (lengths, ids) = (buffer(&lengths), buffer(&values));
+    let mut results = devices().into_iter().map(|device| {
+        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+        device.index_bags(3, samples, &segments, &lengths, values.len(), &mut index).unwrap();
+        device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
+        (sorted.keys.to_vec(), sorted.bounds, sorted.samples.to_vec())
+    });
+    let expected = results.next().unwrap();
+    assert!(
+        results.all(|result| result == expected),
+        "{samples} samples, bags of {longest}, {pieces} pieces"
+    );
+}
+
+#[test]
+fn ids_indexed_in_another_order_than_they_arrived_in() {
+    for samples in [4, 40, 64, 100, 1000, 8192, 20_000] {
+        for longest in [0, 1, 5] {
+            for pieces in [1, 2, samples / 4] {
+                sort_permuted(samples, longest, pieces);
+            }
+        }
+    }
+}
+
+#[test]
+fn bags_that_overlap_are_sorted_too() {
+    for (bags, values) in [(20, 30), (50, 40), (300, 90), (3000, 20_000)] {
+        let mut numbers = Numbers(bags as u64);
+        let table = Table::zeroed(&Device::Reference, 77, 1, Pooling::Sum, &UpdateRule::Sgd).unwrap();
+        let mut draw = |len: usize, below: u64| -> Buffer<u32> {
+            buffer(&(0..len).map(|_| (numbers.next() % below) as u32).collect::<Vec<_>>())
+        };
+        let (ids, starts, lengths) = (draw(values, 77), draw(bags, values as u64 - 8), draw(bags, 9));
+        let index = BagIndex { tables: 1, samples: bags, starts, lengths };
+        let mut results = devices().into_iter().map(|device| {
+            let mut sorted = SortedIds::default();
+            device.sort_ids(std::slice::from_ref(&table), &index, &ids, &mut sorted).unwrap();
+            (sorted.keys.to_vec(), sorted.bounds, sorted.samples.to_vec())
+        });
+        let expected = results.next().unwrap();
+        assert!(results.all(|result| result == expected), "{bags} bags in {values} values");
     }
 }
 
@@ -386,7 +536,7 @@ fn duplicates_are_summed_before_the_update() {
             device.index_bags(1, samples, &[segment], &Buffer::empty(), samples, &mut index).unwrap();
             device.sort_ids(&tables, &index, &buffer(&ids), &mut sorted).unwrap();
             device
-                .update_tables(&mut tables, &[0], dim, &index, &sorted, None, &dout, &rule, 0.5, 1)
+                .update_tables(&mut tables, 0..1, &[0], dim, &index, &sorted, None, &dout, &rule, 0.5, 1)
                 .unwrap();
             for (got, expected) in tables[0].weights.to_vec().iter().zip(expected.to_vec()) {
                 assert!((got - expected).abs() < 2e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
@@ -509,7 +659,7 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
         // Nothing sorted is left that an update could follow.
         let mut tables = tables;
         let updated =
-            device.update_tables(&mut tables, &[0, 4], 8, &index, &sorted, None, &out, &rule, 0.1, 1);
+            device.update_tables(&mut tables, 0..2, &[0, 4], 8, &index, &sorted, None, &out, &rule, 0.1, 1);
         assert!(matches!(updated, Err(KernelError::TooShort { .. })));
     }
 }
@@ -525,7 +675,7 @@ fn ids_sorted_for_other_tables_are_refused() {
         device.sort_ids(&[table(9)], &index, &buffer(&[8, 7, 6, 5, 4, 3, 2, 1, 0]), &mut sorted).unwrap();
         let dout = zeros(36);
         let update = |tables: &mut [Table], sorted: &SortedIds| {
-            device.update_tables(tables, &[0], 4, &index, sorted, None, &dout, &rule, 0.1, 1)
+            device.update_tables(tables, 0..1, &[0], 4, &index, sorted, None, &dout, &rule, 0.1, 1)
         };
         assert_eq!(update(&mut [table(9)], &sorted), Ok(()));
         assert!(matches!(update(&mut [table(8)], &sorted), Err(KernelError::Mismatch { .. })));
@@ -536,6 +686,41 @@ fn ids_sorted_for_other_tables_are_refused() {
         assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
         sorted.bounds = vec![0, 10];
         assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+    }
+}
+
+#[test]
+fn only_the_tables_of_a_call_are_checked() {
+    for device in devices() {
+        let rule = UpdateRule::Sgd;
+        let mut tables = [4, 4].map(|rows| Table::zeroed(&device, rows, 1, Pooling::Sum, &rule).unwrap());
+        let segments = [0, 1].map(|table| Segment {
+            table,
+            first_sample: 0,
+            samples: 2,
+            first_value: 2 * table,
+            lengths_at: None,
+        });
+        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+        device.index_bags(2, 2, &segments, &Buffer::empty(), 4, &mut index).unwrap();
+        device.sort_ids(&tables, &index, &buffer(&[0, 1, 2, 3]), &mut sorted).unwrap();
+        let dout = buffer(&[1.0, 1.0]);
+        let mut update = |which, columns: &[usize], sorted: &SortedIds| {
+            device.update_tables(&mut tables, which, columns, 1, &index, sorted, None, &dout, &rule, 1.0, 1)
+        };
+        assert!(matches!(update(0..3, &[0, 0], &sorted), Err(KernelError::TooShort { .. })));
+        assert!(matches!(update(1..2, &[0, 1], &sorted), Err(KernelError::TooShort { .. })));
+        assert!(matches!(update(1..2, &[0], &sorted), Err(KernelError::TooShort { .. })));
+        assert_eq!(update(std::ops::Range { start: 9, end: 0 }, &[5, 5], &sorted), Ok(()));
+        sorted.keys.write(0, &[9 << 32]);
+        assert!(matches!(update(0..1, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
+        assert!(matches!(update(0..2, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
+        assert_eq!(update(1..2, &[1, 0], &sorted), Ok(()));
+        // Keys of the first table that reach into those of the second.
+        sorted.bounds = vec![0, 3, 2];
+        assert!(matches!(update(1..2, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
+        assert_eq!(tables[0].weights.to_vec(), [0.0; 4]);
+        assert_eq!(tables[1].weights.to_vec(), [0.0, 0.0, -1.0, -1.0]);
     }
 }
 

@@ -129,6 +129,7 @@ pub fn run(args: Args) -> Result<()> {
             let sorted_in = lap();
             device.update_tables(
                 &mut held,
+                0..tables,
                 &columns_of,
                 width,
                 &index,

@@ -1,4 +1,4 @@
-//! Passes over memory: `out = x0 ⊙ z + x`, copies of columns, ordered sums, optimizers.
+//! Passes over memory: `out = x0 ⊙ z + x`, copies and sums of columns, ordered sums, optimizers.
 //!
 //! Plain loops, one pass each, compiled for the machine's vectors by [`super::level::Level::run`]; threads divide the
 //! elements.
@@ -126,6 +126,40 @@ pub(crate) fn copy_columns(
     to: &mut [f32],
     to_width: usize,
 ) {
+    each_block(cpu, copies, from, from_width, to, to_width, |from, to| to.copy_from_slice(from));
+}
+
+pub(crate) fn add_columns(
+    cpu: &Cpu,
+    copies: &[ColumnCopy],
+    from: &[f32],
+    from_width: usize,
+    to: &mut [f32],
+    to_width: usize,
+) {
+    each_block(
+        cpu,
+        copies,
+        from,
+        from_width,
+        to,
+        to_width,
+        #[inline(always)]
+        |from, to| to.iter_mut().zip(from).for_each(|(to, from)| *to += from),
+    );
+}
+
+/// Runs `work(from, to)` on every block of columns, row by row; threads divide the rows.
+#[inline(always)]
+fn each_block(
+    cpu: &Cpu,
+    copies: &[ColumnCopy],
+    from: &[f32],
+    from_width: usize,
+    to: &mut [f32],
+    to_width: usize,
+    work: impl Fn(&[f32], &mut [f32]) + Sync,
+) {
     if from_width == 0 || to_width == 0 {
         return;
     }
@@ -133,14 +167,19 @@ pub(crate) fn copy_columns(
     let copied: usize = copies.iter().map(|copy| copy.width).sum();
     let to = Shared::new(to);
     cpu.divide(rows, GRAIN.div_ceil(copied.max(1)), &|_, range| {
-        for r in range {
-            // SAFETY: no two pieces share a row.
-            let to = unsafe { to.piece(r * to_width..(r + 1) * to_width) };
-            let from = &from[r * from_width..][..from_width];
-            for copy in copies {
-                to[copy.to..][..copy.width].copy_from_slice(&from[copy.from..][..copy.width]);
-            }
-        }
+        cpu.level.run(
+            #[inline(always)]
+            || {
+                for r in range {
+                    // SAFETY: no two pieces share a row.
+                    let to = unsafe { to.piece(r * to_width..(r + 1) * to_width) };
+                    let from = &from[r * from_width..][..from_width];
+                    for copy in copies {
+                        work(&from[copy.from..][..copy.width], &mut to[copy.to..][..copy.width]);
+                    }
+                }
+            },
+        )
     });
 }
 

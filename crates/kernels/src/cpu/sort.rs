@@ -1,7 +1,8 @@
 //! The ids of a step grouped by row: `row << 32 | value index`, ascending, table by table.
 //!
-//! Values are met in ascending order, so a stable radix sort by row alone gives the order of the whole keys. Threads
-//! divide the tables.
+//! Keys are laid out in the order of their values, so a stable radix sort by row alone gives the order of the whole keys.
+//! An index may number blocks of samples in another order than their ids arrived in: then the blocks are taken by
+//! their first value. Threads divide the tables.
 #![allow(unsafe_code)]
 
 use super::Cpu;
@@ -105,6 +106,9 @@ fn sort_table(
     if at > 0 && largest as usize >= rows {
         return false;
     }
+    if !small && !ascending {
+        ascending = fill_by_value(starts, lengths, values, from, to);
+    }
     if small || !ascending {
         if passes % 2 == 1 {
             to.copy_from_slice(from);
@@ -118,6 +122,47 @@ fn sort_table(
         (from, to) = (to, from);
     }
     true
+}
+
+/// Fills `keys` in the order of the values. Bags that lie without a gap one behind another make a block of values, and
+/// the blocks are taken by their first; `blocks` is room for as many as there are keys. False if blocks overlap, as those
+/// of a hand-made index may: then all keys are there, but not in order.
+fn fill_by_value(
+    starts: &[u32],
+    lengths: &[u32],
+    values: &[u32],
+    keys: &mut [u64],
+    blocks: &mut [u64],
+) -> bool {
+    let (mut count, mut first, mut next) = (0, 0, 0);
+    let mut close = |first: u32, next: u32| {
+        if first < next {
+            blocks[count] = (first as u64) << 32 | next as u64;
+            count += 1;
+        }
+    };
+    for (&start, &length) in starts.iter().zip(lengths).filter(|(_, length)| **length > 0) {
+        if start != next {
+            close(first, next);
+            first = start;
+        }
+        next = start + length;
+    }
+    close(first, next);
+    let blocks = &mut blocks[..count];
+    blocks.sort_unstable();
+    let (mut rest, mut next, mut ascending) = (keys, 0, true);
+    for block in blocks {
+        let (first, end) = ((*block >> 32) as u32, *block as u32);
+        ascending &= first >= next;
+        next = end;
+        let (keys, behind) = rest.split_at_mut((end - first) as usize);
+        for ((key, value), &id) in keys.iter_mut().zip(first..).zip(&values[first as usize..end as usize]) {
+            *key = (id as u64) << 32 | value as u64;
+        }
+        rest = behind;
+    }
+    ascending
 }
 
 /// One stable pass: the keys in order of the `bits` bits from `shift` on.

@@ -1,4 +1,5 @@
-//! Backward and optimizer of all tables: for each row, `g = Σ scale·dout[sample]` in global sample order, then one update.
+//! Backward and optimizer of many tables: for each row, `g = Σ scale·dout[sample]` in the order of its keys, then one
+//! update.
 //!
 //! Sorted keys make a row's samples a *run*. Threads divide the keys; a run belongs to the piece in which it begins, so
 //! that each row is summed and written by one thread.
@@ -108,6 +109,7 @@ fn sum_of_squares(g: &[f32]) -> f32 {
 pub(crate) fn update_tables(
     cpu: &Cpu,
     tables: &mut [Table],
+    which: Range<usize>,
     columns: &[usize],
     width: usize,
     index: &BagIndex,
@@ -119,20 +121,22 @@ pub(crate) fn update_tables(
     step: u64,
 ) -> Result<(), KernelError> {
     let tables = &*tables;
-    let bounds = &sorted.bounds[..tables.len() + 1];
+    let bounds = &sorted.bounds;
+    let (first, last) = (bounds[which.start], bounds[which.end]);
     // First the bounds, then the keys between them.
-    check_sorted(tables, index, sorted, bounds[0]..bounds[0])?;
-    let total = bounds[tables.len()] - bounds[0];
+    check_sorted(tables, which.clone(), index, sorted, first..first)?;
+    let total = last - first;
     let refused = AtomicBool::new(false);
     cpu.divide(total, GRAIN, &|_, range| {
-        if check_sorted(tables, index, sorted, bounds[0] + range.start..bounds[0] + range.end).is_err() {
+        let range = first + range.start..first + range.end;
+        if check_sorted(tables, which.clone(), index, sorted, range).is_err() {
             refused.store(true, Ordering::Relaxed);
         }
     });
     if refused.into_inner() {
-        return check_sorted(tables, index, sorted, bounds[0]..bounds[0] + total);
+        return check_sorted(tables, which, index, sorted, first..last);
     }
-    let widest = tables.iter().map(|table| table.dim).max().unwrap_or(0);
+    let widest = tables[which.clone()].iter().map(|table| table.dim).max().unwrap_or(0);
     let mut ready = Ok(());
     for piece in 0..cpu.scratch.len() {
         ready = ready.and(cpu.scratch(piece, widest * size_of::<f32>()).map(drop));
@@ -142,8 +146,9 @@ pub(crate) fn update_tables(
     let update = Update { columns, width, index, sorted, weights, dout, rule };
     cpu.divide_finely(total, GRAIN, &|piece, range| {
         let mut scratch = cpu.scratch(piece, widest * size_of::<f32>()).expect("asked for above");
-        let range = bounds[0] + range.start..bounds[0] + range.end;
-        for (t, table) in tables.iter().enumerate() {
+        let range = first + range.start..first + range.end;
+        for t in which.clone() {
+            let table = &tables[t];
             let keys = bounds[t].max(range.start)..bounds[t + 1].min(range.end);
             if keys.is_empty() {
                 continue;

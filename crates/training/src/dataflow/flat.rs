@@ -200,8 +200,10 @@ impl Flat {
     ) -> Result<(), Error> {
         let weights = (!input.weights.recv.is_empty()).then_some(&input.weights.recv);
         let (_, held) = self.widths[self.rank];
+        let all = 0..self.tables.len();
         device.update_tables(
             &mut self.tables,
+            all,
             &self.update_columns,
             held,
             &input.index,
