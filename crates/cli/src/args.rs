@@ -2,9 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::optimizer::{LearningRate, UpdateRule};
+use spec::placement::Cut;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, DataFormat, Optimizer, Run};
+use spec::towers::{Assignment, Module, TowersFile};
 use std::path::{Path, PathBuf};
 
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
@@ -25,6 +28,13 @@ pub struct RunArgs {
     /// Limit every table to this many rows, but for those of vocabularies and row numbers
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub rows_cap: Option<usize>,
+    /// Which features each tower has: a JSON file {"towers": [["C1", "C7"], …]}, strided:T (feature f in tower f mod T), or
+    /// each (a tower for every feature)
+    #[arg(long, value_name = "FILE|strided:T|each", help_heading = "Model")]
+    pub towers: Option<String>,
+    /// What stands over the features of a tower: none, dlrm:c=1,p=0,d=64 or dcn:d=128[,rank=R][,out=tower|features]
+    #[arg(long, value_name = "MODULE", help_heading = "Model")]
+    pub tower_module: Option<Module>,
 
     /// Hosts [default: 2]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
@@ -32,6 +42,21 @@ pub struct RunArgs {
     /// Ranks on each host [default: 2]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     pub ranks_per_host: Option<usize>,
+    /// Hosts of a tower group; must divide the hosts [default: 1]
+    #[arg(long, value_name = "K", help_heading = "Cluster")]
+    pub hosts_per_tower: Option<usize>,
+    /// How vectors get from tables to samples: flat (over the world) or sptt (by way of tower groups) [default: flat, or sptt
+    /// with --towers]
+    #[arg(long, help_heading = "Cluster")]
+    pub dataflow: Option<DataflowKind>,
+    /// What sptt brings into peer order: vectors (after the lookup), ids (before it), or none (ranks are numbered in peer
+    /// order) [default: what moves fewer bytes]
+    #[arg(long, value_name = "WHAT", help_heading = "Cluster")]
+    pub peer_permute: Option<PeerPermute>,
+    /// How tables are cut over the ranks of their tower group: whole, columns, rows, or hotness (single-hot by columns,
+    /// multi-hot by rows) [default: whole]
+    #[arg(long, help_heading = "Cluster")]
+    pub cut: Option<Cut>,
     /// Threads of each rank [default: the machine's cores shared out]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub threads: Option<usize>,
@@ -150,6 +175,14 @@ impl RunArgs {
         set(&mut config.model.rows_cap, &self.rows_cap);
         set(&mut config.topology.hosts, &self.hosts);
         set(&mut config.topology.ranks_per_host, &self.ranks_per_host);
+        if let Some(towers) = &self.towers {
+            config.model.towers = Some(assignment(towers)?);
+        }
+        set(&mut config.model.tower_module, &self.tower_module);
+        set(&mut config.topology.hosts_per_tower, &self.hosts_per_tower);
+        set(&mut config.train.dataflow, &self.dataflow);
+        set(&mut config.train.peer_permute, &self.peer_permute);
+        set(&mut config.placement.cut, &self.cut);
         set(&mut config.placement.replicate_rows, &self.replicate_rows);
         set(&mut config.train.threads, &self.threads);
         set(&mut config.train.batch, &self.batch);
@@ -221,6 +254,21 @@ impl RunArgs {
             None => "the run described by these flags".into(),
         }
     }
+}
+
+/// An assignment by name, or the file that holds one.
+fn assignment(text: &str) -> Result<Assignment> {
+    if let Ok(assignment) = text.parse() {
+        return Ok(assignment);
+    }
+    let read = std::fs::read_to_string(text);
+    let json = read.with_context(|| {
+        format!("--towers {text}: neither strided:T, nor each, nor a file that can be read")
+    })?;
+    let file: TowersFile = serde_json::from_str(&json).with_context(|| {
+        format!("{text}: a file of towers looks like {{\"towers\": [[\"C1\", \"C7\"], [\"C2\"]]}}")
+    })?;
+    Ok(Assignment::Lists(file.towers))
 }
 
 fn whole(path: &str) -> Result<String> {

@@ -47,7 +47,7 @@ pub fn to_text(run: &Run, schedule: &Schedule) -> String {
 /// A step as programs read it.
 pub fn to_json(schedule: &Schedule, batch: usize) -> Value {
     let topology = schedule.placement().topology();
-    let sizes = BatchSizes::typical(schedule.model(), topology, batch);
+    let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
     let phases: Vec<Value> = schedule
         .phases()
         .iter()

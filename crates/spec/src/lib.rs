@@ -1,6 +1,7 @@
 //! The nouns of Campanile: pure values, checked once, printable and serialisable. No I/O, no threads, no devices.
 #![forbid(unsafe_code)]
 
+pub mod dataflow;
 pub mod feature;
 pub mod model;
 pub mod optimizer;
@@ -12,6 +13,7 @@ pub mod schedule;
 pub mod schema;
 pub mod synthetic;
 pub mod topology;
+pub mod towers;
 pub mod volume;
 
 use serde::{Deserialize, Serialize};

@@ -9,11 +9,16 @@
 //! assert_eq!(format!("{:.2}", model.parameters() as f64 / 1e9), "22.78");
 //! ```
 
-use crate::Activation;
+mod network;
+mod tower;
+
+pub use network::{Block, CrossLayer, Interaction, LinearLayer, Network, Parameter};
+pub use tower::{Member, Tower, TowerModule};
+
 use crate::feature::{Feature, Hotness};
+use crate::towers::{Assignment, Module};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::ops::Range;
 
 /// A recommendation model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,6 +27,8 @@ pub struct Model {
     dense_features: usize,
     dim: usize,
     architecture: Architecture,
+    towers: Vec<Tower>,
+    module: Module,
     network: Network,
 }
 
@@ -49,89 +56,6 @@ pub enum Architecture {
     },
 }
 
-/// The dense layers of a model, in forward order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Network {
-    /// Maps dense features to one vector of the embedding dimension.
-    pub bottom: Vec<LinearLayer>,
-    /// Brings the vectors of a sample together.
-    pub interaction: Interaction,
-    /// Maps the interaction to one logit.
-    pub top: Vec<LinearLayer>,
-}
-
-/// `y = act(x·Wᵀ + b)`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LinearLayer {
-    /// Prefix of its parameters' names.
-    pub name: String,
-    /// Input width.
-    pub inputs: usize,
-    /// Output width.
-    pub outputs: usize,
-    /// What follows the map.
-    pub activation: Activation,
-    /// Whether it has a bias.
-    pub bias: bool,
-    /// Whether anything below needs the gradient of its input.
-    pub input_gradient: bool,
-}
-
-/// How the vectors of a sample meet.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub enum Interaction {
-    /// The first vector, then the dot product of every pair.
-    Dot {
-        /// Vectors per sample.
-        vectors: usize,
-        /// Their length.
-        dim: usize,
-    },
-    /// `x ← x₀ ⊙ (W·(V·x) + b) + x` for each layer, over the concatenation of all vectors.
-    Cross {
-        /// Length of the concatenation.
-        width: usize,
-        /// The layers.
-        layers: Vec<CrossLayer>,
-    },
-}
-
-/// One cross layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CrossLayer {
-    /// Down to the rank, without bias; `None` for full rank.
-    pub v: Option<LinearLayer>,
-    /// Back to the width, with bias.
-    pub w: LinearLayer,
-}
-
-/// A part of the network that runs as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Block {
-    /// The bottom MLP.
-    Bottom,
-    /// The interaction.
-    Interaction,
-    /// The top MLP.
-    Top,
-}
-
-/// One dense tensor that training changes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
-    /// Its name, unique in the model.
-    pub name: String,
-    /// The block and the layer inside it that own it.
-    pub owner: (Block, usize),
-    /// Outputs × inputs of a matrix, outputs of a bias; row-major.
-    pub shape: Vec<usize>,
-    /// Number of weights.
-    pub len: usize,
-    /// Initial weights are uniform in ± this.
-    pub bound: f32,
-}
-
 /// Why a model cannot be. Names the field as it stands in a config, and says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
@@ -156,12 +80,24 @@ const MAX_FEATURES: usize = 65_536;
 const MAX_HOTNESS: u32 = 65_536;
 
 impl Model {
-    /// Checks a description and lays out its network.
+    /// Checks a description without towers and lays out its network.
     pub fn new(
         features: Vec<Feature>,
         dense_features: usize,
         dim: usize,
         architecture: Architecture,
+    ) -> Result<Self, ModelError> {
+        Self::with_towers(features, dense_features, dim, architecture, None, Module::None)
+    }
+
+    /// Checks a description and lays out its towers and its network.
+    pub fn with_towers(
+        features: Vec<Feature>,
+        dense_features: usize,
+        dim: usize,
+        architecture: Architecture,
+        assignment: Option<&Assignment>,
+        module: Module,
     ) -> Result<Self, ModelError> {
         check_features(&features)?;
         if dim == 0 || dim > 65_536 {
@@ -178,6 +114,11 @@ impl Model {
         };
         check_widths("model.bottom", bottom)?;
         check_widths("model.top", top)?;
+        // Dot products need vectors of one length; cross layers take the dense vector as long as an embedding.
+        let meets = match (&architecture, module) {
+            (Architecture::Dlrm { .. }, Module::Dlrm { d, .. } | Module::Dcn { d, .. }) => d,
+            _ => dim,
+        };
         match (dense_features, bottom.last()) {
             (0, Some(_)) => {
                 return Err(ModelError::new(
@@ -186,12 +127,13 @@ impl Model {
                 ));
             }
             (0, None) => {}
-            (_, Some(&last)) if last == dim => {}
+            (_, Some(&last)) if last == meets => {}
             (_, last) => {
+                let whose = if meets == dim { "model.dim" } else { "the towers' d" };
                 return Err(ModelError::new(
                     "model.bottom",
                     format!(
-                        "must end in model.dim = {dim} so that the dense vector can meet the embeddings, got {}",
+                        "must end in {whose} = {meets} so that the dense vector can meet the others, got {}",
                         last.map_or("no layer".into(), |last| last.to_string())
                     ),
                 ));
@@ -213,12 +155,26 @@ impl Model {
                 return Err(ModelError::new("model.cross_rank", problem));
             }
         }
-        let vectors = features.len() + usize::from(dense_features > 0);
-        if vectors * dim > 64 * MAX_WIDTH {
-            return Err(ModelError::new("model.dim", format!("{vectors} vectors of {dim} are too wide")));
+        if (features.len() + 1) * dim > 64 * MAX_WIDTH {
+            return Err(ModelError::new(
+                "model.dim",
+                format!("{} vectors of {dim} are too wide", features.len()),
+            ));
         }
-        let network = Network::new(dense_features, vectors, dim, &architecture);
-        Ok(Self { features, dense_features, dim, architecture, network })
+        let towers = lay_out_towers(&features, dim, &architecture, assignment, module)?;
+        let dense = if dense_features > 0 { meets } else { 0 };
+        let sparse: usize = if towers.is_empty() {
+            features.len() * dim
+        } else {
+            towers.iter().map(Tower::output_width).sum()
+        };
+        let width = dense + sparse;
+        if width > 64 * MAX_WIDTH {
+            let problem = format!("{} towers give {sparse} columns: too wide", towers.len());
+            return Err(ModelError::new("model.tower_module", problem));
+        }
+        let network = Network::new(dense_features, (width / meets, meets), width, &architecture);
+        Ok(Self { features, dense_features, dim, architecture, towers, module, network })
     }
 
     /// Sparse features, in the model's order.
@@ -254,9 +210,15 @@ impl Model {
         }
     }
 
-    /// Vectors of a sample that meet in the interaction: one per feature, and the dense one where there is one.
-    pub fn vectors(&self) -> usize {
-        self.features.len() + usize::from(self.dense_features > 0)
+    /// What stands over the features of its towers.
+    pub fn tower_module(&self) -> Module {
+        self.module
+    }
+
+    /// Dense parameters: of the network in forward order, then of the towers.
+    pub fn dense_parameter_list(&self) -> Vec<Parameter> {
+        let towers = self.towers.iter().enumerate().flat_map(|(t, tower)| tower.parameters(t));
+        self.network.parameters().into_iter().chain(towers).collect()
     }
 
     /// Whether ids carry weights.
@@ -269,9 +231,9 @@ impl Model {
         self.features.iter().map(|f| f.rows as u64 * self.dim as u64).sum()
     }
 
-    /// Weights in the dense network.
+    /// Weights in dense layers, those of towers included.
     pub fn dense_parameters(&self) -> u64 {
-        self.network.parameters().iter().map(|p| p.len as u64).sum()
+        self.dense_parameter_list().iter().map(|p| p.len as u64).sum()
     }
 
     /// All weights.
@@ -282,181 +244,52 @@ impl Model {
     /// Floating-point operations to train on one sample: the matrix products of forward and of both gradients, less
     /// the gradients that nothing needs. Element-wise work is not counted.
     pub fn training_flops(&self) -> u64 {
-        [Block::Bottom, Block::Interaction, Block::Top]
-            .into_iter()
-            .map(|block| {
-                let layers = 0..self.network.layers(block);
-                self.network.forward_flops(block) + self.network.backward_flops(block, layers)
-            })
-            .sum()
-    }
-}
-
-impl Network {
-    fn new(dense_features: usize, vectors: usize, dim: usize, architecture: &Architecture) -> Self {
-        let width = vectors * dim;
-        let (bottom, interaction, top) = match architecture {
-            Architecture::Dlrm { bottom, top } => (bottom, Interaction::Dot { vectors, dim }, top),
-            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
-                let layers = (0..*cross_layers)
-                    .map(|i| {
-                        let linear = |part: &str, inputs, outputs, bias| LinearLayer {
-                            name: format!("cross.{i}.{part}"),
-                            inputs,
-                            outputs,
-                            activation: Activation::Identity,
-                            bias,
-                            input_gradient: true,
-                        };
-                        match *cross_rank {
-                            Some(rank) => CrossLayer {
-                                v: Some(linear("v", width, rank, false)),
-                                w: linear("w", rank, width, true),
-                            },
-                            None => CrossLayer { v: None, w: linear("w", width, width, true) },
-                        }
-                    })
-                    .collect();
-                (bottom, Interaction::Cross { width, layers }, top)
-            }
-        };
-        // The bottom MLP ends in a ReLU, the top MLP in a bare logit.
-        let top = mlp("top", interaction.output_width(), top, false);
-        Self { bottom: mlp("bottom", dense_features, bottom, true), interaction, top }
-    }
-
-    /// Layers of a block.
-    pub fn layers(&self, block: Block) -> usize {
-        match (block, &self.interaction) {
-            (Block::Bottom, _) => self.bottom.len(),
-            (Block::Interaction, Interaction::Dot { .. }) => 1,
-            (Block::Interaction, Interaction::Cross { layers, .. }) => layers.len(),
-            (Block::Top, _) => self.top.len(),
-        }
-    }
-
-    /// FLOPs of a block's forward pass, per sample.
-    pub fn forward_flops(&self, block: Block) -> u64 {
-        match block {
-            Block::Bottom => self.bottom.iter().map(LinearLayer::forward_flops).sum(),
-            Block::Interaction => match &self.interaction {
-                // As a full product, as the papers count it.
-                Interaction::Dot { vectors, dim } => 2 * (vectors * vectors * dim) as u64,
-                Interaction::Cross { layers, .. } => layers.iter().map(CrossLayer::forward_flops).sum(),
-            },
-            Block::Top => self.top.iter().map(LinearLayer::forward_flops).sum(),
-        }
-    }
-
-    /// FLOPs of the backward pass of some of a block's layers, per sample.
-    pub fn backward_flops(&self, block: Block, range: Range<usize>) -> u64 {
-        match block {
-            Block::Bottom => self.bottom[range].iter().map(LinearLayer::backward_flops).sum(),
-            Block::Interaction => match &self.interaction {
-                Interaction::Dot { .. } => 2 * self.forward_flops(block),
-                Interaction::Cross { layers, .. } => {
-                    layers[range].iter().map(|l| 2 * l.forward_flops()).sum()
-                }
-            },
-            Block::Top => self.top[range].iter().map(LinearLayer::backward_flops).sum(),
-        }
-    }
-
-    /// Dense parameters in forward order.
-    pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        let mut linear =
-            |block, index, layer: &LinearLayer, matrix: String, bias: String, zero_bias: bool| {
-                let owner = (block, index);
-                let (inputs, outputs) = (layer.inputs, layer.outputs);
-                let bound = (6.0 / (inputs + outputs) as f32).sqrt();
-                let shape = vec![outputs, inputs];
-                all.push(Parameter { name: matrix, owner, shape, len: inputs * outputs, bound });
-                if layer.bias {
-                    let bound = if zero_bias { 0.0 } else { 1.0 / (inputs as f32).sqrt() };
-                    let shape = vec![outputs];
-                    all.push(Parameter { name: bias, owner, shape, len: outputs, bound });
-                }
-            };
-        let named = |layer: &LinearLayer| (format!("{}.weight", layer.name), format!("{}.bias", layer.name));
-        for (i, layer) in self.bottom.iter().enumerate() {
-            let (matrix, bias) = named(layer);
-            linear(Block::Bottom, i, layer, matrix, bias, false);
-        }
-        if let Interaction::Cross { layers, .. } = &self.interaction {
-            for (i, layer) in layers.iter().enumerate() {
-                if let Some(v) = &layer.v {
-                    linear(Block::Interaction, i, v, v.name.clone(), String::new(), true);
-                }
-                linear(
-                    Block::Interaction,
-                    i,
-                    &layer.w,
-                    layer.w.name.clone(),
-                    format!("cross.{i}.bias"),
-                    true,
-                );
-            }
-        }
-        for (i, layer) in self.top.iter().enumerate() {
-            let (matrix, bias) = named(layer);
-            linear(Block::Top, i, layer, matrix, bias, false);
-        }
-        all
-    }
-}
-
-impl LinearLayer {
-    fn forward_flops(&self) -> u64 {
-        2 * (self.inputs * self.outputs) as u64
-    }
-
-    fn backward_flops(&self) -> u64 {
-        self.forward_flops() * (1 + u64::from(self.input_gradient))
-    }
-}
-
-impl CrossLayer {
-    fn forward_flops(&self) -> u64 {
-        self.v.as_ref().map_or(0, LinearLayer::forward_flops) + self.w.forward_flops()
-    }
-}
-
-impl Interaction {
-    /// Length of a sample's input: all its vectors.
-    pub fn input_width(&self) -> usize {
-        match self {
-            Interaction::Dot { vectors, dim } => vectors * dim,
-            Interaction::Cross { width, .. } => *width,
-        }
-    }
-
-    /// Length of what it gives for a sample.
-    pub fn output_width(&self) -> usize {
-        match self {
-            Interaction::Dot { vectors, dim } => dim + vectors * (vectors - 1) / 2,
-            Interaction::Cross { width, .. } => *width,
-        }
-    }
-}
-
-fn mlp(name: &str, inputs: usize, widths: &[usize], activate_last: bool) -> Vec<LinearLayer> {
-    let mut inputs = inputs;
-    let mut layers = Vec::with_capacity(widths.len());
-    for (i, &outputs) in widths.iter().enumerate() {
-        let last = i + 1 == widths.len();
-        layers.push(LinearLayer {
-            name: format!("{name}.{i}"),
-            inputs,
-            outputs,
-            activation: if last && !activate_last { Activation::Identity } else { Activation::Relu },
-            bias: true,
-            // Nothing lies below the first bottom layer but the data.
-            input_gradient: !(name == "bottom" && i == 0),
+        let network = [Block::Bottom, Block::Interaction, Block::Top].into_iter().map(|block| {
+            let layers = 0..self.network.layers(block);
+            self.network.forward_flops(block) + self.network.backward_flops(block, layers)
         });
-        inputs = outputs;
+        network.sum::<u64>() + self.tower_flops()
     }
-    layers
+
+    /// The part of [`training_flops`](Self::training_flops) that the towers have.
+    pub fn tower_flops(&self) -> u64 {
+        self.towers.iter().map(|tower| 3 * tower.forward_flops()).sum()
+    }
+}
+
+/// The towers of an assignment, each with its layers.
+fn lay_out_towers(
+    features: &[Feature],
+    dim: usize,
+    architecture: &Architecture,
+    assignment: Option<&Assignment>,
+    module: Module,
+) -> Result<Vec<Tower>, ModelError> {
+    let Some(assignment) = assignment else {
+        if module != Module::None {
+            let problem =
+                format!("{module} stands over the features of a tower; say which with model.towers");
+            return Err(ModelError::new("model.tower_module", problem));
+        }
+        return Ok(Vec::new());
+    };
+    let usual_rank = match architecture {
+        Architecture::Dcn { cross_rank, .. } => *cross_rank,
+        Architecture::Dlrm { .. } => None,
+    };
+    let members = assignment.members(features, dim)?.into_iter().enumerate();
+    let towers: Vec<Tower> =
+        members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect::<Result<_, _>>()?;
+    if let (Architecture::Dlrm { .. }, Module::Dlrm { d, .. } | Module::Dcn { d, .. }) =
+        (architecture, module)
+        && let Some(t) = towers.iter().position(|tower| tower.output_width() % d != 0)
+    {
+        let width = towers[t].output_width();
+        let problem =
+            format!("tower {t} gives {width} columns, which are no vectors of {d} for the dot products");
+        return Err(ModelError::new("model.tower_module", problem));
+    }
+    Ok(towers)
 }
 
 fn check_widths(field: &str, widths: &[usize]) -> Result<(), ModelError> {

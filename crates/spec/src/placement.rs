@@ -8,9 +8,15 @@
 //! let cluster = Topology::new(2, 2).unwrap();
 //! let placement = Placement::balanced(&model, cluster, 64);
 //! assert_eq!(placement.layouts()[5], Layout::Replicated); // C6 has 20 rows
-//! assert!(placement.held_by(3).iter().any(|shard| !shard.replicated));
+//! assert!(!placement.owned_by(3).is_empty());
 //! ```
 
+mod in_towers;
+
+pub use in_towers::Cut;
+
+use crate::Pooling;
+use crate::feature::Hotness;
 use crate::model::Model;
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
@@ -25,9 +31,9 @@ pub enum Layout {
         /// Its holder.
         rank: usize,
     },
-    /// Rows cut evenly over ranks.
+    /// Rows cut evenly over ranks. An id travels to the rank that holds its row; partial sums are added in rank order.
     RowWise {
-        /// Holder of each piece.
+        /// Holder of each piece, ascending.
         ranks: Vec<usize>,
     },
     /// Columns cut evenly over ranks.
@@ -62,8 +68,29 @@ pub struct Shard {
     pub rows: Range<usize>,
     /// Columns of the table.
     pub columns: Range<usize>,
-    /// Whether every rank holds a copy.
-    pub replicated: bool,
+    /// What others hold of the same columns.
+    pub kind: ShardKind,
+}
+
+/// What other ranks hold of a shard's columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardKind {
+    /// Nothing: all rows are here.
+    Whole,
+    /// The other rows: vectors looked up here are partial sums.
+    Rows {
+        /// Which piece of the rows is here.
+        piece: usize,
+    },
+    /// The same: every rank has a copy.
+    Replicated,
+}
+
+impl Shard {
+    /// Which of the pieces of its table's rows this is; 0 where rows are not cut.
+    pub fn piece(&self) -> usize {
+        if let ShardKind::Rows { piece } = self.kind { piece } else { 0 }
+    }
 }
 
 /// Why a placement does not fit its model or cluster.
@@ -88,6 +115,14 @@ pub enum PlacementError {
         index: usize,
         /// How many there are.
         count: usize,
+    },
+    /// Pieces of rows in an order that is not that of the ranks.
+    #[error("placement of {feature}: rows are cut over ranks {ranks:?}; name each once, in ascending order")]
+    Order {
+        /// Name of the feature.
+        feature: String,
+        /// What was named.
+        ranks: Vec<usize>,
     },
     /// A cut into no pieces, or into more than there are rows or columns.
     #[error("placement of {feature}: {pieces} pieces cannot be cut from {available} {what}")]
@@ -141,19 +176,25 @@ impl Placement {
                     Err(PlacementError::Pieces { feature: name(), pieces, what, available })
                 }
             };
-            let shard = |rows, columns| Shard { feature, rows, columns, replicated: false };
+            let shard = |rows, columns| Shard { feature, rows, columns, kind: ShardKind::Whole };
+            let rows_over = |ranks: &[usize], held: &mut Vec<Vec<Shard>>| {
+                cut("rows", rows, ranks.len())?;
+                if ranks.windows(2).any(|pair| pair[0] >= pair[1]) {
+                    return Err(PlacementError::Order { feature: name(), ranks: ranks.to_vec() });
+                }
+                for (piece, &rank) in ranks.iter().enumerate() {
+                    known("rank", rank, topology.ranks())?;
+                    let some = shard(share(rows, ranks.len(), piece), 0..dim);
+                    held[rank].push(Shard { kind: ShardKind::Rows { piece }, ..some });
+                }
+                Ok(())
+            };
             match layout {
                 Layout::TableWise { rank } => {
                     known("rank", *rank, topology.ranks())?;
                     held[*rank].push(shard(0..rows, 0..dim));
                 }
-                Layout::RowWise { ranks } => {
-                    cut("rows", rows, ranks.len())?;
-                    for (i, &rank) in ranks.iter().enumerate() {
-                        known("rank", rank, topology.ranks())?;
-                        held[rank].push(shard(share(rows, ranks.len(), i), 0..dim));
-                    }
-                }
+                Layout::RowWise { ranks } => rows_over(ranks, &mut held)?,
                 Layout::ColumnWise { ranks } => {
                     cut("columns", dim, ranks.len())?;
                     for (i, &rank) in ranks.iter().enumerate() {
@@ -161,18 +202,17 @@ impl Placement {
                         held[rank].push(shard(0..rows, share(dim, ranks.len(), i)));
                     }
                 }
-                Layout::Replicated => replicas.push(Shard { replicated: true, ..shard(0..rows, 0..dim) }),
+                Layout::Replicated => {
+                    replicas.push(Shard { kind: ShardKind::Replicated, ..shard(0..rows, 0..dim) });
+                }
                 Layout::Hierarchical { host } => {
                     known("host", *host, topology.hosts())?;
-                    let ranks = topology.ranks_per_host();
-                    cut("rows", rows, ranks)?;
-                    for i in 0..ranks {
-                        held[host * ranks + i].push(shard(share(rows, ranks, i), 0..dim));
-                    }
+                    rows_over(&topology.ranks_of(*host).collect::<Vec<_>>(), &mut held)?;
                 }
             }
         }
         for shards in &mut held {
+            shards.sort_by_key(|shard| shard.kind != ShardKind::Whole);
             shards.extend(replicas.iter().cloned());
         }
         Ok(Self { topology, layouts, held })
@@ -210,21 +250,66 @@ impl Placement {
         self.topology
     }
 
-    /// What `rank` holds: its own shards by feature, then the replicated tables by feature.
+    /// What `rank` holds: whole shards by feature, then pieces of rows by feature, then the replicated tables.
     pub fn held_by(&self, rank: usize) -> &[Shard] {
         &self.held[rank]
     }
 
-    /// The shards that `rank` alone holds, by feature.
+    /// The shards that `rank` alone holds.
     pub fn owned_by(&self, rank: usize) -> &[Shard] {
-        let held = self.held_by(rank);
-        &held[..held.iter().take_while(|s| !s.replicated).count()]
+        before(self.held_by(rank), |shard| shard.kind == ShardKind::Replicated)
+    }
+
+    /// Those of them that have all rows of their columns, by feature.
+    pub fn whole_by(&self, rank: usize) -> &[Shard] {
+        before(self.held_by(rank), |shard| shard.kind != ShardKind::Whole)
+    }
+
+    /// Those of them that are pieces of rows, by feature.
+    pub fn rows_by(&self, rank: usize) -> &[Shard] {
+        &self.owned_by(rank)[self.whole_by(rank).len()..]
     }
 
     /// The replicated tables, by feature.
     pub fn replicated(&self) -> &[Shard] {
         &self.held_by(0)[self.owned_by(0).len()..]
     }
+
+    /// Into how many pieces the rows of a feature's table are cut.
+    pub fn row_pieces(&self, feature: usize) -> usize {
+        match &self.layouts[feature] {
+            Layout::RowWise { ranks } => ranks.len(),
+            Layout::Hierarchical { .. } => self.topology.ranks_per_host(),
+            Layout::TableWise { .. } | Layout::ColumnWise { .. } | Layout::Replicated => 1,
+        }
+    }
+
+    /// Whether the number of ids in a bag of this shard must be said: where bags vary, or rows are cut, so that a shard
+    /// gets only those ids of a bag whose rows it has.
+    pub fn lengths_vary(&self, model: &Model, shard: &Shard) -> bool {
+        model.features()[shard.feature].hotness != Hotness::One
+            || matches!(shard.kind, ShardKind::Rows { .. })
+    }
+
+    /// Whether ids travel with weights: where the model has any, or where a mean is taken over bags that are cut (the
+    /// weight is then one over the length of the whole bag, which no holder sees).
+    pub fn weights_travel(&self, model: &Model) -> bool {
+        model.weighted() || (0..self.layouts.len()).any(|feature| self.mean_by_weight(model, feature))
+    }
+
+    /// Whether a feature's mean is taken by weights.
+    pub fn mean_by_weight(&self, model: &Model, feature: usize) -> bool {
+        let (Layout::RowWise { .. } | Layout::Hierarchical { .. }) = self.layouts[feature] else {
+            return false;
+        };
+        let feature = &model.features()[feature];
+        feature.pooling == Pooling::Mean && feature.hotness != Hotness::One
+    }
+}
+
+/// The shards before the first that is `past` them.
+fn before(shards: &[Shard], past: impl Fn(&Shard) -> bool) -> &[Shard] {
+    &shards[..shards.iter().position(past).unwrap_or(shards.len())]
 }
 
 /// Columns of some shards side by side.

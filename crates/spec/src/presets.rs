@@ -2,6 +2,7 @@
 
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError};
+use crate::towers::{Assignment, Module};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -60,6 +61,8 @@ pub struct Outline {
     pub bottom: Vec<usize>,
     /// Top MLP.
     pub top: Vec<usize>,
+    /// Top MLP of a DLRM whose towers have modules.
+    pub tower_top: Vec<usize>,
     /// Cross layers, for DCN.
     pub cross_layers: usize,
     /// Their rank, for DCN.
@@ -92,12 +95,15 @@ impl Preset {
             }
             Preset::Terabyte => (TERABYTE_ROWS.to_vec(), 128, &[512, 256], &[1024, 1024, 512, 256, 1], 512),
         };
+        // DMT's DLRM has one layer less (Table 4: 8.95 MFlops a sample).
+        let tower_top = if top.starts_with(&[1024, 1024]) { &top[1..] } else { top };
         Outline {
             rows,
             dense_features: 13,
             dim,
             bottom: bottom.to_vec(),
             top: top.to_vec(),
+            tower_top: tower_top.to_vec(),
             cross_layers: 3,
             cross_rank: Some(cross_rank),
         }
@@ -126,7 +132,18 @@ impl Outline {
 
     /// The model it outlines.
     pub fn model(self, kind: ModelKind) -> Result<Model, ModelError> {
-        Model::new(self.features(), self.dense_features, self.dim, self.architecture(kind))
+        self.model_with_towers(kind, None, Module::None)
+    }
+
+    /// The same, with towers.
+    pub fn model_with_towers(
+        self,
+        kind: ModelKind,
+        assignment: Option<&Assignment>,
+        module: Module,
+    ) -> Result<Model, ModelError> {
+        let architecture = self.architecture(kind, module);
+        Model::with_towers(self.features(), self.dense_features, self.dim, architecture, assignment, module)
     }
 
     /// Its sparse features, all single-hot.
@@ -141,21 +158,24 @@ impl Outline {
         self.rows.iter().enumerate().map(feature).collect()
     }
 
-    /// Its network, for a model of the given kind.
-    pub fn architecture(&self, kind: ModelKind) -> Architecture {
-        let mut bottom = self.bottom.clone();
-        bottom.push(self.dim);
-        if self.dense_features == 0 {
-            bottom.clear();
-        }
-        let top = self.top.clone();
-        match kind {
-            ModelKind::Dlrm => Architecture::Dlrm { bottom, top },
-            ModelKind::Dcn => Architecture::Dcn {
-                bottom,
+    /// Its network, for a model of the given kind over towers with the given module.
+    pub fn architecture(&self, kind: ModelKind, module: Module) -> Architecture {
+        let bottom = |last: usize| match self.dense_features {
+            0 => Vec::new(),
+            _ => self.bottom.iter().copied().chain([last]).collect(),
+        };
+        match (kind, module) {
+            (ModelKind::Dlrm, Module::None) => {
+                Architecture::Dlrm { bottom: bottom(self.dim), top: self.top.clone() }
+            }
+            (ModelKind::Dlrm, Module::Dlrm { d, .. } | Module::Dcn { d, .. }) => {
+                Architecture::Dlrm { bottom: bottom(d), top: self.tower_top.clone() }
+            }
+            (ModelKind::Dcn, _) => Architecture::Dcn {
+                bottom: bottom(self.dim),
                 cross_layers: self.cross_layers,
                 cross_rank: self.cross_rank,
-                top,
+                top: self.top.clone(),
             },
         }
     }

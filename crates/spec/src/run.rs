@@ -19,6 +19,7 @@
 mod check;
 mod config;
 mod log;
+mod spread;
 
 pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
@@ -26,8 +27,9 @@ pub use config::{
 };
 pub use log::{Data, LogFacts, LogFeature, LogRows};
 
-use crate::model::Model;
-use crate::placement::Placement;
+use crate::dataflow::{Dataflow, Deployment};
+use crate::model::{Interaction, Model};
+use crate::placement::{Placement, width};
 use crate::schedule::{Schedule, Task};
 use crate::topology::Topology;
 use std::ops::Range;
@@ -39,6 +41,8 @@ pub struct Run {
     pub model: Model,
     /// Where its tables live, and on which cluster.
     pub placement: Placement,
+    /// How their vectors travel.
+    pub dataflow: Dataflow,
     /// Rule and rate of the dense layers.
     pub dense_optimizer: Optimizer,
     /// Rule and rate of the tables.
@@ -118,7 +122,13 @@ impl Run {
 
     /// The step that trains.
     pub fn schedule(&self, task: Task) -> Schedule {
-        Schedule::flat(&self.model, &self.placement, task, self.bucket_bytes)
+        Schedule::new(&self.deployment(), task, self.bucket_bytes)
+    }
+
+    /// The model on its cluster.
+    pub fn deployment(&self) -> Deployment {
+        let (model, placement) = (self.model.clone(), self.placement.clone());
+        Deployment { model, placement, dataflow: self.dataflow.clone() }
     }
 
     /// The batches of its training.
@@ -133,36 +143,55 @@ impl Run {
 
     /// Bytes that a rank needs, about: weights, gradients and optimizer state of what it holds, and its share of a batch.
     pub fn memory(&self, rank: usize) -> u64 {
-        let gradients = self.model.dense_parameters();
-        let floats = gradients.saturating_add(self.batch_floats(self.placement.held_by(rank)));
+        let floats = self.dense_floats(rank).saturating_add(self.batch_floats(rank));
         self.state_bytes(rank).saturating_add(floats.saturating_mul(4))
     }
 
     /// Bytes of the weights and the optimizer state that a rank holds.
     pub fn state_bytes(&self, rank: usize) -> u64 {
-        let dim = self.model.dim();
-        let row = dim + self.table_optimizer.update.state_per_row(dim);
+        let of_table = |columns: usize| columns + self.table_optimizer.update.state_per_row(columns);
         // Wide enough for whatever a config may say.
         let held = self.placement.held_by(rank);
-        let tables: u128 = held.iter().map(|s| s.rows.len() as u128 * row as u128).sum();
-        let dense = self.model.dense_parameters();
+        let tables: u128 =
+            held.iter().map(|s| s.rows.len() as u128 * of_table(s.columns.len()) as u128).sum();
+        let dense = self.dense_floats(rank);
         let dense = u128::from(dense) + self.dense_optimizer.update.state_per_row(dense as usize) as u128;
         u64::try_from(4 * (tables + dense)).unwrap_or(u64::MAX)
     }
 
+    /// Dense weights that a rank has: the network's, and those of the towers of its group.
+    fn dense_floats(&self, rank: usize) -> u64 {
+        let weights =
+            |parameters: Vec<crate::model::Parameter>| parameters.iter().map(|p| p.len as u64).sum::<u64>();
+        let towers = self.dataflow.sptt().map_or(0, |sptt| {
+            let towers = &sptt.plan(sptt.groups().group_of(rank)).towers;
+            towers.iter().map(|&t| weights(self.model.towers()[t].parameters(t))).sum()
+        });
+        weights(self.model.network().parameters()) + towers
+    }
+
     /// Floats of a rank's buffers for one batch: vectors as they are sent, arrive, meet, and all that once more for their
     /// gradients; the outputs of all layers and their gradients; ids of two batches.
-    fn batch_floats(&self, held: &[crate::placement::Shard]) -> u64 {
+    fn batch_floats(&self, rank: usize) -> u64 {
         let network = self.model.network();
         let samples = self.batch.div_ceil(self.topology().ranks()) as u64;
         let vectors = network.interaction.input_width() as u64;
         let mlps: usize = network.bottom.iter().chain(&network.top).map(|l| l.outputs).sum();
         let interaction = match &network.interaction {
-            crate::model::Interaction::Dot { .. } => network.interaction.output_width(),
-            crate::model::Interaction::Cross { width, layers } => 2 * (layers.len() + 1) * width,
+            Interaction::Dot { .. } => network.interaction.output_width(),
+            Interaction::Cross { width, layers } => 2 * (layers.len() + 1) * width,
         };
         let here = samples * (4 * vectors + 2 * (mlps + interaction) as u64);
+        let held = self.placement.held_by(rank);
         let ids: u64 = held.iter().map(|s| self.model.features()[s.feature].hotness.mean()).sum();
-        here + self.batch as u64 * (2 * crate::placement::width(held) as u64 + 12 * ids)
+        let in_group = self.dataflow.sptt().map_or(0, |sptt| {
+            // For the samples of all peers: what was gathered, what the towers make of it (a cross layer keeps about
+            // four times its input), what leaves, and the gradients of all.
+            let plan = sptt.plan(sptt.groups().group_of(rank));
+            let towers: usize = plan.towers.iter().map(|&t| self.model.towers()[t].input_width()).sum();
+            let floats = 4 * plan.input_width + 2 * plan.output_width() + 6 * towers;
+            samples * sptt.groups().count() as u64 * floats as u64
+        });
+        here + in_group + self.batch as u64 * (2 * width(held) as u64 + 12 * ids)
     }
 }

@@ -6,9 +6,14 @@
 //! step i); a dependency may reach back to the previous step. Running the ahead phases alone is the prologue, leaving
 //! them out of the last step the epilogue.
 
+mod buckets;
+mod build;
+mod dependencies;
 mod flat;
+mod sptt;
 mod table;
 
+use crate::dataflow::{Dataflow, Deployment, PeerPermute};
 use crate::model::{Block, Model};
 use crate::placement::Placement;
 use crate::volume::{BatchSizes, LinkBytes, Traffic, Volume};
@@ -73,6 +78,10 @@ pub enum CollectiveKind {
     AllToAll,
     /// Every rank gets the sum of all.
     AllReduce,
+    /// Every rank gets its part of the sum of all.
+    ReduceScatter,
+    /// Every rank gets what every rank has.
+    AllGather,
 }
 
 /// Ranks that take part in a collective.
@@ -81,6 +90,10 @@ pub enum CollectiveKind {
 pub enum Group {
     /// All of them.
     World,
+    /// Those of a tower group; all groups at once.
+    Group,
+    /// Those of equal index in their groups; all S such circles at once.
+    Peers,
 }
 
 /// Where phases queue. A lane works through its phases in issue order; lanes run side by side.
@@ -103,11 +116,17 @@ pub enum Operation {
     ReadBatch,
     /// Find the bags in the ids that arrived.
     IndexIds,
+    /// The same, with the bags brought into peer order: steps b and c of SPTT swapped.
+    IndexIdsInPeerOrder,
     /// Group the ids by row, in global sample order.
     SortIds,
     /// Look up and pool the world's samples in all tables held here.
     Lookup,
-    /// Bring the pooled vectors that arrived, and the dense one, into the model's feature order.
+    /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order.
+    PermutePeers,
+    /// Step e of SPTT: from features × peers to peers × features, for the towers and for what leaves as it is.
+    Transpose,
+    /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
     RestoreOrder,
     /// A block of the network.
     Forward(Block),
@@ -117,8 +136,12 @@ pub enum Operation {
     Predict,
     /// Layers of a block of the network, last first.
     Backward(Block, Range<usize>),
-    /// Lay out the gradients of pooled vectors by holder.
+    /// Lay out the gradients of the vectors that arrived by where they came from.
     SplitGradients,
+    /// Step e in reverse.
+    ReverseTranspose,
+    /// Step c in reverse.
+    ReversePermute,
     /// Backward of the lookup fused with the tables' optimizer.
     UpdateTables,
     /// The optimizer of one bucket of dense parameters.
@@ -143,20 +166,48 @@ pub enum Slot {
     Sorted,
     /// Weights and optimizer state of the tables.
     Tables,
-    /// Pooled vectors by holder.
+    /// Pooled vectors as they were looked up.
     Pooled,
-    /// Pooled vectors by sample.
+    /// Partial sums, looked up in tables cut by rows.
+    Partial,
+    /// Pooled vectors in peer order.
+    PeerPooled,
+    /// Partial sums in peer order.
+    PeerPartial,
+    /// Vectors of the peers' samples, as they arrived from the group.
+    Gathered,
+    /// Sums of the peers' samples, as they arrived from the group.
+    Summed,
+    /// What the group's towers see.
+    TowerInput,
+    /// What leaves the group.
+    Leaving,
+    /// Vectors of this rank's samples, as they arrived.
     Arrived,
-    /// All vectors of a sample in feature order.
+    /// All vectors of a sample, as the interaction sees them.
     Features,
     /// A block's output.
     Output(Block),
     /// The gradient of a block's output, or, below the last block, of what it reads.
     Gradient(Block),
-    /// The gradient of the pooled vectors, by holder.
+    /// The gradient of what arrived, laid out by where it came from.
     PooledGradient,
-    /// The same, arrived.
+    /// The gradient of what left the group.
+    LeavingGradient,
+    /// The gradient of what the towers saw.
+    TowerInputGradient,
+    /// The gradient of the vectors that came from the group, by holder.
+    GatheredGradient,
+    /// The gradient of the sums that came from the group.
+    SummedGradient,
+    /// The gradient of what was looked up, arrived at the holder.
     ArrivedGradient,
+    /// The gradient of partial sums, arrived at the holder.
+    ArrivedSumGradient,
+    /// The gradient of what was looked up, back in the order of ranks.
+    OrderedGradient,
+    /// The gradient of partial sums, back in the order of ranks.
+    OrderedSumGradient,
     /// Weights of a bucket.
     Parameters(usize),
     /// Gradient of a bucket.
@@ -184,8 +235,8 @@ pub enum Task {
     Evaluate,
 }
 
-/// Dense parameters whose gradients are reduced together, by index into [`crate::model::Network::parameters`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Dense parameters whose gradients are reduced together, by index into [`Model::dense_parameter_list`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bucket {
     /// The parameters, in backward order.
     pub parameters: Vec<usize>,
@@ -195,21 +246,24 @@ pub struct Bucket {
     pub elements: usize,
 }
 
-/// The phases of one step of a model on a placement.
+/// The phases of one step of a model on a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    model: Model,
-    placement: Placement,
+    deployment: Deployment,
     task: Task,
     buckets: Vec<Bucket>,
+    tower_buckets: Vec<Bucket>,
     phases: Vec<Phase>,
 }
 
 impl Schedule {
-    /// The flat hybrid-parallel step of Neo: tables model-parallel over the world, the dense network data-parallel,
-    /// its gradients reduced in buckets of about `bucket_bytes`.
-    pub fn flat(model: &Model, placement: &Placement, task: Task, bucket_bytes: usize) -> Self {
-        flat::build(model, placement, task, bucket_bytes)
+    /// The hybrid-parallel step: tables model-parallel, the dense network data-parallel, its gradients reduced in buckets
+    /// of about `bucket_bytes`. Vectors travel as the deployment's dataflow says: flat as in Neo, or by SPTT.
+    pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
+        match &deployment.dataflow {
+            Dataflow::Flat => flat::build(deployment, task, bucket_bytes),
+            Dataflow::Sptt(plan) => sptt::build(deployment, plan, task, bucket_bytes),
+        }
     }
 
     /// The phases, in issue order.
@@ -217,19 +271,29 @@ impl Schedule {
         &self.phases
     }
 
-    /// The buckets of dense parameters.
+    /// The buckets of the network's parameters, reduced over the world.
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
     }
 
+    /// The towers' parameters by group, reduced inside it. On a rank its group's comes after [`buckets`](Self::buckets).
+    pub fn tower_buckets(&self) -> &[Bucket] {
+        &self.tower_buckets
+    }
+
+    /// What it follows from.
+    pub fn deployment(&self) -> &Deployment {
+        &self.deployment
+    }
+
     /// The model it trains.
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.deployment.model
     }
 
     /// The placement it was built for.
     pub fn placement(&self) -> &Placement {
-        &self.placement
+        &self.deployment.placement
     }
 
     /// What it is for.
@@ -241,18 +305,18 @@ impl Schedule {
     pub fn sent(&self, id: PhaseId, sizes: &BatchSizes, rank: usize) -> LinkBytes {
         match &self.phases[id.0].work {
             Work::Compute(_) => LinkBytes::default(),
-            Work::Collective(c) => c.traffic.sent(&self.model, &self.placement, sizes, rank),
+            Work::Collective(c) => c.traffic.sent(&self.deployment, sizes, rank),
         }
     }
 
     /// FLOPs that `rank` spends in a phase.
     pub fn flops(&self, id: PhaseId, sizes: &BatchSizes, rank: usize) -> u64 {
-        self.phases[id.0].cost.flops.bind(&self.placement, sizes, rank)
+        self.phases[id.0].cost.flops.bind(&self.deployment, sizes, rank)
     }
 
     /// Bytes of memory that `rank` must touch in a phase.
     pub fn memory(&self, id: PhaseId, sizes: &BatchSizes, rank: usize) -> u64 {
-        self.phases[id.0].cost.memory.bind(&self.placement, sizes, rank)
+        self.phases[id.0].cost.memory.bind(&self.deployment, sizes, rank)
     }
 
     /// The schedule as a table a person can read, with the volumes of a typical global batch of `batch` samples.
@@ -266,6 +330,8 @@ impl fmt::Display for CollectiveKind {
         f.pad(match self {
             CollectiveKind::AllToAll => "all-to-all",
             CollectiveKind::AllReduce => "all-reduce",
+            CollectiveKind::ReduceScatter => "reduce-scatter",
+            CollectiveKind::AllGather => "all-gather",
         })
     }
 }
@@ -274,6 +340,8 @@ impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Group::World => "world",
+            Group::Group => "group",
+            Group::Peers => "peers",
         })
     }
 }
@@ -294,6 +362,7 @@ impl fmt::Display for Block {
             Block::Bottom => "bottom",
             Block::Interaction => "interaction",
             Block::Top => "top",
+            Block::Towers => "towers",
         })
     }
 }

@@ -3,8 +3,9 @@
 //! A [`Volume`] is a sum of terms, each a constant times a [`Quantity`]; a [`Traffic`] says what goes from each rank to
 //! each other rank. Both become numbers when bound to the [`BatchSizes`] of a step, for one rank of a placement.
 
+use crate::dataflow::{Deployment, Sptt};
 use crate::model::Model;
-use crate::placement::{Placement, Shard, share};
+use crate::placement::{Placement, Shard, ShardKind, share, width};
 use crate::topology::{LinkClass, Topology};
 use serde::Serialize;
 use std::fmt;
@@ -27,6 +28,16 @@ pub enum Quantity {
     LookedUpRows,
     /// Floats of the pooled vectors that come of it.
     LookedUpVectors,
+    /// Floats of the vectors of the whole world's samples in shards that this rank alone holds.
+    OwnedVectors,
+    /// Floats of the vectors of its peers' samples that meet on this rank, of all features of its group.
+    GatheredVectors,
+    /// Floats that leave this rank's group for its peers' samples.
+    LeavingVectors,
+    /// FLOPs of the towers of this rank's group, forward, for its peers' samples.
+    TowerFlops,
+    /// Weights of the towers of this rank's group.
+    TowerWeights,
 }
 
 /// A sum of constants times quantities.
@@ -53,30 +64,57 @@ impl Volume {
     }
 
     /// The number this volume is for `rank`.
-    pub fn bind(&self, placement: &Placement, sizes: &BatchSizes, rank: usize) -> u64 {
-        let world_ids = |shard: &Shard| sizes.ids.iter().map(|ids| ids[shard.feature]).sum::<u64>();
+    pub fn bind(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
+        let terms = self.0.iter();
+        let bound =
+            terms.map(|&(each, quantity)| each.saturating_mul(quantity.bind(deployment, sizes, rank)));
+        bound.fold(0, u64::saturating_add)
+    }
+}
+
+impl Quantity {
+    fn bind(self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
+        let Deployment { model, placement, dataflow } = deployment;
+        let world_ids = |shard: &Shard| (0..sizes.samples.len()).map(|r| sizes.ids_of(r, shard)).sum::<u64>();
         let world_samples = || sizes.samples.iter().sum::<u64>();
         let held = placement.held_by(rank);
         // A replicated table is looked up for this rank's samples, any other for the world's.
         let looked_up = |world: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64| -> u64 {
-            let count = |s: &Shard| if s.replicated { own(s) } else { world(s) };
+            let count = |s: &Shard| if s.kind == ShardKind::Replicated { own(s) } else { world(s) };
             held.iter().map(|s| count(s) * s.columns.len() as u64).sum()
         };
-        self.0
-            .iter()
-            .map(|&(each, quantity)| {
-                each.saturating_mul(match quantity {
-                    Quantity::Step => 1,
-                    Quantity::Samples => sizes.samples[rank],
-                    Quantity::Ids => sizes.ids[rank].iter().sum(),
-                    Quantity::HeldIds => held.iter().map(world_ids).sum(),
-                    Quantity::HeldRows => held.iter().map(|s| world_ids(s) * s.columns.len() as u64).sum(),
-                    Quantity::LookedUpRows => looked_up(&|s| world_ids(s), &|s| sizes.ids[rank][s.feature]),
-                    Quantity::LookedUpVectors => looked_up(&|_| world_samples(), &|_| sizes.samples[rank]),
-                })
-            })
-            .fold(0, u64::saturating_add)
+        let of_group = |of: &dyn Fn(&Sptt, usize) -> u64| {
+            dataflow.sptt().map_or(0, |sptt| of(sptt, sptt.groups().group_of(rank)))
+        };
+        let peers = |sptt: &Sptt| peer_samples(sptt, sizes, rank);
+        let towers = |sptt: &Sptt, group: usize| sptt.plan(group).towers.clone();
+        match self {
+            Quantity::Step => 1,
+            Quantity::Samples => sizes.samples[rank],
+            Quantity::Ids => sizes.ids[rank].iter().flatten().sum(),
+            Quantity::HeldIds => held.iter().map(world_ids).sum(),
+            Quantity::HeldRows => held.iter().map(|s| world_ids(s) * s.columns.len() as u64).sum(),
+            Quantity::LookedUpRows => looked_up(&|s| world_ids(s), &|s| sizes.ids_of(rank, s)),
+            Quantity::LookedUpVectors => looked_up(&|_| world_samples(), &|_| sizes.samples[rank]),
+            Quantity::OwnedVectors => world_samples() * width(placement.owned_by(rank)) as u64,
+            Quantity::GatheredVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).input_width as u64),
+            Quantity::LeavingVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).output_width() as u64),
+            Quantity::TowerFlops => of_group(&|sptt, g| {
+                let flops = towers(sptt, g).iter().map(|&t| model.towers()[t].forward_flops()).sum::<u64>();
+                flops * peers(sptt)
+            }),
+            Quantity::TowerWeights => of_group(&|sptt, g| {
+                let weights =
+                    |&t: &usize| model.towers()[t].parameters(t).iter().map(|p| p.len as u64).sum::<u64>();
+                towers(sptt, g).iter().map(weights).sum()
+            }),
+        }
     }
+}
+
+/// Samples of a rank and its peers.
+fn peer_samples(sptt: &Sptt, sizes: &BatchSizes, rank: usize) -> u64 {
+    sptt.groups().peers(sptt.groups().index_of(rank)).map(|peer| sizes.samples[peer]).sum()
 }
 
 impl fmt::Display for Volume {
@@ -95,6 +133,11 @@ impl fmt::Display for Volume {
                 Quantity::HeldRows => format!("{each}·held rows"),
                 Quantity::LookedUpRows => format!("{each}·looked-up rows"),
                 Quantity::LookedUpVectors => format!("{each}·looked-up vectors"),
+                Quantity::OwnedVectors => format!("{each}·owned vectors"),
+                Quantity::GatheredVectors => format!("{each}·gathered vectors"),
+                Quantity::LeavingVectors => format!("{each}·leaving vectors"),
+                Quantity::TowerFlops => format!("{each}·tower FLOPs"),
+                Quantity::TowerWeights => format!("{each}·tower weights"),
             })
             .collect();
         f.pad(&terms.join(" + "))
@@ -133,10 +176,47 @@ pub enum Traffic {
         /// Bytes of one scalar on the wire.
         bytes: u64,
     },
-    /// A reduction of a vector, as a reduce-scatter and an all-gather over [`share`]s of it.
+    /// Vectors of whole shards from their holder to each member of its group, for the samples of the member's peers.
+    ToGroup {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Their gradients, back.
+    FromGroup {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Partial sums of tables cut by rows, from every member of a group to every other, for the samples of its peers.
+    PartialSums {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Gradients of those sums: the same ones to every member.
+    SumGradients {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// What leaves a rank's group to its peers, for their samples.
+    ToPeers {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Its gradients, back.
+    FromPeers {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// A reduction of a vector over the world, as a reduce-scatter and an all-gather over [`share`]s of it.
     AllReduce {
         /// Length of the vector.
         elements: usize,
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Such a reduction inside every group.
+    GroupAllReduce {
+        /// Length of each group's vector.
+        elements: Vec<usize>,
         /// Bytes of one scalar on the wire.
         bytes: u64,
     },
@@ -144,42 +224,62 @@ pub enum Traffic {
 
 impl Traffic {
     /// Bytes from `from` to `to`.
-    pub fn between(
-        &self,
-        model: &Model,
-        placement: &Placement,
-        sizes: &BatchSizes,
-        from: usize,
-        to: usize,
-    ) -> u64 {
+    pub fn between(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+        let Deployment { model, placement, dataflow } = deployment;
         let scalars = |item: Item, shard: &Shard, rank: usize| match item {
-            Item::Length if model.features()[shard.feature].hotness == crate::feature::Hotness::One => 0,
+            Item::Length if !placement.lengths_vary(model, shard) => 0,
             Item::Length => sizes.samples[rank],
-            Item::Id | Item::Weight => sizes.ids[rank][shard.feature],
+            Item::Id | Item::Weight => sizes.ids_of(rank, shard),
             Item::Vector => sizes.samples[rank] * shard.columns.len() as u64,
         };
-        match *self {
+        match self {
             _ if from == to => 0,
             Traffic::ToHolders { item, bytes } => {
-                placement.held_by(to).iter().map(|shard| bytes * scalars(item, shard, from)).sum()
+                placement.held_by(to).iter().map(|shard| bytes * scalars(*item, shard, from)).sum()
             }
             Traffic::ToSamples { item, bytes } => {
-                placement.owned_by(from).iter().map(|shard| bytes * scalars(item, shard, to)).sum()
+                placement.owned_by(from).iter().map(|shard| bytes * scalars(*item, shard, to)).sum()
             }
             Traffic::AllReduce { elements, bytes } => {
-                let ranks = placement.topology().ranks();
-                let part = |rank| share(elements, ranks, rank).len() as u64;
+                let part = |rank| share(*elements, placement.topology().ranks(), rank).len() as u64;
                 bytes * (part(to) + part(from))
             }
+            _ => dataflow.sptt().map_or(0, |sptt| self.in_sptt(sptt, placement, sizes, from, to)),
+        }
+    }
+
+    /// As [`between`](Self::between), for what goes only inside groups, or only among peers.
+    fn in_sptt(&self, sptt: &Sptt, placement: &Placement, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+        let groups = sptt.groups();
+        let together = groups.group_of(from) == groups.group_of(to);
+        let peers = groups.index_of(from) == groups.index_of(to);
+        let whole = |rank| width(placement.whole_by(rank)) as u64;
+        let rows = |rank| width(placement.rows_by(rank)) as u64;
+        let leaving = |rank| sptt.plan(groups.group_of(rank)).output_width() as u64;
+        match self {
+            Traffic::ToGroup { bytes } if together => bytes * whole(from) * peer_samples(sptt, sizes, to),
+            Traffic::FromGroup { bytes } if together => bytes * whole(to) * peer_samples(sptt, sizes, from),
+            Traffic::PartialSums { bytes } if together => bytes * rows(from) * peer_samples(sptt, sizes, to),
+            Traffic::SumGradients { bytes } if together => {
+                bytes * rows(from) * peer_samples(sptt, sizes, from)
+            }
+            Traffic::ToPeers { bytes } if peers => bytes * leaving(from) * sizes.samples[to],
+            Traffic::FromPeers { bytes } if peers => bytes * leaving(to) * sizes.samples[from],
+            Traffic::GroupAllReduce { elements, bytes } if together => {
+                let elements = elements[groups.group_of(from)];
+                let part = |rank| share(elements, groups.size(), groups.index_of(rank)).len() as u64;
+                bytes * (part(to) + part(from))
+            }
+            _ => 0,
         }
     }
 
     /// Bytes that `rank` sends, by what they cross.
-    pub fn sent(&self, model: &Model, placement: &Placement, sizes: &BatchSizes, rank: usize) -> LinkBytes {
-        let topology: Topology = placement.topology();
+    pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
+        let topology: Topology = deployment.placement.topology();
         let mut sent = LinkBytes::default();
         for to in 0..topology.ranks() {
-            let bytes = self.between(model, placement, sizes, rank, to);
+            let bytes = self.between(deployment, sizes, rank, to);
             match topology.link(rank, to) {
                 LinkClass::Local => {}
                 LinkClass::Host => sent.host += bytes,
@@ -201,7 +301,19 @@ impl fmt::Display for Traffic {
         match self {
             Traffic::ToHolders { item, bytes } => f.pad(&format!("{} → holders, {bytes} B each", name(item))),
             Traffic::ToSamples { item, bytes } => f.pad(&format!("{} → samples, {bytes} B each", name(item))),
+            Traffic::ToGroup { bytes } => f.pad(&format!("vectors → group, for their peers, {bytes} B each")),
+            Traffic::FromGroup { bytes } => f.pad(&format!("their gradients → holders, {bytes} B each")),
+            Traffic::PartialSums { bytes } => {
+                f.pad(&format!("partial sums → group, for their peers, {bytes} B each"))
+            }
+            Traffic::SumGradients { bytes } => f.pad(&format!("gradients of sums → group, {bytes} B each")),
+            Traffic::ToPeers { bytes } => f.pad(&format!("tower outputs → samples of peers, {bytes} B each")),
+            Traffic::FromPeers { bytes } => f.pad(&format!("their gradients → towers, {bytes} B each")),
             Traffic::AllReduce { elements, bytes } => f.pad(&format!("{elements} sums, {bytes} B each")),
+            Traffic::GroupAllReduce { elements, bytes } => {
+                let most = elements.iter().max().unwrap_or(&0);
+                f.pad(&format!("up to {most} sums, {bytes} B each"))
+            }
         }
     }
 }
@@ -227,19 +339,27 @@ impl std::ops::AddAssign for LinkBytes {
 pub struct BatchSizes {
     /// Samples of each rank.
     pub samples: Vec<u64>,
-    /// Ids of each rank, by feature.
-    pub ids: Vec<Vec<u64>>,
+    /// Ids of each rank, by feature, and by the pieces into which the rows of the feature's table are cut.
+    pub ids: Vec<Vec<Vec<u64>>>,
 }
 
 impl BatchSizes {
-    /// A global batch shared out evenly, every bag of its feature's mean size.
-    pub fn typical(model: &Model, topology: Topology, batch: usize) -> Self {
-        let ranks = topology.ranks();
+    /// A global batch shared out evenly, every bag of its feature's mean size, its ids spread evenly over the rows.
+    pub fn typical(model: &Model, placement: &Placement, batch: usize) -> Self {
+        let ranks = placement.topology().ranks();
         let samples: Vec<u64> = (0..ranks).map(|rank| share(batch, ranks, rank).len() as u64).collect();
-        let ids = samples
-            .iter()
-            .map(|&samples| model.features().iter().map(|f| f.hotness.mean() * samples).collect())
-            .collect();
+        let of_feature = |samples: u64, feature: usize| {
+            let ids = (model.features()[feature].hotness.mean() * samples) as usize;
+            let pieces = placement.row_pieces(feature);
+            (0..pieces).map(|piece| share(ids, pieces, piece).len() as u64).collect()
+        };
+        let of_rank = |&samples: &u64| (0..model.features().len()).map(|f| of_feature(samples, f)).collect();
+        let ids = samples.iter().map(of_rank).collect();
         Self { samples, ids }
+    }
+
+    /// Ids of a rank that fall into a shard.
+    pub fn ids_of(&self, rank: usize, shard: &Shard) -> u64 {
+        self.ids[rank][shard.feature][shard.piece()]
     }
 }

@@ -53,10 +53,10 @@ fn errors_name_the_field_and_the_remedy() {
         ),
         (
             refused(|c| {
-                c.placement.tables.insert("C1".into(), Layout::RowWise { ranks: vec![0, 1] });
+                c.placement.tables.insert("C1".into(), Layout::RowWise { ranks: vec![1, 0] });
             }),
-            "placement.tables.C1",
-            "only table_wise and replicated",
+            "placement.tables",
+            "rows are cut over ranks [1, 0]; name each once, in ascending order",
         ),
         (
             refused(|c| c.optimizer.dense = Some(with(UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.1))),
@@ -95,10 +95,10 @@ fn a_model_without_dense_features_has_no_bottom() {
     config.data.synthetic = Some(spec::synthetic::Synthetic { dense: 0.0, ..Default::default() });
     let run = config.check().unwrap();
     assert!(run.model.network().bottom.is_empty());
-    assert_eq!(run.model.vectors(), 26);
+    assert_eq!(run.model.network().interaction.input_width(), 26 * run.model.dim());
 }
 
-/// Column-wise, row-wise and hierarchical layouts cut tables without gaps, although nothing trains them yet.
+/// Column-wise, row-wise and hierarchical layouts cut tables without gaps.
 #[test]
 fn layouts_cover_their_tables() {
     use spec::placement::Placement;

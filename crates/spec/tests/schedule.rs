@@ -1,5 +1,6 @@
 //! A schedule's dependencies protect everything its phases hand to each other.
 
+use spec::dataflow::{Dataflow, Deployment};
 use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
 use spec::placement::Placement;
@@ -27,9 +28,10 @@ fn schedules() -> Vec<Schedule> {
         .flat_map(|model| {
             [0, 100].into_iter().flat_map(move |replicate| {
                 let placement = Placement::balanced(model, topology, replicate);
-                [Task::Train, Task::Evaluate].into_iter().flat_map(move |task| {
-                    [1, 1 << 20].map(|bytes| Schedule::flat(model, &placement, task, bytes))
-                })
+                let deployment = Deployment { model: model.clone(), placement, dataflow: Dataflow::Flat };
+                [Task::Train, Task::Evaluate]
+                    .into_iter()
+                    .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
             })
         })
         .collect()
@@ -123,7 +125,7 @@ fn every_slot_that_is_read_is_written_and_every_name_is_unique() {
 fn the_phases_spend_all_of_the_models_flops() {
     for schedule in schedules().iter().filter(|s| s.task() == Task::Train) {
         let model = schedule.model();
-        let sizes = BatchSizes::typical(model, schedule.placement().topology(), 4000);
+        let sizes = BatchSizes::typical(model, schedule.placement(), 4000);
         let dense: u64 = (0..schedule.phases().len())
             .filter(|&i| {
                 let name = &schedule.phases()[i].name;

@@ -3,6 +3,7 @@
 //! After each batch the predictions of all ranks are gathered. Shares of a batch lie in rank order, so they come out in
 //! the order of the log.
 
+use crate::circles::Circles;
 use crate::gather::gathered;
 use crate::metrics::{CalibrationBin, Evaluation, calibration_bins};
 use crate::rank::Rank;
@@ -10,7 +11,7 @@ use crate::source::Source;
 use crate::step::Execution;
 use crate::trainer::Sources;
 use crate::{Error, Event, Prefetch};
-use collectives::{Communicator, Label};
+use collectives::Label;
 use data::Split;
 use spec::placement::share;
 use spec::run::Run;
@@ -41,13 +42,14 @@ pub(crate) type Between<'a> = dyn FnMut() -> Result<ControlFlow<()>, Error> + 'a
 /// evaluation samples, or when `between` ends the evaluation.
 pub(crate) fn evaluate(
     run: &Run,
-    world: &Communicator,
+    circles: &Circles,
     rank: &mut Rank,
     sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
     receive: &mut Receiver,
     between: &mut Between,
 ) -> Result<Option<Scores>, Error> {
+    let world = circles.world();
     let batches = run.eval_batches();
     if batches.samples == 0 {
         return Ok(None);
@@ -68,7 +70,7 @@ pub(crate) fn evaluate(
     let (mut true_share, mut ended) = (Vec::new(), false);
     let result = execution.run(
         rank,
-        world,
+        circles,
         steps,
         |step| batches.at(step),
         |rank, step| {

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+mod circles;
 pub mod dataflow;
 pub mod dense;
 mod digest;
@@ -30,8 +31,10 @@ mod source;
 mod state;
 mod step;
 mod supervisor;
+mod tower;
 mod trainer;
 
+pub use circles::Circles;
 pub use error::Error;
 pub use evaluate::{Receiver, Scores};
 pub use event::{Event, Progress};

@@ -70,6 +70,7 @@ impl Network {
                 cross.forward(device, parameters, rows, &self.features)
             }
             (Block::Top, interaction) => self.top.forward(device, parameters, rows, interaction.output()),
+            (Block::Towers, _) => unreachable!("towers stand in the dataflow, below the network"),
         }
     }
 
@@ -93,6 +94,7 @@ impl Network {
                 cross.backward(device, parameters, rows, features, &mut top.gradient, dfeatures, layers)
             }
             (Block::Top, interaction) => top.backward(device, parameters, rows, interaction.output(), layers),
+            (Block::Towers, _) => unreachable!("towers stand in the dataflow, below the network"),
         }
     }
 }

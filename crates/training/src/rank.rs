@@ -1,16 +1,16 @@
 //! One rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{Flat, Input};
+use crate::dataflow::{self, Dataflow, Exchange, Flat, Input, Sptt, Step};
 use crate::dense::Parameters;
 use crate::metrics::Histogram;
 use crate::network::Network;
 use crate::source::Source;
-use kernels::{Buffer, Device};
-use spec::model::Model;
+use kernels::{Buffer, Device, Table};
+use spec::model::{Block, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Run};
-use spec::schedule::{Operation, Schedule};
+use spec::schedule::{Bucket, Operation, Schedule, Slot};
 use std::ops::Range;
 
 /// A rank's state.
@@ -25,8 +25,9 @@ pub struct Rank {
     pub parameters: Parameters,
     /// Dense layers.
     pub network: Network,
-    /// Tables, and what is exchanged with their holders.
-    pub flat: Flat,
+    /// The shards held here, in the order of [`Placement::held_by`].
+    pub tables: Vec<Table>,
+    dataflow: Dataflow,
     inputs: [Input; 2],
     /// What is read.
     pub source: Source,
@@ -44,6 +45,17 @@ pub struct Rank {
     host: Vec<f32>,
 }
 
+/// What a collective works on.
+#[derive(Debug)]
+pub enum Carried<'a> {
+    /// Ids, or lengths of bags.
+    Words(&'a mut Exchange<u32>),
+    /// Weights of ids, vectors, or their gradients.
+    Floats(&'a mut Exchange<f32>),
+    /// The gradient of a bucket.
+    Gradient(&'a mut Buffer<f32>),
+}
+
 impl Rank {
     /// Rank `rank` of `run`, at its initial weights.
     pub fn new(
@@ -55,18 +67,21 @@ impl Rank {
     ) -> Result<Self, Error> {
         let ranks = run.topology().ranks();
         let rule = &run.dense_optimizer.update;
-        let list = run.model.network().parameters();
-        let parameters = Parameters::new(&device, list, schedule.buckets(), rule, run.seed)?;
+        // The network's buckets, and behind them that of the group's towers.
+        let mut buckets: Vec<Bucket> = schedule.buckets().to_vec();
+        if let Some(plan) = run.dataflow.sptt() {
+            buckets.push(schedule.tower_buckets()[plan.groups().group_of(rank)].clone());
+        }
+        let list = run.model.dense_parameter_list();
+        let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
-            network: Network::new(run.model.network(), &parameters),
-            flat: Flat::new(
-                &device,
-                &run.model,
-                &run.placement,
-                rank,
-                &run.table_optimizer.update,
-                run.seed,
-            )?,
+            network: Network::new(model.network(), &parameters),
+            tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
+            dataflow: match run.dataflow.sptt() {
+                None => Dataflow::Flat(Flat::new(model, placement, rank)),
+                Some(plan) => Dataflow::Sptt(Box::new(Sptt::new(model, placement, plan, rank, &parameters))),
+            },
             parameters,
             device,
             model: run.model.clone(),
@@ -85,14 +100,31 @@ impl Rank {
         })
     }
 
-    /// The batch of this number; batches alternate between two places.
-    pub fn input(&mut self, batch: u64) -> &mut Input {
-        &mut self.inputs[(batch % 2) as usize]
+    /// Prepares for the ids of a batch whose lengths have arrived.
+    pub fn expect_ids(&mut self, batch: u64) {
+        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement);
     }
 
-    /// Prepares for the ids of a batch whose lengths have arrived.
-    pub fn expect_ids(&mut self, batch: u64) -> Result<(), Error> {
-        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement)
+    /// The buffers of the collective that brings `slot`.
+    pub fn carried(&mut self, slot: Slot, batch: u64) -> Carried<'_> {
+        let input = &mut self.inputs[(batch % 2) as usize];
+        match (slot, &mut self.dataflow) {
+            (Slot::Lengths, _) => Carried::Words(&mut input.lengths),
+            (Slot::Ids, _) => Carried::Words(&mut input.ids),
+            (Slot::Weights, _) => Carried::Floats(&mut input.weights),
+            (Slot::BucketGradient(bucket), _) => {
+                Carried::Gradient(&mut self.parameters.buckets[bucket].gradient)
+            }
+            (Slot::Arrived, Dataflow::Flat(flat)) => Carried::Floats(&mut flat.pooled),
+            (Slot::ArrivedGradient, Dataflow::Flat(flat)) => Carried::Floats(&mut flat.gradients),
+            (Slot::Gathered, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.gathered),
+            (Slot::Summed, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.sums),
+            (Slot::Arrived, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.leaving),
+            (Slot::LeavingGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.returned),
+            (Slot::ArrivedGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.gathered_gradients),
+            (Slot::ArrivedSumGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.sum_gradients),
+            (slot, _) => unreachable!("no collective of this dataflow brings {slot:?}"),
+        }
     }
 
     /// Carries out one operation for a batch. `next` is the range of samples to read, for [`Operation::ReadBatch`].
@@ -102,7 +134,7 @@ impl Rank {
         batch: u64,
         next: Option<Range<u64>>,
     ) -> Result<(), Error> {
-        let Self { device, parameters, network, flat, .. } = self;
+        let Self { device, parameters, network, tables, dataflow, .. } = self;
         let input = &mut self.inputs[(batch % 2) as usize];
         let rows = input.rows();
         match operation {
@@ -110,29 +142,54 @@ impl Rank {
                 let next = next.expect("a batch is read only when there is one");
                 input.read(&mut self.source, &self.model, &self.placement, next)
             }
-            Operation::IndexIds => input.find_bags(device, &self.placement),
-            Operation::SortIds => {
-                Ok(device.sort_ids(&flat.tables, &input.index, &input.ids.recv, &mut input.sorted)?)
+            Operation::IndexIds => input.find_bags(device, &self.placement, None),
+            Operation::IndexIdsInPeerOrder => {
+                input.find_bags(device, &self.placement, Some(dataflow.sptt().peer_order()))
             }
-            Operation::Lookup => flat.lookup(device, input),
+            Operation::SortIds => {
+                Ok(device.sort_ids(tables, &input.index, &input.ids.recv, &mut input.sorted)?)
+            }
+            Operation::Lookup => match dataflow {
+                Dataflow::Flat(flat) => flat.lookup(device, tables, input),
+                Dataflow::Sptt(sptt) => sptt.lookup(device, tables, input),
+            },
+            Operation::PermutePeers => dataflow.sptt().permute_peers(device, input),
+            Operation::Transpose => dataflow.sptt().transpose(device, input),
             Operation::RestoreOrder => {
                 let dense = (self.model.dense_features() > 0).then(|| network.bottom.output());
-                flat.restore_order(device, rows, dense, &mut network.features)
+                match dataflow {
+                    Dataflow::Flat(flat) => flat.restore_order(device, rows, dense, &mut network.features),
+                    Dataflow::Sptt(sptt) => sptt.restore_order(device, rows, dense, &mut network.features),
+                }
             }
+            Operation::Forward(Block::Towers) => dataflow.sptt().towers_forward(device, parameters, input),
             Operation::Forward(block) => {
                 Ok(network.forward(device, parameters, *block, rows, &input.dense)?)
             }
             Operation::Loss => self.take_loss(batch),
             Operation::Predict => self.predict(batch),
+            Operation::Backward(Block::Towers, _) => {
+                dataflow.sptt().towers_backward(device, parameters, input)
+            }
             Operation::Backward(block, layers) => {
                 Ok(network.backward(device, parameters, *block, layers.clone(), rows, &input.dense)?)
             }
             Operation::SplitGradients => {
-                flat.split_gradients(device, input, &network.dfeatures, &mut network.bottom.gradient)
+                let (features, dense) = (&network.dfeatures, &mut network.bottom.gradient);
+                match dataflow {
+                    Dataflow::Flat(flat) => flat.split_gradients(device, input, features, dense),
+                    Dataflow::Sptt(sptt) => sptt.split_gradients(device, rows, features, dense),
+                }
             }
+            Operation::ReverseTranspose => dataflow.sptt().reverse_transpose(device, input),
+            Operation::ReversePermute => dataflow.sptt().reverse_permute(device, input),
             Operation::UpdateTables => {
-                let Optimizer { update, rate } = &self.table_optimizer;
-                flat.update(device, input, update, rate.at(self.steps), self.steps + 1)
+                let Optimizer { update: rule, rate } = self.table_optimizer;
+                let step = Step { rule, rate: rate.at(self.steps), number: self.steps + 1 };
+                match dataflow {
+                    Dataflow::Flat(flat) => flat.update(device, tables, input, &step),
+                    Dataflow::Sptt(sptt) => sptt.update(device, tables, input, &step),
+                }
             }
             Operation::UpdateDense(bucket) => {
                 let Optimizer { update, rate } = &self.dense_optimizer;

@@ -7,23 +7,25 @@
 //! optimizer.bottom.0.weight.0   first thing that the rule keeps of the parameter (Adam: .0 first moment, .1 second)
 //! ```
 //!
-//! Each rank keeps the tables it owns; rank 0 also keeps what all ranks have. A reader asks by name and range, so that
-//! another topology can take the state up.
+//! Each rank keeps the shards it owns, the first of each tower group the parameters of its towers, and rank 0 what all
+//! ranks have. A reader asks by name and range, so that another topology can take the state up. Only row-wise Adagrad ties
+//! its state to how a table's columns are cut, since every slice of a row has a number of its own.
 
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::rank::Rank;
 use kernels::Buffer;
-use spec::model::Parameter;
-use spec::placement::Shard;
+use spec::model::{Block, Parameter};
+use spec::optimizer::UpdateRule;
+use spec::placement::{Layout, Shard, share};
 use spec::run::Run;
 use std::ops::Range;
 
 /// Copies what `index`, a rank of `run`, has to keep.
 pub(crate) fn snapshot(run: &Run, index: usize, rank: &Rank) -> Vec<Piece> {
     let owned = run.placement.owned_by(index).len();
-    let kept = if index == 0 { rank.flat.tables.len() } else { owned };
+    let kept = if index == 0 { rank.tables.len() } else { owned };
     let mut pieces = Vec::new();
-    for (shard, table) in run.placement.held_by(index).iter().zip(&rank.flat.tables[..kept]) {
+    for (shard, table) in run.placement.held_by(index).iter().zip(&rank.tables[..kept]) {
         let feature = &run.model.features()[shard.feature];
         let rows = shard.rows.clone();
         pieces.push(Piece {
@@ -33,25 +35,41 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &Rank) -> Vec<Piece> {
             columns: shard.columns.clone(),
             data: table.weights.to_vec(),
         });
-        let kept = run.table_optimizer.update.state_per_row(shard.columns.len());
-        if kept > 0 {
-            let (name, shape) = (table_state(&feature.name), vec![feature.rows, kept]);
-            pieces.push(Piece { name, shape, rows, columns: 0..kept, data: table.state.to_vec() });
+        let state = table_state(run, shard);
+        let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
+        let all = if state.is_empty() { Vec::new() } else { table.state.to_vec() };
+        for StatePart { name, tensor_width, columns, at } in state {
+            let data = match columns.len() == width {
+                true => all.clone(),
+                false => {
+                    all.chunks_exact(width).flat_map(|row| &row[at..at + columns.len()]).copied().collect()
+                }
+            };
+            pieces.push(Piece {
+                name,
+                shape: vec![feature.rows, tensor_width],
+                rows: rows.clone(),
+                columns,
+                data,
+            });
         }
     }
-    if index == 0 {
-        for (parameter, Places { bucket, weights, state }) in places(run, rank) {
-            let part = |name, buffer: &Buffer<f32>, range: Range<usize>| {
-                let mut data = vec![0.0; range.len()];
-                buffer.read(range.start, &mut data);
-                let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
-                Piece { name, shape: parameter.shape.clone(), rows: 0..parameter.shape[0], columns, data }
-            };
-            let bucket = &rank.parameters.buckets[bucket];
-            pieces.push(part(parameter.name.clone(), &bucket.weights, weights));
-            for (i, range) in state.into_iter().enumerate() {
-                pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range));
-            }
+    let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
+    for (parameter, Places { bucket, weights, state }) in places(run, rank) {
+        let kept = if parameter.owner.0 == Block::Towers { first_of_group } else { index == 0 };
+        if !kept {
+            continue;
+        }
+        let part = |name, buffer: &Buffer<f32>, range: Range<usize>| {
+            let mut data = vec![0.0; range.len()];
+            buffer.read(range.start, &mut data);
+            let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
+            Piece { name, shape: parameter.shape.clone(), rows: 0..parameter.shape[0], columns, data }
+        };
+        let bucket = &rank.parameters.buckets[bucket];
+        pieces.push(part(parameter.name.clone(), &bucket.weights, weights));
+        for (i, range) in state.into_iter().enumerate() {
+            pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range));
         }
     }
     pieces
@@ -74,12 +92,13 @@ pub(crate) fn restore(
     checkpoint: &Checkpoint,
     what: Restore,
 ) -> Result<(), CheckpointError> {
-    for (shard, table) in run.placement.held_by(index).iter().zip(&mut rank.flat.tables) {
+    for (shard, table) in run.placement.held_by(index).iter().zip(&mut rank.tables) {
         let name = &run.model.features()[shard.feature].name;
-        read(checkpoint, &table_weight(name), shard, shard.columns.clone(), &mut table.weights)?;
-        let kept = run.table_optimizer.update.state_per_row(shard.columns.len());
-        if kept > 0 && what == Restore::Everything {
-            read(checkpoint, &table_state(name), shard, 0..kept, &mut table.state)?;
+        let weights = [(table_weight(name), shard.columns.clone())];
+        read(checkpoint, &weights, shard, &mut table.weights)?;
+        if what == Restore::Everything {
+            let state = table_state(run, shard).into_iter().map(|part| (part.name, part.columns));
+            read(checkpoint, &state.collect::<Vec<_>>(), shard, &mut table.state)?;
         }
     }
     for (parameter, Places { bucket, weights, state }) in places(run, rank) {
@@ -106,30 +125,76 @@ fn table_weight(feature: &str) -> String {
     format!("tables.{feature}.weight")
 }
 
-fn table_state(feature: &str) -> String {
-    format!("optimizer.tables.{feature}")
+/// A part of what the optimizer keeps of a shard's rows.
+struct StatePart {
+    /// The tensor's name.
+    name: String,
+    /// Columns of the whole tensor.
+    tensor_width: usize,
+    /// Columns of the tensor that the part is.
+    columns: Range<usize>,
+    /// Where the part begins in a row of the shard's state.
+    at: usize,
+}
+
+/// What the optimizer keeps of a shard: for every weight as many numbers as the rule needs, so that columns of the table
+/// are columns of each; for row-wise Adagrad one number for every slice of a row.
+fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
+    let (rule, dim, width) = (&run.table_optimizer.update, run.model.dim(), shard.columns.len());
+    let name = format!("optimizer.tables.{}", run.model.features()[shard.feature].name);
+    match (rule, &run.placement.layouts()[shard.feature]) {
+        (UpdateRule::RowWiseAdagrad { .. }, Layout::ColumnWise { ranks }) if ranks.len() > 1 => {
+            let slices = ranks.len();
+            let slice = (0..slices).find(|&i| share(dim, slices, i) == shard.columns).unwrap_or(0);
+            let name = format!("{name}.in_{slices}_slices");
+            vec![StatePart { name, tensor_width: slices, columns: slice..slice + 1, at: 0 }]
+        }
+        _ if width == dim => {
+            let kept = rule.state_per_row(dim);
+            let whole = StatePart { name, tensor_width: kept, columns: 0..kept, at: 0 };
+            if kept > 0 { vec![whole] } else { Vec::new() }
+        }
+        _ => (0..rule.state_per_row(1))
+            .map(|i| StatePart {
+                name: name.clone(),
+                tensor_width: rule.state_per_row(dim),
+                columns: i * dim + shard.columns.start..i * dim + shard.columns.end,
+                at: i * width,
+            })
+            .collect(),
+    }
 }
 
 fn dense_state(parameter: &str, index: usize) -> String {
     format!("optimizer.{parameter}.{index}")
 }
 
-/// Reads the rows of `shard` in blocks of about a megabyte.
+/// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte.
 fn read(
     checkpoint: &Checkpoint,
-    name: &str,
+    parts: &[(String, Range<usize>)],
     shard: &Shard,
-    columns: Range<usize>,
     to: &mut Buffer<f32>,
 ) -> Result<(), CheckpointError> {
-    let width = columns.len();
+    let width: usize = parts.iter().map(|(_, columns)| columns.len()).sum();
+    if width == 0 {
+        return Ok(());
+    }
     let block = (1usize << 18).div_ceil(width);
-    let mut data = Vec::new();
+    let (mut data, mut part) = (Vec::new(), Vec::new());
     let mut row = shard.rows.start;
     while row < shard.rows.end {
         let rows = row..(row + block).min(shard.rows.end);
         data.resize(rows.len() * width, 0.0);
-        checkpoint.read_rows(name, rows.clone(), columns.clone(), &mut data)?;
+        let mut at = 0;
+        for (name, columns) in parts {
+            part.resize(rows.len() * columns.len(), 0.0);
+            checkpoint.read_rows(name, rows.clone(), columns.clone(), &mut part)?;
+            for (to, from) in data.chunks_exact_mut(width).zip(part.chunks_exact(columns.len())) {
+                to[at..at + columns.len()].copy_from_slice(from);
+            }
+            at += columns.len();
+        }
         to.write((row - shard.rows.start) * width, &data);
         row = rows.end;
     }
@@ -143,14 +208,15 @@ struct Places {
     state: Vec<Range<usize>>,
 }
 
+/// The dense parameters that are here.
 fn places(run: &Run, rank: &Rank) -> Vec<(Parameter, Places)> {
     let kept = run.dense_optimizer.update.state_per_row(1);
     let place = |(index, parameter): (usize, &Parameter)| {
-        let (bucket, at) = rank.parameters.place(index);
+        let (bucket, at) = rank.parameters.place(index)?;
         let elements = rank.parameters.buckets[bucket].weights.len();
         let of = |start: usize| start + at..start + at + parameter.len;
         let state = (0..kept).map(|i| of(i * elements)).collect();
-        (parameter.clone(), Places { bucket, weights: of(0), state })
+        Some((parameter.clone(), Places { bucket, weights: of(0), state }))
     };
-    rank.parameters.list().iter().enumerate().map(place).collect()
+    rank.parameters.list().iter().enumerate().filter_map(place).collect()
 }

@@ -4,10 +4,12 @@
 //! depends on it comes up; what lies between hides it.
 
 use crate::Error;
-use crate::rank::Rank;
-use collectives::{Communicator, Label, Pending};
+use crate::circles::Circles;
+use crate::dataflow::OnTheWay;
+use crate::rank::{Carried, Rank};
+use collectives::{Label, Pending};
 use kernels::Buffer;
-use spec::schedule::{Phase, PhaseId, Schedule, Slot, Task, Work};
+use spec::schedule::{Collective, Phase, PhaseId, Schedule, Slot, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -32,8 +34,8 @@ pub struct Execution {
 /// A collective that was started, by what it carries.
 #[derive(Debug)]
 enum InFlight {
-    Words(Pending<(Buffer<u32>, Buffer<u32>)>),
-    Floats(Pending<(Buffer<f32>, Buffer<f32>)>),
+    Words(OnTheWay<u32>),
+    Floats(OnTheWay<f32>),
     Sum(Pending<Buffer<f32>>),
 }
 
@@ -69,7 +71,7 @@ impl Execution {
     pub fn run(
         &mut self,
         rank: &mut Rank,
-        world: &Communicator,
+        circles: &Circles,
         count: u64,
         batches: impl Fn(u64) -> Range<u64>,
         mut after: impl FnMut(&mut Rank, u64) -> Result<ControlFlow<()>, Error>,
@@ -79,10 +81,10 @@ impl Execution {
         }
         // The prologue: what the step before the first would have done ahead. Batches are numbered from 1 here, so
         // that step i works on batch i and, ahead, on batch i + 1.
-        self.step(rank, world, 0, Some(batches(0)), true)?;
+        self.step(rank, circles, 0, Some(batches(0)), true)?;
         for step in 1..=count {
             let next = (step < count).then(|| batches(step));
-            self.step(rank, world, step, next, false)?;
+            self.step(rank, circles, step, next, false)?;
             if self.schedule.task() == Task::Train {
                 rank.steps += 1;
             }
@@ -99,7 +101,7 @@ impl Execution {
     fn step(
         &mut self,
         rank: &mut Rank,
-        world: &Communicator,
+        circles: &Circles,
         step: u64,
         next: Option<Range<u64>>,
         prologue: bool,
@@ -116,19 +118,19 @@ impl Execution {
                 }
             }
             let began = Instant::now();
-            world.enter(&self.labels[phase]);
+            circles.world().enter(&self.labels[phase]);
             let batch = if ahead { step + 1 } else { step };
             match &self.schedule.phases()[phase].work {
                 Work::Compute(operation) => rank.compute(operation, batch, next.clone())?,
-                Work::Collective(_) => {
+                Work::Collective(collective) => {
                     let slot = carries(&self.schedule, phase);
-                    let started = start(rank, world, &self.labels[phase], slot, batch)?;
+                    let started = start(rank, circles, &self.labels[phase], collective, slot, batch)?;
                     self.in_flight[phase] = Some((step, started));
                 }
             }
             self.times[phase].busy += began.elapsed();
             // Outstanding collectives take their next step.
-            world.progress()?;
+            circles.world().progress()?;
         }
         Ok(())
     }
@@ -144,29 +146,13 @@ impl Execution {
         let ahead = self.schedule.phases()[phase].ahead;
         let batch = if ahead { step + 1 } else { step };
         let slot = carries(&self.schedule, phase);
-        match (slot, pending) {
-            (Slot::Lengths, InFlight::Words(pending)) => {
-                let lengths = &mut rank.input(batch).lengths;
-                (lengths.send, lengths.recv) = pending.wait()?;
+        match (rank.carried(slot, batch), pending) {
+            (Carried::Words(words), InFlight::Words(pending)) => (words.send, words.recv) = pending.wait()?,
+            (Carried::Floats(floats), InFlight::Floats(pending)) => {
+                (floats.send, floats.recv) = pending.wait()?;
             }
-            (Slot::Ids, InFlight::Words(pending)) => {
-                let ids = &mut rank.input(batch).ids;
-                (ids.send, ids.recv) = pending.wait()?;
-            }
-            (Slot::Weights, InFlight::Floats(pending)) => {
-                let weights = &mut rank.input(batch).weights;
-                (weights.send, weights.recv) = pending.wait()?;
-            }
-            (Slot::Arrived, InFlight::Floats(pending)) => {
-                (rank.flat.pooled.send, rank.flat.pooled.recv) = pending.wait()?;
-            }
-            (Slot::ArrivedGradient, InFlight::Floats(pending)) => {
-                (rank.flat.gradients.send, rank.flat.gradients.recv) = pending.wait()?;
-            }
-            (Slot::BucketGradient(bucket), InFlight::Sum(pending)) => {
-                rank.parameters.buckets[bucket].gradient = pending.wait()?;
-            }
-            (slot, pending) => unreachable!("{pending:?} was started for {slot:?}"),
+            (Carried::Gradient(gradient), InFlight::Sum(pending)) => *gradient = pending.wait()?,
+            (_, pending) => unreachable!("{pending:?} was started for {slot:?}"),
         }
         self.times[phase].exposed += began.elapsed();
         Ok(())
@@ -181,24 +167,21 @@ fn carries(schedule: &Schedule, phase: usize) -> Slot {
 /// Starts the collective that brings `slot`, giving it the buffers it works on.
 fn start(
     rank: &mut Rank,
-    world: &Communicator,
+    circles: &Circles,
     label: &Label,
+    collective: &Collective,
     slot: Slot,
     batch: u64,
 ) -> Result<InFlight, Error> {
-    Ok(match slot {
-        Slot::Lengths => InFlight::Words(rank.input(batch).lengths.start(world, label)?),
-        Slot::Ids => {
-            rank.expect_ids(batch)?;
-            InFlight::Words(rank.input(batch).ids.start(world, label)?)
+    if slot == Slot::Ids {
+        rank.expect_ids(batch);
+    }
+    let group = circles.of(collective.group);
+    Ok(match rank.carried(slot, batch) {
+        Carried::Words(words) => InFlight::Words(words.start(group, label)?),
+        Carried::Floats(floats) => InFlight::Floats(floats.start_as(collective.kind, group, label)?),
+        Carried::Gradient(gradient) => {
+            InFlight::Sum(group.start_all_reduce(label, std::mem::take(gradient))?)
         }
-        Slot::Weights => InFlight::Floats(rank.input(batch).weights.start(world, label)?),
-        Slot::Arrived => InFlight::Floats(rank.flat.pooled.start(world, label)?),
-        Slot::ArrivedGradient => InFlight::Floats(rank.flat.gradients.start(world, label)?),
-        Slot::BucketGradient(bucket) => {
-            let gradient = std::mem::take(&mut rank.parameters.buckets[bucket].gradient);
-            InFlight::Sum(world.start_all_reduce(label, gradient)?)
-        }
-        slot => unreachable!("no collective brings {slot:?}"),
     })
 }

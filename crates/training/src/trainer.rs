@@ -1,6 +1,7 @@
 //! Trains a run: launches its ranks, loops over epochs, evaluates, and says what happened.
 
 use crate::checkpoint::Checkpoint;
+use crate::circles::Circles;
 use crate::digest;
 use crate::evaluate::{self, Receiver, Scores};
 use crate::event::{Event, Progress};
@@ -105,8 +106,10 @@ pub fn train_on(
     session: &Session,
 ) -> Result<Outcome, Error> {
     check_size(run, session.checkpoints.is_some())?;
-    let outcomes =
-        on_ranks(run, devices, |world| Trainer { run, world, sources, session }.train().map(Some))?;
+    let outcomes = on_ranks(run, devices, |world| {
+        let circles = Circles::new(&world, &run.dataflow)?;
+        Trainer { run, circles: &circles, sources, session }.train().map(Some)
+    })?;
     outcomes.into_iter().next().flatten().ok_or(Error::NoRank)
 }
 
@@ -135,7 +138,8 @@ pub fn evaluate(
                 receive(labels, probabilities)
             };
             let sources = |split| logs.source(run, split);
-            evaluate::evaluate(run, &world, &mut rank, &sources, observe, receive, &mut || {
+            let circles = Circles::new(&world, &run.dataflow)?;
+            evaluate::evaluate(run, &circles, &mut rank, &sources, observe, receive, &mut || {
                 Ok(ControlFlow::Continue(()))
             })
         },
@@ -159,14 +163,15 @@ fn on_ranks<T: Send>(
 /// One rank of a run.
 struct Trainer<'a> {
     run: &'a Run,
-    world: Communicator,
+    circles: &'a Circles<'a>,
     sources: &'a Sources<'a>,
     session: &'a Session<'a>,
 }
 
 impl Trainer<'_> {
     fn train(self) -> Result<Outcome, Error> {
-        let Self { run, ref world, sources, session } = self;
+        let Self { run, circles, sources, session } = self;
+        let world = circles.world();
         let schedule = run.schedule(Task::Train);
         let mut rank =
             Rank::new(world.device().clone(), run, &schedule, world.rank(), sources(Split::Train)?)?;
@@ -195,7 +200,7 @@ impl Trainer<'_> {
             rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, first..end));
             meter.start();
             let at = |step| batches.at(first + step);
-            execution.run(&mut rank, world, end - first, at, |rank, _| {
+            execution.run(&mut rank, circles, end - first, at, |rank, _| {
                 meter.after_step(world, rank, session.observe)?;
                 let flow = supervisor.after_step(rank, rank.steps)?;
                 interrupted = flow.is_break() && rank.steps < run.steps;
@@ -235,7 +240,7 @@ impl Trainer<'_> {
         rank: &mut Rank,
         supervisor: &mut Supervisor,
     ) -> Result<(Option<Scores>, bool), Error> {
-        let Self { run, world, sources, session } = self;
+        let Self { run, circles, sources, session } = self;
         let mut stop = false;
         let mut between = || {
             let flow = supervisor.during_evaluation()?;
@@ -243,7 +248,7 @@ impl Trainer<'_> {
             Ok(flow)
         };
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
-        let scores = evaluate::evaluate(run, world, rank, sources, session.observe, ignore, &mut between)?;
+        let scores = evaluate::evaluate(run, circles, rank, sources, session.observe, ignore, &mut between)?;
         if let Some(scores) = &scores {
             (session.observe)(Event::Evaluated { step: rank.steps, scores });
         }

@@ -53,11 +53,12 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
                 let schedule = run.schedule(Task::Train);
                 let source = common::training_source(run);
                 let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+                let circles = training::Circles::new(&world, &run.dataflow)?;
                 let mut execution = Execution::new(schedule);
                 let (mut before, mut after) = (0, 0);
                 execution.run(
                     &mut rank,
-                    &world,
+                    &circles,
                     steps,
                     |step| run.batches().at(step),
                     |_, step| {

@@ -134,7 +134,7 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
                     let feature = feature.parse::<usize>().unwrap() - 1;
                     let held = run.placement.held_by(0);
                     let table = held.iter().position(|s| s.feature == feature).unwrap();
-                    rank.flat.tables[table].weights.to_vec()
+                    rank.tables[table].weights.to_vec()
                 }
             };
             let expected = expected.as_array().unwrap();

@@ -19,14 +19,14 @@ enum Tensor {
 fn get(rank: &Rank, tensor: Tensor) -> Vec<f32> {
     match tensor {
         Tensor::Dense(index) => rank.parameters.weights(index),
-        Tensor::Table(index) => rank.flat.tables[index].weights.to_vec(),
+        Tensor::Table(index) => rank.tables[index].weights.to_vec(),
     }
 }
 
 fn set(rank: &mut Rank, tensor: Tensor, weights: &[f32]) {
     match tensor {
         Tensor::Dense(index) => rank.parameters.set_weights(index, weights),
-        Tensor::Table(index) => rank.flat.tables[index].weights.write(0, weights),
+        Tensor::Table(index) => rank.tables[index].weights.write(0, weights),
     }
 }
 
@@ -53,7 +53,7 @@ fn check(kind: ModelKind, full_rank: bool) {
     let (before, _) = &ranks_after(&run, || Ok(Device::Reference), source, 0, |_| ())[0];
     let (after, _) = &ranks_after(&run, || Ok(Device::Reference), source, 1, |_| ())[0];
     let dense = (0..before.parameters.list().len()).map(Tensor::Dense);
-    let tables = (0..before.flat.tables.len()).map(Tensor::Table);
+    let tables = (0..before.tables.len()).map(Tensor::Table);
     for tensor in dense.chain(tables) {
         let weights = get(before, tensor);
         let gradient: Vec<f32> = match tensor {

@@ -24,7 +24,15 @@ fn sizes(run: &Run, step: u64) -> BatchSizes {
         let own = share((global.end - global.start) as usize, ranks, rank);
         source.fill(global.start + own.start as u64..global.start + own.end as u64, &mut batch).unwrap();
         sizes.samples.push(own.len() as u64);
-        sizes.ids.push((0..batch.features()).map(|f| batch.values(f).len() as u64).collect());
+        let of_feature = |feature: usize| {
+            let (rows, pieces) = (run.model.features()[feature].rows, run.placement.row_pieces(feature));
+            let of_piece = |piece| {
+                let rows = share(rows, pieces, piece);
+                batch.values(feature).iter().filter(|&&id| rows.contains(&(id as usize))).count() as u64
+            };
+            (0..pieces).map(of_piece).collect()
+        };
+        sizes.ids.push((0..batch.features()).map(of_feature).collect());
     }
     sizes
 }
@@ -43,10 +51,11 @@ fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, 
             let schedule = run.schedule(Task::Train);
             let source = common::training_source(&run);
             let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
+            let circles = training::Circles::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);
             execution.run(
                 &mut rank,
-                &world,
+                &circles,
                 steps,
                 |step| run.batches().at(step),
                 |_, _| Ok(ControlFlow::Continue(())),

@@ -1,17 +1,17 @@
 //! From what a user wrote to what runs: gaps filled, everything checked once.
 
-use super::config::{
-    Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig, PlacementConfig, TrainConfig,
-};
+use super::config::{Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
+use super::spread::Spread;
 use super::{Run, RunError};
+use crate::dataflow::Dataflow;
 use crate::feature::{Feature, Hotness};
-use crate::model::{Architecture, Model};
+use crate::model::{Architecture, Model, Tower};
 use crate::optimizer::{Decay, LearningRate, UpdateRule};
-use crate::placement::{Layout, Placement};
 use crate::presets::{ModelKind, Outline, Preset};
 use crate::schema::Schema;
 use crate::topology::Topology;
+use crate::towers::{Assignment, Module};
 
 impl Config {
     /// Fills the gaps, checks everything, and gives a value that runs. Of a log on disk only the columns are known here,
@@ -48,7 +48,7 @@ impl Config {
         let topology =
             Topology::new(self.topology.hosts.unwrap_or(2), self.topology.ranks_per_host.unwrap_or(2))
                 .map_err(|e| RunError::new("topology", e.to_string()))?;
-        let placement = self.placement.check(&model, topology)?;
+        let Spread { placement, dataflow } = self.spread(&model, topology)?;
         let data = self.data.check(&model, log)?;
         self.train.check()?;
         let train = &self.train;
@@ -83,6 +83,7 @@ impl Config {
         Ok(Run {
             model,
             placement,
+            dataflow,
             dense_optimizer,
             table_optimizer,
             batch,
@@ -120,10 +121,22 @@ impl Config {
             cross_layers: cross.map(|(layers, _)| layers),
             cross_rank: cross.map(|(_, rank)| rank),
             features: Some(model.features().to_vec()),
+            towers: (!model.towers().is_empty()).then(|| {
+                let names = |tower: &Tower| {
+                    tower.members.iter().map(|m| m.name(model.features(), model.dim())).collect()
+                };
+                Assignment::Lists(model.towers().iter().map(names).collect())
+            }),
+            tower_module: (model.tower_module() != Module::None).then(|| model.tower_module()),
         };
         let topology = run.topology();
         config.topology.hosts = Some(topology.hosts());
         config.topology.ranks_per_host = Some(topology.ranks_per_host());
+        config.train.dataflow = Some(run.dataflow.kind());
+        if let Dataflow::Sptt(sptt) = &run.dataflow {
+            config.topology.hosts_per_tower = Some(sptt.groups().hosts_per_group());
+            config.train.peer_permute = Some(sptt.permute());
+        }
         config.train.batch = Some(run.batch);
         config.train.steps = Some(run.steps);
         config.train.seed = Some(run.seed);
@@ -266,7 +279,8 @@ impl ModelConfig {
             return Err(RunError::new("model.rows_cap", "a table needs at least 1 row"));
         }
         outline.cap_rows(self.rows_cap);
-        let mut architecture = outline.architecture(self.kind.unwrap_or_default());
+        let module = self.tower_module.unwrap_or_default();
+        let mut architecture = outline.architecture(self.kind.unwrap_or_default(), module);
         match &mut architecture {
             Architecture::Dlrm { bottom, top } | Architecture::Dcn { bottom, top, .. } => {
                 if let Some(widths) = &self.bottom {
@@ -289,7 +303,8 @@ impl ModelConfig {
             (None, Some(log)) => features_of(log, &outline, self.rows_cap.unwrap_or(usize::MAX))?,
             (None, None) => outline.features(),
         };
-        Model::new(features, outline.dense_features, outline.dim, architecture).map_err(field)
+        let (dense, dim) = (outline.dense_features, outline.dim);
+        Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module).map_err(field)
     }
 }
 
@@ -340,25 +355,6 @@ fn same_features(features: &[Feature], log: &LogFacts) -> Result<(), RunError> {
         }
     }
     Ok(())
-}
-
-impl PlacementConfig {
-    fn check(&self, model: &Model, topology: Topology) -> Result<Placement, RunError> {
-        let balanced = Placement::balanced(model, topology, self.replicate_rows.unwrap_or(0));
-        let mut layouts = balanced.layouts().to_vec();
-        for (name, layout) in &self.tables {
-            let field = format!("placement.tables.{name}");
-            let Some(index) = model.features().iter().position(|f| f.name == *name) else {
-                return Err(RunError::new(field, "the model has no feature of that name"));
-            };
-            if !matches!(layout, Layout::TableWise { .. } | Layout::Replicated) {
-                let problem = "only table_wise and replicated tables can be trained so far";
-                return Err(RunError::new(field, problem));
-            }
-            layouts[index] = layout.clone();
-        }
-        Placement::new(model, topology, layouts).map_err(|e| RunError::new("placement.tables", e.to_string()))
-    }
 }
 
 fn check_optimizer(field: &str, optimizer: &Optimizer) -> Result<(), RunError> {

@@ -1,11 +1,13 @@
 //! What a user may write, section by section: everything optional, unknown fields refused.
 
+use crate::dataflow::{DataflowKind, PeerPermute};
 use crate::feature::Feature;
 use crate::optimizer::{LearningRate, UpdateRule};
-use crate::placement::Layout;
+use crate::placement::{Cut, Layout};
 use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
+use crate::towers::{Assignment, Module};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -64,6 +66,12 @@ pub struct ModelConfig {
     /// Sparse features, instead of the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Feature>>,
+    /// Which features each tower has: `strided:T`, `each`, or lists of names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub towers: Option<Assignment>,
+    /// What stands over the features of a tower: `none`, `dlrm:c=1,p=0,d=64` or `dcn:d=128`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tower_module: Option<Module>,
 }
 
 /// `[topology]`.
@@ -76,6 +84,9 @@ pub struct TopologyConfig {
     /// Ranks on each host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks_per_host: Option<usize>,
+    /// Hosts of a tower group, K.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts_per_tower: Option<usize>,
 }
 
 /// `[placement]`.
@@ -85,6 +96,9 @@ pub struct PlacementConfig {
     /// Tables of at most this many rows are replicated on every rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicate_rows: Option<usize>,
+    /// How tables are cut over the ranks of their tower group: `whole`, `columns`, `rows` or `hotness`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// Layouts of single tables, by feature name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Layout>,
@@ -112,6 +126,12 @@ pub struct TrainConfig {
     /// Threads of each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// How vectors get from tables to samples: `flat` or `sptt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataflow: Option<DataflowKind>,
+    /// What SPTT brings into peer order: `vectors`, `ids` or `none`; absent, what moves fewer bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_permute: Option<PeerPermute>,
     /// Dense gradients are reduced in buckets of about this many bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_bytes: Option<usize>,

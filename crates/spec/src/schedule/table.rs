@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 /// One row per phase: number, name, lane, what, dependencies, and the largest volume of any rank.
 pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
-    let topology = schedule.placement.topology();
-    let sizes = BatchSizes::typical(&schedule.model, topology, batch);
+    let topology = schedule.placement().topology();
+    let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
     let rows: Vec<[String; 7]> = (0..schedule.phases.len())
         .map(|i| {
             let phase = &schedule.phases[i];
@@ -68,7 +68,7 @@ fn bytes_of(
             bytes => format!("({})", count(bytes, "B")),
         },
         Work::Collective(_) => {
-            let ranks = 0..schedule.placement.topology().ranks();
+            let ranks = 0..schedule.placement().topology().ranks();
             let (host, network) = ranks
                 .map(|rank| schedule.sent(id, sizes, rank))
                 .fold((0, 0), |most, sent| (sent.host.max(most.0), sent.network.max(most.1)));

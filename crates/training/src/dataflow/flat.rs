@@ -1,30 +1,32 @@
 //! The flat dataflow: pooled vectors go from holders straight to the ranks that have the samples, over the world.
 //!
 //! Rows of a send buffer are samples in global order, so that the part for one rank is contiguous, and the gradient
-//! that comes back has rows in global sample order.
+//! that comes back has rows in global sample order. Partial sums of tables cut by rows are added where the samples are, in
+//! the order of their holders.
 
-use super::input::{Exchange, Input};
+use super::exchange::Exchange;
+use super::input::Input;
+use super::tables::columns;
+use super::{Step, merge, reversed};
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Table};
 use spec::model::Model;
-use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard, width};
-use spec::random::Stream;
 
-/// What one rank holds and exchanges.
+/// What one rank exchanges.
 #[derive(Debug)]
 pub struct Flat {
     rank: usize,
-    /// Tables held here: owned ones, then replicated ones.
-    pub tables: Vec<Table>,
     owned: usize,
     lookup_columns: Vec<usize>,
     update_columns: Vec<usize>,
     /// Width of what each rank owns, and of what it holds.
     widths: Vec<(usize, usize)>,
     replicated_width: usize,
-    /// Columns of each source's pooled vectors in feature order; the gradient's of each destination.
+    /// Columns of each source's pooled vectors in feature order: those that are set, and those that are added to others;
+    /// the gradient's of each destination.
     arriving: Vec<Vec<ColumnCopy>>,
+    adding: Vec<Vec<ColumnCopy>>,
     leaving: Vec<Vec<ColumnCopy>>,
     replicated: Vec<ColumnCopy>,
     dense: Option<ColumnCopy>,
@@ -37,69 +39,49 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// Allocates and initialises the tables that `rank` holds.
-    pub fn new(
-        device: &Device,
-        model: &Model,
-        placement: &Placement,
-        rank: usize,
-        rule: &UpdateRule,
-        seed: u64,
-    ) -> Result<Self, Error> {
+    /// Of `rank`.
+    pub fn new(model: &Model, placement: &Placement, rank: usize) -> Self {
         let ranks = placement.topology().ranks();
         let held = placement.held_by(rank);
         let owned = placement.owned_by(rank).len();
-        let mut tables = Vec::with_capacity(held.len());
-        for shard in held {
-            let feature = &model.features()[shard.feature];
-            let mut table =
-                Table::zeroed(device, shard.rows.len(), shard.columns.len(), feature.pooling, rule)?;
-            initialise(&mut table, shard, model, seed);
-            tables.push(table);
-        }
-        // A feature's place among the vectors of a sample: behind the dense one.
-        let first = usize::from(model.dense_features() > 0);
-        let place = |shard: &Shard| (first + shard.feature) * model.dim() + shard.columns.start;
-        let into_order = |shards: &[Shard]| {
-            let copies = shards.iter().zip(columns(shards));
-            copies.map(|(s, from)| ColumnCopy { from, to: place(s), width: s.columns.len() }).collect()
+        let into_order = |shards: &[Shard], which: &dyn Fn(&Shard) -> bool| {
+            let copies = shards.iter().zip(columns(shards)).filter(|(shard, _)| which(shard));
+            let copy = |(s, from): (&Shard, usize)| {
+                let to = model.place(s.feature, s.columns.start);
+                ColumnCopy { from, to, width: s.columns.len() }
+            };
+            merge(copies.map(copy).collect())
         };
-        let arriving: Vec<Vec<ColumnCopy>> =
-            (0..ranks).map(|r| merge(into_order(placement.owned_by(r)))).collect();
-        let leaving = (0..ranks)
-            .map(|r| {
-                let back = into_order(placement.held_by(r));
-                merge(back.into_iter().map(|c| ColumnCopy { from: c.to, to: c.from, ..c }).collect())
-            })
-            .collect();
+        // The first piece of a table's rows sets its columns, the others are added.
+        let first = |shard: &Shard| shard.piece() == 0;
         let owned_columns = columns(&held[..owned]);
-        Ok(Self {
+        Self {
             rank,
-            tables,
             owned,
             lookup_columns: owned_columns.into_iter().chain(columns(placement.replicated())).collect(),
             update_columns: columns(held),
             widths: (0..ranks).map(|r| (width(placement.owned_by(r)), width(placement.held_by(r)))).collect(),
             replicated_width: width(placement.replicated()),
-            arriving,
-            leaving,
-            replicated: merge(into_order(placement.replicated())),
-            dense: (first > 0).then_some(ColumnCopy { from: 0, to: 0, width: model.dim() }),
-            features_width: model.vectors() * model.dim(),
+            arriving: (0..ranks).map(|r| into_order(placement.owned_by(r), &first)).collect(),
+            adding: (0..ranks).map(|r| into_order(placement.owned_by(r), &|s| !first(s))).collect(),
+            leaving: (0..ranks).map(|r| reversed(into_order(placement.held_by(r), &|_| true))).collect(),
+            replicated: into_order(placement.replicated(), &|_| true),
+            dense: super::dense_vector(model),
+            features_width: model.network().interaction.input_width(),
             pooled: Exchange::new(ranks),
             own_pooled: Buffer::empty(),
             gradients: Exchange::new(ranks),
-        })
+        }
     }
 
     /// Looks up the world's samples in the tables owned here, and this rank's in the replicated ones.
-    pub fn lookup(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
+    pub fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
         let (owned_width, _) = self.widths[self.rank];
-        let weights = (!input.weights.recv.is_empty()).then_some(&input.weights.recv);
+        let weights = input.weights();
         let (index, values) = (&input.index, &input.ids.recv);
         self.pooled.send.resize(input.world_rows() * owned_width)?;
         device.lookup(
-            &self.tables,
+            tables,
             0..self.owned,
             &self.lookup_columns,
             owned_width,
@@ -111,8 +93,8 @@ impl Flat {
         )?;
         self.own_pooled.resize(input.rows() * self.replicated_width)?;
         device.lookup(
-            &self.tables,
-            self.owned..self.tables.len(),
+            tables,
+            self.owned..tables.len(),
             &self.lookup_columns,
             self.replicated_width,
             index,
@@ -142,9 +124,11 @@ impl Flat {
             device.copy_columns(rows, &[copy], dense, 0, copy.width, features, 0, to_width)?;
         }
         let mut at = 0;
-        for (copies, (from_width, _)) in self.arriving.iter().zip(&self.widths) {
-            device.copy_columns(rows, copies, &self.pooled.recv, at, *from_width, features, 0, to_width)?;
-            at += rows * from_width;
+        for ((copies, sums), (from_width, _)) in self.arriving.iter().zip(&self.adding).zip(&self.widths) {
+            let (from, width) = (&self.pooled.recv, *from_width);
+            device.copy_columns(rows, copies, from, at, width, features, 0, to_width)?;
+            device.add_columns(rows, sums, from, at, width, features, 0, to_width)?;
+            at += rows * width;
         }
         let from_width = self.replicated_width;
         device.copy_columns(
@@ -191,75 +175,14 @@ impl Flat {
 
     /// Backward of the lookup, fused with the optimizer.
     pub fn update(
-        &mut self,
+        &self,
         device: &Device,
+        tables: &mut [Table],
         input: &Input,
-        rule: &UpdateRule,
-        rate: f32,
-        step: u64,
+        step: &Step,
     ) -> Result<(), Error> {
-        let weights = (!input.weights.recv.is_empty()).then_some(&input.weights.recv);
         let (_, held) = self.widths[self.rank];
-        let all = 0..self.tables.len();
-        device.update_tables(
-            &mut self.tables,
-            all,
-            &self.update_columns,
-            held,
-            &input.index,
-            &input.sorted,
-            weights,
-            &self.gradients.recv,
-            rule,
-            rate,
-            step,
-        )?;
-        Ok(())
-    }
-}
-
-/// Where each shard's columns begin when they stand side by side.
-fn columns(shards: &[Shard]) -> Vec<usize> {
-    let starts = shards.iter().scan(0, |next, shard| {
-        let start = *next;
-        *next += shard.columns.len();
-        Some(start)
-    });
-    starts.collect()
-}
-
-/// Joins copies that continue each other.
-fn merge(copies: Vec<ColumnCopy>) -> Vec<ColumnCopy> {
-    let mut merged: Vec<ColumnCopy> = Vec::new();
-    for copy in copies {
-        match merged.last_mut() {
-            Some(last) if last.from + last.width == copy.from && last.to + last.width == copy.to => {
-                last.width += copy.width;
-            }
-            _ => merged.push(copy),
-        }
-    }
-    merged
-}
-
-/// Uniform in ±1/√rows. Any shard of a table draws the same weights as the whole would.
-fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) {
-    let feature = &model.features()[shard.feature];
-    let stream = Stream::new(seed, &format!("table.{}", feature.name));
-    let bound = 1.0 / (feature.rows as f32).sqrt();
-    let dim = model.dim();
-    // Row blocks of about a megabyte: the whole table need not exist twice.
-    let block = (1usize << 18).div_ceil(shard.columns.len());
-    let mut drawn = Vec::new();
-    let mut row = shard.rows.start;
-    while row < shard.rows.end {
-        let end = (row + block).min(shard.rows.end);
-        drawn.clear();
-        for r in row..end {
-            let first = r as u64 * dim as u64;
-            drawn.extend(shard.columns.clone().map(|c| stream.symmetric(first + c as u64, bound)));
-        }
-        table.weights.write((row - shard.rows.start) * shard.columns.len(), &drawn);
-        row = end;
+        let which = 0..tables.len();
+        step.update(device, tables, which, &self.update_columns, held, input, &self.gradients.recv)
     }
 }

@@ -1,44 +1,14 @@
 //! One batch on its way to the tables: this rank's samples, their ids laid out by holder, and the world's ids that
 //! arrived here. Two of these alternate, so that one batch can travel while the other trains.
 
+use super::exchange::Exchange;
 use crate::Error;
 use crate::source::Source;
-use collectives::{CollectiveError, Communicator, Label, Pending};
 use data::Batch;
 use kernels::{BagIndex, Buffer, Device, Segment, SortedIds};
-use spec::feature::Hotness;
 use spec::model::Model;
-use spec::placement::{Placement, share};
+use spec::placement::{Placement, Shard, ShardKind, share};
 use std::ops::Range;
-
-/// Buffers that travel together: what is sent by destination, what arrives by source.
-#[derive(Debug)]
-pub struct Exchange<T> {
-    /// Laid out by destination.
-    pub send: Buffer<T>,
-    /// Laid out by source.
-    pub recv: Buffer<T>,
-    /// Elements to each rank.
-    pub to: Vec<usize>,
-    /// Elements from each rank.
-    pub from: Vec<usize>,
-}
-
-/// The buffers of an exchange while it goes on: send, then recv.
-type OnTheWay<T> = Pending<(Buffer<T>, Buffer<T>)>;
-
-impl<T: kernels::Element> Exchange<T> {
-    /// Nothing yet, among `ranks` ranks.
-    pub fn new(ranks: usize) -> Self {
-        Self { send: Buffer::empty(), recv: Buffer::empty(), to: vec![0; ranks], from: vec![0; ranks] }
-    }
-
-    /// Sets both buffers on their way; whoever waits for them puts them back.
-    pub fn start(&mut self, world: &Communicator, label: &Label) -> Result<OnTheWay<T>, CollectiveError> {
-        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
-        world.start_all_to_all(label, send, &self.to, recv, &self.from)
-    }
-}
 
 /// One batch.
 #[derive(Debug)]
@@ -64,6 +34,15 @@ pub struct Input {
     pub sorted: SortedIds,
     segments: Vec<Segment>,
     arrived_lengths: Vec<u32>,
+    outgoing: Outgoing,
+}
+
+/// Ids on the host, laid out by holder.
+#[derive(Debug, Default)]
+struct Outgoing {
+    lengths: Vec<u32>,
+    ids: Vec<u32>,
+    weights: Vec<f32>,
 }
 
 impl Input {
@@ -82,6 +61,7 @@ impl Input {
             sorted: SortedIds::default(),
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
+            outgoing: Outgoing::default(),
         }
     }
 
@@ -93,6 +73,11 @@ impl Input {
     /// This rank's samples, as a part of the global batch.
     pub fn own(&self) -> Range<usize> {
         self.samples[self.rank].clone()
+    }
+
+    /// Weights of the ids that arrived, where there are any.
+    pub fn weights(&self) -> Option<&Buffer<f32>> {
+        (!self.weights.recv.is_empty()).then_some(&self.weights.recv)
     }
 
     /// Samples of all ranks.
@@ -117,37 +102,38 @@ impl Input {
         let first = global.start;
         source.read(first + own.start as u64..first + own.end as u64, model, &mut self.batch)?;
 
-        let Self { batch, dense, labels, lengths, ids, weights, .. } = self;
+        let Self { batch, dense, labels, lengths, ids, weights, outgoing, .. } = self;
         dense.resize(batch.dense.len())?;
         dense.write(0, &batch.dense);
         labels.resize(batch.samples)?;
         labels.write(0, &batch.labels);
 
+        outgoing.clear();
+        let weighted = placement.weights_travel(model);
         for to in 0..ranks {
-            let held = placement.held_by(to);
-            ids.to[to] = held.iter().map(|s| batch.values(s.feature).len()).sum();
-            lengths.to[to] = held.iter().filter(|s| varies(model, s.feature)).count() * batch.samples;
-        }
-        ids.send.resize(ids.to.iter().sum())?;
-        lengths.send.resize(lengths.to.iter().sum())?;
-        if model.weighted() {
-            weights.to.copy_from_slice(&ids.to);
-            weights.send.resize(ids.send.len())?;
-        }
-        let (mut at, mut lengths_at) = (0, 0);
-        for to in 0..ranks {
+            let (ids_before, lengths_before) = (outgoing.ids.len(), outgoing.lengths.len());
             for shard in placement.held_by(to) {
-                let values = batch.values(shard.feature);
-                ids.send.write(at, values);
-                if model.weighted() {
-                    weights.send.write(at, batch.weights(shard.feature));
-                }
-                at += values.len();
-                if varies(model, shard.feature) {
-                    lengths.send.write(lengths_at, batch.lengths(shard.feature));
-                    lengths_at += batch.samples;
+                match shard.kind {
+                    ShardKind::Rows { .. } => {
+                        let mean = placement.mean_by_weight(model, shard.feature);
+                        outgoing.push_rows(batch, shard, weighted, mean);
+                    }
+                    ShardKind::Whole | ShardKind::Replicated => {
+                        outgoing.push_bags(batch, shard, weighted, placement.lengths_vary(model, shard));
+                    }
                 }
             }
+            ids.to[to] = outgoing.ids.len() - ids_before;
+            lengths.to[to] = outgoing.lengths.len() - lengths_before;
+        }
+        ids.send.resize(outgoing.ids.len())?;
+        ids.send.write(0, &outgoing.ids);
+        lengths.send.resize(outgoing.lengths.len())?;
+        lengths.send.write(0, &outgoing.lengths);
+        if weighted {
+            weights.to.copy_from_slice(&ids.to);
+            weights.send.resize(outgoing.weights.len())?;
+            weights.send.write(0, &outgoing.weights);
         }
         self.expect_lengths(model, placement);
         Ok(())
@@ -155,14 +141,15 @@ impl Input {
 
     /// How many lengths arrive from each rank.
     fn expect_lengths(&mut self, model: &Model, placement: &Placement) {
-        let variable = placement.held_by(self.rank).iter().filter(|s| varies(model, s.feature)).count();
+        let held = placement.held_by(self.rank);
+        let variable = held.iter().filter(|shard| placement.lengths_vary(model, shard)).count();
         for (from, samples) in self.lengths.from.iter_mut().zip(&self.samples) {
             *from = variable * samples.len();
         }
     }
 
     /// Once the lengths are here: how many ids arrive from each rank, and where each table's lie.
-    pub fn expect_ids(&mut self, model: &Model, placement: &Placement) -> Result<(), Error> {
+    pub fn expect_ids(&mut self, model: &Model, placement: &Placement) {
         let Self { segments, arrived_lengths, lengths, ids, weights, .. } = self;
         arrived_lengths.resize(lengths.recv.len(), 0);
         lengths.recv.read(0, arrived_lengths);
@@ -171,7 +158,7 @@ impl Input {
         for (source, samples) in self.samples.iter().enumerate() {
             let first = value;
             for (table, shard) in placement.held_by(self.rank).iter().enumerate() {
-                let lengths_at = varies(model, shard.feature).then_some(length);
+                let lengths_at = placement.lengths_vary(model, shard).then_some(length);
                 let (samples, first_sample) = (samples.len(), samples.start);
                 segments.push(Segment { table, first_sample, samples, first_value: value, lengths_at });
                 value += match lengths_at {
@@ -184,21 +171,77 @@ impl Input {
             }
             ids.from[source] = value - first;
         }
-        if model.weighted() {
+        if placement.weights_travel(model) {
             weights.from.copy_from_slice(&ids.from);
         }
-        Ok(())
     }
 
-    /// Finds the bags in the ids that arrived.
-    pub fn find_bags(&mut self, device: &Device, placement: &Placement) -> Result<(), Error> {
+    /// Finds the bags in the ids that arrived. They are numbered by sample, rank after rank; with `order`, in that order of
+    /// the ranks.
+    pub fn find_bags(
+        &mut self,
+        device: &Device,
+        placement: &Placement,
+        order: Option<&[usize]>,
+    ) -> Result<(), Error> {
         let tables = placement.held_by(self.rank).len();
+        if let Some(order) = order {
+            let mut first_sample = 0;
+            for &source in order {
+                // Segments lie source by source, a table each.
+                for segment in &mut self.segments[source * tables..(source + 1) * tables] {
+                    segment.first_sample = first_sample;
+                }
+                first_sample += self.samples[source].len();
+            }
+        }
         let (rows, values) = (self.world_rows(), self.ids.recv.len());
         device.index_bags(tables, rows, &self.segments, &self.lengths.recv, values, &mut self.index)?;
         Ok(())
     }
 }
 
-fn varies(model: &Model, feature: usize) -> bool {
-    model.features()[feature].hotness != Hotness::One
+impl Outgoing {
+    fn clear(&mut self) {
+        self.lengths.clear();
+        self.ids.clear();
+        self.weights.clear();
+    }
+
+    /// Whole bags of a feature.
+    fn push_bags(&mut self, batch: &Batch, shard: &Shard, weighted: bool, lengths: bool) {
+        let values = batch.values(shard.feature);
+        self.ids.extend_from_slice(values);
+        if lengths {
+            self.lengths.extend_from_slice(batch.lengths(shard.feature));
+        }
+        if weighted && batch.weights.is_empty() {
+            self.weights.resize(self.ids.len(), 1.0);
+        } else if weighted {
+            self.weights.extend_from_slice(batch.weights(shard.feature));
+        }
+    }
+
+    /// The ids of a feature whose rows a shard has, counted from its first row. For a mean, weights are divided by the
+    /// length of the whole bag, which the holder does not see.
+    fn push_rows(&mut self, batch: &Batch, shard: &Shard, weighted: bool, mean: bool) {
+        let Range { start, end } = shard.rows;
+        let values = batch.values(shard.feature);
+        let given = (weighted && !batch.weights.is_empty()).then(|| batch.weights(shard.feature));
+        let mut at = 0;
+        for &length in batch.lengths(shard.feature) {
+            let before = self.ids.len();
+            for i in at..at + length as usize {
+                if (start..end).contains(&(values[i] as usize)) {
+                    self.ids.push(values[i] - start as u32);
+                    if weighted {
+                        let weight = given.map_or(1.0, |weights| weights[i]);
+                        self.weights.push(if mean { weight / length as f32 } else { weight });
+                    }
+                }
+            }
+            at += length as usize;
+            self.lengths.push((self.ids.len() - before) as u32);
+        }
+    }
 }

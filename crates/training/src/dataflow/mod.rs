@@ -1,7 +1,102 @@
-//! What travels in a step and how it is laid out. No layer mathematics.
+//! What travels between ranks, and how it is laid out. No layer mathematics.
 
+mod exchange;
 mod flat;
 mod input;
+mod sptt;
+mod tables;
 
+pub use exchange::{Exchange, OnTheWay};
 pub use flat::Flat;
 pub use input::Input;
+pub use sptt::Sptt;
+pub use tables::allocate;
+
+use crate::Error;
+use kernels::{Buffer, ColumnCopy, Device, Table};
+use spec::model::Model;
+use spec::optimizer::UpdateRule;
+use std::ops::Range;
+
+/// How vectors get from the tables to the samples.
+#[derive(Debug)]
+pub enum Dataflow {
+    /// Over the world, at once.
+    Flat(Flat),
+    /// By way of tower groups.
+    Sptt(Box<Sptt>),
+}
+
+impl Dataflow {
+    /// The flat one; the schedule asks only for phases of its own dataflow.
+    pub fn flat(&mut self) -> &mut Flat {
+        match self {
+            Dataflow::Flat(flat) => flat,
+            Dataflow::Sptt(_) => unreachable!("a phase of the flat dataflow in a schedule of SPTT"),
+        }
+    }
+
+    /// SPTT, likewise.
+    pub fn sptt(&mut self) -> &mut Sptt {
+        match self {
+            Dataflow::Sptt(sptt) => sptt,
+            Dataflow::Flat(_) => unreachable!("a phase of SPTT in a schedule of the flat dataflow"),
+        }
+    }
+}
+
+/// The update of tables in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// The rule.
+    pub rule: UpdateRule,
+    /// The rate.
+    pub rate: f32,
+    /// Which step it is, from 1.
+    pub number: u64,
+}
+
+impl Step {
+    /// Updates the tables `which` by the gradients of their vectors, which stand side by side in `gradients`.
+    fn update(
+        &self,
+        device: &Device,
+        tables: &mut [Table],
+        which: Range<usize>,
+        columns: &[usize],
+        width: usize,
+        input: &Input,
+        gradients: &Buffer<f32>,
+    ) -> Result<(), Error> {
+        let Self { rule, rate, number } = self;
+        let (index, sorted, weights) = (&input.index, &input.sorted, input.weights());
+        Ok(device.update_tables(
+            tables, which, columns, width, index, sorted, weights, gradients, rule, *rate, *number,
+        )?)
+    }
+}
+
+/// The dense vector's place among the columns that the interaction sees, which is the first.
+fn dense_vector(model: &Model) -> Option<ColumnCopy> {
+    let layer = model.network().bottom.last();
+    layer.map(|layer| ColumnCopy { from: 0, to: 0, width: layer.outputs })
+}
+
+/// The same columns, the other way.
+fn reversed(copies: Vec<ColumnCopy>) -> Vec<ColumnCopy> {
+    copies.into_iter().map(|c| ColumnCopy { from: c.to, to: c.from, ..c }).collect()
+}
+
+/// Joins copies that continue each other.
+fn merge(copies: Vec<ColumnCopy>) -> Vec<ColumnCopy> {
+    let mut merged: Vec<ColumnCopy> = Vec::new();
+    for copy in copies {
+        match merged.last_mut() {
+            Some(last) if last.from + last.width == copy.from && last.to + last.width == copy.to => {
+                last.width += copy.width;
+            }
+            _ => merged.push(copy),
+        }
+    }
+    merged
+}

@@ -37,11 +37,10 @@ impl CrossNet {
     pub fn new(width: usize, layers: &[CrossLayer], parameters: &Parameters) -> Self {
         let layers = layers
             .iter()
-            .enumerate()
-            .map(|(i, layer)| Layer {
+            .map(|layer| Layer {
                 v: layer.v.as_ref().map(|v| Linear::new(v, parameters, &v.name, "")),
                 rank: layer.v.as_ref().map_or(0, |v| v.outputs),
-                w: Linear::new(&layer.w, parameters, &layer.w.name, &format!("cross.{i}.bias")),
+                w: Linear::new(&layer.w, parameters, &layer.w.name, &layer.bias),
                 h: Buffer::empty(),
                 z: Buffer::empty(),
                 output: Buffer::empty(),

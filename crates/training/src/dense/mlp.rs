@@ -20,6 +20,11 @@ pub struct Linear {
 }
 
 impl Linear {
+    /// The layer whose matrix and bias are named after it.
+    pub fn named(layer: &LinearLayer, parameters: &Parameters) -> Self {
+        Self::new(layer, parameters, &format!("{}.weight", layer.name), &format!("{}.bias", layer.name))
+    }
+
     /// The layer whose matrix and bias are the parameters of these names.
     pub fn new(layer: &LinearLayer, parameters: &Parameters, matrix: &str, bias: &str) -> Self {
         let (bucket, at) = parameters.locate(layer, matrix, bias);
@@ -98,10 +103,7 @@ pub struct Mlp {
 impl Mlp {
     /// The MLP of these layers.
     pub fn new(layers: &[LinearLayer], parameters: &Parameters) -> Self {
-        let layers: Vec<Linear> = layers
-            .iter()
-            .map(|l| Linear::new(l, parameters, &format!("{}.weight", l.name), &format!("{}.bias", l.name)))
-            .collect();
+        let layers: Vec<Linear> = layers.iter().map(|layer| Linear::named(layer, parameters)).collect();
         let outputs = layers.iter().map(|_| Buffer::empty()).collect();
         Self { layers, outputs, gradient: Buffer::empty(), spare: Buffer::empty() }
     }

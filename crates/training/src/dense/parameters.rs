@@ -19,12 +19,12 @@ pub struct BucketState {
     pub state: Buffer<f32>,
 }
 
-/// All dense parameters of a model.
+/// The dense parameters of a model that a rank has: the network's, and those of the towers of its group.
 #[derive(Debug)]
 pub struct Parameters {
     list: Vec<Parameter>,
-    /// Bucket and position of each parameter of `list`.
-    places: Vec<(usize, usize)>,
+    /// Bucket and position of each parameter of `list`; `None` for those that other ranks have.
+    places: Vec<Option<(usize, usize)>>,
     /// The buckets.
     pub buckets: Vec<BucketState>,
 }
@@ -38,13 +38,13 @@ impl Parameters {
         rule: &UpdateRule,
         seed: u64,
     ) -> Result<Self, KernelError> {
-        let mut places = vec![(0, 0); list.len()];
+        let mut places = vec![None; list.len()];
         let mut states = Vec::with_capacity(buckets.len());
         let mut drawn = Vec::new();
         for (b, bucket) in buckets.iter().enumerate() {
             let mut weights = Buffer::zeroed(device, bucket.elements)?;
             for (&parameter, &start) in bucket.parameters.iter().zip(&bucket.starts) {
-                places[parameter] = (b, start);
+                places[parameter] = Some((b, start));
                 let Parameter { name, len, bound, .. } = &list[parameter];
                 let stream = Stream::new(seed, name);
                 drawn.clear();
@@ -60,34 +60,38 @@ impl Parameters {
         Ok(Self { list, places, buckets: states })
     }
 
-    /// The parameters, in the model's order.
+    /// The parameters of the model, in its order.
     pub fn list(&self) -> &[Parameter] {
         &self.list
     }
 
-    /// Bucket of parameter `index`, and where it begins there.
-    pub fn place(&self, index: usize) -> (usize, usize) {
+    /// Bucket of parameter `index`, and where it begins there; `None` where other ranks have it.
+    pub fn place(&self, index: usize) -> Option<(usize, usize)> {
         self.places[index]
     }
 
-    /// Current weights of parameter `index`.
+    fn here(&self, index: usize) -> (usize, usize) {
+        self.places[index].unwrap_or_else(|| panic!("{} is on other ranks", self.list[index].name))
+    }
+
+    /// Current weights of parameter `index`, which must be here.
     pub fn weights(&self, index: usize) -> Vec<f32> {
-        let (bucket, at) = self.places[index];
+        let (bucket, at) = self.here(index);
         let mut weights = vec![0.0; self.list[index].len];
         self.buckets[bucket].weights.read(at, &mut weights);
         weights
     }
 
-    /// Overwrites the weights of parameter `index`.
+    /// Overwrites the weights of parameter `index`, which must be here.
     pub fn set_weights(&mut self, index: usize, weights: &[f32]) {
-        let (bucket, at) = self.places[index];
+        let (bucket, at) = self.here(index);
         assert_eq!(weights.len(), self.list[index].len, "weights of {}", self.list[index].name);
         self.buckets[bucket].weights.write(at, weights);
     }
 
-    /// Current gradient of parameter `index`.
+    /// Current gradient of parameter `index`, which must be here.
     pub fn gradient(&self, index: usize) -> Vec<f32> {
-        let (bucket, at) = self.places[index];
+        let (bucket, at) = self.here(index);
         let mut gradient = vec![0.0; self.list[index].len];
         self.buckets[bucket].gradient.read(at, &mut gradient);
         gradient
@@ -97,7 +101,7 @@ impl Parameters {
     pub(super) fn locate(&self, layer: &LinearLayer, matrix: &str, bias: &str) -> (usize, LinearAt) {
         let find = |name: &str| {
             let index = self.list.iter().position(|p| p.name == name);
-            self.places[index.unwrap_or_else(|| unreachable!("the model lists {name} among its parameters"))]
+            self.here(index.unwrap_or_else(|| unreachable!("the model lists {name} among its parameters")))
         };
         let (bucket, weight) = find(matrix);
         let bias = layer.bias.then(|| find(bias).1);

@@ -94,10 +94,11 @@ pub fn ranks_after(
             let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
             prepare(&mut rank);
             let mut losses = Vec::new();
+            let circles = training::Circles::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);
             execution.run(
                 &mut rank,
-                &world,
+                &circles,
                 steps,
                 |step| run.batches().at(step),
                 |rank, _| {

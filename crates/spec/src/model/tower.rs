@@ -1,0 +1,186 @@
+//! A tower of a model: some features, and the module in which they meet before the others.
+
+use super::network::{Block, CrossLayer, LinearLayer, Parameter};
+use super::{Model, ModelError};
+use crate::feature::Feature;
+use crate::towers::{DcnOutput, Module};
+use serde::Serialize;
+use std::ops::Range;
+
+/// A feature of a tower, or a slice of its columns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Member {
+    /// Index of the feature.
+    pub feature: usize,
+    /// Columns of its table.
+    pub columns: Range<usize>,
+}
+
+/// A tower of a model.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tower {
+    /// Its inputs, in the order in which the module sees them.
+    pub members: Vec<Member>,
+    /// What stands over them.
+    pub module: TowerModule,
+}
+
+/// The layers of a tower.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum TowerModule {
+    /// None: the members' vectors pass through.
+    PassThrough,
+    /// DMT, listing 1: the outputs of `all`, then those of `each` for every member.
+    Projection {
+        /// Over all members side by side.
+        all: Option<LinearLayer>,
+        /// Over each member, with the same weights.
+        each: Option<LinearLayer>,
+    },
+    /// DMT, listing 2.
+    Cross {
+        /// Over all members side by side.
+        layer: CrossLayer,
+        /// Over what the cross layer gives; `None` where its width is already that of the output.
+        map: Option<LinearLayer>,
+    },
+}
+
+impl Member {
+    /// `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
+    pub fn name(&self, features: &[Feature], dim: usize) -> String {
+        let (name, Range { start, end }) = (&features[self.feature].name, &self.columns);
+        if (*start, *end) == (0, dim) { name.clone() } else { format!("{name}[{start}..{end}]") }
+    }
+}
+
+impl Tower {
+    /// Tower number `index` over `members`. `usual_rank` is that of the model's own cross layers.
+    pub(super) fn new(
+        index: usize,
+        members: Vec<Member>,
+        module: Module,
+        usual_rank: Option<usize>,
+    ) -> Result<Self, ModelError> {
+        let widths: Vec<usize> = members.iter().map(|m| m.columns.len()).collect();
+        let width: usize = widths.iter().sum();
+        let single = members.len() == 1;
+        let name = |part: &str| format!("towers.{index}.{part}");
+        let map = |part: &str, inputs, outputs| LinearLayer::map(name(part), inputs, outputs);
+        let module = match module {
+            Module::None => TowerModule::PassThrough,
+            // One vector to one vector of the same length: the paper leaves such towers alone.
+            Module::Dlrm { c: 0, p: 1, d } if single && d == width => TowerModule::PassThrough,
+            Module::Dlrm { c, p, d } => {
+                if c > 0 && widths.iter().any(|w| *w != widths[0]) {
+                    let problem = format!(
+                        "the members of tower {index} have {widths:?} columns; one map for each needs equal slices"
+                    );
+                    return Err(ModelError::new("model.towers", problem));
+                }
+                let all = (p > 0).then(|| map("all", width, p * d));
+                let each = (c > 0).then(|| map("each", widths[0], c * d));
+                TowerModule::Projection { all, each }
+            }
+            Module::Dcn { d, rank, out } => {
+                let outputs = if out == DcnOutput::Tower { d } else { d * members.len() };
+                TowerModule::Cross {
+                    layer: CrossLayer::new(&name("cross"), width, rank.or(usual_rank)),
+                    map: (!(single && outputs == width)).then(|| map("map", width, outputs)),
+                }
+            }
+        };
+        Ok(Self { members, module })
+    }
+
+    /// Whether vectors only pass through.
+    pub fn passes_through(&self) -> bool {
+        self.module == TowerModule::PassThrough
+    }
+
+    /// Columns of a sample that go in.
+    pub fn input_width(&self) -> usize {
+        self.members.iter().map(|m| m.columns.len()).sum()
+    }
+
+    /// Columns of a sample that come out.
+    pub fn output_width(&self) -> usize {
+        match &self.module {
+            TowerModule::PassThrough => self.input_width(),
+            TowerModule::Projection { all, each } => {
+                let outputs = |layer: &Option<LinearLayer>| layer.as_ref().map_or(0, |l| l.outputs);
+                outputs(all) + outputs(each) * self.members.len()
+            }
+            TowerModule::Cross { layer, map } => map.as_ref().map_or(layer.w.outputs, |m| m.outputs),
+        }
+    }
+
+    /// FLOPs of one sample forward.
+    pub fn forward_flops(&self) -> u64 {
+        match &self.module {
+            TowerModule::PassThrough => 0,
+            TowerModule::Projection { all, each } => {
+                let flops =
+                    |layer: &Option<LinearLayer>| layer.as_ref().map_or(0, LinearLayer::forward_flops);
+                flops(all) + flops(each) * self.members.len() as u64
+            }
+            TowerModule::Cross { layer, map } => {
+                layer.forward_flops() + map.as_ref().map_or(0, LinearLayer::forward_flops)
+            }
+        }
+    }
+
+    /// Its parameters, in forward order; it is tower number `index`.
+    pub fn parameters(&self, index: usize) -> Vec<Parameter> {
+        let owner = (Block::Towers, index);
+        match &self.module {
+            TowerModule::PassThrough => Vec::new(),
+            TowerModule::Projection { all, each } => {
+                all.iter().chain(each).flat_map(|layer| layer.parameters(owner)).collect()
+            }
+            TowerModule::Cross { layer, map } => {
+                let map = map.iter().flat_map(|map| map.parameters(owner));
+                layer.parameters(owner).into_iter().chain(map).collect()
+            }
+        }
+    }
+}
+
+impl Model {
+    /// Its towers; none where the model was described without.
+    pub fn towers(&self) -> &[Tower] {
+        &self.towers
+    }
+
+    /// Whether any tower has layers. Without, the model is the flat one, whatever its towers.
+    pub fn has_tower_modules(&self) -> bool {
+        self.towers.iter().any(|tower| !tower.passes_through())
+    }
+
+    /// What goes into the towers over what comes out: the bytes that tower modules save (DMT, Table 5).
+    pub fn compression_ratio(&self) -> f64 {
+        let sum = |width: fn(&Tower) -> usize| self.towers.iter().map(width).sum::<usize>().max(1) as f64;
+        sum(Tower::input_width) / sum(Tower::output_width)
+    }
+
+    /// Where the output of tower `index` begins among the columns that the interaction sees. The towers follow the
+    /// dense vector in their order; only where all pass through does everything stand in the order of the features.
+    pub fn tower_place(&self, index: usize) -> usize {
+        let dense = self.network.bottom.last().map_or(0, |layer| layer.outputs);
+        dense + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
+    }
+
+    /// Where columns of a feature that pass through begin among the columns that the interaction sees.
+    pub fn place(&self, feature: usize, column: usize) -> usize {
+        if self.has_tower_modules() {
+            let holds = |m: &Member| m.feature == feature && m.columns.contains(&column);
+            for (t, tower) in self.towers.iter().enumerate() {
+                if let Some(at) = tower.members.iter().position(holds) {
+                    let before: usize = tower.members[..at].iter().map(|m| m.columns.len()).sum();
+                    return self.tower_place(t) + before + column - tower.members[at].columns.start;
+                }
+            }
+        }
+        (usize::from(self.dense_features > 0) + feature) * self.dim + column
+    }
+}

@@ -1,0 +1,73 @@
+//! Dense parameters in buckets: what is reduced together lies together.
+
+use super::Bucket;
+use crate::dataflow::Deployment;
+use crate::model::{Block, Parameter};
+use std::ops::Range;
+
+/// Parameters of a bucket begin at multiples of this many floats: a cache line.
+const ALIGN: usize = 16;
+
+/// Layers in the order in which backward finishes their gradients, cut into runs of about `bytes`. A bucket never spans
+/// two blocks, a layer never two buckets; inside a layer the matrix comes before the bias.
+pub(super) fn of_network(parameters: &[Parameter], bytes: usize) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    let mut block = None;
+    let mut end = parameters.len();
+    for layer in parameters.chunk_by(|a, b| a.owner == b.owner).rev() {
+        let first = end - layer.len();
+        let full = buckets.last().is_none_or(|b| b.elements * size_of::<f32>() >= bytes);
+        if full || block != Some(layer[0].owner.0) {
+            buckets.push(Bucket::default());
+        }
+        block = Some(layer[0].owner.0);
+        let bucket = buckets.last_mut().expect("the first layer opens a bucket");
+        for (i, parameter) in layer.iter().enumerate() {
+            bucket.add(first + i, parameter);
+        }
+        end = first;
+    }
+    buckets
+}
+
+/// The parameters of each group's towers; `first` is the index of the first tower parameter.
+pub(super) fn of_towers(deployment: &Deployment, first: usize) -> Vec<Bucket> {
+    let Some(sptt) = deployment.dataflow.sptt() else { return Vec::new() };
+    let mut buckets = vec![Bucket::default(); sptt.groups().count()];
+    let mut index = first;
+    for (t, tower) in deployment.model.towers().iter().enumerate() {
+        let group = sptt.group_of_tower(t);
+        for parameter in tower.parameters(t) {
+            if let Some(group) = group {
+                buckets[group].add(index, &parameter);
+            }
+            index += 1;
+        }
+    }
+    buckets
+}
+
+impl Bucket {
+    fn add(&mut self, index: usize, parameter: &Parameter) {
+        self.parameters.push(index);
+        self.starts.push(self.elements);
+        self.elements += parameter.len.next_multiple_of(ALIGN);
+    }
+}
+
+/// Buckets of a block, with the layers whose gradients they hold.
+pub(super) fn of_block(
+    buckets: &[Bucket],
+    parameters: &[Parameter],
+    block: Block,
+) -> Vec<(usize, Range<usize>)> {
+    buckets
+        .iter()
+        .enumerate()
+        .filter_map(|(i, bucket)| {
+            let layers = bucket.parameters.iter().map(|&p| parameters[p].owner).filter(|o| o.0 == block);
+            let (first, last) = (layers.clone().map(|o| o.1).min()?, layers.map(|o| o.1).max()?);
+            Some((i, first..last + 1))
+        })
+        .collect()
+}

@@ -1,0 +1,309 @@
+//! The phases that every dataflow has: input, dense network, loss, updates.
+
+use super::*;
+use crate::model::Parameter;
+use crate::volume::{Item, Quantity};
+
+/// Bytes of an id, a length or a float on the wire.
+pub(super) const WORD: u64 = 4;
+
+/// A schedule in the making.
+pub(super) struct Build<'a> {
+    pub deployment: &'a Deployment,
+    pub task: Task,
+    buckets: Vec<Bucket>,
+    tower_buckets: Vec<Bucket>,
+    parameters: Vec<Parameter>,
+    phases: Vec<Phase>,
+}
+
+impl<'a> Build<'a> {
+    pub fn new(deployment: &'a Deployment, task: Task, bucket_bytes: usize) -> Self {
+        let parameters = deployment.model.network().parameters();
+        let buckets = buckets::of_network(&parameters, bucket_bytes);
+        let tower_buckets = buckets::of_towers(deployment, parameters.len());
+        Self { deployment, task, buckets, tower_buckets, parameters, phases: Vec::new() }
+    }
+
+    pub fn finish(self) -> Schedule {
+        let Self { deployment, task, buckets, tower_buckets, mut phases, .. } = self;
+        dependencies::derive(&mut phases);
+        Schedule { deployment: deployment.clone(), task, buckets, tower_buckets, phases }
+    }
+
+    pub fn push(&mut self, phase: Phase) {
+        self.phases.push(phase);
+    }
+
+    fn push_ahead(&mut self, phase: Phase) {
+        self.phases.push(Phase { ahead: true, ..phase });
+    }
+
+    pub fn has_bottom(&self) -> bool {
+        !self.deployment.model.network().bottom.is_empty()
+    }
+
+    /// Whether lengths of bags travel.
+    fn variable(&self) -> bool {
+        let Deployment { model, placement, .. } = self.deployment;
+        let mut held = (0..placement.topology().ranks()).flat_map(|rank| placement.held_by(rank));
+        held.any(|shard| placement.lengths_vary(model, shard))
+    }
+
+    fn weighted(&self) -> bool {
+        self.deployment.placement.weights_travel(&self.deployment.model)
+    }
+
+    /// The next batch is read, and its lengths set out.
+    pub fn read_ahead(&mut self) {
+        let memory = Volume::of(2 * WORD, Quantity::Ids);
+        self.push_ahead(compute("read batch", Operation::ReadBatch, &[], &[Slot::Batch]).touching(memory));
+        if self.variable() {
+            let traffic = Traffic::ToHolders { item: Item::Length, bytes: WORD };
+            self.push_ahead(world("lengths exchange", traffic, Slot::Batch, Slot::Lengths));
+        }
+    }
+
+    /// Ids set out, when their lengths are known.
+    pub fn ids_ahead(&mut self) {
+        let exchange = |name, item, to, variable: bool| {
+            let mut phase = world(name, Traffic::ToHolders { item, bytes: WORD }, Slot::Batch, to);
+            phase.reads.extend(variable.then_some(Slot::Lengths));
+            phase
+        };
+        self.push_ahead(exchange("ids exchange", Item::Id, Slot::Ids, self.variable()));
+        if self.weighted() {
+            self.push_ahead(exchange("weights exchange", Item::Weight, Slot::Weights, self.variable()));
+        }
+    }
+
+    /// Bags are found in the ids that arrived; for training, ids are sorted by row.
+    pub fn index_ahead(&mut self) {
+        let reads = if self.variable() { vec![Slot::Ids, Slot::Lengths] } else { vec![Slot::Ids] };
+        let permuted = self.deployment.dataflow.sptt().is_some_and(|sptt| sptt.permute() == PeerPermute::Ids);
+        let (name, operation) = match permuted {
+            false => ("index ids", Operation::IndexIds),
+            true => ("index ids in peer order", Operation::IndexIdsInPeerOrder),
+        };
+        let memory = Volume::of(2 * WORD, Quantity::HeldIds);
+        self.push_ahead(compute(name, operation, &reads, &[Slot::Index]).touching(memory));
+        if self.task == Task::Train {
+            let reads = [Slot::Ids, Slot::Index];
+            let memory = Volume::of(4 * WORD, Quantity::HeldIds);
+            self.push_ahead(
+                compute("sort ids", Operation::SortIds, &reads, &[Slot::Sorted]).touching(memory),
+            );
+        }
+    }
+
+    /// Every row is read once per id, every pooled vector written once.
+    pub fn lookup(&mut self, writes: &[Slot]) {
+        let mut reads = vec![Slot::Ids, Slot::Index, Slot::Tables];
+        reads.extend(self.weighted().then_some(Slot::Weights));
+        self.push(Phase {
+            cost: Cost {
+                flops: Volume::of(1, Quantity::LookedUpRows),
+                memory: Volume::of(WORD, Quantity::LookedUpRows).and(WORD, Quantity::LookedUpVectors),
+            },
+            ..compute("lookup", Operation::Lookup, &reads, writes)
+        });
+    }
+
+    /// All vectors of a sample in the order in which the interaction sees them.
+    pub fn restore_order(&mut self, arrived: &[Slot]) {
+        let mut reads = arrived.to_vec();
+        reads.extend(self.has_bottom().then_some(Slot::Output(Block::Bottom)));
+        let memory = self.features_touched();
+        self.push(
+            compute("restore order", Operation::RestoreOrder, &reads, &[Slot::Features]).touching(memory),
+        );
+    }
+
+    /// Their gradients, laid out for the way back.
+    pub fn split_gradients(&mut self) {
+        let mut writes = vec![Slot::PooledGradient];
+        writes.extend(self.has_bottom().then_some(Slot::Gradient(Block::Bottom)));
+        let (reads, memory) = ([Slot::Gradient(Block::Interaction)], self.features_touched());
+        self.push(compute("split gradients", Operation::SplitGradients, &reads, &writes).touching(memory));
+    }
+
+    fn features_touched(&self) -> Volume {
+        let width = self.deployment.model.network().interaction.input_width();
+        Volume::of(2 * WORD * width as u64, Quantity::Samples)
+    }
+
+    /// Every gradient is read once per id, every row read and written once.
+    pub fn update_tables(&mut self, gradients: &[Slot]) {
+        let mut reads = gradients.to_vec();
+        reads.extend([Slot::Sorted, Slot::Index, Slot::Tables]);
+        reads.extend(self.weighted().then_some(Slot::Weights));
+        self.push(Phase {
+            cost: Cost {
+                flops: Volume::of(2, Quantity::HeldRows),
+                memory: Volume::of(3 * WORD, Quantity::HeldRows),
+            },
+            ..compute("update tables", Operation::UpdateTables, &reads, &[Slot::Tables])
+        });
+    }
+
+    /// One update for each bucket of dense parameters.
+    pub fn update_dense(&mut self) {
+        for bucket in 0..self.buckets.len() {
+            let elements = self.buckets[bucket].elements as u64;
+            self.update_bucket(bucket, format!("update bucket {bucket}"), |each| {
+                Volume::of(each * elements, Quantity::Step)
+            });
+        }
+    }
+
+    /// The update of the towers' parameters, in the bucket behind those of the network.
+    pub fn update_towers(&mut self) {
+        let volume = |each| Volume::of(each, Quantity::TowerWeights);
+        self.update_bucket(self.buckets.len(), "update towers".into(), volume);
+    }
+
+    fn update_bucket(&mut self, bucket: usize, name: String, volume: impl Fn(u64) -> Volume) {
+        let slots = [Slot::BucketGradient(bucket), Slot::Parameters(bucket)];
+        self.push(Phase {
+            cost: Cost { flops: volume(2), memory: volume(3 * WORD) },
+            ..compute(&name, Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)])
+        });
+    }
+
+    pub fn forward(&mut self, block: Block) {
+        let mut reads = vec![input_of(block)];
+        let buckets = buckets::of_block(&self.buckets, &self.parameters, block);
+        reads.extend(buckets.iter().map(|(i, _)| Slot::Parameters(*i)));
+        let flops = Volume::of(self.deployment.model.network().forward_flops(block), Quantity::Samples);
+        self.push(Phase {
+            cost: Cost { flops, memory: Volume::none() },
+            ..compute(&format!("{block} forward"), Operation::Forward(block), &reads, &[Slot::Output(block)])
+        });
+    }
+
+    /// The backward phases of a block, one per bucket, each followed by the reduction of its bucket.
+    pub fn backward(&mut self, block: Block) {
+        let parts = buckets::of_block(&self.buckets, &self.parameters, block);
+        if parts.is_empty() {
+            // The dot interaction has no parameters.
+            let layers = 0..self.deployment.model.network().layers(block);
+            self.backward_part(block, layers, format!("{block} backward"), None);
+        }
+        let many = parts.len() > 1;
+        for (bucket, layers) in parts {
+            let name = match many {
+                true if layers.len() == 1 => format!("{block} backward {}", layers.start),
+                true => format!("{block} backward {}-{}", layers.start, layers.end - 1),
+                false => format!("{block} backward"),
+            };
+            self.backward_part(block, layers, name, Some(bucket));
+            let traffic = Traffic::AllReduce { elements: self.buckets[bucket].elements, bytes: WORD };
+            self.push(reduction(format!("reduce bucket {bucket}"), Group::World, traffic, bucket));
+        }
+    }
+
+    fn backward_part(&mut self, block: Block, layers: Range<usize>, name: String, bucket: Option<usize>) {
+        let mut reads = vec![Slot::Gradient(block), Slot::Output(block), input_of(block)];
+        let mut writes = vec![Slot::Gradient(block)];
+        if block == Block::Top && layers.start == 0 {
+            // The last of the top MLP's backward phases leaves the gradient of the interaction's output.
+            writes.push(Slot::Gradient(Block::Interaction));
+        }
+        if let Some(bucket) = bucket {
+            reads.push(Slot::Parameters(bucket));
+            writes.push(Slot::BucketGradient(bucket));
+        }
+        let flops = self.deployment.model.network().backward_flops(block, layers.clone());
+        self.push(Phase {
+            cost: Cost { flops: Volume::of(flops, Quantity::Samples), memory: Volume::none() },
+            ..compute(&name, Operation::Backward(block, layers), &reads, &writes)
+        });
+    }
+
+    pub fn towers_forward(&mut self) {
+        let (reads, writes) = ([Slot::TowerInput, Slot::Parameters(self.buckets.len())], [Slot::Leaving]);
+        self.push(Phase {
+            cost: Cost {
+                flops: Volume::of(1, Quantity::TowerFlops),
+                memory: Volume::of(WORD, Quantity::GatheredVectors).and(WORD, Quantity::LeavingVectors),
+            },
+            ..compute("towers forward", Operation::Forward(Block::Towers), &reads, &writes)
+        });
+    }
+
+    /// The towers' backward pass, and the reduction of their gradients inside each group.
+    pub fn towers_backward(&mut self) {
+        let bucket = self.buckets.len();
+        let reads = [Slot::LeavingGradient, Slot::TowerInput, Slot::Parameters(bucket)];
+        let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
+        let towers = 0..self.deployment.model.towers().len();
+        self.push(Phase {
+            cost: Cost {
+                flops: Volume::of(2, Quantity::TowerFlops),
+                memory: Volume::of(2 * WORD, Quantity::GatheredVectors).and(WORD, Quantity::LeavingVectors),
+            },
+            ..compute("towers backward", Operation::Backward(Block::Towers, towers), &reads, &writes)
+        });
+        let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
+        let traffic = Traffic::GroupAllReduce { elements, bytes: WORD };
+        self.push(reduction("reduce tower gradients".into(), Group::Group, traffic, bucket));
+    }
+}
+
+impl Phase {
+    /// The same phase, bound by memory.
+    pub(super) fn touching(self, memory: Volume) -> Self {
+        Self { cost: Cost { memory, ..self.cost }, ..self }
+    }
+}
+
+fn input_of(block: Block) -> Slot {
+    match block {
+        Block::Bottom => Slot::Batch,
+        Block::Interaction => Slot::Features,
+        Block::Top => Slot::Output(Block::Interaction),
+        Block::Towers => Slot::TowerInput,
+    }
+}
+
+pub(super) fn compute(name: &str, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
+    Phase {
+        name: name.into(),
+        work: Work::Compute(operation),
+        lane: Lane::Compute,
+        ahead: false,
+        after: Vec::new(),
+        reads: reads.to_vec(),
+        writes: writes.to_vec(),
+        cost: Cost::default(),
+    }
+}
+
+/// An all-to-all over the world.
+pub(super) fn world(name: &str, traffic: Traffic, from: Slot, to: Slot) -> Phase {
+    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, from, to)
+}
+
+/// A collective on the exchange lane.
+pub(super) fn exchange(
+    name: &str,
+    kind: CollectiveKind,
+    group: Group,
+    traffic: Traffic,
+    from: Slot,
+    to: Slot,
+) -> Phase {
+    let collective = Collective { kind, group, traffic };
+    Phase {
+        work: Work::Collective(collective),
+        lane: Lane::Exchange,
+        ..compute(name, Operation::ReadBatch, &[from], &[to])
+    }
+}
+
+/// The reduction of a bucket's gradient.
+fn reduction(name: String, group: Group, traffic: Traffic, bucket: usize) -> Phase {
+    let slot = Slot::BucketGradient(bucket);
+    let kind = CollectiveKind::AllReduce;
+    Phase { lane: Lane::Gradients, ..exchange(&name, kind, group, traffic, slot, slot) }
+}

@@ -1,0 +1,162 @@
+//! The step of SPTT (DMT §3.1.1), forward and in reverse:
+//!
+//! ```text
+//! a  ids to holders, over the world        b  lookup              c  peer permute of vectors, where they are permuted
+//! d  vectors to the members of the group, each for its peers' samples; partial sums of rows by a reduce-scatter
+//! e  transpose: features × peers → peers × features                  tower modules
+//! f  what leaves the group, to the samples, among peers
+//! ```
+
+use super::build::{Build, WORD, compute, exchange};
+use super::*;
+use crate::dataflow::Sptt;
+use crate::volume::Quantity;
+
+pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_bytes: usize) -> Schedule {
+    let mut build = Build::new(deployment, task, bucket_bytes);
+    let steps = Steps {
+        rows: (0..deployment.placement.topology().ranks())
+            .any(|rank| !deployment.placement.rows_by(rank).is_empty()),
+        permute: sptt.permute() == PeerPermute::Vectors,
+        towers: deployment.model.has_tower_modules(),
+    };
+    steps.forward(&mut build);
+    // The bottom MLP hides the exchange among peers, which crosses hosts.
+    if build.has_bottom() {
+        build.forward(Block::Bottom);
+    }
+    build.restore_order(&[Slot::Arrived]);
+    build.forward(Block::Interaction);
+    build.ids_ahead();
+    build.forward(Block::Top);
+    if task == Task::Evaluate {
+        build.push(compute("predict", Operation::Predict, &[Slot::Output(Block::Top)], &[Slot::Predictions]));
+        build.index_ahead();
+        return build.finish();
+    }
+
+    let logits = [Slot::Output(Block::Top), Slot::Batch];
+    build.push(compute("loss", Operation::Loss, &logits, &[Slot::Gradient(Block::Top)]));
+    build.backward(Block::Top);
+    build.backward(Block::Interaction);
+    build.split_gradients();
+    steps.backward(&mut build);
+    build.update_dense();
+    if steps.towers {
+        build.update_towers();
+    }
+    build.finish()
+}
+
+/// Which of the optional steps there are.
+struct Steps {
+    /// Tables cut by rows.
+    rows: bool,
+    /// Vectors brought into peer order.
+    permute: bool,
+    /// Tower modules.
+    towers: bool,
+}
+
+impl Steps {
+    /// From the lookup to the exchange among peers.
+    fn forward(&self, build: &mut Build) {
+        let mut pooled = vec![Slot::Pooled];
+        pooled.extend(self.rows.then_some(Slot::Partial));
+        build.lookup(&pooled);
+        let (mut whole, mut partial) = (Slot::Pooled, Slot::Partial);
+        if self.permute {
+            (whole, partial) = (Slot::PeerPooled, Slot::PeerPartial);
+            let mut ordered = vec![whole];
+            ordered.extend(self.rows.then_some(partial));
+            let memory = Volume::of(2 * WORD, Quantity::OwnedVectors);
+            build.push(compute("peer permute", Operation::PermutePeers, &pooled, &ordered).touching(memory));
+        }
+        let traffic = Traffic::ToGroup { bytes: WORD };
+        build.push(exchange(
+            "group exchange",
+            CollectiveKind::AllToAll,
+            Group::Group,
+            traffic,
+            whole,
+            Slot::Gathered,
+        ));
+        if self.rows {
+            let (kind, traffic) = (CollectiveKind::ReduceScatter, Traffic::PartialSums { bytes: WORD });
+            build.push(exchange("group sums", kind, Group::Group, traffic, partial, Slot::Summed));
+        }
+        // The next batch is read while vectors travel inside the group.
+        build.read_ahead();
+        let mut gathered = vec![Slot::Gathered];
+        gathered.extend(self.rows.then_some(Slot::Summed));
+        let mut transposed = vec![Slot::Leaving];
+        transposed.extend(self.towers.then_some(Slot::TowerInput));
+        let memory = Volume::of(2 * WORD, Quantity::GatheredVectors);
+        build.push(compute("transpose", Operation::Transpose, &gathered, &transposed).touching(memory));
+        if self.towers {
+            build.towers_forward();
+        }
+        build.push(exchange(
+            "peer exchange",
+            CollectiveKind::AllToAll,
+            Group::Peers,
+            Traffic::ToPeers { bytes: WORD },
+            Slot::Leaving,
+            Slot::Arrived,
+        ));
+    }
+
+    /// From the gradients of what the interaction saw to the tables.
+    fn backward(&self, build: &mut Build) {
+        build.push(exchange(
+            "peer gradient exchange",
+            CollectiveKind::AllToAll,
+            Group::Peers,
+            Traffic::FromPeers { bytes: WORD },
+            Slot::PooledGradient,
+            Slot::LeavingGradient,
+        ));
+        if build.has_bottom() {
+            build.backward(Block::Bottom);
+        }
+        if self.towers {
+            build.towers_backward();
+        }
+        let mut reads = vec![Slot::LeavingGradient];
+        reads.extend(self.towers.then_some(Slot::TowerInputGradient));
+        let mut gathered = vec![Slot::GatheredGradient];
+        gathered.extend(self.rows.then_some(Slot::SummedGradient));
+        let memory = Volume::of(2 * WORD, Quantity::GatheredVectors);
+        build.push(
+            compute("reverse transpose", Operation::ReverseTranspose, &reads, &gathered).touching(memory),
+        );
+        let (mut whole, mut partial) = (Slot::ArrivedGradient, Slot::ArrivedSumGradient);
+        build.push(exchange(
+            "group gradient exchange",
+            CollectiveKind::AllToAll,
+            Group::Group,
+            Traffic::FromGroup { bytes: WORD },
+            Slot::GatheredGradient,
+            whole,
+        ));
+        if self.rows {
+            let (kind, traffic) = (CollectiveKind::AllGather, Traffic::SumGradients { bytes: WORD });
+            build.push(exchange("group gather", kind, Group::Group, traffic, Slot::SummedGradient, partial));
+        }
+        // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
+        build.index_ahead();
+        let mut arrived = vec![whole];
+        arrived.extend(self.rows.then_some(partial));
+        if self.permute {
+            (whole, partial) = (Slot::OrderedGradient, Slot::OrderedSumGradient);
+            let mut ordered = vec![whole];
+            ordered.extend(self.rows.then_some(partial));
+            let memory = Volume::of(2 * WORD, Quantity::OwnedVectors);
+            build.push(
+                compute("reverse permute", Operation::ReversePermute, &arrived, &ordered).touching(memory),
+            );
+            arrived = ordered;
+        }
+        build.update_tables(&arrived);
+    }
+}

@@ -1,0 +1,308 @@
+//! What a user says of towers: which features each has, and which module stands over them (DMT §3.2, §4).
+//!
+//! ```
+//! use spec::towers::{Assignment, Module};
+//! assert_eq!("strided:8".parse(), Ok(Assignment::Strided(8)));
+//! assert_eq!("dlrm:d=64".parse(), Ok(Module::Dlrm { c: 1, p: 0, d: 64 }));
+//! assert_eq!("dlrm:d=0".parse::<Module>().unwrap_err(), "dlrm:d=0: d is 0; a tower gives vectors of at least 1");
+//! ```
+
+use crate::feature::Feature;
+use crate::model::{Member, ModelError};
+use crate::placement::share;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+/// Which features each tower has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub enum Assignment {
+    /// A tower for every feature.
+    Each,
+    /// Feature `f` goes to tower `f mod T` (DMT §5.2.3, the naive one).
+    Strided(usize),
+    /// Names of features, tower by tower. `C1[0..8]` names columns 0 to 8 of a table that is cut into equal slices.
+    Lists(Vec<Vec<String>>),
+}
+
+/// The file of an assignment, `{"towers": [["C1", "C7"], ["C2"]]}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TowersFile {
+    /// Names of features, tower by tower.
+    pub towers: Vec<Vec<String>>,
+}
+
+/// What stands over the features of a tower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Module {
+    /// Nothing: vectors pass through.
+    #[default]
+    None,
+    /// Listing 1: `p` vectors of `d` from all features, and `c` of `d` from each feature by one shared map.
+    Dlrm {
+        /// Vectors of each feature.
+        c: usize,
+        /// Vectors of the whole tower.
+        p: usize,
+        /// Their length, D.
+        d: usize,
+    },
+    /// Listing 2: a cross layer, then a linear map.
+    Dcn {
+        /// Length of what the map gives, D.
+        d: usize,
+        /// Rank of the cross layer; `None` for that of the model's cross layers.
+        rank: Option<usize>,
+        /// What has that length.
+        out: DcnOutput,
+    },
+}
+
+/// What a DCN tower gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DcnOutput {
+    /// One vector of D for the tower: what the paper's FLOPs count.
+    #[default]
+    Tower,
+    /// One vector of D for every feature: what the paper's listing prints.
+    Features,
+}
+
+/// An assignment as it stands in a config: a word or lists.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Word(String),
+    Lists(Vec<Vec<String>>),
+}
+
+impl TryFrom<Written> for Assignment {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Word(word) => word.parse(),
+            Written::Lists(lists) => Ok(Assignment::Lists(lists)),
+        }
+    }
+}
+
+impl From<Assignment> for Written {
+    fn from(assignment: Assignment) -> Self {
+        match assignment {
+            Assignment::Lists(lists) => Written::Lists(lists),
+            other => Written::Word(other.to_string()),
+        }
+    }
+}
+
+impl FromStr for Assignment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "each" {
+            return Ok(Assignment::Each);
+        }
+        let towers = text.strip_prefix("strided:").and_then(|towers| towers.parse().ok());
+        towers.map(Assignment::Strided).ok_or_else(|| {
+            format!("{text:?} is no assignment; there are strided:T and each, or a list of names per tower")
+        })
+    }
+}
+
+impl fmt::Display for Assignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Assignment::Each => f.write_str("each"),
+            Assignment::Strided(towers) => write!(f, "strided:{towers}"),
+            Assignment::Lists(lists) => write!(f, "{} towers by name", lists.len()),
+        }
+    }
+}
+
+impl Assignment {
+    /// The members of each tower. Every column of every feature must be in exactly one of them.
+    pub fn members(&self, features: &[Feature], dim: usize) -> Result<Vec<Vec<Member>>, ModelError> {
+        let whole = |feature| Member { feature, columns: 0..dim };
+        match self {
+            Assignment::Each => Ok((0..features.len()).map(|f| vec![whole(f)]).collect()),
+            Assignment::Strided(towers) if (1..=features.len()).contains(towers) => {
+                Ok((0..*towers).map(|t| (t..features.len()).step_by(*towers).map(whole).collect()).collect())
+            }
+            Assignment::Strided(towers) => Err(refuse(format!(
+                "strided:{towers} of {} features leaves a tower empty or makes none; use 1 to {0}",
+                features.len()
+            ))),
+            Assignment::Lists(lists) => by_name(lists, features, dim),
+        }
+    }
+
+    /// The lists of names that this assignment comes to.
+    pub fn names(&self, features: &[Feature], dim: usize) -> Result<Vec<Vec<String>>, ModelError> {
+        let name = |member: &Member| member.name(features, dim);
+        Ok(self.members(features, dim)?.iter().map(|tower| tower.iter().map(name).collect()).collect())
+    }
+}
+
+fn refuse(problem: String) -> ModelError {
+    ModelError { field: "model.towers".into(), problem }
+}
+
+fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Vec<Vec<Member>>, ModelError> {
+    let index: BTreeMap<&str, usize> =
+        features.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
+    // Where each slice of a feature was named, to find doubles and gaps.
+    let mut seen: Vec<Vec<(Range<usize>, usize)>> = vec![Vec::new(); features.len()];
+    let mut towers = Vec::with_capacity(lists.len());
+    for (t, names) in lists.iter().enumerate() {
+        if names.is_empty() {
+            return Err(refuse(format!("tower {t} is empty; leave it out, or give it features")));
+        }
+        let mut tower = Vec::with_capacity(names.len());
+        for text in names {
+            let member = match index.get(text.as_str()) {
+                Some(&feature) => Member { feature, columns: 0..dim },
+                None => slice(text, &index, dim).ok_or_else(|| {
+                    let known =
+                        features.iter().take(3).map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
+                    refuse(format!(
+                        "tower {t} names {text:?}; the model has no such feature (it has {known} …)"
+                    ))
+                })?,
+            };
+            let before = &mut seen[member.feature];
+            let overlaps = |(columns, _): &&(Range<usize>, usize)| {
+                columns.start < member.columns.end && member.columns.start < columns.end
+            };
+            if let Some((_, first)) = before.iter().find(overlaps) {
+                return Err(refuse(format!(
+                    "{text:?} is in tower {first} and again in tower {t}; once is enough"
+                )));
+            }
+            before.push((member.columns.clone(), t));
+            tower.push(member);
+        }
+        towers.push(tower);
+    }
+    if lists.is_empty() {
+        return Err(refuse("no tower; name the features of at least one".into()));
+    }
+    for (feature, slices) in features.iter().zip(&mut seen) {
+        let name = &feature.name;
+        if slices.is_empty() {
+            return Err(refuse(format!("feature {name} is in no tower; every feature needs one")));
+        }
+        slices.sort_by_key(|(columns, _)| columns.start);
+        let equal = |i: usize| slices[i].0 == share(dim, slices.len(), i);
+        if let Some(i) = (0..slices.len()).find(|&i| !equal(i)) {
+            return Err(refuse(format!(
+                "the slices of {name} are not {} equal parts of its {dim} columns: {}..{} should be {:?}",
+                slices.len(),
+                slices[i].0.start,
+                slices[i].0.end,
+                share(dim, slices.len(), i)
+            )));
+        }
+    }
+    Ok(towers)
+}
+
+/// `C1[0..8]` as a member.
+fn slice(text: &str, index: &BTreeMap<&str, usize>, dim: usize) -> Option<Member> {
+    let (name, columns) = text.strip_suffix(']')?.rsplit_once('[')?;
+    let (start, end) = columns.split_once("..")?;
+    let columns: Range<usize> = start.parse().ok()?..end.parse().ok()?;
+    let feature = *index.get(name)?;
+    (columns.start < columns.end && columns.end <= dim).then_some(Member { feature, columns })
+}
+
+impl FromStr for Module {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, settings) = text.split_once(':').unwrap_or((text, ""));
+        let (mut c, mut p, mut d, mut rank, mut out) = (1, 0, None, None, DcnOutput::Tower);
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            let (key, value) = setting
+                .split_once('=')
+                .ok_or_else(|| format!("{text}: {setting:?} is no setting; write them as d=64"))?;
+            let number = || -> Result<usize, String> {
+                let parsed = value.parse().ok().filter(|&n| n <= MAX_SETTING);
+                parsed.ok_or_else(|| format!("{text}: {key} is a number up to {MAX_SETTING}, not {value:?}"))
+            };
+            match (kind, key) {
+                ("dlrm", "c") => c = number()?,
+                ("dlrm", "p") => p = number()?,
+                ("dlrm" | "dcn", "d") => d = Some(number()?),
+                ("dcn", "rank") => rank = Some(number()?),
+                ("dcn", "out") => {
+                    out = match value {
+                        "tower" => DcnOutput::Tower,
+                        "features" => DcnOutput::Features,
+                        _ => return Err(format!("{text}: out is tower or features, not {value:?}")),
+                    }
+                }
+                _ => return Err(format!("{text}: {kind} has no setting {key:?}; {KINDS}")),
+            }
+        }
+        let length = || match d {
+            None => Err(format!(
+                "{text}: d is missing; it is the length of the tower's vectors, as in {kind}:d=64"
+            )),
+            Some(0) => Err(format!("{text}: d is 0; a tower gives vectors of at least 1")),
+            Some(d) => Ok(d),
+        };
+        match kind {
+            "none" if settings.is_empty() => Ok(Module::None),
+            "dlrm" if c == 0 && p == 0 => {
+                Err(format!("{text}: c and p are 0, so the tower would give nothing; set one of them"))
+            }
+            "dlrm" => Ok(Module::Dlrm { c, p, d: length()? }),
+            "dcn" if rank == Some(0) => Err(format!("{text}: rank is 0; use at least 1, or leave it out")),
+            "dcn" => Ok(Module::Dcn { d: length()?, rank, out }),
+            _ => Err(format!("{text:?} is no tower module; {KINDS}")),
+        }
+    }
+}
+
+/// The largest c, p, d or rank: products of them with a width cannot overflow.
+const MAX_SETTING: usize = 1 << 20;
+const KINDS: &str = "there are none, dlrm:c=1,p=0,d=64 and dcn:d=128[,rank=512][,out=tower|features]";
+
+impl fmt::Display for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Module::None => f.write_str("none"),
+            Module::Dlrm { c, p, d } => write!(f, "dlrm:c={c},p={p},d={d}"),
+            Module::Dcn { d, rank, out } => {
+                write!(f, "dcn:d={d}")?;
+                if let Some(rank) = rank {
+                    write!(f, ",rank={rank}")?;
+                }
+                match out {
+                    DcnOutput::Tower => Ok(()),
+                    DcnOutput::Features => f.write_str(",out=features"),
+                }
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for Module {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Module> for String {
+    fn from(module: Module) -> Self {
+        module.to_string()
+    }
+}

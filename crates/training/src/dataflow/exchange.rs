@@ -1,0 +1,58 @@
+//! Buffers that travel together.
+
+use collectives::{CollectiveError, Communicator, Label, Pending};
+use kernels::{Buffer, Element};
+use spec::schedule::CollectiveKind;
+
+/// What is sent, by destination, and what arrives, by source.
+#[derive(Debug)]
+pub struct Exchange<T> {
+    /// Laid out by destination.
+    pub send: Buffer<T>,
+    /// Laid out by source.
+    pub recv: Buffer<T>,
+    /// Elements to each member of the group.
+    pub to: Vec<usize>,
+    /// Elements from each member.
+    pub from: Vec<usize>,
+}
+
+/// The buffers of an exchange while it goes on: send, then recv.
+pub type OnTheWay<T> = Pending<(Buffer<T>, Buffer<T>)>;
+
+impl<T: Element> Exchange<T> {
+    /// Nothing yet, among `members`.
+    pub fn new(members: usize) -> Self {
+        Self { send: Buffer::empty(), recv: Buffer::empty(), to: vec![0; members], from: vec![0; members] }
+    }
+
+    /// Sets both buffers on their way by an all-to-all; whoever waits for them puts them back.
+    pub fn start(&mut self, group: &Communicator, label: &Label) -> Result<OnTheWay<T>, CollectiveError> {
+        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        group.start_all_to_all(label, send, &self.to, recv, &self.from)
+    }
+}
+
+impl Exchange<f32> {
+    /// Sets both buffers on their way by the collective that the schedule names.
+    pub fn start_as(
+        &mut self,
+        kind: CollectiveKind,
+        group: &Communicator,
+        label: &Label,
+    ) -> Result<OnTheWay<f32>, CollectiveError> {
+        let take = |this: &mut Self| (std::mem::take(&mut this.send), std::mem::take(&mut this.recv));
+        match kind {
+            CollectiveKind::AllToAll => self.start(group, label),
+            CollectiveKind::ReduceScatter => {
+                let (send, recv) = take(self);
+                group.start_reduce_scatter(label, send, &self.to, recv)
+            }
+            CollectiveKind::AllGather => {
+                let (send, recv) = take(self);
+                group.start_all_gather(label, send, &self.from, recv)
+            }
+            CollectiveKind::AllReduce => unreachable!("a reduction works on one buffer"),
+        }
+    }
+}
