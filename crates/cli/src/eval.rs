@@ -124,6 +124,9 @@ fn configure(config: &mut Config, args: &Args) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     config.topology.hosts = Some(args.hosts);
     config.topology.ranks_per_host = Some(args.ranks_per_host.unwrap_or(cores));
+    // Groups and peers were those of the training's cluster.
+    config.topology.hosts_per_tower = None;
+    config.train.peer_permute = None;
     config.placement = Default::default();
     config.train.threads = None;
     for optimizer in [&mut config.optimizer.dense, &mut config.optimizer.tables].into_iter().flatten() {

@@ -173,9 +173,12 @@ impl Dataflow {
 }
 
 impl PeerPermute {
-    /// What moves fewer bytes: a bag of ids is found by 8 bytes, its vector has 4 for every column.
-    pub fn cheaper(model: &Model) -> Self {
-        if model.dim() * 4 < 8 { PeerPermute::Vectors } else { PeerPermute::Ids }
+    /// What moves fewer bytes. Ids stay where they arrived and their bags are found by start and length, 8 bytes a bag,
+    /// however many ids it has; a vector has 4 bytes for every column, and its gradient moves as well.
+    pub fn cheaper(placement: &Placement) -> Self {
+        let owned = (0..placement.topology().ranks()).flat_map(|rank| placement.owned_by(rank));
+        let (bags, columns) = owned.fold((0, 0), |(bags, columns), s| (bags + 1, columns + s.columns.len()));
+        if 2 * 4 * columns < 8 * bags { PeerPermute::Vectors } else { PeerPermute::Ids }
     }
 }
 

@@ -277,8 +277,17 @@ impl Traffic {
     /// Bytes that `rank` sends, by what they cross.
     pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
         let topology: Topology = deployment.placement.topology();
+        let groups = deployment.dataflow.sptt().map(Sptt::groups);
+        let receivers: Vec<usize> = match (self, groups) {
+            (Traffic::ToHolders { .. } | Traffic::ToSamples { .. } | Traffic::AllReduce { .. }, _)
+            | (_, None) => (0..topology.ranks()).collect(),
+            (Traffic::ToPeers { .. } | Traffic::FromPeers { .. }, Some(groups)) => {
+                groups.peers(groups.index_of(rank)).collect()
+            }
+            (_, Some(groups)) => groups.members(groups.group_of(rank)).collect(),
+        };
         let mut sent = LinkBytes::default();
-        for to in 0..topology.ranks() {
+        for to in receivers {
             let bytes = self.between(deployment, sizes, rank, to);
             match topology.link(rank, to) {
                 LinkClass::Local => {}

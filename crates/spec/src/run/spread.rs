@@ -35,9 +35,10 @@ impl Config {
             let placement = self.place(model, groups)?;
             return Ok(Spread { placement, dataflow: Dataflow::Flat });
         }
-        let permute = self.train.peer_permute.unwrap_or_else(|| PeerPermute::cheaper(model));
-        let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
+        let renumbered = self.train.peer_permute == Some(PeerPermute::None);
+        let groups = if renumbered { groups.in_peer_order() } else { groups };
         let placement = self.place_in_towers(model, groups)?;
+        let permute = self.train.peer_permute.unwrap_or_else(|| PeerPermute::cheaper(&placement));
         let sptt = Sptt::new(model, &placement, groups, permute);
         let sptt = sptt.map_err(|e| RunError::new("placement.tables", e.to_string()))?;
         Ok(Spread { placement, dataflow: Dataflow::Sptt(sptt) })

@@ -198,7 +198,7 @@ impl<'a> Build<'a> {
             };
             self.backward_part(block, layers, name, Some(bucket));
             let traffic = Traffic::AllReduce { elements: self.buckets[bucket].elements, bytes: WORD };
-            self.push(reduction(format!("reduce bucket {bucket}"), Group::World, traffic, bucket));
+            self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, bucket));
         }
     }
 
@@ -246,7 +246,7 @@ impl<'a> Build<'a> {
         });
         let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
         let traffic = Traffic::GroupAllReduce { elements, bytes: WORD };
-        self.push(reduction("reduce tower gradients".into(), Group::Group, traffic, bucket));
+        self.push(reduction("reduce tower gradients", Group::Group, traffic, bucket));
     }
 }
 
@@ -267,16 +267,7 @@ fn input_of(block: Block) -> Slot {
 }
 
 pub(super) fn compute(name: &str, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
-    Phase {
-        name: name.into(),
-        work: Work::Compute(operation),
-        lane: Lane::Compute,
-        ahead: false,
-        after: Vec::new(),
-        reads: reads.to_vec(),
-        writes: writes.to_vec(),
-        cost: Cost::default(),
-    }
+    phase(name, Work::Compute(operation), Lane::Compute, reads, writes)
 }
 
 /// An all-to-all over the world.
@@ -294,16 +285,26 @@ pub(super) fn exchange(
     to: Slot,
 ) -> Phase {
     let collective = Collective { kind, group, traffic };
-    Phase {
-        work: Work::Collective(collective),
-        lane: Lane::Exchange,
-        ..compute(name, Operation::ReadBatch, &[from], &[to])
-    }
+    phase(name, Work::Collective(collective), Lane::Exchange, &[from], &[to])
 }
 
 /// The reduction of a bucket's gradient.
-fn reduction(name: String, group: Group, traffic: Traffic, bucket: usize) -> Phase {
-    let slot = Slot::BucketGradient(bucket);
-    let kind = CollectiveKind::AllReduce;
-    Phase { lane: Lane::Gradients, ..exchange(&name, kind, group, traffic, slot, slot) }
+fn reduction(name: &str, group: Group, traffic: Traffic, bucket: usize) -> Phase {
+    let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic };
+    let slot = [Slot::BucketGradient(bucket)];
+    phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot)
+}
+
+/// A phase of this batch that costs nothing yet and waits for nothing yet.
+fn phase(name: &str, work: Work<Operation>, lane: Lane, reads: &[Slot], writes: &[Slot]) -> Phase {
+    Phase {
+        name: name.into(),
+        work,
+        lane,
+        ahead: false,
+        after: Vec::new(),
+        reads: reads.to_vec(),
+        writes: writes.to_vec(),
+        cost: Cost::default(),
+    }
 }

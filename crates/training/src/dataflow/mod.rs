@@ -28,15 +28,7 @@ pub enum Dataflow {
 }
 
 impl Dataflow {
-    /// The flat one; the schedule asks only for phases of its own dataflow.
-    pub fn flat(&mut self) -> &mut Flat {
-        match self {
-            Dataflow::Flat(flat) => flat,
-            Dataflow::Sptt(_) => unreachable!("a phase of the flat dataflow in a schedule of SPTT"),
-        }
-    }
-
-    /// SPTT, likewise.
+    /// SPTT; a schedule asks only for phases of its own dataflow.
     pub fn sptt(&mut self) -> &mut Sptt {
         match self {
             Dataflow::Sptt(sptt) => sptt,
