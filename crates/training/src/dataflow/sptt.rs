@@ -11,43 +11,27 @@
 //! Gradients take the same way back. Nothing here adds but the reduce-scatter of partial sums, so that the bits are those
 //! of the flat dataflow.
 
+mod layout;
+
+use super::Step;
 use super::exchange::Exchange;
 use super::input::Input;
-use super::tables::columns;
-use super::{Step, dense_vector, merge, reversed};
 use crate::Error;
 use crate::dense::Parameters;
 use crate::tower::Tower;
 use kernels::{Buffer, ColumnCopy, Device, Table};
-use spec::dataflow::{self, PeerPermute, Route, Source};
+use layout::{Layout, Transposed};
+use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
-use spec::placement::{Placement, Shard, width};
-use spec::topology::Groups;
-use std::ops::Range;
+use spec::placement::Placement;
 
 /// What one rank exchanges.
 #[derive(Debug)]
 pub struct Sptt {
-    groups: Groups,
-    index: usize,
-    permute: PeerPermute,
-    peer_order: Vec<usize>,
-    /// Whole tables and pieces of rows, and where the columns of each begin among its like.
-    whole: Held,
-    rows: Held,
-    table_columns: Vec<usize>,
-    /// Columns that each member of the group sends in step d, and where they go.
-    members: Vec<(usize, Vec<Transposed>)>,
-    summed: Vec<Transposed>,
+    layout: Layout,
     /// The group's towers, and where the output of each begins among what leaves.
     towers: Vec<(Tower, usize)>,
-    leaving_width: usize,
-    /// Columns that arrive from each group, and where they go in the order that the interaction sees.
-    arriving: Vec<(usize, Vec<ColumnCopy>)>,
-    returning: Vec<Vec<ColumnCopy>>,
-    dense: Option<ColumnCopy>,
-    features_width: usize,
-    /// What was looked up in the order of ranks, where step c is yet to bring it into peer order.
+    /// What was looked up in the order of ranks, where step c is yet to bring it into peer order: vectors, partial sums.
     unordered: [Buffer<f32>; 2],
     /// Step d: vectors of whole tables.
     pub gathered: Exchange<f32>,
@@ -61,25 +45,8 @@ pub struct Sptt {
     pub gathered_gradients: Exchange<f32>,
     /// Step d in reverse, of sums.
     pub sum_gradients: Exchange<f32>,
+    /// Gradients back in the order of ranks, where step c was taken.
     ordered_gradients: [Buffer<f32>; 2],
-}
-
-/// Tables held here that are exchanged in one way.
-#[derive(Debug)]
-struct Held {
-    /// Which of the rank's tables.
-    tables: Range<usize>,
-    /// Their columns side by side.
-    width: usize,
-}
-
-/// Columns of what a member sent that go to one place.
-#[derive(Debug)]
-struct Transposed {
-    /// Which of the group's towers sees them; `None` for what leaves as it is.
-    tower: Option<usize>,
-    copies: Vec<ColumnCopy>,
-    back: Vec<ColumnCopy>,
 }
 
 impl Sptt {
@@ -91,60 +58,15 @@ impl Sptt {
         rank: usize,
         parameters: &Parameters,
     ) -> Self {
-        let groups = plan.groups();
-        let (group, index) = (groups.group_of(rank), groups.index_of(rank));
-        let here = plan.plan(group);
-        let whole = placement.whole_by(rank);
-        let rows = placement.rows_by(rank);
-        let transposed = |shards: &[Shard]| {
-            let routes = shards.iter().zip(columns(shards)).flat_map(|(shard, at)| {
-                let at_column = move |route: Route| Route { from: at + route.from, ..route };
-                plan.routes(model, group, shard).into_iter().map(at_column)
-            });
-            by_place(routes.collect(), &here.towers)
+        let layout = Layout::new(model, placement, plan, rank);
+        let module = |&(tower, column): &(usize, usize)| {
+            let module = Tower::new(&model.towers()[tower], parameters);
+            (module.expect("a plan lists towers that have modules"), column)
         };
-        let mut towers = Vec::new();
-        let mut column = 0;
-        for output in &here.outputs {
-            if let Source::Tower(tower) = output.source {
-                let module = Tower::new(&model.towers()[tower], parameters);
-                towers.push((tower, module.expect("a plan lists towers that have modules"), column));
-            }
-            column += output.width;
-        }
-        towers.sort_by_key(|(tower, ..)| *tower);
-        let arriving: Vec<(usize, Vec<ColumnCopy>)> = (0..groups.count())
-            .map(|g| {
-                let mut from = 0;
-                let copy = |output: &dataflow::Output| {
-                    let copy = ColumnCopy { from, to: output.place, width: output.width };
-                    from += output.width;
-                    copy
-                };
-                (plan.plan(g).output_width(), merge(plan.plan(g).outputs.iter().map(copy).collect()))
-            })
-            .collect();
-        let (peers, members) = (groups.count(), groups.size());
+        let (peers, members) = (layout.groups.count(), layout.groups.size());
         Self {
-            groups,
-            index,
-            permute: plan.permute(),
-            peer_order: groups.peer_order(),
-            whole: Held { tables: 0..whole.len(), width: width(whole) },
-            rows: Held { tables: whole.len()..whole.len() + rows.len(), width: width(rows) },
-            table_columns: columns(whole).into_iter().chain(columns(rows)).collect(),
-            members: groups
-                .members(group)
-                .map(|member| placement.whole_by(member))
-                .map(|shards| (width(shards), transposed(shards)))
-                .collect(),
-            summed: transposed(rows),
-            towers: towers.into_iter().map(|(_, module, column)| (module, column)).collect(),
-            leaving_width: here.output_width(),
-            returning: arriving.iter().map(|(_, copies)| reversed(copies.clone())).collect(),
-            arriving,
-            dense: dense_vector(model),
-            features_width: model.network().interaction.input_width(),
+            towers: layout.towers.iter().map(module).collect(),
+            layout,
             unordered: [Buffer::empty(), Buffer::empty()],
             gathered: Exchange::new(members),
             sums: Exchange::new(members),
@@ -158,37 +80,37 @@ impl Sptt {
 
     /// All ranks by (index in group, group).
     pub fn peer_order(&self) -> &[usize] {
-        &self.peer_order
+        &self.layout.peer_order
     }
 
     /// Samples of all ranks of one index.
     fn samples_of(&self, input: &Input, index: usize) -> usize {
-        self.groups.peers(index).map(|rank| input.samples[rank].len()).sum()
+        self.layout.groups.peers(index).map(|rank| input.samples[rank].len()).sum()
     }
 
     /// Samples of this rank and its peers.
     fn peer_rows(&self, input: &Input) -> usize {
-        self.samples_of(input, self.index)
+        self.samples_of(input, self.layout.index)
     }
 
     /// Step b: looks up the world's samples in the tables held here.
     pub fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
         let rows = input.world_rows();
-        let outputs = match self.permute {
+        let outputs = match self.layout.permute {
             PeerPermute::Vectors => self.unordered.each_mut(),
             PeerPermute::Ids | PeerPermute::None => [&mut self.gathered.send, &mut self.sums.send],
         };
-        for (held, output) in [&self.whole, &self.rows].into_iter().zip(outputs) {
+        for (held, output) in [&self.layout.whole, &self.layout.rows].into_iter().zip(outputs) {
             output.resize(rows * held.width)?;
-            let (which, columns) = (held.tables.clone(), &self.table_columns);
+            let (which, columns) = (held.tables.clone(), &self.layout.table_columns);
             let (index, ids, weights) = (&input.index, &input.ids.recv, input.weights());
             device.lookup(tables, which, columns, held.width, index, 0..rows, ids, weights, output)?;
         }
-        for member in 0..self.groups.size() {
+        for member in 0..self.layout.groups.size() {
             let samples = self.samples_of(input, member);
-            self.gathered.to[member] = samples * self.whole.width;
-            self.sums.to[member] = samples * self.rows.width;
-            self.gathered.from[member] = self.peer_rows(input) * self.members[member].0;
+            self.gathered.to[member] = samples * self.layout.whole.width;
+            self.sums.to[member] = samples * self.layout.rows.width;
+            self.gathered.from[member] = self.peer_rows(input) * self.layout.members[member].0;
         }
         Ok(())
     }
@@ -196,11 +118,11 @@ impl Sptt {
     /// Step c: from the order of ranks to peer order.
     pub fn permute_peers(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let ordered = [&mut self.gathered.send, &mut self.sums.send];
-        let widths = [self.whole.width, self.rows.width];
+        let widths = [self.layout.whole.width, self.layout.rows.width];
         for ((from, to), width) in self.unordered.iter().zip(ordered).zip(widths) {
             to.resize(input.world_rows() * width)?;
             let mut at = 0;
-            for &rank in &self.peer_order {
+            for &rank in &self.layout.peer_order {
                 let samples = &input.samples[rank];
                 copy_rows(device, samples.len(), width, from, samples.start, to, at)?;
                 at += samples.len();
@@ -212,11 +134,11 @@ impl Sptt {
     /// Step e: side by side, for the towers and for what leaves as it is.
     pub fn transpose(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let rows = self.peer_rows(input);
-        self.leaving.send.resize(rows * self.leaving_width)?;
+        self.leaving.send.resize(rows * self.layout.leaving_width)?;
         for (tower, _) in &mut self.towers {
             tower.input.resize(rows * tower.width)?;
         }
-        let Self { members, summed, towers, leaving, leaving_width, gathered, sums, .. } = self;
+        let Self { layout, towers, leaving, gathered, sums, .. } = self;
         let mut place = |columns: &[Transposed], from: &Buffer<f32>, at: usize, width: usize| {
             for Transposed { tower, copies, .. } in columns {
                 let (to, to_width) = match tower {
@@ -224,26 +146,26 @@ impl Sptt {
                         let tower = &mut towers[*tower].0;
                         (&mut tower.input, tower.width)
                     }
-                    None => (&mut leaving.send, *leaving_width),
+                    None => (&mut leaving.send, layout.leaving_width),
                 };
                 device.copy_columns(rows, copies, from, at, width, to, 0, to_width)?;
             }
             Ok::<(), Error>(())
         };
         let mut at = 0;
-        for (width, columns) in members.iter() {
+        for (width, columns) in &layout.members {
             place(columns, &gathered.recv, at, *width)?;
             at += rows * width;
         }
-        place(summed, &sums.recv, 0, self.rows.width)?;
+        place(&layout.summed, &sums.recv, 0, layout.rows.width)?;
         self.expect_peers(input);
         Ok(())
     }
 
     fn expect_peers(&mut self, input: &Input) {
-        for (group, rank) in self.groups.peers(self.index).enumerate() {
-            self.leaving.to[group] = input.samples[rank].len() * self.leaving_width;
-            self.leaving.from[group] = input.rows() * self.arriving[group].0;
+        for (group, rank) in self.layout.groups.peers(self.layout.index).enumerate() {
+            self.leaving.to[group] = input.samples[rank].len() * self.layout.leaving_width;
+            self.leaving.from[group] = input.rows() * self.layout.arriving[group].0;
         }
         // The way back.
         self.returned.to.clone_from(&self.leaving.from);
@@ -264,7 +186,16 @@ impl Sptt {
             for output in &tower.outputs {
                 let copy = ColumnCopy { from: 0, to, width: output.width };
                 let (from, leaving) = (&output.values, &mut self.leaving.send);
-                device.copy_columns(rows, &[copy], from, 0, output.width, leaving, 0, self.leaving_width)?;
+                device.copy_columns(
+                    rows,
+                    &[copy],
+                    from,
+                    0,
+                    output.width,
+                    leaving,
+                    0,
+                    self.layout.leaving_width,
+                )?;
                 to += output.width;
             }
         }
@@ -279,13 +210,13 @@ impl Sptt {
         dense: Option<&Buffer<f32>>,
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
-        let to_width = self.features_width;
+        let to_width = self.layout.features_width;
         features.resize(rows * to_width)?;
-        if let (Some(copy), Some(dense)) = (self.dense, dense) {
+        if let (Some(copy), Some(dense)) = (self.layout.dense, dense) {
             device.copy_columns(rows, &[copy], dense, 0, copy.width, features, 0, to_width)?;
         }
         let mut at = 0;
-        for (width, copies) in &self.arriving {
+        for (width, copies) in &self.layout.arriving {
             device.copy_columns(rows, copies, &self.leaving.recv, at, *width, features, 0, to_width)?;
             at += rows * width;
         }
@@ -300,15 +231,15 @@ impl Sptt {
         dfeatures: &Buffer<f32>,
         ddense: &mut Buffer<f32>,
     ) -> Result<(), Error> {
-        let from_width = self.features_width;
-        if let Some(copy) = self.dense {
+        let from_width = self.layout.features_width;
+        if let Some(copy) = self.layout.dense {
             ddense.resize(rows * copy.width)?;
             device.copy_columns(rows, &[copy], dfeatures, 0, from_width, ddense, 0, copy.width)?;
         }
         let send = &mut self.returned.send;
         send.resize(self.returned.to.iter().sum())?;
         let mut at = 0;
-        for (copies, (width, _)) in self.returning.iter().zip(&self.arriving) {
+        for (copies, (width, _)) in self.layout.returning.iter().zip(&self.layout.arriving) {
             device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, *width)?;
             at += rows * width;
         }
@@ -329,7 +260,16 @@ impl Sptt {
                 output.gradient.resize(rows * output.width)?;
                 let copy = ColumnCopy { from, to: 0, width: output.width };
                 let (returned, to) = (&self.returned.recv, &mut output.gradient);
-                device.copy_columns(rows, &[copy], returned, 0, self.leaving_width, to, 0, output.width)?;
+                device.copy_columns(
+                    rows,
+                    &[copy],
+                    returned,
+                    0,
+                    self.layout.leaving_width,
+                    to,
+                    0,
+                    output.width,
+                )?;
                 from += output.width;
             }
             tower.backward(device, parameters, rows)?;
@@ -340,42 +280,42 @@ impl Sptt {
     /// Step e in reverse.
     pub fn reverse_transpose(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let rows = self.peer_rows(input);
-        for member in 0..self.groups.size() {
+        for member in 0..self.layout.groups.size() {
             let samples = self.samples_of(input, member);
-            self.gathered_gradients.to[member] = rows * self.members[member].0;
-            self.gathered_gradients.from[member] = samples * self.whole.width;
-            self.sum_gradients.from[member] = samples * self.rows.width;
+            self.gathered_gradients.to[member] = rows * self.layout.members[member].0;
+            self.gathered_gradients.from[member] = samples * self.layout.whole.width;
+            self.sum_gradients.from[member] = samples * self.layout.rows.width;
         }
-        let Self { members, summed, towers, returned, leaving_width, .. } = self;
+        let Self { layout, towers, returned, .. } = self;
         let (gathered, sums) = (&mut self.gathered_gradients.send, &mut self.sum_gradients.send);
         gathered.resize(self.gathered_gradients.to.iter().sum())?;
-        sums.resize(rows * self.rows.width)?;
+        sums.resize(rows * layout.rows.width)?;
         let place = |columns: &[Transposed], to: &mut Buffer<f32>, at: usize, width: usize| {
             for Transposed { tower, back, .. } in columns {
                 let (from, from_width) = match tower {
                     Some(tower) => (&towers[*tower].0.input_gradient, towers[*tower].0.width),
-                    None => (&returned.recv, *leaving_width),
+                    None => (&returned.recv, layout.leaving_width),
                 };
                 device.copy_columns(rows, back, from, 0, from_width, to, at, width)?;
             }
             Ok::<(), Error>(())
         };
         let mut at = 0;
-        for (width, columns) in members.iter() {
+        for (width, columns) in &layout.members {
             place(columns, gathered, at, *width)?;
             at += rows * width;
         }
-        place(summed, sums, 0, self.rows.width)
+        place(&layout.summed, sums, 0, layout.rows.width)
     }
 
     /// Step c in reverse.
     pub fn reverse_permute(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let arrived = [&self.gathered_gradients.recv, &self.sum_gradients.recv];
-        let widths = [self.whole.width, self.rows.width];
+        let widths = [self.layout.whole.width, self.layout.rows.width];
         for ((from, to), width) in arrived.into_iter().zip(&mut self.ordered_gradients).zip(widths) {
             to.resize(input.world_rows() * width)?;
             let mut at = 0;
-            for &rank in &self.peer_order {
+            for &rank in &self.layout.peer_order {
                 let samples = &input.samples[rank];
                 copy_rows(device, samples.len(), width, from, at, to, samples.start)?;
                 at += samples.len();
@@ -392,30 +332,16 @@ impl Sptt {
         input: &Input,
         step: &Step,
     ) -> Result<(), Error> {
-        let gradients = match self.permute {
+        let gradients = match self.layout.permute {
             PeerPermute::Vectors => self.ordered_gradients.each_ref(),
             PeerPermute::Ids | PeerPermute::None => [&self.gathered_gradients.recv, &self.sum_gradients.recv],
         };
-        for (held, gradients) in [&self.whole, &self.rows].into_iter().zip(gradients) {
-            let (which, columns) = (held.tables.clone(), &self.table_columns);
+        for (held, gradients) in [&self.layout.whole, &self.layout.rows].into_iter().zip(gradients) {
+            let (which, columns) = (held.tables.clone(), &self.layout.table_columns);
             step.update(device, tables, which, columns, held.width, input, gradients)?;
         }
         Ok(())
     }
-}
-
-/// Routes by where they go, each place once.
-fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<Transposed> {
-    let mut places: Vec<Option<usize>> = routes.iter().map(|route| route.tower).collect();
-    places.sort_unstable();
-    places.dedup();
-    let of_place = |place: Option<usize>| {
-        let here = routes.iter().filter(|route| route.tower == place);
-        let copies = merge(here.map(|r| ColumnCopy { from: r.from, to: r.to, width: r.width }).collect());
-        let tower = place.and_then(|place| towers.iter().position(|&tower| tower == place));
-        Transposed { tower, back: reversed(copies.clone()), copies }
-    };
-    places.into_iter().map(of_place).collect()
 }
 
 /// Copies whole rows.

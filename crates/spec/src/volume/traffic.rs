@@ -1,0 +1,207 @@
+//! What goes from one rank to another in a collective: a rule, so that one value serves 4 ranks or 4096.
+
+use super::{BatchSizes, peer_samples};
+use crate::dataflow::{Deployment, Sptt};
+use crate::placement::{Placement, Shard, share, width};
+use crate::topology::{LinkClass, Topology};
+use serde::Serialize;
+use std::fmt;
+
+/// One thing that travels for a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Item {
+    /// The length of a sample's bag; only of features whose bags vary.
+    Length,
+    /// An id.
+    Id,
+    /// An id's weight.
+    Weight,
+    /// A sample's pooled vector, or its gradient: as many scalars as the shard has columns.
+    Vector,
+}
+
+/// What goes from one rank to another in a collective.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Traffic {
+    /// From the rank that has the samples to every rank that holds a shard of their features.
+    ToHolders {
+        /// What travels.
+        item: Item,
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// From the only holder of a shard to the rank that has the samples.
+    ToSamples {
+        /// What travels.
+        item: Item,
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Vectors of whole shards from their holder to each member of its group, for the samples of the member's peers.
+    ToGroup {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Their gradients, back.
+    FromGroup {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Partial sums of tables cut by rows, from every member of a group to every other, for the samples of its peers.
+    PartialSums {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Gradients of those sums: the same ones to every member.
+    SumGradients {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// What leaves a rank's group to its peers, for their samples.
+    ToPeers {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Its gradients, back.
+    FromPeers {
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// A reduction of a vector over the world, as a reduce-scatter and an all-gather over [`share`]s of it.
+    AllReduce {
+        /// Length of the vector.
+        elements: usize,
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+    /// Such a reduction inside every group.
+    GroupAllReduce {
+        /// Length of each group's vector.
+        elements: Vec<usize>,
+        /// Bytes of one scalar on the wire.
+        bytes: u64,
+    },
+}
+
+impl Traffic {
+    /// Bytes from `from` to `to`.
+    pub fn between(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+        let Deployment { model, placement, dataflow } = deployment;
+        let scalars = |item: Item, shard: &Shard, rank: usize| match item {
+            Item::Length if !placement.lengths_vary(model, shard) => 0,
+            Item::Length => sizes.samples[rank],
+            Item::Id | Item::Weight => sizes.ids_of(rank, shard),
+            Item::Vector => sizes.samples[rank] * shard.columns.len() as u64,
+        };
+        match self {
+            _ if from == to => 0,
+            Traffic::ToHolders { item, bytes } => {
+                placement.held_by(to).iter().map(|shard| bytes * scalars(*item, shard, from)).sum()
+            }
+            Traffic::ToSamples { item, bytes } => {
+                placement.owned_by(from).iter().map(|shard| bytes * scalars(*item, shard, to)).sum()
+            }
+            Traffic::AllReduce { elements, bytes } => {
+                let part = |rank| share(*elements, placement.topology().ranks(), rank).len() as u64;
+                bytes * (part(to) + part(from))
+            }
+            _ => dataflow.sptt().map_or(0, |sptt| self.in_sptt(sptt, placement, sizes, from, to)),
+        }
+    }
+
+    /// As [`between`](Self::between), for what goes only inside groups, or only among peers.
+    fn in_sptt(&self, sptt: &Sptt, placement: &Placement, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+        let groups = sptt.groups();
+        let together = groups.group_of(from) == groups.group_of(to);
+        let peers = groups.index_of(from) == groups.index_of(to);
+        let whole = |rank| width(placement.whole_by(rank)) as u64;
+        let rows = |rank| width(placement.rows_by(rank)) as u64;
+        let leaving = |rank| sptt.plan(groups.group_of(rank)).output_width() as u64;
+        match self {
+            Traffic::ToGroup { bytes } if together => bytes * whole(from) * peer_samples(sptt, sizes, to),
+            Traffic::FromGroup { bytes } if together => bytes * whole(to) * peer_samples(sptt, sizes, from),
+            Traffic::PartialSums { bytes } if together => bytes * rows(from) * peer_samples(sptt, sizes, to),
+            Traffic::SumGradients { bytes } if together => {
+                bytes * rows(from) * peer_samples(sptt, sizes, from)
+            }
+            Traffic::ToPeers { bytes } if peers => bytes * leaving(from) * sizes.samples[to],
+            Traffic::FromPeers { bytes } if peers => bytes * leaving(to) * sizes.samples[from],
+            Traffic::GroupAllReduce { elements, bytes } if together => {
+                let elements = elements[groups.group_of(from)];
+                let part = |rank| share(elements, groups.size(), groups.index_of(rank)).len() as u64;
+                bytes * (part(to) + part(from))
+            }
+            _ => 0,
+        }
+    }
+
+    /// Bytes that `rank` sends, by what they cross.
+    pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
+        let topology: Topology = deployment.placement.topology();
+        let groups = deployment.dataflow.sptt().map(Sptt::groups);
+        let receivers: Vec<usize> = match (self, groups) {
+            (Traffic::ToHolders { .. } | Traffic::ToSamples { .. } | Traffic::AllReduce { .. }, _)
+            | (_, None) => (0..topology.ranks()).collect(),
+            (Traffic::ToPeers { .. } | Traffic::FromPeers { .. }, Some(groups)) => {
+                groups.peers(groups.index_of(rank)).collect()
+            }
+            (_, Some(groups)) => groups.members(groups.group_of(rank)).collect(),
+        };
+        let mut sent = LinkBytes::default();
+        for to in receivers {
+            let bytes = self.between(deployment, sizes, rank, to);
+            match topology.link(rank, to) {
+                LinkClass::Local => {}
+                LinkClass::Host => sent.host += bytes,
+                LinkClass::Network => sent.network += bytes,
+            }
+        }
+        sent
+    }
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |item: &Item| match item {
+            Item::Length => "lengths",
+            Item::Id => "ids",
+            Item::Weight => "weights",
+            Item::Vector => "vectors",
+        };
+        match self {
+            Traffic::ToHolders { item, bytes } => f.pad(&format!("{} → holders, {bytes} B each", name(item))),
+            Traffic::ToSamples { item, bytes } => f.pad(&format!("{} → samples, {bytes} B each", name(item))),
+            Traffic::ToGroup { bytes } => f.pad(&format!("vectors → group, for their peers, {bytes} B each")),
+            Traffic::FromGroup { bytes } => f.pad(&format!("their gradients → holders, {bytes} B each")),
+            Traffic::PartialSums { bytes } => {
+                f.pad(&format!("partial sums → group, for their peers, {bytes} B each"))
+            }
+            Traffic::SumGradients { bytes } => f.pad(&format!("gradients of sums → group, {bytes} B each")),
+            Traffic::ToPeers { bytes } => f.pad(&format!("tower outputs → samples of peers, {bytes} B each")),
+            Traffic::FromPeers { bytes } => f.pad(&format!("their gradients → towers, {bytes} B each")),
+            Traffic::AllReduce { elements, bytes } => f.pad(&format!("{elements} sums, {bytes} B each")),
+            Traffic::GroupAllReduce { elements, bytes } => {
+                let most = elements.iter().max().unwrap_or(&0);
+                f.pad(&format!("up to {most} sums, {bytes} B each"))
+            }
+        }
+    }
+}
+
+/// Bytes by what they cross.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkBytes {
+    /// Inside a host.
+    pub host: u64,
+    /// Between hosts.
+    pub network: u64,
+}
+
+impl std::ops::AddAssign for LinkBytes {
+    fn add_assign(&mut self, other: Self) {
+        self.host += other.host;
+        self.network += other.network;
+    }
+}
