@@ -100,6 +100,9 @@ impl Model {
         module: Module,
     ) -> Result<Self, ModelError> {
         check_features(&features)?;
+        module
+            .check()
+            .map_err(|problem| ModelError::new("model.tower_module", format!("{module}: {problem}")))?;
         if dim == 0 || dim > 65_536 {
             return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
         }
@@ -173,7 +176,12 @@ impl Model {
             let problem = format!("{} towers give {sparse} columns: too wide", towers.len());
             return Err(ModelError::new("model.tower_module", problem));
         }
-        let network = Network::new(dense_features, (width / meets, meets), width, &architecture);
+        let vectors = width / meets;
+        if matches!(architecture, Architecture::Dlrm { .. }) && vectors > MAX_FEATURES + 1 {
+            let problem = format!("dot products of {vectors} vectors; at most {} can meet", MAX_FEATURES + 1);
+            return Err(ModelError::new("model.tower_module", problem));
+        }
+        let network = Network::new(dense_features, (vectors, meets), width, &architecture);
         Ok(Self { features, dense_features, dim, architecture, towers, module, network })
     }
 

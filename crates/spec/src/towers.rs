@@ -75,7 +75,7 @@ pub enum DcnOutput {
 
 /// An assignment as it stands in a config: a word or lists.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "towers are strided:T, each, or a list of names per tower")]
 enum Written {
     Word(String),
     Lists(Vec<Vec<String>>),
@@ -250,22 +250,38 @@ impl FromStr for Module {
                 _ => return Err(format!("{text}: {kind} has no setting {key:?}; {KINDS}")),
             }
         }
-        let length = || match d {
-            None => Err(format!(
-                "{text}: d is missing; it is the length of the tower's vectors, as in {kind}:d=64"
-            )),
-            Some(0) => Err(format!("{text}: d is 0; a tower gives vectors of at least 1")),
-            Some(d) => Ok(d),
+        let length = || {
+            d.ok_or_else(|| {
+                format!("{text}: d is missing; it is the length of the tower's vectors, as in {kind}:d=64")
+            })
         };
-        match kind {
-            "none" if settings.is_empty() => Ok(Module::None),
-            "dlrm" if c == 0 && p == 0 => {
-                Err(format!("{text}: c and p are 0, so the tower would give nothing; set one of them"))
-            }
-            "dlrm" => Ok(Module::Dlrm { c, p, d: length()? }),
-            "dcn" if rank == Some(0) => Err(format!("{text}: rank is 0; use at least 1, or leave it out")),
-            "dcn" => Ok(Module::Dcn { d: length()?, rank, out }),
-            _ => Err(format!("{text:?} is no tower module; {KINDS}")),
+        let module = match kind {
+            "none" if settings.is_empty() => Module::None,
+            "dlrm" => Module::Dlrm { c, p, d: length()? },
+            "dcn" => Module::Dcn { d: length()?, rank, out },
+            _ => return Err(format!("{text:?} is no tower module; {KINDS}")),
+        };
+        module.check().map_err(|problem| format!("{text}: {problem}"))?;
+        Ok(module)
+    }
+}
+
+impl Module {
+    /// Whether its numbers can be, and what is wrong with them if not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (c, p, d, rank) = match *self {
+            Module::None => return Ok(()),
+            Module::Dlrm { c, p, d } => (c, p, d, None),
+            Module::Dcn { d, rank, .. } => (0, 1, d, rank),
+        };
+        if let Some(large) = [c, p, d, rank.unwrap_or(0)].into_iter().find(|&n| n > MAX_SETTING) {
+            return Err(format!("{large} is beyond {MAX_SETTING}, the largest c, p, d or rank"));
+        }
+        match (c, p, d, rank) {
+            (_, _, 0, _) => Err("d is 0; a tower gives vectors of at least 1".into()),
+            (0, 0, _, _) => Err("c and p are 0, so the tower would give nothing; set one of them".into()),
+            (_, _, _, Some(0)) => Err("rank is 0; use at least 1, or leave it out".into()),
+            _ => Ok(()),
         }
     }
 }

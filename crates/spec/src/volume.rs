@@ -104,7 +104,7 @@ impl Quantity {
             Quantity::LeavingVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).output_width() as u64),
             Quantity::TowerFlops => of_group(&|sptt, g| {
                 let flops = towers(sptt, g).iter().map(|&t| model.towers()[t].forward_flops()).sum::<u64>();
-                flops * peers(sptt)
+                flops.saturating_mul(peers(sptt))
             }),
             Quantity::TowerWeights => of_group(&|sptt, g| {
                 let weights =

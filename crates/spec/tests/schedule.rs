@@ -1,12 +1,13 @@
 //! A schedule's dependencies protect everything its phases hand to each other.
 
-use spec::dataflow::{Dataflow, Deployment};
+use spec::dataflow::{Dataflow, Deployment, PeerPermute, Sptt};
 use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
-use spec::placement::Placement;
+use spec::placement::{Cut, Placement};
 use spec::presets::{ModelKind, Preset};
-use spec::schedule::{Schedule, Slot, Task, Work};
-use spec::topology::Topology;
+use spec::schedule::{PhaseId, Schedule, Slot, Task, Work};
+use spec::topology::{Groups, Topology};
+use spec::towers::{Assignment, Module};
 use spec::volume::BatchSizes;
 use std::collections::{HashMap, HashSet};
 
@@ -23,18 +24,55 @@ fn schedules() -> Vec<Schedule> {
     let architecture = Architecture::Dlrm { bottom: vec![], top: vec![8, 1] };
     models.push(Model::new(features, 0, 16, architecture).unwrap());
     let topology = Topology::new(2, 2).unwrap();
-    models
-        .iter()
-        .flat_map(|model| {
-            [0, 100].into_iter().flat_map(move |replicate| {
-                let placement = Placement::balanced(model, topology, replicate);
-                let deployment = Deployment { model: model.clone(), placement, dataflow: Dataflow::Flat };
-                [Task::Train, Task::Evaluate]
-                    .into_iter()
-                    .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
-            })
+    let flat = models.iter().flat_map(|model| {
+        [0, 100].map(|replicate| Deployment {
+            model: model.clone(),
+            placement: Placement::balanced(model, topology, replicate),
+            dataflow: Dataflow::Flat,
+        })
+    });
+    flat.chain(by_towers())
+        .flat_map(|deployment| {
+            [Task::Train, Task::Evaluate]
+                .into_iter()
+                .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
         })
         .collect()
+}
+
+/// SPTT with every permute, tables whole and cut, with and without modules, with and without a bottom MLP.
+fn by_towers() -> Vec<Deployment> {
+    let permutes = [PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None];
+    let modules = [
+        (ModelKind::Dlrm, 13, Module::None),
+        (ModelKind::Dlrm, 13, Module::Dlrm { c: 1, p: 1, d: 8 }),
+        (ModelKind::Dcn, 13, Module::Dcn { d: 16, rank: Some(4), out: Default::default() }),
+        (ModelKind::Dlrm, 0, Module::Dlrm { c: 0, p: 1, d: 16 }),
+    ];
+    let mut all = Vec::new();
+    for (kind, dense_features, module) in modules {
+        let mut outline = Preset::Demo.outline();
+        outline.dense_features = dense_features;
+        let mut features = outline.features();
+        for feature in features.iter_mut().step_by(3) {
+            feature.hotness = Hotness::Many { mean: 2 };
+        }
+        features[3].weighted = true;
+        let architecture = outline.architecture(kind, module);
+        // Five towers: on two groups they share, on five hosts' worth of features they differ in size.
+        let assignment = Some(&Assignment::Strided(5));
+        let model =
+            Model::with_towers(features, dense_features, outline.dim, architecture, assignment, module)
+                .unwrap();
+        for (permute, cut) in permutes.into_iter().zip([Cut::Hotness, Cut::Whole, Cut::Rows]) {
+            let groups = Groups::new(Topology::new(4, 2).unwrap(), 2).unwrap();
+            let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
+            let placement = Placement::in_towers(&model, groups, cut);
+            let dataflow = Dataflow::Sptt(Sptt::new(&model, &placement, groups, permute).unwrap());
+            all.push(Deployment { model: model.clone(), placement, dataflow });
+        }
+    }
+    all
 }
 
 /// The nodes that must have ended before each node of `steps` unrolled steps begins, as the interpreter runs them: a
@@ -125,24 +163,33 @@ fn every_slot_that_is_read_is_written_and_every_name_is_unique() {
 fn the_phases_spend_all_of_the_models_flops() {
     for schedule in schedules().iter().filter(|s| s.task() == Task::Train) {
         let model = schedule.model();
-        let sizes = BatchSizes::typical(model, schedule.placement(), 4000);
-        let dense: u64 = (0..schedule.phases().len())
-            .filter(|&i| {
-                let name = &schedule.phases()[i].name;
-                ["bottom", "interaction", "top"].iter().any(|block| name.starts_with(block))
-            })
-            .map(|i| schedule.flops(spec::schedule::PhaseId(i), &sizes, 0))
-            .sum();
-        assert_eq!(dense, model.training_flops() * 1000);
+        // No number of ranks divides it.
+        let batch = 4003;
+        let sizes = BatchSizes::typical(model, schedule.placement(), batch);
+        let spent = |blocks: &[&str]| -> u64 {
+            let of_blocks = |i: &usize| blocks.iter().any(|b| schedule.phases()[*i].name.starts_with(b));
+            let phases = (0..schedule.phases().len()).filter(of_blocks);
+            let ranks = 0..schedule.placement().topology().ranks();
+            phases
+                .flat_map(|i| ranks.clone().map(move |rank| (i, rank)))
+                .map(|(i, rank)| schedule.flops(PhaseId(i), &sizes, rank))
+                .sum()
+        };
+        let of_towers = model.tower_flops() * batch as u64;
+        assert_eq!(spent(&["towers"]), of_towers);
+        assert_eq!(of_towers > 0, model.has_tower_modules());
+        let of_network = model.training_flops() * batch as u64 - of_towers;
+        assert_eq!(spent(&["bottom", "interaction", "top"]), of_network);
     }
 }
 
+/// A group's tower parameters are on it alone, and those of the network on all.
 #[test]
 fn every_parameter_is_in_exactly_one_bucket() {
     for schedule in schedules() {
-        let parameters = schedule.model().network().parameters();
+        let parameters = schedule.model().dense_parameter_list();
         let mut seen = vec![0; parameters.len()];
-        for bucket in schedule.buckets() {
+        for bucket in schedule.buckets().iter().chain(schedule.tower_buckets()) {
             let mut end = 0;
             for (&p, &start) in bucket.parameters.iter().zip(&bucket.starts) {
                 assert!(start >= end && start % 16 == 0);
@@ -152,5 +199,37 @@ fn every_parameter_is_in_exactly_one_bucket() {
             assert!(end <= bucket.elements);
         }
         assert!(seen.iter().all(|&n| n == 1));
+        if let Some(sptt) = schedule.deployment().dataflow.sptt() {
+            for (group, bucket) in schedule.tower_buckets().iter().enumerate() {
+                let here = |&p: &usize| sptt.group_of_tower(parameters[p].owner.1) == Some(group);
+                assert!(bucket.parameters.iter().all(here));
+            }
+        }
+    }
+}
+
+/// What is optional is there where it is needed, and only there.
+#[test]
+fn phases_of_sptt_follow_from_the_deployment() {
+    for deployment in by_towers() {
+        let sptt = deployment.dataflow.sptt().unwrap();
+        let cut = (0..8).any(|rank| !deployment.placement.rows_by(rank).is_empty());
+        let modules = deployment.model.has_tower_modules();
+        let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
+        let has = |name: &str| schedule.phases().iter().any(|phase| phase.name == name);
+        for name in ["group exchange", "transpose", "peer exchange", "peer gradient exchange"] {
+            assert!(has(name), "{name}");
+        }
+        for (there, names) in [
+            (sptt.permute() == PeerPermute::Vectors, vec!["peer permute", "reverse permute"]),
+            (sptt.permute() == PeerPermute::Ids, vec!["index ids in peer order"]),
+            (sptt.permute() != PeerPermute::Ids, vec!["index ids"]),
+            (cut, vec!["group sums", "group gather"]),
+            (modules, vec!["towers forward", "towers backward", "reduce tower gradients", "update towers"]),
+            (deployment.model.dense_features() > 0, vec!["bottom forward"]),
+            (false, vec!["pooled exchange", "gradient exchange"]),
+        ] {
+            names.iter().for_each(|name| assert_eq!(has(name), there, "{name}"));
+        }
     }
 }

@@ -166,8 +166,12 @@ impl Model {
     /// Where the output of tower `index` begins among the columns that the interaction sees. The towers follow the
     /// dense vector in their order; only where all pass through does everything stand in the order of the features.
     pub fn tower_place(&self, index: usize) -> usize {
-        let dense = self.network.bottom.last().map_or(0, |layer| layer.outputs);
-        dense + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
+        self.dense_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
+    }
+
+    /// Length of the dense vector.
+    fn dense_width(&self) -> usize {
+        self.network.bottom.last().map_or(0, |layer| layer.outputs)
     }
 
     /// Where columns of a feature that pass through begin among the columns that the interaction sees.
@@ -181,6 +185,6 @@ impl Model {
                 }
             }
         }
-        (usize::from(self.dense_features > 0) + feature) * self.dim + column
+        self.dense_width() + feature * self.dim + column
     }
 }

@@ -1,0 +1,540 @@
+//! Towers: which assignments there are, what their models cost, where their tables go, and how ranks are numbered.
+
+use proptest::prelude::*;
+use spec::dataflow::{DataflowKind, PeerPermute, Sptt};
+use spec::feature::{Feature, Hotness};
+use spec::model::{Architecture, Model};
+use spec::placement::{Cut, Layout, Placement};
+use spec::presets::{ModelKind, Preset};
+use spec::run::{Config, Run};
+use spec::topology::{Groups, LinkClass, Topology};
+use spec::towers::{Assignment, DcnOutput, Module};
+
+fn lists(towers: &[&[&str]]) -> Assignment {
+    Assignment::Lists(towers.iter().map(|names| names.iter().map(|&name| name.into()).collect()).collect())
+}
+
+fn features(count: usize) -> Vec<Feature> {
+    let feature = |i| Feature {
+        name: format!("C{i}"),
+        rows: 5 + 7 * i,
+        pooling: Default::default(),
+        hotness: if i % 3 == 1 { Hotness::Many { mean: 2 } } else { Hotness::One },
+        weighted: false,
+    };
+    (0..count).map(feature).collect()
+}
+
+/// Four features of 8 columns, and what the change makes of them.
+fn small(change: impl Fn(&mut Config)) -> Config {
+    let mut config = Config::default();
+    config.model.features = Some(features(4));
+    config.model.dim = Some(8);
+    config.data.synthetic = Some(spec::synthetic::Synthetic { groups: 2, ..Default::default() });
+    change(&mut config);
+    config
+}
+
+/// DMT §5.2.3, word for word.
+#[test]
+fn the_strided_assignment_of_the_paper() {
+    let features = Preset::Terabyte.outline().features();
+    let members = Assignment::Strided(8).members(&features, 128).unwrap();
+    let indices: Vec<Vec<usize>> =
+        members.iter().map(|tower| tower.iter().map(|member| member.feature).collect()).collect();
+    assert_eq!(
+        indices,
+        [
+            vec![0, 8, 16, 24],
+            vec![1, 9, 17, 25],
+            vec![2, 10, 18],
+            vec![3, 11, 19],
+            vec![4, 12, 20],
+            vec![5, 13, 21],
+            vec![6, 14, 22],
+            vec![7, 15, 23]
+        ]
+    );
+    assert!(members.iter().flatten().all(|member| member.columns == (0..128)));
+    let names = Assignment::Strided(8).names(&features, 128).unwrap();
+    assert_eq!(names[0], ["C1", "C9", "C17", "C25"]);
+}
+
+#[test]
+fn wrong_assignments_are_refused_by_name() {
+    let refused = |assignment: Assignment| {
+        small(|c| c.model.towers = Some(assignment.clone())).check().expect_err("no such towers").to_string()
+    };
+    let cases = [
+        (refused(lists(&[&["C0", "C1"], &["C2", "C3", "C1"]])), "\"C1\" is in tower 0 and again in tower 1"),
+        (refused(lists(&[&["C0", "C0"], &["C1", "C2", "C3"]])), "\"C0\" is in tower 0 and again in tower 0"),
+        (refused(lists(&[&["C0", "C1"], &["C3"]])), "feature C2 is in no tower"),
+        (refused(lists(&[&["C0", "C1"], &["C2", "C3", "user"]])), "tower 1 names \"user\""),
+        (refused(lists(&[&["C0", "C1"], &[], &["C2", "C3"]])), "tower 1 is empty"),
+        (refused(lists(&[])), "no tower"),
+        (refused(Assignment::Strided(0)), "strided:0 of 4 features"),
+        (refused(Assignment::Strided(5)), "strided:5 of 4 features"),
+        (refused(Assignment::Strided(usize::MAX)), "of 4 features"),
+        // Slices: unequal, overlapping, with a gap, beyond the table, backwards, of an unknown feature, no numbers.
+        (refused(lists(&[&["C0[0..2]", "C1", "C2", "C3"], &["C0[2..8]"]])), "slices of C0 are not 2 equal"),
+        (refused(lists(&[&["C0[0..4]", "C1", "C2", "C3"], &["C0[3..8]"]])), "\"C0[3..8]\" is in tower 0"),
+        (refused(lists(&[&["C0[0..4]", "C1", "C2", "C3"], &["C0"]])), "\"C0\" is in tower 0 and again"),
+        (refused(lists(&[&["C0[0..4]", "C1", "C2", "C3"]])), "slices of C0 are not 1 equal parts"),
+        (refused(lists(&[&["C0[0..4]", "C1", "C2", "C3"], &["C0[4..9]"]])), "names \"C0[4..9]\""),
+        (refused(lists(&[&["C0[4..4]", "C1", "C2", "C3"], &["C0"]])), "names \"C0[4..4]\""),
+        (refused(lists(&[&["C0[8..0]", "C1", "C2", "C3"]])), "names \"C0[8..0]\""),
+        (refused(lists(&[&["X[0..8]", "C0", "C1", "C2", "C3"]])), "names \"X[0..8]\""),
+        (refused(lists(&[&["C0[..]", "C1", "C2", "C3"]])), "names \"C0[..]\""),
+        (refused(lists(&[&["C0[0..99999999999999999999]", "C1", "C2", "C3"]])), "names \"C0[0..9999"),
+    ];
+    for (message, part) in cases {
+        assert!(message.starts_with("model.towers: ") && message.contains(part), "{part:?}: {message}");
+    }
+    // 27 towers of the 26 features of the default model.
+    let mut config = Config::default();
+    config.model.towers = Some(Assignment::Strided(27));
+    let message = config.check().unwrap_err().to_string();
+    assert!(message.starts_with("model.towers: strided:27 of 26 features"), "{message}");
+    config.model.towers = Some(Assignment::Strided(26));
+    assert_eq!(config.check().unwrap().model.towers().len(), 26);
+}
+
+#[test]
+fn wrong_modules_and_groups_are_refused_by_name() {
+    let problems = [
+        ("dlrm:d=0", "d is 0"),
+        ("dcn:d=0", "d is 0"),
+        ("dlrm", "d is missing"),
+        ("dcn:rank=4", "d is missing"),
+        ("dlrm:c=0,d=4", "c and p are 0"),
+        ("dlrm:c=0,p=0,d=4", "c and p are 0"),
+        ("dcn:d=4,rank=0", "rank is 0"),
+        ("dcn:d=4,out=all", "out is tower or features, not \"all\""),
+        ("dcn:d=4,c=1", "dcn has no setting \"c\""),
+        ("dlrm:d=4,rank=1", "dlrm has no setting \"rank\""),
+        ("dlrm:d=4,e=1", "dlrm has no setting \"e\""),
+        ("dlrm:d", "\"d\" is no setting"),
+        ("dlrm:d=-1", "d is a number"),
+        ("dlrm:d=1048577", "d is a number up to 1048576"),
+        ("none:d=4", "none has no setting \"d\""),
+        ("mlp:d=4", "mlp has no setting \"d\""),
+        ("mlp", "\"mlp\" is no tower module"),
+        ("", "\"\" is no tower module"),
+    ];
+    for (text, part) in problems {
+        let message = text.parse::<Module>().unwrap_err();
+        assert!(message.contains(part), "{text}: {message}");
+    }
+    for text in ["strided", "strided:", "strided:-1", "strided:x", "Each", ""] {
+        let message = text.parse::<Assignment>().unwrap_err();
+        assert!(message.contains(&format!("{text:?}")) && message.contains("strided:T"), "{message}");
+    }
+    let d8 = Module::Dlrm { c: 1, p: 0, d: 8 };
+    let refused = |change: &dyn Fn(&mut Config)| small(change).check().unwrap_err().to_string();
+    let cases = [
+        // What a text cannot say is refused where it is used.
+        (refused(&|c| towers(c, Module::Dlrm { c: 1, p: 0, d: 0 })), "model.tower_module", "d is 0"),
+        (refused(&|c| towers(c, Module::Dlrm { c: 0, p: 0, d: 8 })), "model.tower_module", "c and p are 0"),
+        (refused(&|c| towers(c, dcn(8, Some(0)))), "model.tower_module", "rank is 0"),
+        (refused(&|c| towers(c, dcn(usize::MAX, None))), "model.tower_module", "1048576"),
+        (refused(&|c| c.model.tower_module = Some(d8)), "model.tower_module", "say which with model.towers"),
+        (refused(&|c| c.topology.hosts_per_tower = Some(0)), "topology.hosts_per_tower", "groups of 0"),
+        (
+            refused(&|c| (c.topology.hosts, c.topology.hosts_per_tower) = (Some(4), Some(3))),
+            "topology.hosts_per_tower",
+            "4 hosts do not divide into groups of 3",
+        ),
+        (
+            refused(&|c| {
+                towers(c, d8);
+                c.train.dataflow = Some(DataflowKind::Flat);
+            }),
+            "train.dataflow",
+            "use it",
+        ),
+        (
+            refused(&|c| {
+                towers(c, d8);
+                c.placement.replicate_rows = Some(10);
+            }),
+            "placement.replicate_rows",
+            "none is replicated",
+        ),
+        (
+            refused(&|c| {
+                towers(c, d8);
+                c.placement.tables.insert("C2".into(), Layout::Replicated);
+            }),
+            "placement.tables",
+            "C2 is replicated",
+        ),
+        (
+            refused(&|c| {
+                towers(c, d8);
+                c.placement.tables.insert("C2".into(), Layout::RowWise { ranks: vec![0, 2] });
+            }),
+            "placement.tables",
+            "rows of C2 are cut over ranks [0, 2]",
+        ),
+        // C0 and C2 are one tower.
+        (
+            refused(&|c| {
+                towers(c, d8);
+                c.placement.tables.insert("C0".into(), Layout::TableWise { rank: 0 });
+                c.placement.tables.insert("C2".into(), Layout::TableWise { rank: 2 });
+            }),
+            "placement.tables",
+            "tower 0 has C2 on group 1 and other features on group 0",
+        ),
+        (refused(&|c| c.train.peer_permute = Some(PeerPermute::Ids)), "train.peer_permute", "ids is of sptt"),
+        (
+            refused(&|c| {
+                towers(c, Module::Dlrm { c: 1, p: 0, d: 4 });
+                c.model.bottom = Some(vec![16, 8]);
+            }),
+            "model.bottom",
+            "the towers' d = 4",
+        ),
+        (
+            refused(&|c| {
+                towers(c, Module::Dlrm { c: 1, p: 0, d: 8 });
+                let names = lists(&[&["C0", "C1[0..4]"], &["C1[4..8]", "C2", "C3"]]);
+                c.model.towers = Some(names);
+            }),
+            "model.towers",
+            "tower 0 have [8, 4] columns",
+        ),
+    ];
+    for (message, field, part) in cases {
+        assert!(message.starts_with(field) && message.contains(part), "{field}, {part:?}: {message}");
+    }
+}
+
+fn towers(config: &mut Config, module: Module) {
+    config.model.towers = Some(Assignment::Strided(2));
+    config.model.tower_module = Some(module);
+}
+
+fn dcn(d: usize, rank: Option<usize>) -> Module {
+    Module::Dcn { d, rank, out: DcnOutput::Tower }
+}
+
+/// What the file of a config says wrongly is refused as it is read, with the words that would do.
+#[test]
+fn wrong_words_in_a_config_are_refused() {
+    for (text, part) in [
+        ("towers = \"stride:8\"", "\"stride:8\" is no assignment"),
+        ("towers = 8", "strided:T"),
+        ("towers = [\"C1\", \"C2\"]", "strided:T"),
+        ("tower_module = \"dlrm:d=0\"", "d is 0"),
+    ] {
+        let message = toml::from_str::<Config>(&format!("[model]\n{text}")).unwrap_err().to_string();
+        assert!(message.contains(part), "{text}: {message}");
+    }
+}
+
+/// DMT, Tables 3, 4 and 5: training MFlops per sample, and by how much towers shrink what is exchanged.
+#[test]
+fn flops_of_the_papers_models() {
+    let model = |kind, towers: Option<usize>, module: Option<&str>| {
+        let mut config = Config::default();
+        config.model.preset = Some(Preset::Terabyte);
+        config.model.kind = Some(kind);
+        config.model.towers = towers.map(Assignment::Strided);
+        config.model.tower_module = module.map(|text| text.parse().unwrap());
+        config.check().unwrap().model
+    };
+    let rows = [
+        (ModelKind::Dlrm, None, None, 14.74, 1.0),
+        (ModelKind::Dlrm, Some(2), Some("dlrm:d=64"), 8.95, 2.0),
+        (ModelKind::Dlrm, Some(4), Some("dlrm:d=64"), 8.95, 2.0),
+        (ModelKind::Dlrm, Some(8), Some("dlrm:d=64"), 8.95, 2.0),
+        (ModelKind::Dlrm, Some(26), Some("dlrm:d=64"), 8.95, 2.0),
+        (ModelKind::Dlrm, Some(8), Some("dlrm:d=32"), 7.93, 4.0),
+        (ModelKind::Dlrm, Some(8), Some("dlrm:d=16"), 7.41, 8.0),
+        (ModelKind::Dlrm, Some(8), Some("dlrm:d=8"), 7.16, 16.0),
+        (ModelKind::Dlrm, Some(16), Some("dlrm:c=0,p=1,d=128"), 8.75, 26.0 / 16.0),
+        (ModelKind::Dcn, None, None, 96.22, 1.0),
+        (ModelKind::Dcn, Some(2), Some("dcn:d=128"), 43.71, 13.0),
+        (ModelKind::Dcn, Some(4), Some("dcn:d=128"), 50.01, 6.5),
+        (ModelKind::Dcn, Some(8), Some("dcn:d=128"), 62.60, 3.25),
+        (ModelKind::Dcn, Some(16), Some("dcn:d=128"), 87.19, 26.0 / 16.0),
+    ];
+    for (kind, towers, module, paper, ratio) in rows {
+        let model = model(kind, towers, module);
+        let mflops = model.training_flops() as f64 / 1e6;
+        let within = if kind == ModelKind::Dlrm { 0.01 } else { 0.1 };
+        assert!((mflops - paper).abs() < within, "{towers:?} {module:?}: {mflops}, the paper has {paper}");
+        assert_eq!(model.compression_ratio(), ratio, "{towers:?} {module:?}");
+        let parameters = model.parameters() as f64 / 1e9;
+        assert!((22.775..22.795).contains(&parameters), "{towers:?} {module:?}: {parameters} G parameters");
+    }
+    // The six towers of one feature pass through; listing 2 as printed gives one vector per feature.
+    let p1 = model(ModelKind::Dlrm, Some(16), Some("dlrm:c=0,p=1,d=128"));
+    assert_eq!(p1.towers().iter().filter(|tower| tower.passes_through()).count(), 6);
+    let listing = model(ModelKind::Dcn, Some(8), Some("dcn:d=128,out=features"));
+    assert_eq!(listing.compression_ratio(), 1.0);
+}
+
+/// Words become lists in the config that checkpoints keep; both give the same run, also after TOML and JSON.
+#[test]
+fn a_config_with_towers_goes_through_toml_and_json() {
+    let named = lists(&[&["C2", "C0[0..4]"], &["C1", "C3", "C0[4..8]"]]);
+    let modules = ["none", "dlrm:d=4", "dlrm:c=0,p=2,d=4", "dcn:d=8", "dcn:d=8,rank=3,out=features"];
+    let mut compared = 0;
+    for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
+        for assignment in [Assignment::Each, Assignment::Strided(3), named.clone()] {
+            for module in modules {
+                for permute in [None, Some("vectors"), Some("ids"), Some("none")] {
+                    let config = small(|c| {
+                        c.model.kind = Some(kind);
+                        c.model.towers = Some(assignment.clone());
+                        c.model.tower_module = Some(module.parse().unwrap());
+                        c.topology.hosts = Some(4);
+                        c.topology.hosts_per_tower = permute.map(|_| 2);
+                        c.train.peer_permute = permute.map(|text| text.parse().unwrap());
+                        c.placement.cut = permute.map(|_| Cut::Hotness);
+                    });
+                    let again: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+                    assert_eq!(again, config);
+                    let Ok(run) = config.check() else {
+                        // One map for members of unequal length.
+                        assert!(assignment == named && module == "dlrm:d=4");
+                        continue;
+                    };
+                    same_again(&config, &run);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(compared, 2 * 4 * (3 * modules.len() - 1));
+}
+
+fn same_again(config: &Config, run: &Run) {
+    let explicit = config.explicit(run);
+    assert!(matches!(&explicit.model.towers, Some(Assignment::Lists(_))));
+    assert_eq!(&explicit.check().unwrap(), run);
+    let toml: Config = toml::from_str(&toml::to_string(&explicit).unwrap()).unwrap();
+    assert_eq!(toml, explicit);
+    let json: Config = serde_json::from_value(serde_json::to_value(&explicit).unwrap()).unwrap();
+    assert_eq!(json, explicit);
+    assert_eq!(explicit.explicit(run), explicit);
+}
+
+/// (hosts, ranks per host, hosts per group) and ranks by (g mod S, g div S), as the slides have it.
+#[test]
+fn peer_order_of_several_clusters() {
+    let cases: [(usize, usize, usize, &[usize]); 7] = [
+        (2, 2, 1, &[0, 2, 1, 3]),
+        (2, 4, 1, &[0, 4, 1, 5, 2, 6, 3, 7]),
+        (4, 2, 1, &[0, 2, 4, 6, 1, 3, 5, 7]),
+        (4, 2, 2, &[0, 4, 1, 5, 2, 6, 3, 7]),
+        (4, 2, 4, &[0, 1, 2, 3, 4, 5, 6, 7]),
+        (3, 1, 1, &[0, 1, 2]),
+        (1, 3, 1, &[0, 1, 2]),
+    ];
+    for (hosts, ranks, per_group, order) in cases {
+        let groups = Groups::new(Topology::new(hosts, ranks).unwrap(), per_group).unwrap();
+        assert_eq!(groups.peer_order(), order, "{hosts} × {ranks}, K = {per_group}");
+    }
+}
+
+/// Every column of every table is held once, whatever is cut: rows of a column add up to the table's.
+fn held_once(model: &Model, placement: &Placement) {
+    let mut held = vec![vec![0; model.dim()]; model.features().len()];
+    for rank in 0..placement.topology().ranks() {
+        for shard in placement.held_by(rank) {
+            shard.columns.clone().for_each(|column| held[shard.feature][column] += shard.rows.len());
+        }
+    }
+    for (feature, columns) in model.features().iter().zip(held) {
+        assert!(columns.iter().all(|&rows| rows == feature.rows), "{}: {columns:?}", feature.name);
+    }
+}
+
+fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
+    let placement = Placement::in_towers(model, groups, cut);
+    let sptt = Sptt::new(model, &placement, groups, PeerPermute::Ids).unwrap();
+    held_once(model, &placement);
+    // What the groups give is all that the interaction sees, besides the dense vector; each column once.
+    let dense = model.network().bottom.last().map_or(0, |layer| layer.outputs);
+    let mut outputs: Vec<(usize, usize)> = (0..groups.count())
+        .flat_map(|group| sptt.plan(group).outputs.iter().map(|output| (output.place, output.width)))
+        .collect();
+    outputs.sort_unstable();
+    let end = outputs.iter().fold(dense, |at, (place, width)| {
+        assert_eq!(*place, at);
+        at + width
+    });
+    assert_eq!(end, model.network().interaction.input_width());
+    // A module has all its members on its group.
+    for (t, tower) in model.towers().iter().enumerate().filter(|(_, tower)| !tower.passes_through()) {
+        let home = sptt.group_of_tower(t).expect("a tower with a module has a group");
+        for rank in 0..groups.topology().ranks() {
+            for shard in placement.held_by(rank) {
+                let inside = |m: &spec::model::Member| {
+                    m.feature == shard.feature
+                        && m.columns.start < shard.columns.end
+                        && shard.columns.start < m.columns.end
+                };
+                assert!(groups.group_of(rank) == home || !tower.members.iter().any(inside));
+            }
+        }
+    }
+    (placement, sptt)
+}
+
+const CUTS: [Cut; 4] = [Cut::Whole, Cut::Columns, Cut::Rows, Cut::Hotness];
+
+fn model(count: usize, dim: usize, assignment: Option<&Assignment>, module: Module) -> Model {
+    let architecture =
+        Architecture::Dcn { bottom: vec![dim], cross_layers: 1, cross_rank: None, top: vec![4, 1] };
+    Model::with_towers(features(count), 2, dim, architecture, assignment, module).unwrap()
+}
+
+#[test]
+fn groups_without_towers_and_towers_that_share_a_group() {
+    let groups = |hosts| Groups::new(Topology::new(hosts, 2).unwrap(), 1).unwrap();
+    let module = Module::Dlrm { c: 1, p: 1, d: 3 };
+    for cut in CUTS {
+        // Two towers on four groups: two have nothing.
+        let few = model(5, 4, Some(&Assignment::Strided(2)), module);
+        let (_, sptt) = placed(&few, groups(4), cut);
+        assert_eq!((0..4).filter(|&group| sptt.plan(group).input_width == 0).count(), 2);
+        // Five towers on two groups: both have some, and none is far behind.
+        let many = model(5, 4, Some(&Assignment::Each), module);
+        let (_, sptt) = placed(&many, groups(2), cut);
+        assert!((0..2).all(|group| sptt.plan(group).towers.len() >= 2));
+        // Vectors that only pass through are sliced until every group has some.
+        for assignment in [None, Some(Assignment::Strided(2))] {
+            let passing = model(3, 4, assignment.as_ref(), Module::None);
+            let (placement, sptt) = placed(&passing, groups(8), cut);
+            assert!((0..8).all(|group| sptt.plan(group).input_width > 0));
+            assert!(
+                placement
+                    .layouts()
+                    .iter()
+                    .all(|l| matches!(l, Layout::ColumnWise { ranks } if ranks.len() == 3))
+            );
+        }
+        // More groups than there are columns.
+        let (_, sptt) = placed(&model(1, 2, None, Module::None), groups(5), cut);
+        assert_eq!((0..5).filter(|&group| sptt.plan(group).input_width == 1).count(), 2);
+    }
+}
+
+#[test]
+fn slices_go_where_their_towers_go() {
+    let names = lists(&[&["C0[0..4]", "C1"], &["C0[4..8]"], &["C2[4..8]", "C3"], &["C2[0..4]"]]);
+    let groups = Groups::new(Topology::new(4, 2).unwrap(), 1).unwrap();
+    for (module, cut) in CUTS.map(|cut| (Module::Dlrm { c: 0, p: 1, d: 4 }, cut)) {
+        let sliced = model(4, 8, Some(&names), module);
+        let (placement, sptt) = placed(&sliced, groups, cut);
+        let holders = |feature: usize| match &placement.layouts()[feature] {
+            Layout::ColumnWise { ranks } => ranks.clone(),
+            layout => panic!("{layout:?}"),
+        };
+        // The slice that stands first in the table is in tower 0 for C0 and in tower 3 for C2.
+        assert_eq!(sptt.group_of_tower(0), Some(groups.group_of(holders(0)[0])));
+        assert_eq!(sptt.group_of_tower(2), Some(groups.group_of(holders(2)[1])));
+    }
+}
+
+/// Towers of one slice each, as long as what they should give, pass through: the dense vector is a slice long too.
+#[test]
+fn slices_that_pass_through_stand_behind_a_dense_vector_of_their_length() {
+    let names = lists(&[&["C0[0..4]"], &["C0[4..8]"], &["C1[0..4]"], &["C1[4..8]"]]);
+    let architecture = Architecture::Dlrm { bottom: vec![4], top: vec![4, 1] };
+    let module = Module::Dlrm { c: 0, p: 1, d: 4 };
+    let model = Model::with_towers(features(2), 2, 8, architecture, Some(&names), module).unwrap();
+    assert!(!model.has_tower_modules());
+    assert_eq!(model.network().interaction.input_width(), 4 + 2 * 8);
+    placed(&model, Groups::new(Topology::new(2, 2).unwrap(), 1).unwrap(), Cut::Whole);
+}
+
+fn any_module() -> impl Strategy<Value = Module> {
+    prop_oneof![
+        Just(Module::None),
+        (0..3usize, 0..3usize, 1..5usize)
+            .prop_filter("gives something", |(c, p, _)| c + p > 0)
+            .prop_map(|(c, p, d)| Module::Dlrm { c, p, d }),
+        (1..5usize, any::<bool>()).prop_map(|(d, all)| Module::Dcn {
+            d,
+            rank: Some(2),
+            out: if all { DcnOutput::Features } else { DcnOutput::Tower }
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn groups_number_every_rank_once(count in 1..5usize, per_group in 1..4usize, ranks in 1..5usize) {
+        let by_host = Groups::new(Topology::new(count * per_group, ranks).unwrap(), per_group).unwrap();
+        let order = by_host.peer_order();
+        let by_peer = by_host.in_peer_order();
+        prop_assert_eq!(by_peer.peer_order(), (0..order.len()).collect::<Vec<_>>());
+        for groups in [by_host, by_peer] {
+            prop_assert_eq!((groups.count(), groups.size()), (count, per_group * ranks));
+            let topology = groups.topology();
+            for rank in 0..topology.ranks() {
+                let (group, index) = (groups.group_of(rank), groups.index_of(rank));
+                prop_assert!(group < groups.count() && index < groups.size());
+                prop_assert_eq!(groups.rank(group, index), rank);
+                prop_assert_eq!(groups.members(group).nth(index), Some(rank));
+                prop_assert_eq!(groups.peers(index).nth(group), Some(rank));
+                // Groups are consecutive hosts.
+                prop_assert_eq!(topology.host_of(rank) / per_group, group);
+                prop_assert!(topology.ranks_of(topology.host_of(rank)).any(|other| other == rank));
+                // With one host a group, what leaves a group crosses the network, and what stays does not.
+                for other in (0..topology.ranks()).filter(|&other| other != rank && per_group == 1) {
+                    let across = topology.link(rank, other) == LinkClass::Network;
+                    prop_assert_eq!(across, groups.group_of(other) != group);
+                }
+            }
+            for host in 0..topology.hosts() {
+                let of_host: Vec<usize> = topology.ranks_of(host).collect();
+                prop_assert!(of_host.len() == ranks && of_host.is_sorted());
+            }
+        }
+        // Both numberings are of the same machines: rank i of the one is rank order[i] of the other.
+        for (new, &old) in order.iter().enumerate() {
+            prop_assert_eq!(by_peer.topology().host_of(new), by_host.topology().host_of(old));
+            prop_assert_eq!(by_peer.group_of(new), by_host.group_of(old));
+            prop_assert_eq!(by_peer.index_of(new), by_host.index_of(old));
+        }
+        // The peer order of other groups is not theirs.
+        if per_group > 1 {
+            prop_assert!(Groups::new(by_peer.topology(), 1).is_err());
+        }
+        prop_assert!(Groups::new(by_peer.topology(), per_group).is_ok());
+    }
+
+    #[test]
+    fn tables_are_placed_once_and_towers_stay_together(
+        (count, towers) in (1..9usize).prop_flat_map(|count| (Just(count), 1..=count)),
+        dim in 1..7usize,
+        module in any_module(),
+        (groups, per_group, ranks) in (1..5usize, 1..3usize, 1..4usize),
+        peer_order in any::<bool>(),
+        cut in proptest::sample::select(CUTS.to_vec()),
+    ) {
+        let model = model(count, dim, Some(&Assignment::Strided(towers)), module);
+        let topology = Topology::new(groups * per_group, ranks).unwrap();
+        let groups = Groups::new(topology, per_group).unwrap();
+        let groups = if peer_order { groups.in_peer_order() } else { groups };
+        let (_, sptt) = placed(&model, groups, cut);
+        // No group is idle while another has two towers.
+        let loads: Vec<usize> = (0..groups.count()).map(|g| sptt.plan(g).towers.len()).collect();
+        if model.towers().iter().all(|tower| !tower.passes_through()) && towers >= groups.count() {
+            prop_assert!(loads.iter().all(|&towers| towers > 0), "{:?}", loads);
+        }
+    }
+
+    #[test]
+    fn modules_print_what_they_parse(module in any_module()) {
+        prop_assert_eq!(module.to_string().parse(), Ok(module));
+    }
+}
