@@ -4,15 +4,19 @@
 mod common;
 
 use common::config;
+use data::Batch;
 use kernels::Device;
+use spec::dataflow::PeerPermute;
+use spec::placement::Cut;
 use spec::presets::ModelKind;
-use spec::run::Run;
+use spec::run::{Config, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
+use spec::towers::Assignment;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use training::{Execution, Rank};
+use training::{Execution, Rank, Source};
 
 struct Counting;
 
@@ -42,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations of all ranks over the last hundred of `steps` steps.
-fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
+fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Source + Sync) -> u64 {
     let counts = collectives::launch(
         run.topology(),
         &Default::default(),
@@ -51,8 +55,7 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
             let device = world.device().clone();
             device.enter(|| {
                 let schedule = run.schedule(Task::Train);
-                let source = common::training_source(run);
-                let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+                let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
                 let circles = training::Circles::new(&world, &run.dataflow)?;
                 let mut execution = Execution::new(schedule);
                 let (mut before, mut after) = (0, 0);
@@ -81,6 +84,16 @@ fn allocations(run: &Run, threads: usize, steps: u64) -> u64 {
     last.saturating_sub(first)
 }
 
+/// Large enough that the number of multi-hot ids varies by less than the slack of a buffer.
+const BATCH: usize = 960;
+
+fn with_large_batches(mut config: Config) -> Run {
+    config.train.batch = Some(BATCH);
+    let samples = 400 * BATCH as u64;
+    config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
+    config.check().unwrap()
+}
+
 /// One test, because the counter belongs to the whole process.
 #[test]
 fn a_step_after_warm_up_allocates_nothing() {
@@ -90,13 +103,40 @@ fn a_step_after_warm_up_allocates_nothing() {
         (ModelKind::Dlrm, true, 2, 2, 1),
         (ModelKind::Dcn, false, 1, 2, 2),
     ] {
-        let mut config = config(kind, multi_hot, hosts, ranks);
-        // Large enough that the number of multi-hot ids varies by less than the slack of a buffer.
-        config.train.batch = Some(960);
-        config.data.synthetic =
-            Some(Synthetic { samples: 400 * 960, eval_samples: 0, groups: 2, ..Default::default() });
-        let run = config.check().unwrap();
-        let counted = allocations(&run, threads, 300);
+        let run = with_large_batches(config(kind, multi_hot, hosts, ranks));
+        let counted = allocations(&run, threads, 300, || common::training_source(&run));
         assert_eq!(counted, 0, "{kind:?} on {hosts} × {ranks} ranks of {threads} threads");
+    }
+    // The rest on a few batches in memory, which need not be drawn.
+    let mut flat = config(ModelKind::Dlrm, true, 2, 2);
+    flat.placement.cut = Some(Cut::Rows);
+    let flat = with_large_batches(flat);
+    let mut log = common::training_source(&flat);
+    let batches: Vec<Batch> = (0..4)
+        .map(|i| {
+            let mut batch = Batch::default();
+            log.fill(i * BATCH as u64..(i + 1) * BATCH as u64, &mut batch).unwrap();
+            batch
+        })
+        .collect();
+    let counted = |run: &Run| allocations(run, 1, 300, || Source::Resident(batches.clone()));
+    assert_eq!(counted(&flat), 0, "tables cut by rows");
+    // SPTT: every permute, every cut and both kinds of modules.
+    for (kind, module, d, cluster, cut, permute) in [
+        (ModelKind::Dlrm, "none", 8, (2, 2, 1), Cut::Columns, PeerPermute::Ids),
+        (ModelKind::Dlrm, "dlrm:c=1,p=1,d=4", 4, (2, 2, 1), Cut::Hotness, PeerPermute::Vectors),
+        (ModelKind::Dcn, "dcn:d=8", 8, (2, 1, 2), Cut::Rows, PeerPermute::Ids),
+        (ModelKind::Dcn, "dcn:d=4,out=features", 8, (2, 2, 1), Cut::Whole, PeerPermute::None),
+    ] {
+        let (hosts, ranks, per_group) = cluster;
+        let mut config = config(kind, true, hosts, ranks);
+        config.topology.hosts_per_tower = Some(per_group);
+        config.model.towers = Some(Assignment::Strided(4));
+        config.model.tower_module = Some(module.parse().unwrap());
+        config.model.bottom = Some(vec![16, d]);
+        config.placement.cut = Some(cut);
+        config.train.peer_permute = Some(permute);
+        let run = with_large_batches(config);
+        assert_eq!(counted(&run), 0, "{kind:?} under {module}, {cut:?}, permuting {permute}");
     }
 }

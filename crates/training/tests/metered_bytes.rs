@@ -2,21 +2,39 @@
 
 mod common;
 
+use collectives::Traffic;
 use common::config;
 use data::Batch;
 use kernels::Device;
-use spec::placement::share;
+use spec::dataflow::{DataflowKind, PeerPermute};
+use spec::placement::{Cut, Layout, share};
 use spec::presets::ModelKind;
-use spec::run::Run;
+use spec::run::{Config, Run};
 use spec::schedule::{PhaseId, Task, Work};
 use spec::topology::LinkClass;
+use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
 use std::ops::ControlFlow;
-use training::{Execution, Rank};
+use training::{Execution, Rank, Source};
+
+/// An epoch in memory: to draw it again for every rank and step would take most of the time.
+#[derive(Clone)]
+struct Epoch(Batch);
+
+impl Epoch {
+    fn of(run: &Run) -> Self {
+        let mut batch = Batch::default();
+        common::training_source(run).fill(0..run.data.samples(), &mut batch).unwrap();
+        Self(batch)
+    }
+
+    fn source(&self) -> Source {
+        Source::Resident(vec![self.0.clone()])
+    }
+}
 
 /// The sizes of one step's batch, counted in the data itself.
-fn sizes(run: &Run, step: u64) -> BatchSizes {
-    let mut source = common::training_source(run);
+fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
     let (global, ranks) = (run.batches().at(step), run.topology().ranks());
     let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new() };
     let mut batch = Batch::default();
@@ -37,20 +55,15 @@ fn sizes(run: &Run, step: u64) -> BatchSizes {
     sizes
 }
 
-fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, replicate: usize) {
-    let mut config = config(kind, multi_hot, hosts, ranks_per_host);
-    config.placement.replicate_rows = Some(replicate);
-    let run = config.check().unwrap();
-    // Across the end of an epoch, with its batch of 5 samples.
-    let steps = 19;
-    let metered = collectives::launch(
+/// What the transport of each rank counted over `steps` steps, by label.
+fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<Traffic>> {
+    collectives::launch(
         run.topology(),
         &Default::default(),
         |_| Ok(Device::Reference),
         |world| {
             let schedule = run.schedule(Task::Train);
-            let source = common::training_source(&run);
-            let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
+            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), log.source())?;
             let circles = training::Circles::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);
             execution.run(
@@ -63,12 +76,24 @@ fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, 
             Ok::<_, training::Error>(world.meter())
         },
     )
-    .unwrap_or_else(|e| panic!("{e}"));
+    .unwrap_or_else(|e| panic!("{e}"))
+}
 
+fn sent(metered: &[Traffic], phase: &str) -> LinkBytes {
+    let traffic = metered.iter().find(|t| t.label.as_str() == phase);
+    let sent = |link| traffic.map_or(0, |t| t.sent(link));
+    LinkBytes { host: sent(LinkClass::Host), network: sent(LinkClass::Network) }
+}
+
+/// Holds the meter against the bound schedule, phase by phase, rank by rank.
+fn check_run(run: &Run, log: &Epoch, what: &str) {
+    // Across the end of an epoch, with its batch of 5 samples.
+    let steps = 19;
     let schedule = run.schedule(Task::Train);
-    let sizes: Vec<BatchSizes> = (0..steps).map(|step| sizes(&run, step)).collect();
+    let mut source = log.source();
+    let sizes: Vec<BatchSizes> = (0..steps).map(|step| sizes(run, &mut source, step)).collect();
     let mut compared = 0;
-    for (rank, metered) in metered.iter().enumerate() {
+    for (rank, metered) in metered(run, log, steps).iter().enumerate() {
         for (i, phase) in schedule.phases().iter().enumerate() {
             if !matches!(phase.work, Work::Collective(_)) {
                 continue;
@@ -77,14 +102,23 @@ fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, 
             for sizes in &sizes {
                 expected += schedule.sent(PhaseId(i), sizes, rank);
             }
-            let traffic = metered.iter().find(|t| t.label.as_str() == phase.name);
-            let sent = |link| traffic.map_or(0, |t| t.sent(link));
-            let got = LinkBytes { host: sent(LinkClass::Host), network: sent(LinkClass::Network) };
-            assert_eq!(got, expected, "rank {rank}, {}", phase.name);
+            let got = sent(metered, &phase.name);
+            assert_eq!(got, expected, "rank {rank}, {} {what}", phase.name);
             compared += usize::from(got != LinkBytes::default());
         }
+        // Nothing is sent beside the phases, but for what ranks tell each other to form groups.
+        let known = |t: &&Traffic| schedule.phases().iter().any(|phase| phase.name == t.label.as_str());
+        let others: Vec<&str> = metered.iter().filter(|t| !known(t)).map(|t| t.label.as_str()).collect();
+        assert!(others.iter().all(|&label| label == "split"), "{others:?} {what}");
     }
     assert!(compared > 0 || run.topology().ranks() == 1);
+}
+
+fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, replicate: usize) {
+    let mut config = config(kind, multi_hot, hosts, ranks_per_host);
+    config.placement.replicate_rows = Some(replicate);
+    let run = config.check().unwrap();
+    check_run(&run, &Epoch::of(&run), "");
 }
 
 #[test]
@@ -105,4 +139,199 @@ fn multi_hot() {
 fn replicated() {
     check(ModelKind::Dlrm, true, 2, 2, 40);
     check(ModelKind::Dlrm, false, 2, 2, 1000);
+}
+
+const CUTS: [Cut; 4] = [Cut::Whole, Cut::Columns, Cut::Rows, Cut::Hotness];
+const PERMUTES: [PeerPermute; 3] = [PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None];
+
+/// A model of `towers` towers under `module`, whose vectors have length `d`, on H × L ranks in groups of K hosts.
+fn in_towers(
+    (kind, towers, module, d): (ModelKind, usize, &str, usize),
+    multi_hot: bool,
+    (hosts, ranks, per_group): (usize, usize, usize),
+    cut: Cut,
+    permute: PeerPermute,
+) -> Config {
+    let mut config = config(kind, multi_hot, hosts, ranks);
+    config.topology.hosts_per_tower = Some(per_group);
+    config.model.towers = Some(Assignment::Strided(towers));
+    config.model.tower_module = Some(module.parse().unwrap());
+    config.model.bottom = Some(vec![16, d]);
+    config.placement.cut = Some(cut);
+    config.train.peer_permute = Some(permute);
+    config
+}
+
+const PASS_THROUGH: (ModelKind, usize, &str, usize) = (ModelKind::Dlrm, 4, "none", 8);
+const DMT_DLRM: (ModelKind, usize, &str, usize) = (ModelKind::Dlrm, 4, "dlrm:c=1,p=0,d=4", 4);
+const DMT_DCN: (ModelKind, usize, &str, usize) = (ModelKind::Dcn, 4, "dcn:d=8", 8);
+
+/// The log of all models of [`in_towers`] with multi-hot features.
+fn multi_hot_log() -> Epoch {
+    Epoch::of(&config(ModelKind::Dlrm, true, 1, 1).check().unwrap())
+}
+
+/// Weights, means and bags of any length, a last batch of 5 samples, and every way to cut and to permute.
+fn check_sptt(model: (ModelKind, usize, &str, usize)) {
+    let log = multi_hot_log();
+    for cluster in [(2, 2, 1), (4, 2, 2)] {
+        for cut in CUTS {
+            for permute in PERMUTES {
+                let run = in_towers(model, true, cluster, cut, permute).check().unwrap();
+                check_run(&run, &log, &format!("of {model:?} on {cluster:?}, {cut:?}, permuting {permute}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn sptt_with_pass_through_towers() {
+    check_sptt(PASS_THROUGH);
+}
+
+#[test]
+fn sptt_with_dlrm_modules() {
+    check_sptt((ModelKind::Dlrm, 3, "dlrm:c=1,p=2,d=4", 4));
+}
+
+#[test]
+fn sptt_with_dcn_modules() {
+    check_sptt(DMT_DCN);
+}
+
+/// One rank, one group, one rank a group, more groups than towers, and towers without features of a multi-hot kind.
+#[test]
+fn sptt_on_other_clusters() {
+    let log = multi_hot_log();
+    for cluster in [(1, 1, 1), (1, 3, 1), (3, 1, 1), (2, 2, 2), (8, 1, 1), (6, 1, 2)] {
+        for model in [PASS_THROUGH, (ModelKind::Dlrm, 2, "dlrm:c=0,p=1,d=4", 4)] {
+            let run = in_towers(model, true, cluster, Cut::Rows, PeerPermute::Vectors).check().unwrap();
+            check_run(&run, &log, &format!("of {model:?} on {cluster:?}"));
+        }
+    }
+}
+
+#[test]
+fn flat_with_cut_tables() {
+    let log = multi_hot_log();
+    for cluster in [(2, 2, 1), (4, 2, 2)] {
+        for cut in CUTS {
+            let mut config = in_towers(PASS_THROUGH, true, cluster, cut, PeerPermute::Ids);
+            (config.train.dataflow, config.train.peer_permute) = (Some(DataflowKind::Flat), None);
+            check_run(&config.check().unwrap(), &log, &format!("of flat on {cluster:?}, {cut:?}"));
+        }
+    }
+}
+
+/// Layouts of single tables: pieces of rows on some ranks of several hosts, on one host, and columns twice on a rank.
+#[test]
+fn layouts_by_table() {
+    let log = multi_hot_log();
+    let hierarchical = Layout::Hierarchical { host: 1 };
+    let columns = Layout::ColumnWise { ranks: vec![3, 0, 3] };
+    let mut flat = config(ModelKind::Dlrm, true, 2, 2);
+    flat.placement.tables.insert("C1".into(), Layout::RowWise { ranks: vec![0, 1, 3] });
+    flat.placement.tables.insert("C2".into(), hierarchical.clone());
+    flat.placement.tables.insert("C3".into(), columns.clone());
+    flat.placement.tables.insert("C4".into(), Layout::Replicated);
+    check_run(&flat.check().unwrap(), &log, "of flat");
+    for permute in PERMUTES {
+        let mut sptt = in_towers(PASS_THROUGH, true, (2, 2, 1), Cut::Whole, permute);
+        sptt.placement.tables.insert("C2".into(), hierarchical.clone());
+        sptt.placement.tables.insert("C3".into(), columns.clone());
+        check_run(&sptt.check().unwrap(), &log, &format!("of sptt, permuting {permute}"));
+    }
+}
+
+/// Bytes of all ranks in a phase.
+fn in_all(metered: &[Vec<Traffic>], phase: &str) -> LinkBytes {
+    metered.iter().fold(LinkBytes::default(), |mut sum, rank| {
+        sum += sent(rank, phase);
+        sum
+    })
+}
+
+/// Steps of an epoch before its last batch: every batch is shared out evenly.
+const EVEN: u64 = 16;
+const EPOCH: u64 = 17;
+
+/// With one host a group, SPTT's peer exchange sends between hosts what the flat exchange sends between them (DMT §3.1.2).
+#[test]
+fn peer_exchange_sends_what_the_flat_exchange_sends_between_hosts() {
+    let log = multi_hot_log();
+    for cluster in [(2, 2, 1), (4, 2, 1)] {
+        for cut in [Cut::Whole, Cut::Columns] {
+            let mut config = in_towers(PASS_THROUGH, true, cluster, cut, PeerPermute::Ids);
+            (config.train.dataflow, config.train.peer_permute) = (Some(DataflowKind::Flat), None);
+            let flat = config.check().unwrap();
+            for permute in PERMUTES {
+                let sptt = in_towers(PASS_THROUGH, true, cluster, cut, permute).check().unwrap();
+                // In peer order other samples are on a host: those of an uneven batch are not as many.
+                let same_ranks = permute != PeerPermute::None;
+                assert_eq!(sptt.placement == flat.placement, same_ranks);
+                let steps = if same_ranks { EPOCH } else { EVEN };
+                let (flat, sptt) = (metered(&flat, &log, steps), metered(&sptt, &log, steps));
+                for (of_flat, of_sptt) in
+                    [("pooled exchange", "peer exchange"), ("gradient exchange", "peer gradient exchange")]
+                {
+                    let (of_flat, of_sptt) = (in_all(&flat, of_flat), in_all(&sptt, of_sptt));
+                    assert!(of_flat.network > 0);
+                    assert_eq!(of_flat.network, of_sptt.network, "{cluster:?}, {cut:?}, {permute}");
+                    assert_eq!(of_sptt.host, 0, "peers are on different hosts");
+                }
+                for phase in ["group exchange", "group gradient exchange"] {
+                    assert_eq!(in_all(&sptt, phase).network, 0, "a group is a host");
+                }
+            }
+        }
+    }
+}
+
+/// Tower modules send 1/CR of it, and their gradients stay on their hosts (DMT §3.2).
+#[test]
+fn tower_modules_compress_what_peers_exchange() {
+    let log = multi_hot_log();
+    for (model, ratio) in [(DMT_DLRM, 2.0), (DMT_DCN, 1.5)] {
+        for cut in [Cut::Whole, Cut::Columns] {
+            let passing = (model.0, model.1, "none", 8);
+            let passing = in_towers(passing, true, (4, 2, 1), cut, PeerPermute::Ids).check().unwrap();
+            let dmt = in_towers(model, true, (4, 2, 1), cut, PeerPermute::Ids).check().unwrap();
+            assert_eq!(passing.placement, dmt.placement);
+            assert_eq!(dmt.model.compression_ratio(), ratio);
+            let (passing, dmt) = (metered(&passing, &log, EVEN), metered(&dmt, &log, EVEN));
+            for phase in ["peer exchange", "peer gradient exchange"] {
+                let (passing, dmt) = (in_all(&passing, phase).network, in_all(&dmt, phase).network);
+                assert!(dmt > 0);
+                assert_eq!(passing as f64, dmt as f64 * ratio, "{phase} of {model:?}, {cut:?}");
+            }
+            let reduced = in_all(&dmt, "reduce tower gradients");
+            assert!(reduced.host > 0);
+            assert_eq!(reduced.network, 0);
+        }
+    }
+}
+
+/// 4 × 2 ranks in groups of two hosts, one table on each: half of the pooled volume crosses hosts in the group, half among
+/// peers; three quarters of it in the flat exchange.
+#[test]
+fn groups_of_two_hosts_send_a_half_and_a_half() {
+    let mut config = in_towers(PASS_THROUGH, false, (4, 2, 2), Cut::Whole, PeerPermute::Ids);
+    config.model.features = Some((0..8).map(|i| common::feature(&format!("C{i}"), 16)).collect());
+    let log = Epoch::of(&config.check().unwrap());
+    let pooled = EVEN * 96 * 8 * 8 * 4;
+    for permute in PERMUTES {
+        config.train.peer_permute = Some(permute);
+        let run = config.check().unwrap();
+        assert!((0..8).all(|rank| run.placement.held_by(rank).len() == 1));
+        let metered = metered(&run, &log, EVEN);
+        for phase in ["group exchange", "peer exchange", "group gradient exchange", "peer gradient exchange"]
+        {
+            assert_eq!(in_all(&metered, phase).network, pooled / 2, "{phase}, permuting {permute}");
+        }
+    }
+    (config.train.dataflow, config.train.peer_permute) = (Some(DataflowKind::Flat), None);
+    let metered = metered(&config.check().unwrap(), &log, EVEN);
+    for phase in ["pooled exchange", "gradient exchange"] {
+        assert_eq!(in_all(&metered, phase).network, pooled * 3 / 4, "{phase}");
+    }
 }
