@@ -117,8 +117,7 @@ fn config() -> impl Strategy<Value = Config> {
         proptest::option::of(select(vec![PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None]));
     let train = (dataflow, permute, 0..50usize, 0..100usize);
     (model(), topology, placement, train).prop_map(|(model, topology, placement, train)| {
-        let mut config = Config::default();
-        config.model = model;
+        let mut config = Config { model, ..Config::default() };
         let (hosts, ranks, per_tower) = topology;
         config.topology =
             TopologyConfig { hosts: Some(hosts), ranks_per_host: Some(ranks), hosts_per_tower: per_tower };

@@ -4,10 +4,14 @@ mod common;
 
 use common::config;
 use data::Batch;
-use kernels::Device;
+use kernels::{Buffer, Device};
 use spec::presets::ModelKind;
-use std::time::Instant;
-use training::{Logs, Session, Source, train_on};
+use spec::run::Run;
+use spec::schedule::Task;
+use spec::towers::Assignment;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+use training::{Execution, Logs, Rank, Session, Source, train_on};
 
 /// Batches in memory, one of them with an id past the end of its table.
 fn broken(run: &spec::run::Run) -> Source {
@@ -49,4 +53,100 @@ fn a_diverging_run_says_so() {
     let sources = |split| Logs::Synthetic.source(&run, split);
     let error = train_on(&run, |_| Device::cpu(1), &sources, &Session::default()).unwrap_err().to_string();
     assert!(error.contains("the loss of step") && error.contains("lower the learning rates"), "{error}");
+}
+
+/// Eight ranks on four hosts, a tower with a module on each.
+fn in_towers() -> Run {
+    let mut config = config(ModelKind::Dlrm, true, 4, 2);
+    config.model.towers = Some(Assignment::Strided(4));
+    config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
+    config.check().unwrap()
+}
+
+/// Trains in towers. After the third step rank 3 pauses, so that the others come to wait for it, and is changed. Gives how
+/// all ranks ended.
+fn with_change(wait_limit: Duration, pause: Duration, change: impl Fn(&mut Rank) + Sync) -> String {
+    let run = &in_towers();
+    let began = Instant::now();
+    let options = collectives::Options { wait_limit };
+    let mut log = common::training_source(run);
+    let mut batch = Batch::default();
+    log.fill(0..96, &mut batch).unwrap();
+    let ended = collectives::launch(
+        run.topology(),
+        &options,
+        |_| Device::cpu(1),
+        |world| {
+            let schedule = run.schedule(Task::Train);
+            let source = Source::Resident(vec![batch.clone()]);
+            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+            let circles = training::Circles::new(&world, &run.dataflow)?;
+            let after = |rank: &mut Rank, step| {
+                if step == 2 && world.rank() == 3 {
+                    std::thread::sleep(pause);
+                    change(rank);
+                }
+                Ok(ControlFlow::Continue(()))
+            };
+            let mut execution = Execution::new(schedule);
+            execution.run(&mut rank, &circles, 100, |step| step * 96..(step + 1) * 96, after)
+        },
+    );
+    let error = ended.expect_err("a rank was broken").to_string();
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    // Where every rank was is told.
+    (0..8).for_each(|rank| assert!(error.contains(&format!("rank {rank} on host {}", rank / 2)), "{error}"));
+    error
+}
+
+const PATIENT: Duration = Duration::from_secs(10);
+const SHORT: Duration = Duration::from_millis(300);
+
+fn says(error: &str, parts: &[&str]) {
+    parts.iter().for_each(|part| assert!(error.contains(part), "{part:?} is missing in: {error}"));
+}
+
+/// Its tables are gone: the other rank of its group waits for its vectors, and by then all others for their towers.
+#[test]
+fn a_rank_that_fails_before_the_group_exchange_ends_all() {
+    let error = with_change(PATIENT, SHORT, |rank| rank.tables.clear());
+    says(&error, &["rank 3 on host 1 failed in phase `lookup`", "(`group exchange`)"]);
+}
+
+/// Its tower's weights are gone: its peers wait for what leaves its group.
+#[test]
+fn a_rank_that_fails_before_the_peer_exchange_ends_all() {
+    let error = with_change(PATIENT, SHORT, |rank| {
+        rank.parameters.buckets.last_mut().unwrap().weights = Buffer::empty();
+    });
+    says(&error, &["rank 3 on host 1 failed in phase `towers forward`", "(`peer exchange`)"]);
+}
+
+/// It panics between two steps.
+#[test]
+fn a_rank_that_panics_ends_all() {
+    let error = with_change(PATIENT, SHORT, |_| panic!("no more"));
+    says(&error, &["rank 3 on host 1 panicked", "no more"]);
+}
+
+/// It pauses longer than the others wait.
+#[test]
+fn a_rank_that_is_late_ends_all() {
+    let error = with_change(Duration::from_secs(1), Duration::from_millis(1500), |_| ());
+    // Who gave up first may have waited for a rank that waits itself; of all ranks one alone does not wait.
+    says(&error, &["waited 1.0s in all_to_all", "rank 3 on host 1, phase `update towers`: computing"]);
+    assert_eq!(error.matches("computing").count(), 1, "{error}");
+}
+
+/// An id past the end of its table, read while vectors travel in the groups.
+#[test]
+fn a_bad_id_ends_all_towers() {
+    let mut config = config(ModelKind::Dlrm, false, 2, 2);
+    config.model.towers = Some(Assignment::Strided(2));
+    config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
+    let run = config.check().unwrap();
+    let began = Instant::now();
+    let ended = train_on(&run, |_| Device::cpu(1), &|_| Ok(broken(&run)), &Session::default());
+    says(&ended.unwrap_err().to_string(), &["rank 1 on host 0 failed in phase `read batch`", "C3", "id 7"]);
+    assert!(began.elapsed().as_secs() < 5);
 }

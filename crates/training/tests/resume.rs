@@ -5,15 +5,18 @@ mod common;
 use common::{ADAM, config, optimizer};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
+use spec::dataflow::PeerPermute;
 use spec::optimizer::UpdateRule;
+use spec::placement::Cut;
 use spec::presets::ModelKind;
 use spec::run::{Config, LogFacts, LogFeature, LogRows, Run};
 use spec::schema::{Schema, SparseColumn};
+use spec::towers::Assignment;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Event, Logs, Outcome, Saving, Session, train};
+use training::{Error, Event, Logs, Outcome, Saving, Session, train};
 
 /// Trains with checkpoints in `root`, from the last one there, and stops soon after step `until`.
 fn sitting(run: &Run, logs: &Logs, root: &Path, until: Option<u64>) -> Outcome {
@@ -106,6 +109,137 @@ fn another_topology_takes_the_state_up() {
     for (a, b) in whole.losses[end..].iter().zip(&resumed.losses) {
         assert!((a - b).abs() < 1e-4, "{a} and {b}");
     }
+}
+
+const ROW_WISE: UpdateRule = UpdateRule::RowWiseAdagrad { eps: 1e-8 };
+
+/// A model with tower modules over 3 towers, its vectors of length `d`, by SPTT on H × L ranks in groups of K hosts.
+fn dmt(
+    mut config: Config,
+    (module, d): (&str, usize),
+    (hosts, ranks, per_group): (usize, usize, usize),
+    cut: Cut,
+    rule: UpdateRule,
+) -> Config {
+    (config.topology.hosts, config.topology.ranks_per_host) = (Some(hosts), Some(ranks));
+    config.topology.hosts_per_tower = Some(per_group);
+    config.model.towers = Some(Assignment::Strided(3));
+    config.model.tower_module = Some(module.parse().unwrap());
+    config.model.bottom = Some(vec![16, d]);
+    config.placement.cut = Some(cut);
+    let dense = if rule == ROW_WISE { UpdateRule::Adagrad { eps: 1e-8 } } else { rule };
+    config.optimizer.dense = Some(optimizer(dense, 0.002));
+    config.optimizer.tables = Some(optimizer(rule, 0.002));
+    config
+}
+
+const PROJECTION: (&str, usize) = ("dlrm:c=1,p=1,d=4", 4);
+const CROSS: (&str, usize) = ("dcn:d=8", 8);
+
+#[test]
+fn towers_by_adam() {
+    let config = long(ModelKind::Dlrm, true, 2, 2);
+    let run = dmt(config, PROJECTION, (2, 2, 1), Cut::Hotness, ADAM).check().unwrap();
+    same_bits(&run, &Logs::Synthetic);
+    let mut config = dmt(long(ModelKind::Dcn, true, 2, 1), CROSS, (2, 1, 2), Cut::Rows, ADAM);
+    config.train.peer_permute = Some(PeerPermute::Vectors);
+    same_bits(&config.check().unwrap(), &Logs::Synthetic);
+}
+
+#[test]
+fn towers_by_row_wise_adagrad() {
+    // In peer order, so that the first rank of a group is not the first of its host.
+    let mut config = dmt(long(ModelKind::Dcn, false, 2, 2), CROSS, (2, 2, 1), Cut::Columns, ROW_WISE);
+    config.train.peer_permute = Some(PeerPermute::None);
+    same_bits(&config.check().unwrap(), &Logs::Synthetic);
+    let run = dmt(long(ModelKind::Dlrm, true, 1, 2), PROJECTION, (1, 2, 1), Cut::Rows, ROW_WISE);
+    same_bits(&run.check().unwrap(), &Logs::Synthetic);
+}
+
+/// A checkpoint of 20 steps in `root`, what training came to there, and the curve of 40 steps in one go.
+fn twenty_and_forty(config: &Config, root: &Path) -> (Checkpoint, Outcome, Vec<f64>) {
+    let until = |steps| {
+        let mut config = config.clone();
+        config.train.steps = Some(steps);
+        config.check().unwrap()
+    };
+    let whole = train(&until(40), &Logs::Synthetic, &Session::default()).unwrap();
+    let first = sitting(&until(20), &Logs::Synthetic, root, None);
+    assert_eq!(whole.losses[..20], first.losses);
+    (Checkpoint::open(locate(root).unwrap()).unwrap(), first, whole.losses)
+}
+
+fn resumed(config: &Config, checkpoint: &Checkpoint) -> Result<Outcome, Error> {
+    let mut config = config.clone();
+    config.train.steps = Some(40);
+    let session = Session { resume: Some(checkpoint), ..Session::default() };
+    train(&config.check().unwrap(), &Logs::Synthetic, &session)
+}
+
+/// Towers move to other groups, tables to other ranks and into other pieces; the curve and the scores stay.
+#[test]
+fn towers_are_taken_up_on_other_topologies() {
+    for (kind, module, cut) in
+        [(ModelKind::Dlrm, PROJECTION, Cut::Columns), (ModelKind::Dcn, CROSS, Cut::Hotness)]
+    {
+        let on = |cluster, cut| dmt(config(kind, true, 1, 1), module, cluster, cut, ADAM);
+        let root = tempfile::tempdir().unwrap();
+        let (checkpoint, first, curve) = twenty_and_forty(&on((4, 2, 1), cut), root.path());
+        let auc = first.scores.unwrap().evaluation.auc.unwrap();
+        for (cluster, cut) in
+            [((4, 2, 2), cut), ((2, 2, 1), cut), ((2, 2, 1), Cut::Rows), ((1, 1, 1), Cut::Whole)]
+        {
+            let other = on(cluster, cut);
+            let losses = resumed(&other, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
+            assert_eq!(losses.len(), 20);
+            for (step, (a, b)) in curve[20..].iter().zip(&losses).enumerate() {
+                assert!((a - b).abs() <= 1e-5 * a, "{kind:?} on {cluster:?}, step {step}: {a} and {b}");
+            }
+            let run = other.check().unwrap();
+            let mut seen = 0;
+            let receive = &mut |labels: &[f32], _: &[f32]| {
+                seen += labels.len();
+                Ok(())
+            };
+            let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), receive).unwrap();
+            assert_eq!(scores.evaluation.auc, Some(auc), "{kind:?} on {cluster:?}, {cut:?}");
+            assert_eq!(seen, 301);
+        }
+    }
+}
+
+/// Row-wise Adagrad has a number for every slice of a row: other slices cannot go on from them, but they can predict.
+#[test]
+fn slices_of_row_wise_adagrad_do_not_fit_others() {
+    let on = |cluster, cut| dmt(config(ModelKind::Dlrm, false, 1, 1), PROJECTION, cluster, cut, ROW_WISE);
+    let root = tempfile::tempdir().unwrap();
+    let (checkpoint, first, curve) = twenty_and_forty(&on((1, 2, 1), Cut::Columns), root.path());
+    for other in [on((1, 1, 1), Cut::Whole), on((1, 3, 1), Cut::Columns)] {
+        let error = resumed(&other, &checkpoint).unwrap_err().to_string();
+        assert!(error.contains("optimizer.tables.C"), "{error}");
+        let run = other.check().unwrap();
+        let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
+        let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap();
+        assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
+    }
+    // As many slices on another cluster do.
+    let losses = resumed(&on((2, 1, 2), Cut::Columns), &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
+    assert_eq!(losses.len(), 20);
+    assert!(curve[20..].iter().zip(&losses).all(|(a, b)| (a - b).abs() <= 1e-5 * a));
+}
+
+/// Other towers, or another module, are another model.
+#[test]
+fn a_checkpoint_of_other_towers_is_refused() {
+    let on = |module| dmt(config(ModelKind::Dlrm, false, 1, 1), module, (2, 1, 1), Cut::Whole, ADAM);
+    let root = tempfile::tempdir().unwrap();
+    let (checkpoint, ..) = twenty_and_forty(&on(PROJECTION), root.path());
+    let error = resumed(&on(("dlrm:c=2,p=1,d=4", 4)), &checkpoint).unwrap_err().to_string();
+    assert!(error.contains("towers.0.each") || error.contains("top.0.weight"), "{error}");
+    let mut five = on(PROJECTION);
+    five.model.towers = Some(Assignment::Strided(5));
+    let error = resumed(&five, &checkpoint).unwrap_err().to_string();
+    assert!(error.contains("towers.") || error.contains("top.0.weight"), "{error}");
 }
 
 /// A prepared log of 1000 samples with one single-hot and one multi-hot column.
