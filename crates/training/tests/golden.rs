@@ -103,7 +103,7 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
         let rule = case["optimizer"].as_str().unwrap();
         let run = run(file, rule, seed, hosts, ranks_per_host);
         let source = || Source::Resident(batches(seed));
-        let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_| ());
+        let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_, _| ());
         let expected = case["losses"].as_array().unwrap();
         assert_eq!(expected.len() as u64, STEPS);
         for (step, expected) in expected.iter().enumerate() {

@@ -2,66 +2,100 @@
 
 mod common;
 
-use common::{config, optimizer, ranks_after};
+use common::{config, optimizer, ranks_after, synthetic_log};
+use data::{Split, SyntheticLog};
 use kernels::Device;
 use spec::optimizer::UpdateRule;
+use spec::placement::Cut;
 use spec::presets::ModelKind;
-use spec::run::Run;
-use training::Rank;
+use spec::run::{Config, Run};
+use spec::towers::Assignment;
+use training::{Rank, Source};
 
-/// The parameters of a rank by name, with a way to read and write each.
+/// Weights that change together: a dense parameter, which several ranks have, or a shard of a table, which one has.
 #[derive(Clone, Copy, Debug)]
 enum Tensor {
     Dense(usize),
-    Table(usize),
+    Shard { rank: usize, table: usize },
 }
 
-fn get(rank: &Rank, tensor: Tensor) -> Vec<f32> {
-    match tensor {
-        Tensor::Dense(index) => rank.parameters.weights(index),
-        Tensor::Table(index) => rank.tables[index].weights.to_vec(),
+/// A run, its first batch, and the weights it starts from.
+struct Start {
+    run: Run,
+    log: SyntheticLog,
+    ranks: Vec<Rank>,
+}
+
+impl Start {
+    fn new(config: &Config) -> Self {
+        let run = config.check().unwrap();
+        let log = synthetic_log(&run, Split::Train);
+        let mut start = Self { run, log, ranks: Vec::new() };
+        start.ranks = start.after(0, |_, _| ()).into_iter().map(|(rank, _)| rank).collect();
+        start
+    }
+
+    fn after(&self, steps: u64, prepare: impl Fn(usize, &mut Rank) + Sync) -> Vec<(Rank, Vec<f64>)> {
+        let source = || Source::Synthetic(self.log.clone());
+        ranks_after(&self.run, || Ok(Device::Reference), source, steps, prepare)
+    }
+
+    /// Mean loss of the first batch with `tensor` replaced wherever it is.
+    fn loss(&self, tensor: Tensor, weights: &[f32]) -> f64 {
+        let ranks = self.after(1, |number, rank| match tensor {
+            Tensor::Dense(index) if rank.parameters.place(index).is_some() => {
+                rank.parameters.set_weights(index, weights);
+            }
+            Tensor::Shard { rank: holder, table } if holder == number => {
+                rank.tables[table].weights.write(0, weights);
+            }
+            _ => {}
+        });
+        ranks.iter().map(|(_, losses)| losses[0]).sum::<f64>() / self.run.batch as f64
+    }
+
+    fn tensors(&self) -> Vec<(Tensor, String)> {
+        let list = self.ranks[0].parameters.list().iter().enumerate();
+        let dense = list.map(|(index, parameter)| (Tensor::Dense(index), parameter.name.clone()));
+        let shards = (0..self.ranks.len()).flat_map(|rank| {
+            let held = self.run.placement.owned_by(rank).iter().enumerate();
+            held.map(move |(table, shard)| {
+                let name = &self.run.model.features()[shard.feature].name;
+                (Tensor::Shard { rank, table }, format!("{name} {:?} × {:?}", shard.rows, shard.columns))
+            })
+        });
+        dense.chain(shards).collect()
+    }
+
+    /// Initial weights, and the gradient: what one step of SGD at rate 1 takes off a table, and what it leaves in the
+    /// buckets of the dense layers.
+    fn weights_and_gradient(&self, tensor: Tensor, after: &[(Rank, Vec<f64>)]) -> (Vec<f32>, Vec<f32>) {
+        match tensor {
+            Tensor::Dense(index) => {
+                let here = |rank: &Rank| rank.parameters.place(index).is_some();
+                let home = self.ranks.iter().position(here).expect("some rank has every parameter");
+                (self.ranks[home].parameters.weights(index), after[home].0.parameters.gradient(index))
+            }
+            Tensor::Shard { rank, table } => {
+                let weights = self.ranks[rank].tables[table].weights.to_vec();
+                let moved = after[rank].0.tables[table].weights.to_vec();
+                let gradient = weights.iter().zip(moved).map(|(w, v)| w - v).collect();
+                (weights, gradient)
+            }
+        }
     }
 }
 
-fn set(rank: &mut Rank, tensor: Tensor, weights: &[f32]) {
-    match tensor {
-        Tensor::Dense(index) => rank.parameters.set_weights(index, weights),
-        Tensor::Table(index) => rank.tables[index].weights.write(0, weights),
-    }
-}
-
-/// Mean loss of the first batch with `tensor` replaced.
-fn loss(run: &Run, tensor: Tensor, weights: &[f32]) -> f64 {
-    let source = || common::training_source(run);
-    let ranks = ranks_after(run, || Ok(Device::Reference), source, 1, |rank| set(rank, tensor, weights));
-    ranks[0].1[0] / run.batch as f64
-}
-
-fn check(kind: ModelKind, full_rank: bool) {
-    let mut config = config(kind, true, 1, 1);
+fn check(mut config: Config) {
     // Many samples, so that the kinks of ReLUs average out.
     config.train.batch = Some(480);
-    if full_rank {
-        config.model.cross_rank = Some(0);
-    }
     config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 1.0));
-    let run = config.check().unwrap();
-    let source = || common::training_source(&run);
-
-    // Initial weights: a run of no steps. Gradients: what one step of SGD at rate 1 takes off a table, and what it
-    // leaves in the buckets of the dense layers.
-    let (before, _) = &ranks_after(&run, || Ok(Device::Reference), source, 0, |_| ())[0];
-    let (after, _) = &ranks_after(&run, || Ok(Device::Reference), source, 1, |_| ())[0];
-    let dense = (0..before.parameters.list().len()).map(Tensor::Dense);
-    let tables = (0..before.tables.len()).map(Tensor::Table);
-    for tensor in dense.chain(tables) {
-        let weights = get(before, tensor);
-        let gradient: Vec<f32> = match tensor {
-            Tensor::Dense(index) => after.parameters.gradient(index),
-            Tensor::Table(_) => weights.iter().zip(get(after, tensor)).map(|(w, v)| w - v).collect(),
-        };
+    let start = Start::new(&config);
+    let after = start.after(1, |_, _| ());
+    for (tensor, name) in start.tensors() {
+        let (weights, gradient) = start.weights_and_gradient(tensor, &after);
         let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
-        assert!(norm > 1e-3, "{kind:?}: the gradient of {tensor:?} is {norm}, too small to be checked");
+        assert!(norm > 1e-3, "the gradient of {name} is {norm}, too small to be checked");
         let moved = |by: f64, direction: &[f32]| -> Vec<f32> {
             weights.iter().zip(direction).map(|(w, d)| w + (by * f64::from(*d)) as f32).collect()
         };
@@ -76,12 +110,12 @@ fn check(kind: ModelKind, full_rank: bool) {
                     / length;
             // Short, because a step across the kink of a ReLU bends the slope; not shorter, because losses are f32.
             let step = 1e-3;
-            let up = loss(&run, tensor, &moved(step / length, &direction));
-            let down = loss(&run, tensor, &moved(-step / length, &direction));
+            let up = start.loss(tensor, &moved(step / length, &direction));
+            let down = start.loss(tensor, &moved(-step / length, &direction));
             let slope = (up - down) / (2.0 * step);
             assert!(
                 (slope - expected).abs() <= 1e-2 * norm + 1e-4,
-                "{kind:?}, {tensor:?}: slope {slope}, gradient says {expected} (norm {norm})"
+                "{name}: slope {slope}, gradient says {expected} (norm {norm})"
             );
         }
     }
@@ -89,15 +123,41 @@ fn check(kind: ModelKind, full_rank: bool) {
 
 #[test]
 fn dlrm() {
-    check(ModelKind::Dlrm, false);
+    check(config(ModelKind::Dlrm, true, 1, 1));
 }
 
 #[test]
 fn dcn_low_rank() {
-    check(ModelKind::Dcn, false);
+    check(config(ModelKind::Dcn, true, 1, 1));
 }
 
 #[test]
 fn dcn_full_rank() {
-    check(ModelKind::Dcn, true);
+    let mut config = config(ModelKind::Dcn, true, 1, 1);
+    config.model.cross_rank = Some(0);
+    check(config);
+}
+
+/// Three towers on two groups of two ranks, tables cut as the paper cuts them.
+fn on_towers(kind: ModelKind, module: &str) -> Config {
+    let mut config = config(kind, true, 2, 2);
+    let towers = [vec!["C4", "C0"], vec!["C1"], vec!["C5", "C2", "C3"]];
+    let names = towers.map(|tower| tower.into_iter().map(String::from).collect());
+    config.model.towers = Some(Assignment::Lists(names.into()));
+    config.model.tower_module = Some(module.parse().unwrap());
+    config.placement.cut = Some(Cut::Hotness);
+    config
+}
+
+#[test]
+fn dmt_dlrm() {
+    let mut config = on_towers(ModelKind::Dlrm, "dlrm:c=1,p=1,d=4");
+    config.model.bottom = Some(vec![16, 4]);
+    check(config);
+}
+
+/// C1 is alone in its tower: a cross layer without a map.
+#[test]
+fn dmt_dcn() {
+    check(on_towers(ModelKind::Dcn, "dcn:d=8,rank=3"));
 }

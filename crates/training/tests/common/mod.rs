@@ -1,6 +1,7 @@
 //! Small runs for tests.
 #![allow(dead_code, missing_docs)]
 
+use data::{Split, SyntheticLog};
 use kernels::Device;
 use spec::Pooling;
 use spec::feature::{Feature, Hotness};
@@ -10,6 +11,7 @@ use spec::run::{Config, Optimizer, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 use training::{Execution, Logs, Outcome, Rank, Session, Source, train_on};
 
 pub fn feature(name: &str, rows: usize) -> Feature {
@@ -69,21 +71,35 @@ pub fn train(run: &Run) -> Outcome {
 }
 
 pub fn train_with(run: &Run, device: impl Fn() -> Result<Device, kernels::KernelError> + Sync) -> Outcome {
-    let sources = |split| Logs::Synthetic.source(run, split);
+    // Drawn once and not by every rank: that is most of what a small run costs.
+    let log = |split| LazyLock::new(move || synthetic_log(run, split));
+    let (train, eval) = (log(Split::Train), log(Split::Eval));
+    let sources = |split| {
+        let log = if split == Split::Train { &train } else { &eval };
+        Ok(Source::Synthetic(SyntheticLog::clone(log)))
+    };
     train_on(run, |_| device(), &sources, &Session::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-pub fn training_source(run: &Run) -> Source {
-    Logs::Synthetic.source(run, data::Split::Train).unwrap()
+pub fn synthetic_log(run: &Run, split: Split) -> SyntheticLog {
+    match Logs::Synthetic.source(run, split) {
+        Ok(Source::Synthetic(log)) => log,
+        other => panic!("no synthetic log, but {other:?}"),
+    }
 }
 
-/// Runs `steps` steps of `run` on `source` and gives what each rank came to.
+pub fn training_source(run: &Run) -> Source {
+    Source::Synthetic(synthetic_log(run, Split::Train))
+}
+
+/// Runs `steps` steps of `run` on `source` and gives what each rank came to. `prepare` gets each rank and its number
+/// before the first step.
 pub fn ranks_after(
     run: &Run,
     device: impl Fn() -> Result<Device, kernels::KernelError> + Sync,
     source: impl Fn() -> Source + Sync,
     steps: u64,
-    prepare: impl Fn(&mut Rank) + Sync,
+    prepare: impl Fn(usize, &mut Rank) + Sync,
 ) -> Vec<(Rank, Vec<f64>)> {
     let ranks = collectives::launch(
         run.topology(),
@@ -92,7 +108,7 @@ pub fn ranks_after(
         |world| {
             let schedule = run.schedule(Task::Train);
             let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
-            prepare(&mut rank);
+            prepare(world.rank(), &mut rank);
             let mut losses = Vec::new();
             let circles = training::Circles::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);

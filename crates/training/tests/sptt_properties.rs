@@ -1,0 +1,203 @@
+//! Whatever the cluster, the tables and where they are: SPTT has the bits of the flat dataflow.
+
+mod common;
+
+use common::{ADAM, optimizer, train};
+use proptest::prelude::*;
+use spec::Pooling;
+use spec::dataflow::{DataflowKind, PeerPermute};
+use spec::feature::{Feature, Hotness};
+use spec::optimizer::UpdateRule;
+use spec::placement::{Layout, share};
+use spec::presets::ModelKind;
+use spec::run::Config;
+use spec::synthetic::Synthetic;
+use spec::topology::{Groups, Topology};
+use spec::towers::Assignment;
+
+/// A table, and where it is to be.
+#[derive(Clone, Debug)]
+struct Drawn {
+    feature: Feature,
+    place: Place,
+}
+
+/// Numbers that a cluster makes ranks or groups of.
+#[derive(Clone, Debug)]
+enum Place {
+    Whole(usize),
+    Columns(Vec<usize>),
+    Rows(usize),
+    Host(usize),
+}
+
+impl Drawn {
+    /// A layout that SPTT can serve.
+    fn layout(&self, groups: Groups, dim: usize) -> Layout {
+        let ranks = groups.topology().ranks();
+        match &self.place {
+            Place::Whole(n) => Layout::TableWise { rank: n % ranks },
+            Place::Columns(n) => {
+                let pieces = n.len().min(dim);
+                Layout::ColumnWise { ranks: n[..pieces].iter().map(|n| n % ranks).collect() }
+            }
+            Place::Rows(n) | Place::Host(n) if self.feature.rows < groups.size() => {
+                Layout::TableWise { rank: n % ranks }
+            }
+            // A group of one host is that host.
+            Place::Host(n) if groups.hosts_per_group() == 1 => {
+                Layout::Hierarchical { host: n % groups.count() }
+            }
+            Place::Rows(n) | Place::Host(n) => {
+                Layout::RowWise { ranks: groups.members(n % groups.count()).collect() }
+            }
+        }
+    }
+}
+
+/// Pass-through towers, which change nothing: none, some features each, or a slice of a table each.
+#[derive(Clone, Copy, Debug)]
+enum Towers {
+    None,
+    Strided(usize),
+    Slices(usize),
+}
+
+impl Towers {
+    fn assignment(self, features: &[Feature], dim: usize) -> Option<Assignment> {
+        match self {
+            Towers::None => None,
+            Towers::Strided(n) => Some(Assignment::Strided(1 + n % features.len())),
+            Towers::Slices(n) => {
+                let slices = 1 + n % dim;
+                let slice = |feature: &Feature, i| match share(dim, slices, i) {
+                    whole if whole.len() == dim => vec![feature.name.clone()],
+                    part => vec![format!("{}[{}..{}]", feature.name, part.start, part.end)],
+                };
+                let lists = (0..slices).flat_map(|i| features.iter().map(move |f| slice(f, i)));
+                Some(Assignment::Lists(lists.collect()))
+            }
+        }
+    }
+}
+
+prop_compose! {
+    fn any_feature()(
+        rows in 1usize..=60,
+        many in proptest::option::of(1u32..=4),
+        mean in any::<bool>(),
+        weighted in any::<bool>(),
+    ) -> Feature {
+        let hotness = many.map_or(Hotness::One, |mean| Hotness::Many { mean });
+        let pooling = if mean { Pooling::Mean } else { Pooling::Sum };
+        Feature { name: String::new(), rows, pooling, hotness, weighted }
+    }
+}
+
+fn any_place() -> impl Strategy<Value = Place> {
+    prop_oneof![
+        (0usize..16).prop_map(Place::Whole),
+        proptest::collection::vec(0usize..16, 1..=5).prop_map(Place::Columns),
+        (0usize..16).prop_map(Place::Rows),
+        (0usize..16).prop_map(Place::Host),
+    ]
+}
+
+fn any_tables() -> impl Strategy<Value = Vec<Drawn>> {
+    let table = (any_feature(), any_place()).prop_map(|(feature, place)| Drawn { feature, place });
+    proptest::collection::vec(table, 1..=7).prop_map(|mut tables| {
+        tables.iter_mut().enumerate().for_each(|(i, table)| table.feature.name = format!("C{i}"));
+        tables
+    })
+}
+
+/// Hosts, ranks per host, hosts per group.
+fn any_cluster() -> impl Strategy<Value = (usize, usize, usize)> {
+    (1usize..=4, 1usize..=4).prop_flat_map(|(hosts, ranks)| {
+        let divisors: Vec<usize> = (1..=hosts).filter(|k| hosts.is_multiple_of(*k)).collect();
+        proptest::sample::select(divisors).prop_map(move |per_group| (hosts, ranks, per_group))
+    })
+}
+
+fn any_towers() -> impl Strategy<Value = Towers> {
+    prop_oneof![
+        Just(Towers::None),
+        (0usize..7).prop_map(Towers::Strided),
+        (0usize..9).prop_map(Towers::Slices),
+    ]
+}
+
+fn any_rule() -> impl Strategy<Value = (UpdateRule, UpdateRule)> {
+    let adagrad = UpdateRule::Adagrad { eps: 1e-8 };
+    let row_wise = UpdateRule::RowWiseAdagrad { eps: 1e-8 };
+    proptest::sample::select(vec![
+        (UpdateRule::Sgd, UpdateRule::Sgd),
+        (ADAM, ADAM),
+        (adagrad, adagrad),
+        (adagrad, row_wise),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sptt_has_the_bits_of_flat(
+        (hosts, ranks_per_host, hosts_per_group) in any_cluster(),
+        tables in any_tables(),
+        towers in any_towers(),
+        dim in 1usize..=9,
+        dense_features in 0usize..=3,
+        batch in 1usize..=40,
+        samples in 1u64..=90,
+        permute in proptest::sample::select(vec![PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None]),
+        (dense, sparse) in any_rule(),
+        dcn in any::<bool>(),
+    ) {
+        let features: Vec<Feature> = tables.iter().map(|table| table.feature.clone()).collect();
+        let mut config = Config::default();
+        config.model.kind = Some(if dcn { ModelKind::Dcn } else { ModelKind::Dlrm });
+        config.model.towers = towers.assignment(&features, dim);
+        config.model.features = Some(features);
+        config.model.dense_features = Some(dense_features);
+        config.model.dim = Some(dim);
+        config.model.bottom = Some(if dense_features > 0 { vec![6, dim] } else { vec![] });
+        config.model.top = Some(vec![8, 1]);
+        config.model.cross_layers = Some(2);
+        config.model.cross_rank = Some(3);
+        config.topology.hosts = Some(hosts);
+        config.topology.ranks_per_host = Some(ranks_per_host);
+        config.topology.hosts_per_tower = Some(hosts_per_group);
+        config.train.batch = Some(batch);
+        config.train.threads = Some(1);
+        config.train.bucket_bytes = Some(256);
+        config.train.steps = Some(5);
+        config.train.epochs = Some(5);
+        config.optimizer.dense = Some(optimizer(dense, 0.05));
+        config.optimizer.tables = Some(optimizer(sparse, 0.05));
+        // Clicks at random: bits ask for no truth.
+        config.data.synthetic = Some(Synthetic {
+            samples, eval_samples: 7, groups: 1, within: 0.0, across: 0.0, main: 0.0, dense: 0.0, ..Default::default()
+        });
+        let groups = Groups::new(Topology::new(hosts, ranks_per_host).unwrap(), hosts_per_group).unwrap();
+        let place = |config: &mut Config, groups| {
+            let layout = |table: &Drawn| (table.feature.name.clone(), table.layout(groups, dim));
+            config.placement.tables = tables.iter().map(layout).collect();
+        };
+
+        place(&mut config, groups);
+        config.train.dataflow = Some(DataflowKind::Flat);
+        let flat = train(&config.check().unwrap());
+
+        // The same pieces on the same members of the same groups; only what the members are called may differ.
+        place(&mut config, if permute == PeerPermute::None { groups.in_peer_order() } else { groups });
+        config.train.dataflow = Some(DataflowKind::Sptt);
+        config.train.peer_permute = Some(permute);
+        let sptt = train(&config.check().unwrap());
+
+        prop_assert_eq!(&flat.losses, &sptt.losses);
+        prop_assert_eq!(&flat.parameters_sha256, &sptt.parameters_sha256);
+        let evaluation = |outcome: &training::Outcome| outcome.scores.as_ref().map(|s| s.evaluation);
+        prop_assert_eq!(evaluation(&flat), evaluation(&sptt));
+    }
+}
