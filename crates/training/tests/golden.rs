@@ -13,7 +13,8 @@ use spec::presets::ModelKind;
 use spec::random::Stream;
 use spec::run::{Config, Run};
 use spec::synthetic::Synthetic;
-use training::Source;
+use spec::towers::Assignment;
+use training::{Rank, Source};
 
 const BATCH: usize = 64;
 const STEPS: u64 = 20;
@@ -31,7 +32,7 @@ fn golden_features() -> Vec<Feature> {
 
 fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) -> Run {
     let mut config = Config::default();
-    config.model.kind = Some(if model == "dlrm" { ModelKind::Dlrm } else { ModelKind::Dcn });
+    config.model.kind = Some(if model.ends_with("dlrm") { ModelKind::Dlrm } else { ModelKind::Dcn });
     config.model.features = Some(golden_features());
     config.model.dense_features = Some(5);
     config.model.dim = Some(8);
@@ -39,6 +40,16 @@ fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) 
     config.model.top = Some(vec![16, 1]);
     config.model.cross_layers = Some(2);
     config.model.cross_rank = Some(if model == "dcn-full" { 0 } else { 4 });
+    if model.starts_with("dmt") {
+        let towers = [vec!["C3", "C1", "C4"], vec!["C2"]];
+        let names = towers.map(|tower| tower.into_iter().map(String::from).collect());
+        config.model.towers = Some(Assignment::Lists(names.into()));
+        let module = if model == "dmt-dlrm" { "dlrm:c=1,p=1,d=4" } else { "dcn:d=6" };
+        config.model.tower_module = Some(module.parse().unwrap());
+        if model == "dmt-dlrm" {
+            config.model.bottom = Some(vec![16, 4]);
+        }
+    }
     config.topology.hosts = Some(hosts);
     config.topology.ranks_per_host = Some(ranks_per_host);
     config.train.batch = Some(BATCH);
@@ -93,12 +104,22 @@ fn batches(seed: u64) -> Vec<Batch> {
         .collect()
 }
 
+/// The table of a feature, from the rank that has it.
+fn whole_table(run: &Run, ranks: &[(Rank, Vec<f64>)], feature: usize) -> Vec<f32> {
+    let held = |rank| run.placement.held_by(rank).iter().position(|shard| shard.feature == feature);
+    let mut holders = (0..ranks.len()).filter_map(|rank| Some(&ranks[rank].0.tables[held(rank)?]));
+    let table = holders.next().unwrap();
+    assert_eq!(table.weights.len(), ROWS[feature] * 8, "tables are not cut here");
+    table.weights.to_vec()
+}
+
 fn check(file: &str, hosts: usize, ranks_per_host: usize) {
     let path = format!("{}/tests/golden/{file}.json", env!("CARGO_MANIFEST_DIR"));
     let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let seed = golden["seed"].as_u64().unwrap();
     let cases = golden["cases"].as_array().unwrap();
-    assert_eq!(cases.len(), 5, "one case per optimizer");
+    let rules = if file.starts_with("dmt") { 2 } else { 5 };
+    assert_eq!(cases.len(), rules, "one case per optimizer");
     for case in cases {
         let rule = case["optimizer"].as_str().unwrap();
         let run = run(file, rule, seed, hosts, ranks_per_host);
@@ -114,27 +135,19 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
                 "{file} by {rule}, step {step}: PyTorch {expected}, here {loss}"
             );
         }
-        if ranks.len() > 1 {
-            continue;
-        }
-        let (rank, _) = &ranks[0];
         let finals = case["final"].as_object().unwrap();
-        let parameters = &rank.parameters;
-        assert_eq!(
-            finals.len(),
-            parameters.list().len() + ROWS.len(),
-            "the golden file covers every parameter"
-        );
+        let list = ranks[0].0.parameters.list();
+        assert_eq!(finals.len(), list.len() + ROWS.len(), "the golden file covers every parameter");
         for (name, expected) in finals {
-            let ours = match parameters.list().iter().position(|p| p.name == *name) {
-                Some(index) => parameters.weights(index),
+            let ours = match list.iter().position(|p| p.name == *name) {
+                Some(index) => {
+                    let mut homes = ranks.iter().filter(|(rank, _)| rank.parameters.place(index).is_some());
+                    homes.next().unwrap().0.parameters.weights(index)
+                }
                 None => {
                     let feature =
                         name.strip_prefix("table.C").unwrap_or_else(|| panic!("no parameter {name}"));
-                    let feature = feature.parse::<usize>().unwrap() - 1;
-                    let held = run.placement.held_by(0);
-                    let table = held.iter().position(|s| s.feature == feature).unwrap();
-                    rank.tables[table].weights.to_vec()
+                    whole_table(&run, &ranks, feature.parse::<usize>().unwrap() - 1)
                 }
             };
             let expected = expected.as_array().unwrap();
@@ -163,6 +176,20 @@ fn dcn_as_pytorch() {
 #[test]
 fn full_rank_dcn_as_pytorch() {
     check("dcn-full", 1, 1);
+}
+
+/// DMT, listing 1, in towers of three features and of one.
+#[test]
+fn dmt_dlrm_as_pytorch() {
+    check("dmt-dlrm", 1, 1);
+    check("dmt-dlrm", 2, 2);
+}
+
+/// DMT, listing 2.
+#[test]
+fn dmt_dcn_as_pytorch() {
+    check("dmt-dcn", 1, 1);
+    check("dmt-dcn", 2, 2);
 }
 
 #[test]

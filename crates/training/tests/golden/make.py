@@ -4,9 +4,11 @@ Run from this folder, with PyTorch 2.x and numpy (scripts/compare-torch makes su
 
     python make.py
 
-It writes dlrm.json, dcn.json and dcn-full.json: one case per optimizer, with the loss of each of 20 steps and the first
-8 values of every parameter after the last. Parameters and data come from `spec::random`, mirrored below, so that both
-sides start from the same bits. Arithmetic is f32 on the CPU, one thread.
+It writes dlrm.json, dcn.json, dcn-full.json, dmt-dlrm.json and dmt-dcn.json: one case per optimizer, with the loss of
+each of 20 steps and the first 8 values of every parameter after the last. Parameters and data come from `spec::random`,
+mirrored below, so that both sides start from the same bits. Arithmetic is f32 on the CPU, one thread.
+
+The dmt models are DLRM and DCN over the tower modules of DMT (Luo et al., 2024), §4.
 """
 
 import json
@@ -22,6 +24,8 @@ ROWS = {"C1": 50, "C2": 20, "C3": 100, "C4": 7}
 MULTI_HOT = {"C3": 5, "C4": 5}  # lengths are bits % 5: 0 to 4 ids
 DIM, DENSE, BATCH, STEPS, RANK = 8, 5, 64, 20, 4
 SAMPLES = BATCH * STEPS
+TOWERS = [["C3", "C1", "C4"], ["C2"]]
+TOWER_DIM = {"dmt-dlrm": 4, "dmt-dcn": 6}
 MASK = (1 << 64) - 1
 
 
@@ -73,31 +77,93 @@ def bias(name, inputs, outputs):
     return uniform(name, (outputs,), np.float32(1) / np.sqrt(np.float32(inputs)))
 
 
+class Linear(nn.Linear):
+    """nn.Linear at the initial weights of `name`."""
+
+    def __init__(self, name, in_features, out_features):
+        super().__init__(in_features, out_features)
+        self.weight = weight(f"{name}.weight", in_features, out_features)
+        self.bias = bias(f"{name}.bias", in_features, out_features)
+
+
+class DlrmTower(nn.Module):
+    """DMT, listing 1, with c = p = 1."""
+
+    def __init__(self, name, features, d, c=1, p=1):
+        super().__init__()
+        self.all = Linear(f"{name}.all", DIM * features, p * d)
+        self.each = Linear(f"{name}.each", DIM, c * d)
+
+    def forward(self, embs):
+        batch, _, _ = embs.shape
+        o1 = self.all(embs.reshape(batch, -1)).view(batch, -1)
+        o2 = self.each(embs).view(batch, -1)
+        return torch.cat([o1, o2], dim=1)
+
+
+class CrossLayer(nn.Module):
+    """x₀ ⊙ (W·V·x + b) + x, of which a tower has one: x is x₀."""
+
+    def __init__(self, name, width):
+        super().__init__()
+        self.v = weight(f"{name}.v", width, RANK)
+        self.w = weight(f"{name}.w", RANK, width)
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return x * (x @ self.v.T @ self.w.T + self.bias) + x
+
+
+class DcnTower(nn.Module):
+    """DMT, listing 2, with one vector of D for the tower."""
+
+    def __init__(self, name, features, d):
+        super().__init__()
+        self.cross = CrossLayer(f"{name}.cross", features * DIM)
+        self.map = Linear(f"{name}.map", features * DIM, d)
+
+    def forward(self, embs):
+        return self.map(self.cross(embs.flatten(1)))
+
+
+def towers(model):
+    """The towers of a dmt model, named as their parameters are."""
+    tower = {"dmt-dlrm": DlrmTower, "dmt-dcn": DcnTower}.get(model)
+    if tower is None:
+        return {}
+    names = [f"towers.{t}" for t in range(len(TOWERS))]
+    return {name: tower(name, len(features), TOWER_DIM[model]) for name, features in zip(names, TOWERS)}
+
+
 def build(model):
-    """All parameters by name; insertion order is the order of computation."""
-    params = {}
+    """All parameters by name, and the towers that some of them belong to."""
+    params, modules = {}, towers(model)
 
     def mlp(prefix, sizes):
         for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:])):
             params[f"{prefix}.{i}.weight"] = weight(f"{prefix}.{i}.weight", inputs, outputs)
             params[f"{prefix}.{i}.bias"] = bias(f"{prefix}.{i}.bias", inputs, outputs)
 
-    vectors = 1 + len(ROWS)
-    width = vectors * DIM
-    mlp("bottom", [DENSE, 16, DIM])
-    if model == "dlrm":
-        mlp("top", [DIM + vectors * (vectors - 1) // 2, 16, 1])
+    # The dense vector, and what comes from the tables. Dot products need vectors of one length.
+    dim = TOWER_DIM["dmt-dlrm"] if model == "dmt-dlrm" else DIM
+    vectors = 1 + len(ROWS) + (len(TOWERS) if model == "dmt-dlrm" else 0)
+    width = DIM + len(TOWERS) * TOWER_DIM["dmt-dcn"] if model == "dmt-dcn" else vectors * dim
+    mlp("bottom", [DENSE, 16, dim])
+    if "dlrm" in model:
+        mlp("top", [dim + vectors * (vectors - 1) // 2, 16, 1])
     else:
         for layer in range(2):
-            rank = RANK if model == "dcn" else width
-            if model == "dcn":
+            rank = width if model == "dcn-full" else RANK
+            if model != "dcn-full":
                 params[f"cross.{layer}.v"] = weight(f"cross.{layer}.v", width, RANK)
             params[f"cross.{layer}.w"] = weight(f"cross.{layer}.w", rank, width)
             params[f"cross.{layer}.bias"] = nn.Parameter(torch.zeros(width))
         mlp("top", [width, 16, 1])
+    for prefix, tower in modules.items():
+        params |= {f"{prefix}.{name}": param for name, param in tower.named_parameters()}
     for name, rows in ROWS.items():
         params[f"table.{name}"] = uniform(f"table.{name}", (rows, DIM), np.float32(1) / np.sqrt(np.float32(rows)))
-    return params
+    return params, modules
 
 
 # Data -----------------------------------------------------------------------------------------------------------------
@@ -138,17 +204,25 @@ def linear(params, name, x):
     return nn.functional.linear(x, params[f"{name}.weight"], params[f"{name}.bias"])
 
 
-def logits(model, params, dense, bags):
+def logits(model, params, modules, dense, bags):
     x = torch.relu(linear(params, "bottom.1", torch.relu(linear(params, "bottom.0", dense))))
-    vectors = torch.stack([x] + [pooled(params, name, bags[name]) for name in ROWS], 1)
-    if model == "dlrm":
+    embs = {name: pooled(params, name, bags[name]) for name in ROWS}
+    if modules:
+        # The dense vector, then the towers in their order.
+        inputs = [torch.stack([embs[name] for name in features], 1) for features in TOWERS]
+        sparse = [tower(x) for tower, x in zip(modules.values(), inputs)]
+    else:
+        sparse = list(embs.values())
+    h = torch.cat([x] + sparse, 1)
+    if "dlrm" in model:
+        vectors = h.view(len(x), -1, x.shape[1])
         products = vectors @ vectors.transpose(1, 2)
         i, j = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
         h = torch.cat([x, products[:, i, j]], 1)
     else:
-        x0 = h = vectors.flatten(1)
+        x0 = h
         for layer in range(2):
-            z = h @ params[f"cross.{layer}.v"].T if model == "dcn" else h
+            z = h if model == "dcn-full" else h @ params[f"cross.{layer}.v"].T
             h = x0 * (z @ params[f"cross.{layer}.w"].T + params[f"cross.{layer}.bias"]) + h
     return linear(params, "top.1", torch.relu(linear(params, "top.0", h))).squeeze(1)
 
@@ -192,7 +266,7 @@ def optimizers(rule, dense, tables):
 
 
 def case(model, rule):
-    params = build(model)
+    params, modules = build(model)
     tables = [param for name, param in params.items() if name.startswith("table.")]
     dense_params = [param for name, param in params.items() if not name.startswith("table.")]
     rules = optimizers(rule, dense_params, tables)
@@ -200,7 +274,7 @@ def case(model, rule):
     losses = []
     for step in range(STEPS):
         part = slice(step * BATCH, (step + 1) * BATCH)
-        output = logits(model, params, dense[part], {name: bags[name][part] for name in ROWS})
+        output = logits(model, params, modules, dense[part], {name: bags[name][part] for name in ROWS})
         loss = nn.functional.binary_cross_entropy_with_logits(output, label[part])
         for optimizer in rules:
             optimizer.zero_grad()
@@ -214,8 +288,10 @@ def case(model, rule):
 
 def main():
     torch.set_num_threads(1)
-    for model in ["dlrm", "dcn", "dcn-full"]:
+    for model in ["dlrm", "dcn", "dcn-full", "dmt-dlrm", "dmt-dcn"]:
         rules = ["sgd", "adagrad", "row-wise-adagrad", "adam", "adamw"]
+        if model.startswith("dmt"):
+            rules = ["sgd", "adam"]
         golden = {"seed": SEED, "cases": [case(model, rule) for rule in rules]}
         with open(f"{model}.json", "w") as file:
             # One parameter a line: a person can read the difference between two of these.
