@@ -10,6 +10,7 @@ mod eval;
 mod folder;
 mod logs;
 mod report;
+mod reproduce;
 mod schedule;
 mod text;
 mod train;
@@ -59,6 +60,9 @@ enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Figures of papers, ours beside theirs
+    #[command(subcommand)]
+    Reproduce(reproduce::Command),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Schedule(args) => schedule::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Reproduce(command) => reproduce::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
