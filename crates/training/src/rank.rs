@@ -79,7 +79,7 @@ impl Rank {
             network: Network::new(model.network(), &parameters),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match run.dataflow.sptt() {
-                None => Dataflow::Flat(Flat::new(model, placement, rank)),
+                None => Dataflow::Flat(Box::new(Flat::new(model, placement, rank))),
                 Some(plan) => Dataflow::Sptt(Box::new(Sptt::new(model, placement, plan, rank, &parameters))),
             },
             parameters,

@@ -84,12 +84,9 @@ fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Sourc
     last.saturating_sub(first)
 }
 
-/// Large enough that the number of multi-hot ids varies by less than the slack of a buffer.
-const BATCH: usize = 960;
-
-fn with_large_batches(mut config: Config) -> Run {
-    config.train.batch = Some(BATCH);
-    let samples = 400 * BATCH as u64;
+fn with_batches(mut config: Config, batch: usize) -> Run {
+    config.train.batch = Some(batch);
+    let samples = 400 * batch as u64;
     config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
     config.check().unwrap()
 }
@@ -103,19 +100,21 @@ fn a_step_after_warm_up_allocates_nothing() {
         (ModelKind::Dlrm, true, 2, 2, 1),
         (ModelKind::Dcn, false, 1, 2, 2),
     ] {
-        let run = with_large_batches(config(kind, multi_hot, hosts, ranks));
+        // Large enough that the number of multi-hot ids varies by less than the slack of a buffer.
+        let run = with_batches(config(kind, multi_hot, hosts, ranks), 960);
         let counted = allocations(&run, threads, 300, || common::training_source(&run));
         assert_eq!(counted, 0, "{kind:?} on {hosts} × {ranks} ranks of {threads} threads");
     }
-    // The rest on a few batches in memory, which need not be drawn.
+    // The rest on the same few batches again and again: their ids need no slack, and need not be drawn.
+    const BATCH: u64 = 192;
     let mut flat = config(ModelKind::Dlrm, true, 2, 2);
     flat.placement.cut = Some(Cut::Rows);
-    let flat = with_large_batches(flat);
+    let flat = with_batches(flat, BATCH as usize);
     let mut log = common::training_source(&flat);
     let batches: Vec<Batch> = (0..4)
         .map(|i| {
             let mut batch = Batch::default();
-            log.fill(i * BATCH as u64..(i + 1) * BATCH as u64, &mut batch).unwrap();
+            log.fill(i * BATCH..(i + 1) * BATCH, &mut batch).unwrap();
             batch
         })
         .collect();
@@ -136,7 +135,7 @@ fn a_step_after_warm_up_allocates_nothing() {
         config.model.bottom = Some(vec![16, d]);
         config.placement.cut = Some(cut);
         config.train.peer_permute = Some(permute);
-        let run = with_large_batches(config);
+        let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{kind:?} under {module}, {cut:?}, permuting {permute}");
     }
 }

@@ -280,7 +280,7 @@ fn any_feature() -> impl Strategy<Value = Feature> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
 
     /// Small models of any kind, on any small cluster: they train, and send what their schedules say.
     #[test]
@@ -305,8 +305,9 @@ proptest! {
         config.model.dense_features = Some(dense);
         config.train.batch = Some(batch);
         let samples = 2 * batch as u64 + 1;
-        config.data.synthetic =
-            Some(Synthetic { samples, groups: 1, within: 0.0, across: 0.0, dense: 0.0, ..Default::default() });
+        // Tables of one row have no effects of their own to plant.
+        let plain = Synthetic { within: 0.0, across: 0.0, main: 0.0, dense: 0.0, ..Default::default() };
+        config.data.synthetic = Some(Synthetic { samples, groups: 1, ..plain });
         // A tower of one feature that keeps its cross layer may not fit the dot products.
         let run = config.check();
         prop_assume!(run.is_ok());

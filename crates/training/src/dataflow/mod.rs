@@ -22,7 +22,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub enum Dataflow {
     /// Over the world, at once.
-    Flat(Flat),
+    Flat(Box<Flat>),
     /// By way of tower groups.
     Sptt(Box<Sptt>),
 }
