@@ -235,8 +235,8 @@ fn parameters_of_a_tower_are_on_its_group() {
                 let homes: Vec<usize> = (0..after.len()).filter(|&rank| is_home(rank)).collect();
                 let expected = if *block == Block::Towers { groups.size() } else { after.len() };
                 assert_eq!(homes.len(), expected, "{name} on {place:?}");
-                for rank in 0..after.len() {
-                    let here = after[rank].0.parameters.place(index).is_some();
+                for (rank, (state, _)) in after.iter().enumerate() {
+                    let here = state.parameters.place(index).is_some();
                     assert_eq!(here, is_home(rank), "{name} on rank {rank} of {place:?}");
                 }
                 let weights = |rank: usize| after[rank].0.parameters.weights(index);
