@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod checkpoint;
 mod data_command;
+mod dataflow;
 mod describe;
 mod eval;
 mod folder;

@@ -1,8 +1,10 @@
 //! `campanile schedule`: one training step, printed.
 
 use crate::args::RunArgs;
+use crate::dataflow;
 use anyhow::Result;
 use serde_json::{Value, json};
+use spec::dataflow::Sptt;
 use spec::run::Run;
 use spec::schedule::{PhaseId, Schedule, Task, Work};
 use spec::volume::BatchSizes;
@@ -34,12 +36,13 @@ pub fn run(args: Args) -> Result<()> {
 /// A step as people read it.
 pub fn to_text(run: &Run, schedule: &Schedule) -> String {
     format!(
-        "{} on {} ranks, global batch {}\n\n{}\n\
+        "{} on {} ranks, global batch {}, {}\n\n{}\n\
          + works on the next step's batch; after: phases it waits for, ′ of the step before.\n\
          FLOPs and bytes of the busiest rank; (bytes) of memory touched, others sent inside a host / between hosts.\n",
         run.model.kind(),
         run.topology(),
         run.batch,
+        dataflow::described(&run.dataflow),
         schedule.table(run.batch)
     )
 }
@@ -47,6 +50,7 @@ pub fn to_text(run: &Run, schedule: &Schedule) -> String {
 /// A step as programs read it.
 pub fn to_json(schedule: &Schedule, batch: usize) -> Value {
     let topology = schedule.placement().topology();
+    let dataflow = &schedule.deployment().dataflow;
     let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
     let phases: Vec<Value> = schedule
         .phases()
@@ -80,7 +84,31 @@ pub fn to_json(schedule: &Schedule, batch: usize) -> Value {
         "hosts": topology.hosts(),
         "ranks_per_host": topology.ranks_per_host(),
         "batch": batch,
+        "dataflow": dataflow.kind(),
+        "groups": dataflow.sptt().map(groups_to_json),
         "buckets": schedule.buckets(),
+        "tower_buckets": schedule.tower_buckets(),
         "phases": phases,
+    })
+}
+
+/// The groups of a dataflow, what it permutes, and what each group does.
+fn groups_to_json(sptt: &Sptt) -> Value {
+    let groups = sptt.groups();
+    let group = |index: usize| {
+        let plan = sptt.plan(index);
+        json!({
+            "ranks": groups.members(index).collect::<Vec<_>>(),
+            "towers": plan.towers,
+            "columns_in": plan.input_width,
+            "columns_out": plan.output_width(),
+        })
+    };
+    json!({
+        "count": groups.count(),
+        "size": groups.size(),
+        "hosts_per_group": groups.hosts_per_group(),
+        "permuted": sptt.permute(),
+        "members": (0..groups.count()).map(group).collect::<Vec<_>>(),
     })
 }

@@ -59,6 +59,9 @@ pub struct Start {
     pub seed: u64,
     /// What is read, in words.
     pub data: String,
+    /// How vectors travel, and by way of which towers, in words. Older runs do not say.
+    #[serde(default)]
+    pub dataflow: String,
     /// The command line.
     pub command: Vec<String>,
 }
@@ -224,6 +227,9 @@ pub struct Place {
     pub tables: u64,
     /// Their rows.
     pub rows: u64,
+    /// Towers whose modules it computes with the others of its group.
+    #[serde(default)]
+    pub towers: u64,
 }
 
 impl Record {

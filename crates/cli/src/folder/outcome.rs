@@ -59,6 +59,10 @@ pub fn placement(run: &Run) -> Vec<Place> {
             host: topology.host_of(rank) as u64,
             tables: shards.len() as u64,
             rows: shards.iter().map(|shard| shard.rows.len() as u64).sum(),
+            towers: run.dataflow.sptt().map_or(0, |sptt| {
+                let group = sptt.groups().group_of(rank);
+                sptt.plan(group).towers.len() as u64
+            }),
         }
     };
     (0..topology.ranks()).map(place).collect()
@@ -77,6 +81,17 @@ mod tests {
         let rows: u64 = run.model.features().iter().map(|feature| feature.rows as u64).sum();
         assert_eq!(places.iter().map(|place| place.rows).sum::<u64>(), rows);
         assert_eq!(places.last().map(|place| place.host), Some(run.topology().hosts() as u64 - 1));
+    }
+
+    /// Every rank of a group computes all of its towers, for the samples of its peers.
+    #[test]
+    fn every_tower_has_its_group() {
+        let mut config = Config::default();
+        config.model.towers = Some("strided:5".parse().unwrap());
+        config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
+        let run = config.check().unwrap();
+        let towers: u64 = placement(&run).iter().map(|place| place.towers).sum();
+        assert_eq!(towers, 5 * run.topology().ranks_per_host() as u64);
     }
 
     #[test]

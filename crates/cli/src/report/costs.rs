@@ -65,14 +65,17 @@ pub fn places(placement: &[Place]) -> String {
     let most = placement.iter().map(|place| place.rows).max().unwrap_or(0).max(1);
     let mut html = String::from(
         "<figure class=\"card\" id=\"places\"><figcaption>What ran where</figcaption><p class=\"note\">Tables of each \
-         rank and their rows. Dense layers and replicated tables are everywhere.</p><div class=\"scroll\"><table>",
+         rank and their rows. Towers are on all ranks of their group; other dense layers and replicated tables are \
+         everywhere.</p><div class=\"scroll\"><table>",
     );
     for (host, ranks) in hosts {
         let _ = write!(html, "<tr><th scope=\"row\">host {host}</th>");
         for place in ranks {
+            let towers =
+                if place.towers > 0 { format!("<br>{} towers", place.towers) } else { String::new() };
             let _ = write!(
                 html,
-                "<td class=\"place share\" style=\"--share:{:.0}%\"><b>rank {}</b><br>{} tables<br>{} rows</td>",
+                "<td class=\"place share\" style=\"--share:{:.0}%\"><b>rank {}</b><br>{} tables<br>{} rows{towers}</td>",
                 100.0 * place.rows as f64 / most as f64,
                 place.rank,
                 place.tables,

@@ -52,6 +52,9 @@ fn header(run: &RecordedRun) -> String {
             ("Training", format!("{} steps of {} samples, seed {}", start.steps, start.batch, start.seed)),
             ("Started", moment(&start.time)),
         ];
+        if !start.dataflow.is_empty() {
+            facts.insert(3, ("Dataflow", start.dataflow.clone()));
+        }
         for resume in &run.resumes {
             facts.push(("Resumed", format!("{}, after step {}", moment(&resume.time), resume.step)));
         }

@@ -75,6 +75,7 @@ impl Keeper {
             eval_samples: run.data.eval_samples(),
             seed: run.seed,
             data: logs.train().map_or("synthetic log".into(), |log| logs::described(log.manifest())),
+            dataflow: crate::dataflow::of_run(run),
             command: std::env::args().collect(),
         }))
     }

@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     let written = written_optimizer(&args, &config, resumed.as_ref());
     let outcome = train(&run, &logs, &explicit, written, keeper.as_ref(), resumed.as_ref(), &stop)?;
-    let result = summary::to_json(&outcome);
+    let result = summary::to_json(&run, &outcome);
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
     if args.json {

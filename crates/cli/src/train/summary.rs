@@ -1,5 +1,6 @@
 //! What a run came to, for people and for programs.
 
+use crate::dataflow;
 use crate::text::{bytes, columns, si};
 use serde_json::json;
 use spec::placement::Layout;
@@ -13,7 +14,7 @@ use training::metrics::Evaluation;
 const CLOSE: f64 = 0.01;
 
 /// The result as one object.
-pub fn to_json(outcome: &Outcome) -> serde_json::Value {
+pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
     let scores = outcome.scores.as_ref();
     let evaluation = scores.map(|scores| &scores.evaluation);
     json!({
@@ -31,6 +32,8 @@ pub fn to_json(outcome: &Outcome) -> serde_json::Value {
         "interrupted": outcome.interrupted,
         "final_loss": outcome.losses.last(),
         "threads_per_rank": outcome.threads,
+        "dataflow": run.dataflow.kind(),
+        "towers": run.model.towers().len(),
         "parameters_sha256": outcome.parameters_sha256,
         "phases": outcome.phases,
     })
@@ -49,6 +52,7 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
         run.topology(),
         wall
     );
+    let _ = writeln!(text, "Dataflow {}", dataflow::of_run(run));
     text.push_str(&quality(run, outcome));
     if steps > 0 {
         let _ = writeln!(
@@ -164,11 +168,14 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
             .collect();
         let _ = writeln!(text, "  host {host}   {}", ranks.join("   "));
     }
+    text.push_str(&tower_places(run));
+    let network: usize = run.model.network().parameters().iter().map(|parameter| parameter.len).sum();
     let replicated = placement.layouts().iter().filter(|l| **l == Layout::Replicated).count();
     let _ = writeln!(
         text,
-        "  everywhere   dense layers ({} parameters), {replicated} replicated tables; {} thread(s) a rank",
-        si(run.model.dense_parameters() as f64),
+        "  everywhere   {}dense layers ({} parameters), {replicated} replicated tables; {} thread(s) a rank",
+        if run.model.has_tower_modules() { "other " } else { "" },
+        si(network as f64),
         outcome.threads
     );
     let steps = outcome.losses.len() as u64;
@@ -185,5 +192,25 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
         bytes(gradients.0),
         bytes(gradients.1)
     );
+    text
+}
+
+/// A line for each group that has tower modules.
+fn tower_places(run: &Run) -> String {
+    let mut text = String::new();
+    let Some(sptt) = run.dataflow.sptt() else { return text };
+    for group in 0..sptt.groups().count() {
+        let towers = &sptt.plan(group).towers;
+        let of_tower =
+            |&t: &usize| run.model.towers()[t].parameters(t).into_iter().map(|parameter| parameter.len);
+        let parameters: usize = towers.iter().flat_map(of_tower).sum();
+        if !towers.is_empty() {
+            let (count, parameters) = (towers.len(), si(parameters as f64));
+            let _ = writeln!(
+                text,
+                "  group {group}   on each of its ranks: {count} tower(s), {parameters} parameters"
+            );
+        }
+    }
     text
 }

@@ -1,0 +1,114 @@
+//! `campanile describe`: a model in numbers, without allocating it.
+
+mod towers;
+
+use crate::args::RunArgs;
+use crate::dataflow;
+use crate::text::{bytes, columns, si};
+use anyhow::Result;
+use serde_json::{Value, json};
+use spec::model::{Block, Model};
+use spec::run::Run;
+use spec::schedule::Task;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let run = args.run.run()?;
+    if args.json {
+        println!("{}", to_json(&run));
+    } else {
+        print!("{}", to_text(&run));
+    }
+    Ok(())
+}
+
+/// Bytes of all ranks, and of the largest.
+fn memory(run: &Run) -> (u64, u64) {
+    let of_ranks = || (0..run.topology().ranks()).map(|rank| run.memory(rank));
+    (of_ranks().sum(), of_ranks().max().unwrap_or(0))
+}
+
+fn to_json(run: &Run) -> Value {
+    let model = &run.model;
+    let (world, largest) = memory(run);
+    json!({
+        "model": model.kind(),
+        "mflops_per_sample": model.training_flops() as f64 / 1e6,
+        "parameters": model.parameters(),
+        "table_parameters": model.table_parameters(),
+        "dense_parameters": model.dense_parameters(),
+        "features": model.features().len(),
+        "dense_features": model.dense_features(),
+        "dim": model.dim(),
+        "dataflow": run.dataflow.kind(),
+        "towers": towers::of_run(run),
+        "compression_ratio": model.compression_ratio(),
+        "memory_bytes": world,
+        "largest_rank_bytes": largest,
+    })
+}
+
+fn to_text(run: &Run) -> String {
+    let model = &run.model;
+    let towers = towers::of_run(run);
+    let tower_table =
+        if towers.is_empty() { String::new() } else { format!("towers\n{}", towers::table(&towers)) };
+    let (world, largest) = memory(run);
+    format!(
+        "{} with {} tables of dimension {}, {} dense features\n  \
+         {:.3} MFlops a sample to train\n  \
+         {} parameters: {} in tables, {} in dense layers\n  \
+         dataflow {}\n\
+         {}{tower_table}\
+         on {} ranks: {} of memory, {} on the largest rank; {} gradient buckets\n",
+        model.kind(),
+        model.features().len(),
+        model.dim(),
+        model.dense_features(),
+        model.training_flops() as f64 / 1e6,
+        si(model.parameters() as f64),
+        si(model.table_parameters() as f64),
+        si(model.dense_parameters() as f64),
+        dataflow::of_run(run),
+        block_table(model),
+        run.topology(),
+        bytes(world),
+        bytes(largest),
+        run.schedule(Task::Train).buckets().len()
+    )
+}
+
+/// A row for each block of dense layers, and their sum.
+fn block_table(model: &Model) -> String {
+    let network = model.network();
+    let parameters = model.dense_parameter_list();
+    let row = |name: &str, layers: String, parameters: u64, flops: u64| {
+        vec![name.to_string(), layers, si(parameters as f64), format!("{:.3}", flops as f64 / 1e6)]
+    };
+    let head = ["block", "layers", "parameters", "MFlops/sample"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for block in [Block::Towers, Block::Bottom, Block::Interaction, Block::Top] {
+        let (layers, flops) = match block {
+            Block::Towers if !model.has_tower_modules() => continue,
+            Block::Towers => {
+                (model.towers().iter().filter(|tower| !tower.passes_through()).count(), model.tower_flops())
+            }
+            _ => {
+                let layers = network.layers(block);
+                (layers, network.forward_flops(block) + network.backward_flops(block, 0..layers))
+            }
+        };
+        let weights = parameters.iter().filter(|p| p.owner.0 == block).map(|p| p.len as u64).sum();
+        rows.push(row(&block.to_string(), layers.to_string(), weights, flops));
+    }
+    rows.push(row("all", String::new(), model.dense_parameters(), model.training_flops()));
+    columns(&rows)
+}

@@ -1,0 +1,133 @@
+//! The towers of a model, one by one: what goes in, what comes out, what that costs, and where it is.
+
+use crate::text::{columns, si};
+use serde::Serialize;
+use spec::model::{Member, Tower};
+use spec::run::Run;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Names of features that a row shows.
+const NAMES: usize = 6;
+/// Towers that a table shows.
+const ROWS: usize = 64;
+
+/// A tower in numbers.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Described {
+    /// Its features, or slices of them, by name.
+    pub features: Vec<String>,
+    /// Columns of a sample that go in.
+    pub columns_in: usize,
+    /// Columns of a sample that come out.
+    pub columns_out: usize,
+    /// Weights of its module.
+    pub parameters: u64,
+    /// What the module costs to train.
+    pub mflops_per_sample: f64,
+    /// The groups that hold its tables: one where it has a module, none in the flat dataflow.
+    pub groups: Vec<usize>,
+}
+
+/// The towers of a run's model.
+pub fn of_run(run: &Run) -> Vec<Described> {
+    let model = &run.model;
+    let homes = homes(run);
+    let describe = |(index, tower): (usize, &Tower)| Described {
+        features: tower.members.iter().map(|member| member.name(model.features(), model.dim())).collect(),
+        columns_in: tower.input_width(),
+        columns_out: tower.output_width(),
+        parameters: tower.parameters(index).iter().map(|parameter| parameter.len as u64).sum(),
+        // Forward, and both gradients.
+        mflops_per_sample: (3 * tower.forward_flops()) as f64 / 1e6,
+        groups: groups_of(tower, &homes),
+    };
+    model.towers().iter().enumerate().map(describe).collect()
+}
+
+/// For every feature: groups, and the columns that they hold.
+fn homes(run: &Run) -> Vec<Vec<(usize, Range<usize>)>> {
+    let mut homes = vec![Vec::new(); run.model.features().len()];
+    if let Some(sptt) = run.dataflow.sptt() {
+        for rank in 0..run.topology().ranks() {
+            let group = sptt.groups().group_of(rank);
+            for shard in run.placement.owned_by(rank) {
+                homes[shard.feature].push((group, shard.columns.clone()));
+            }
+        }
+    }
+    homes
+}
+
+fn groups_of(tower: &Tower, homes: &[Vec<(usize, Range<usize>)>]) -> Vec<usize> {
+    let of_member = |member: &Member| {
+        let Range { start, end } = member.columns;
+        let meets = move |(_, columns): &&(usize, Range<usize>)| columns.start < end && start < columns.end;
+        homes[member.feature].iter().filter(meets).map(|(group, _)| *group).collect::<BTreeSet<usize>>()
+    };
+    let groups: BTreeSet<usize> = tower.members.iter().flat_map(of_member).collect();
+    groups.into_iter().collect()
+}
+
+/// A row for each tower.
+pub fn table(towers: &[Described]) -> String {
+    let head = ["tower", "columns in → out", "parameters", "MFlops/sample", "group"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(towers.iter().enumerate().take(ROWS).map(|(index, tower)| {
+        vec![
+            format!("{index}: {}", names(&tower.features)),
+            format!("{} → {}", tower.columns_in, tower.columns_out),
+            si(tower.parameters as f64),
+            format!("{:.3}", tower.mflops_per_sample),
+            match &tower.groups[..] {
+                [] => "–".into(),
+                [group] => group.to_string(),
+                groups => format!("{} of them", groups.len()),
+            },
+        ]
+    }));
+    let more = towers.len().saturating_sub(ROWS);
+    columns(&rows) + &if more > 0 { format!("  … and {more} more\n") } else { String::new() }
+}
+
+/// `C1 C9 C17`, or the first of many.
+fn names(features: &[String]) -> String {
+    // Hiding a single name would save nothing.
+    let shown = if features.len() <= NAMES + 1 { features.len() } else { NAMES };
+    let more = features.len() - shown;
+    features[..shown].join(" ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::run::Config;
+    use spec::towers::Assignment;
+
+    #[test]
+    fn towers_cost_what_the_model_says_and_have_their_groups() {
+        let mut config = Config::default();
+        config.model.towers = Some(Assignment::Strided(4));
+        config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
+        let run = config.check().unwrap();
+        let towers = of_run(&run);
+        assert_eq!(towers.iter().map(|tower| tower.columns_in).sum::<usize>(), 26 * 16);
+        let weights: u64 = towers.iter().map(|tower| tower.parameters).sum();
+        let network: usize = run.model.network().parameters().iter().map(|parameter| parameter.len).sum();
+        assert_eq!(weights + network as u64, run.model.dense_parameters());
+        let mflops: f64 = towers.iter().map(|tower| tower.mflops_per_sample).sum();
+        assert!((mflops - run.model.tower_flops() as f64 / 1e6).abs() < 1e-9);
+        let sptt = run.dataflow.sptt().unwrap();
+        for (index, tower) in towers.iter().enumerate() {
+            assert_eq!(tower.groups, [sptt.group_of_tower(index).unwrap()]);
+        }
+        assert!(table(&towers).contains("0: C1 C5 C9 C13 C17 C21 C25 "), "{}", table(&towers));
+    }
+
+    #[test]
+    fn names_are_shortened() {
+        let features: Vec<String> = (1..=8).map(|f| format!("C{f}")).collect();
+        assert_eq!(names(&features[..7]), "C1 C2 C3 C4 C5 C6 C7");
+        assert_eq!(names(&features), "C1 C2 C3 C4 C5 C6 and 2 more");
+    }
+}
