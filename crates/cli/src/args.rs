@@ -32,7 +32,8 @@ pub struct RunArgs {
     /// each (a tower for every feature)
     #[arg(long, value_name = "FILE|strided:T|each", help_heading = "Model")]
     pub towers: Option<String>,
-    /// What stands over the features of a tower: none, dlrm:c=1,p=0,d=64 or dcn:d=128[,rank=R][,out=tower|features]
+    /// What stands over the features of a tower: none, dlrm:c=1,p=0,d=64 or dcn:d=128,rank=512,out=tower (or features); only
+    /// d must be given
     #[arg(long, value_name = "MODULE", help_heading = "Model")]
     pub tower_module: Option<Module>,
 

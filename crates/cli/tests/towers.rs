@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod command;
 
-use command::{Folder, campanile, json};
+use command::{Folder, campanile, has, json};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::Output;
@@ -103,6 +103,18 @@ fn describe_lists_towers_and_what_they_cost() {
     };
     let blocks = ["towers  ", "bottom  ", "interaction  ", "top  "].map(mflops);
     assert!((blocks.iter().sum::<f64>() - mflops("all  ")).abs() < 0.002, "{blocks:?}");
+}
+
+/// DMT, Tables 3 to 5.
+#[test]
+fn the_papers_complexity_is_reproduced_for_programs() {
+    let rows = json(&["reproduce", "dmt-complexity", "--json"]);
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 18);
+    let keys = "table model mflops paper_mflops parameters_g paper_parameters_g compression_ratio";
+    rows.iter().for_each(|row| has(row, keys));
+    let ratios = rows.iter().filter_map(|row| row["paper_compression_ratio"].as_f64());
+    assert_eq!(ratios.collect::<Vec<_>>(), [2.0, 4.0, 8.0, 16.0]);
 }
 
 /// A file of towers, as text.
