@@ -55,7 +55,11 @@ impl Rank {
         transport: Arc<dyn Transport>,
         wait_limit: Duration,
     ) -> Self {
-        let (state, meter) = (Mutex::default(), Mutex::default());
+        // Room for more operations at once than a step has, so that how they fall in time makes none of these grow.
+        const ROOM: usize = 64;
+        let (operations, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
+        let state = State { operations, free, tickets: Vec::with_capacity(ROOM), ..State::default() };
+        let (state, meter) = (Mutex::new(state), Mutex::default());
         Self { rank, topology, device, transport, wait_limit, state, meter }
     }
 

@@ -44,10 +44,15 @@ struct Started {
     status: CollectiveStatus,
 }
 
+/// Exchanges of a rank at once, before vectors grow.
+const ROOM: usize = 64;
+
 impl InProcess {
     pub(crate) fn new(world: Arc<World>, rank: usize, wait_limit: Duration) -> Self {
         let groups = vec![world.everyone.clone()];
-        let local = Local { groups, under_way: Vec::new(), free: Vec::new(), pairs: Vec::new() };
+        // Room for more exchanges at once than a step has, so that how they fall in time makes none of these grow.
+        let (under_way, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
+        let local = Local { groups, under_way, free, pairs: Vec::with_capacity(world.topology.ranks()) };
         Self { world, rank, wait_limit, local: Mutex::new(local) }
     }
 

@@ -10,8 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// Exchanges that a group has from the start; more are made when ranks run further ahead of each other.
-const FIRST_EXCHANGES: usize = 8;
+/// Exchanges that a group of `size` has from the start: fewer in large groups, where each is large. More are made when
+/// ranks run further ahead of each other.
+fn first_exchanges(size: usize) -> usize {
+    (512 / size.max(1)).clamp(8, 32)
+}
 
 /// All ranks of the process.
 pub(crate) struct World {
@@ -241,7 +244,7 @@ impl Exchanges {
     /// Triples the exchanges. How many are in use at once depends on timing, but with d operations outstanding on each
     /// rank it is rarely more than 2d + 1: twice what warm-up has shown to be needed leaves room for that.
     fn grow(&mut self, size: usize) {
-        let more = (2 * self.active.len()).max(FIRST_EXCHANGES);
+        let more = (2 * self.active.len()).max(first_exchanges(size));
         self.free.extend((0..more).map(|_| Arc::new(Exchange::new(size))));
         let total = self.active.len() + self.free.len();
         self.active.reserve(total - self.active.len());
