@@ -19,6 +19,8 @@ import xxhash
 from safetensors.torch import load_file
 
 weights = load_file(sys.argv[1])
+if any(key.startswith("towers.") for key in weights):
+    sys.exit("this example knows no tower modules; `campanile checkpoint export --help` says what they are in the file")
 SAMPLES = 2000
 
 

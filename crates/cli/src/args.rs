@@ -51,11 +51,11 @@ pub struct RunArgs {
     #[arg(long, help_heading = "Cluster")]
     pub dataflow: Option<DataflowKind>,
     /// What sptt brings into peer order: vectors (after the lookup), ids (before it), or none (ranks are numbered in peer
-    /// order) [default: what moves fewer bytes]
+    /// order) [default: ids, which costs nothing]
     #[arg(long, value_name = "WHAT", help_heading = "Cluster")]
     pub peer_permute: Option<PeerPermute>,
     /// How tables are cut over the ranks of their tower group: whole, columns, rows, or hotness (single-hot by columns,
-    /// multi-hot by rows) [default: whole]
+    /// multi-hot by rows) [default: whole, and with flat balanced over the world]
     #[arg(long, help_heading = "Cluster")]
     pub cut: Option<Cut>,
     /// Threads of each rank [default: the machine's cores shared out]
@@ -184,6 +184,13 @@ impl RunArgs {
         set(&mut config.train.dataflow, &self.dataflow);
         set(&mut config.train.peer_permute, &self.peer_permute);
         set(&mut config.placement.cut, &self.cut);
+        // What a run that is resumed says of its groups does not fit another dataflow or cluster.
+        if self.dataflow == Some(DataflowKind::Flat) && self.peer_permute.is_none() {
+            config.train.peer_permute = None;
+        }
+        if self.hosts.is_some() && self.hosts_per_tower.is_none() {
+            config.topology.hosts_per_tower = None;
+        }
         set(&mut config.placement.replicate_rows, &self.replicate_rows);
         set(&mut config.train.threads, &self.threads);
         set(&mut config.train.batch, &self.batch);

@@ -20,6 +20,10 @@ pub enum Command {
   bottom.I.weight, bottom.I.bias     outputs × inputs of layer I of the bottom MLP: y = x·Wᵀ + b, then ReLU
   top.I.weight, top.I.bias           the same of the top MLP
   cross.I.v, cross.I.w, cross.I.bias a DCN's cross layer: x₀ ⊙ (w·(v·x) + bias) + x
+  towers.T.all.*, towers.T.each.*    a tower's maps of all its features side by side, and of each of them
+  towers.T.cross.*, towers.T.map.*   a tower's cross layer, and the map after it
+Which features a tower has, and in which order, is in the file's metadata: `run` is the run as JSON, with model.towers and
+model.tower_module. The outputs of towers stand behind the dense vector, tower by tower.
 With --optimizer also optimizer.tables.FEATURE (per row: Adam's first moments, then its second) and
 optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).")]
     Export(Export),

@@ -241,3 +241,46 @@ fn towers_that_cannot_be_are_refused_with_the_number_at_fault() {
         refused(args, *code, parts);
     }
 }
+
+/// A DMT run through its whole life: kept, scored on another cluster, exported, and gone on with elsewhere and otherwise.
+#[test]
+fn a_run_with_towers_is_kept_scored_exported_and_resumed() {
+    let folder = Folder::new();
+    let config = folder.write("run.toml", MULTI_HOT);
+    let out = folder.path("kept");
+    let (config, out) = (config.as_str(), out.as_str());
+    let train = [&["train", config, "--peer-permute", "none", "--steps", "4", "--out", out], SMALL].concat();
+    let trained = json(&train);
+    let report = fs::read_to_string(folder.path("kept/report.html")).unwrap();
+    assert!(report.contains("sptt"), "the report says how vectors travelled");
+
+    let scored = json(&["eval", "--checkpoint", out, "--ranks-per-host", "1", "--json"]);
+    let auc = |value: &Value| value["auc"].as_f64().unwrap();
+    assert!((auc(&scored) - auc(&trained)).abs() < 1e-4, "{scored} after {trained}");
+
+    let exported = folder.path("model.safetensors");
+    let export = campanile(&["checkpoint", "export", out, "--out", &exported]);
+    assert!(export.status.success(), "{}", String::from_utf8_lossy(&export.stderr));
+    let file = fs::read(&exported).unwrap();
+    let header = String::from_utf8_lossy(&file[..file.len().min(8192)]).into_owned();
+    assert!(header.contains("towers.0.cross.v") && header.contains("towers.1.map.weight"), "{header}");
+
+    // On one host the two hosts of a group that the run was saved with do not fit, and need not be said.
+    let more = ["train", "--resume", out, "--hosts", "1", "--steps", "8", "--json"];
+    assert_eq!(json(&more)["steps"], 8);
+}
+
+/// What a run by SPTT keeps of its permutation does not keep it from going on flat.
+#[test]
+fn a_run_by_sptt_goes_on_flat_with_the_same_bits() {
+    let folder = Folder::new();
+    let digest = |name: &str, dataflow: &str| {
+        let out = folder.path(name);
+        let out = out.as_str();
+        let first = [&["train", "--dataflow", "sptt", "--steps", "4", "--out", out], SMALL].concat();
+        json(&first);
+        let more = ["train", "--resume", out, "--steps", "8", "--dataflow", dataflow, "--json"];
+        json(&more)["parameters_sha256"].clone()
+    };
+    assert_eq!(digest("on", "sptt"), digest("over", "flat"));
+}

@@ -7,7 +7,7 @@
 use crate::meter::Meter;
 use crate::operation::{Membership, Operation, Pool, Setup, Spans, Stage};
 use crate::sync::lock;
-use crate::transport::{Header, Span, Ticket, Transport};
+use crate::transport::{Header, ROOM, Span, Ticket, Transport};
 use crate::{CollectiveError, Label};
 use kernels::{Buffer, Bytes, Device};
 use spec::placement::share;
@@ -55,8 +55,7 @@ impl Rank {
         transport: Arc<dyn Transport>,
         wait_limit: Duration,
     ) -> Self {
-        // Room for more operations at once than a step has, so that how they fall in time makes none of these grow.
-        const ROOM: usize = 64;
+        // Room for more operations at once than steps usually have, so that how they fall in time makes none of these grow.
         let (operations, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let state = State { operations, free, tickets: Vec::with_capacity(ROOM), ..State::default() };
         let (state, meter) = (Mutex::new(state), Mutex::default());

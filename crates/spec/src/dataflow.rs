@@ -11,7 +11,7 @@
 
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
-use crate::topology::{Groups, Numbering};
+use crate::topology::{Groups, Numbering, Topology};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -54,15 +54,32 @@ pub struct Sptt {
     groups: Groups,
     permute: PeerPermute,
     plans: Vec<GroupPlan>,
+    /// By feature: where its columns go.
+    columns: Vec<Vec<Columns>>,
+    /// By tower, for those with modules.
+    group_of_tower: Vec<Option<usize>>,
+}
+
+/// Columns of a feature that go the same way.
+#[derive(Clone, Debug, PartialEq)]
+struct Columns {
+    /// Which.
+    columns: Range<usize>,
+    /// The tower whose module sees them, and where they begin in its input.
+    tower: Option<(usize, usize)>,
+    /// Where they begin among the columns that the interaction sees, if they pass through.
+    place: usize,
 }
 
 /// What is brought into peer order: step c of SPTT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerPermute {
-    /// The pooled vectors, after the lookup; their gradients go back.
+    /// The pooled vectors, after the lookup, at 4 bytes a column; their gradients go back.
     Vectors,
-    /// The bags of ids, before the lookup (steps b and c swapped): vectors and gradients come out in peer order.
+    /// The bags of ids, before the lookup (steps b and c swapped): vectors and gradients come out in peer order. By bytes
+    /// this always wins here: ids stay where they arrived, and the index that finds their bags is written anyway.
+    #[default]
     Ids,
     /// Nothing: ranks are numbered in peer order from the start.
     None,
@@ -84,6 +101,8 @@ pub struct GroupPlan {
 pub struct Output {
     /// Where they come from.
     pub source: Source,
+    /// Where they begin among what leaves.
+    pub column: usize,
     /// Where they begin among the columns that the interaction sees.
     pub place: usize,
     /// How many.
@@ -120,6 +139,24 @@ pub struct Route {
 /// Why a placement cannot serve SPTT.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpttError {
+    /// Groups of another cluster than the placement's.
+    #[error(
+        "the placement is for {placement} ranks, the groups are of {groups}, or they number them otherwise"
+    )]
+    Topology {
+        /// The placement's cluster.
+        placement: Topology,
+        /// The groups' cluster.
+        groups: Topology,
+    },
+    /// Nothing to permute, or something, against how ranks are numbered.
+    #[error(
+        "{permute} cannot be permuted: nothing is where ranks are numbered in peer order, and only there"
+    )]
+    Permute {
+        /// What was to be permuted.
+        permute: PeerPermute,
+    },
     /// A table on every rank.
     #[error("{feature} is replicated, but in SPTT every table has one group; place it on some rank")]
     Replicated {
@@ -172,67 +209,59 @@ impl Dataflow {
     }
 }
 
-impl PeerPermute {
-    /// What moves fewer bytes. Ids stay where they arrived and their bags are found by start and length, 8 bytes a bag,
-    /// however many ids it has; a vector has 4 bytes for every column, and its gradient moves as well.
-    pub fn cheaper(placement: &Placement) -> Self {
-        let owned = (0..placement.topology().ranks()).flat_map(|rank| placement.owned_by(rank));
-        let (bags, columns) = owned.fold((0, 0), |(bags, columns), s| (bags + 1, columns + s.columns.len()));
-        if 2 * 4 * columns < 8 * bags { PeerPermute::Vectors } else { PeerPermute::Ids }
-    }
-}
-
 impl Sptt {
-    /// The plan that follows from a placement. Where ranks are numbered in peer order, nothing is permuted; else
-    /// `permute` says what is.
+    /// The plan that follows from a placement. `permute` is `None` if and only if ranks are numbered in peer order.
     pub fn new(
         model: &Model,
         placement: &Placement,
         groups: Groups,
         permute: PeerPermute,
     ) -> Result<Self, SpttError> {
+        if placement.topology() != groups.topology() {
+            return Err(SpttError::Topology { placement: placement.topology(), groups: groups.topology() });
+        }
+        let in_peer_order = matches!(groups.topology().numbering(), Numbering::ByPeer { .. });
+        if in_peer_order != (permute == PeerPermute::None) {
+            return Err(SpttError::Permute { permute });
+        }
         check_layouts(model, placement, groups)?;
+        let columns = columns_by_feature(model);
+        let mut group_of_tower: Vec<Option<usize>> = vec![None; model.towers().len()];
         let mut plans = vec![GroupPlan::default(); groups.count()];
         for (group, plan) in plans.iter_mut().enumerate() {
             for shard in shards_of(placement, groups, group) {
                 plan.input_width += shard.columns.len();
-                for (tower, member) in members_of(model, shard) {
-                    let columns = overlap(&shard.columns, &member.columns);
-                    match tower {
-                        Some(tower) if !model.towers()[tower].passes_through() => {
-                            if !plan.towers.contains(&tower) {
-                                plan.towers.push(tower);
-                            }
+                for part in overlapping(&columns, shard) {
+                    let here = overlap(&shard.columns, &part.columns);
+                    let Some((tower, _)) = part.tower else {
+                        let place = part.place + here.start - part.columns.start;
+                        let (width, source) =
+                            (here.len(), Source::Table { feature: shard.feature, columns: here });
+                        plan.outputs.push(Output { source, column: 0, place, width });
+                        continue;
+                    };
+                    match group_of_tower[tower].replace(group) {
+                        Some(expected) if expected != group => {
+                            let feature = model.features()[shard.feature].name.clone();
+                            return Err(SpttError::Spread { tower, feature, expected, got: group });
                         }
-                        _ => plan.outputs.push(Output {
-                            place: model.place(shard.feature, columns.start),
-                            width: columns.len(),
-                            source: Source::Table { feature: shard.feature, columns },
-                        }),
+                        Some(_) => {}
+                        None => plan.towers.push(tower),
                     }
                 }
             }
             plan.towers.sort_unstable();
-            plan.outputs.extend(plan.towers.iter().map(|&tower| Output {
-                source: Source::Tower(tower),
-                place: model.tower_place(tower),
-                width: model.towers()[tower].output_width(),
-            }));
-            plan.outputs.sort_by_key(|output| output.place);
         }
-        for tower in 0..model.towers().len() {
-            let mut homes = (0..plans.len()).filter(|&group| plans[group].towers.contains(&tower));
-            if let (Some(expected), Some(got)) = (homes.next(), homes.next()) {
-                let member = members_in(model, placement, groups, tower, got);
-                let feature = model.features()[member].name.clone();
-                return Err(SpttError::Spread { tower, feature, expected, got });
+        let mut place = model.tower_place(0);
+        for (tower, group) in group_of_tower.iter().enumerate() {
+            let width = model.towers()[tower].output_width();
+            if let Some(group) = *group {
+                plans[group].outputs.push(Output { source: Source::Tower(tower), column: 0, place, width });
             }
+            place += width;
         }
-        let permute = match groups.topology().numbering() {
-            Numbering::ByHost => permute,
-            Numbering::ByPeer { .. } => PeerPermute::None,
-        };
-        Ok(Self { groups, permute, plans })
+        plans.iter_mut().for_each(GroupPlan::arrange);
+        Ok(Self { groups, permute, plans, columns, group_of_tower })
     }
 
     /// The groups.
@@ -252,37 +281,43 @@ impl Sptt {
 
     /// The group of a tower with a module.
     pub fn group_of_tower(&self, tower: usize) -> Option<usize> {
-        self.plans.iter().position(|plan| plan.towers.contains(&tower))
+        self.group_of_tower[tower]
     }
 
     /// Where the columns of a shard go inside its group.
-    pub fn routes(&self, model: &Model, group: usize, shard: &Shard) -> Vec<Route> {
-        let plan = &self.plans[group];
-        let route = |(tower, member): (Option<usize>, Member)| {
-            let columns = overlap(&shard.columns, &member.columns);
-            let (from, width) = (columns.start - shard.columns.start, columns.len());
-            match tower.filter(|&tower| !model.towers()[tower].passes_through()) {
-                Some(tower) => {
-                    let members = &model.towers()[tower].members;
-                    let before = members.iter().take_while(|m| **m != member).map(|m| m.columns.len());
-                    let to = before.sum::<usize>() + columns.start - member.columns.start;
-                    Route { from, tower: Some(tower), to, width }
-                }
+    pub fn routes(&self, group: usize, shard: &Shard) -> Vec<Route> {
+        let outputs = &self.plans[group].outputs;
+        let route = |part: &Columns| {
+            let here = overlap(&shard.columns, &part.columns);
+            let (from, width) = (here.start - shard.columns.start, here.len());
+            let into = here.start - part.columns.start;
+            match part.tower {
+                Some((tower, input)) => Route { from, tower: Some(tower), to: input + into, width },
                 None => {
-                    let source = Source::Table { feature: shard.feature, columns };
-                    let before = plan.outputs.iter().take_while(|output| output.source != source);
-                    Route { from, tower: None, to: before.map(|output| output.width).sum(), width }
+                    // Outputs are in the order of their places.
+                    let at = outputs.partition_point(|output| output.place < part.place + into);
+                    Route { from, tower: None, to: outputs[at].column, width }
                 }
             }
         };
-        members_of(model, shard).into_iter().map(route).collect()
+        overlapping(&self.columns, shard).map(route).collect()
     }
 }
 
 impl GroupPlan {
     /// Columns that leave the group for a sample.
     pub fn output_width(&self) -> usize {
-        self.outputs.iter().map(|output| output.width).sum()
+        self.outputs.last().map_or(0, |output| output.column + output.width)
+    }
+
+    /// Puts what leaves in the order in which the interaction sees it.
+    fn arrange(&mut self) {
+        self.outputs.sort_by_key(|output| output.place);
+        let mut column = 0;
+        for output in &mut self.outputs {
+            output.column = column;
+            column += output.width;
+        }
     }
 }
 
@@ -308,24 +343,32 @@ fn shards_of(placement: &Placement, groups: Groups, group: usize) -> impl Iterat
     whole.chain(placement.rows_by(groups.rank(group, 0)))
 }
 
-/// The members of towers that a shard has columns of, with their towers. Without towers, the feature itself.
-fn members_of(model: &Model, shard: &Shard) -> Vec<(Option<usize>, Member)> {
+/// Where the columns of every feature go. Without towers, they pass through.
+fn columns_by_feature(model: &Model) -> Vec<Vec<Columns>> {
     if model.towers().is_empty() {
-        return vec![(None, Member { feature: shard.feature, columns: 0..model.dim() })];
+        let whole =
+            |feature| Columns { columns: 0..model.dim(), tower: None, place: model.place(feature, 0) };
+        return (0..model.features().len()).map(|feature| vec![whole(feature)]).collect();
     }
-    let towers = model.towers().iter().enumerate();
-    let members =
-        towers.flat_map(|(t, tower)| tower.members.iter().map(move |member| (Some(t), member.clone())));
-    members
-        .filter(|(_, m)| m.feature == shard.feature && !overlap(&m.columns, &shard.columns).is_empty())
-        .collect()
+    let has_modules = model.has_tower_modules();
+    let mut by_feature = vec![Vec::new(); model.features().len()];
+    let mut output = model.tower_place(0);
+    for (t, tower) in model.towers().iter().enumerate() {
+        let mut input = 0;
+        for Member { feature, columns } in &tower.members {
+            let place = if has_modules { output + input } else { model.place(*feature, columns.start) };
+            let seen = (!tower.passes_through()).then_some((t, input));
+            by_feature[*feature].push(Columns { columns: columns.clone(), tower: seen, place });
+            input += columns.len();
+        }
+        output += tower.output_width();
+    }
+    by_feature
 }
 
-/// A feature of a tower that a group has columns of.
-fn members_in(model: &Model, placement: &Placement, groups: Groups, tower: usize, group: usize) -> usize {
-    let shards = shards_of(placement, groups, group);
-    let of_tower = |shard: &&Shard| members_of(model, shard).iter().any(|(t, _)| *t == Some(tower));
-    shards.filter(of_tower).map(|shard| shard.feature).next().unwrap_or(0)
+/// The parts of a feature that a shard has columns of.
+fn overlapping<'a>(columns: &'a [Vec<Columns>], shard: &'a Shard) -> impl Iterator<Item = &'a Columns> {
+    columns[shard.feature].iter().filter(|part| !overlap(&part.columns, &shard.columns).is_empty())
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {

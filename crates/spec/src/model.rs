@@ -261,7 +261,7 @@ impl Model {
 
     /// The part of [`training_flops`](Self::training_flops) that the towers have.
     pub fn tower_flops(&self) -> u64 {
-        self.towers.iter().map(|tower| 3 * tower.forward_flops()).sum()
+        self.towers.iter().map(Tower::training_flops).sum()
     }
 }
 
@@ -286,18 +286,7 @@ fn lay_out_towers(
         Architecture::Dlrm { .. } => None,
     };
     let members = assignment.members(features, dim)?.into_iter().enumerate();
-    let towers: Vec<Tower> =
-        members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect::<Result<_, _>>()?;
-    if let (Architecture::Dlrm { .. }, Module::Dlrm { d, .. } | Module::Dcn { d, .. }) =
-        (architecture, module)
-        && let Some(t) = towers.iter().position(|tower| tower.output_width() % d != 0)
-    {
-        let width = towers[t].output_width();
-        let problem =
-            format!("tower {t} gives {width} columns, which are no vectors of {d} for the dot products");
-        return Err(ModelError::new("model.tower_module", problem));
-    }
-    Ok(towers)
+    members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect()
 }
 
 fn check_widths(field: &str, widths: &[usize]) -> Result<(), ModelError> {

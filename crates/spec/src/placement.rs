@@ -22,7 +22,7 @@ use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// How one table is cut and where its pieces live.
+/// How one table is cut and where its pieces live. Ranks are numbered as the topology numbers them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
@@ -42,7 +42,7 @@ pub enum Layout {
         ranks: Vec<usize>,
     },
     /// The whole table on every rank: no exchange forward; backward, every rank sees every sample's gradient, so that
-    /// the result is the same, bit for bit, as with any other layout.
+    /// the result is the same, bit for bit, as with the table whole on one rank.
     Replicated,
     /// One host holds the table, cut by rows over its ranks.
     Hierarchical {
@@ -291,8 +291,8 @@ impl Placement {
             || matches!(shard.kind, ShardKind::Rows { .. })
     }
 
-    /// Whether ids travel with weights: where the model has any, or where a mean is taken over bags that are cut (the
-    /// weight is then one over the length of the whole bag, which no holder sees).
+    /// Whether ids travel with weights, all of them or none: where the model has any, or where a mean is taken over bags that
+    /// are cut (the weight is then one over the length of the whole bag, which no holder sees).
     pub fn weights_travel(&self, model: &Model) -> bool {
         model.weighted() || (0..self.layouts.len()).any(|feature| self.mean_by_weight(model, feature))
     }

@@ -61,7 +61,7 @@ pub struct Outline {
     pub bottom: Vec<usize>,
     /// Top MLP.
     pub top: Vec<usize>,
-    /// Top MLP of a DLRM whose towers have modules.
+    /// Top MLP of a DLRM whose towers have modules: in the DMT paper's it has one layer less.
     pub tower_top: Vec<usize>,
     /// Cross layers, for DCN.
     pub cross_layers: usize,

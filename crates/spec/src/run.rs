@@ -27,7 +27,7 @@ pub use config::{
 };
 pub use log::{Data, LogFacts, LogFeature, LogRows};
 
-use crate::dataflow::{Dataflow, Deployment};
+use crate::dataflow::{Dataflow, Deployment, PeerPermute};
 use crate::model::{Interaction, Model};
 use crate::placement::{Placement, width};
 use crate::schedule::{Schedule, Task};
@@ -161,13 +161,12 @@ impl Run {
 
     /// Dense weights that a rank has: the network's, and those of the towers of its group.
     fn dense_floats(&self, rank: usize) -> u64 {
-        let weights =
-            |parameters: Vec<crate::model::Parameter>| parameters.iter().map(|p| p.len as u64).sum::<u64>();
+        let network: u64 = self.model.network().parameters().iter().map(|p| p.len as u64).sum();
         let towers = self.dataflow.sptt().map_or(0, |sptt| {
             let towers = &sptt.plan(sptt.groups().group_of(rank)).towers;
-            towers.iter().map(|&t| weights(self.model.towers()[t].parameters(t))).sum()
+            towers.iter().map(|&t| self.model.towers()[t].weights()).sum()
         });
-        weights(self.model.network().parameters()) + towers
+        network + towers
     }
 
     /// Floats of a rank's buffers for one batch: vectors as they are sent, arrive, meet, and all that once more for their
@@ -189,8 +188,15 @@ impl Run {
             // four times its input), what leaves, and the gradients of all.
             let plan = sptt.plan(sptt.groups().group_of(rank));
             let towers: usize = plan.towers.iter().map(|&t| self.model.towers()[t].input_width()).sum();
-            let floats = 4 * plan.input_width + 2 * plan.output_width() + 6 * towers;
-            samples * sptt.groups().count() as u64 * floats as u64
+            // Partial sums arrive from every member before they are added.
+            let sums = sptt.groups().size() * width(self.placement.rows_by(rank));
+            let floats = 4 * plan.input_width + 2 * plan.output_width() + 6 * towers + sums;
+            // Vectors that are permuted, and their gradients, lie there twice.
+            let permuted = match sptt.permute() {
+                PeerPermute::Vectors => 2 * self.batch * width(self.placement.owned_by(rank)),
+                PeerPermute::Ids | PeerPermute::None => 0,
+            };
+            samples * sptt.groups().count() as u64 * floats as u64 + permuted as u64
         });
         here + in_group + self.batch as u64 * (2 * width(held) as u64 + 12 * ids)
     }

@@ -1,4 +1,4 @@
-//! The cluster: H hosts of L ranks, ranks numbered host by host.
+//! The cluster: H hosts of L ranks, numbered host by host unless told otherwise.
 //!
 //! ```
 //! use spec::topology::{LinkClass, Topology};
@@ -141,14 +141,15 @@ impl Groups {
     /// Groups of `hosts_per_group` hosts. A topology in peer order must be in that of these groups.
     pub fn new(topology: Topology, hosts_per_group: usize) -> Result<Self, TopologyError> {
         let hosts = topology.hosts;
-        let other = match topology.numbering {
-            Numbering::ByHost => false,
-            Numbering::ByPeer { hosts_per_group: own } => own != hosts_per_group,
-        };
-        if hosts_per_group == 0 || !hosts.is_multiple_of(hosts_per_group) || other {
+        if hosts_per_group == 0 || !hosts.is_multiple_of(hosts_per_group) {
             return Err(TopologyError::Groups { hosts, hosts_per_group });
         }
-        Ok(Self { topology, hosts_per_group })
+        match topology.numbering {
+            Numbering::ByPeer { hosts_per_group: own } if own != hosts_per_group => {
+                Err(TopologyError::Numbering { own, hosts_per_group })
+            }
+            _ => Ok(Self { topology, hosts_per_group }),
+        }
     }
 
     /// The same groups with ranks numbered in peer order.
@@ -207,7 +208,7 @@ impl Groups {
         (0..self.size()).map(move |index| this.rank(group, index))
     }
 
-    /// The ranks of this index, by group: `rank` and its peers.
+    /// The ranks of this index, by group: peers of each other.
     pub fn peers(&self, index: usize) -> impl Iterator<Item = usize> {
         let this = *self;
         (0..self.count()).map(move |group| this.rank(group, index))
@@ -216,12 +217,6 @@ impl Groups {
     /// All ranks by (index in group, group).
     pub fn peer_order(&self) -> Vec<usize> {
         (0..self.size()).flat_map(|index| self.peers(index)).collect()
-    }
-}
-
-impl fmt::Display for Groups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} × {}", self.count(), self.size())
     }
 }
 
@@ -241,6 +236,14 @@ pub enum TopologyError {
     Groups {
         /// Hosts.
         hosts: usize,
+        /// Hosts of a group asked for.
+        hosts_per_group: usize,
+    },
+    /// Ranks numbered in the peer order of other groups.
+    #[error("ranks are numbered in the peer order of groups of {own} hosts, not of {hosts_per_group}")]
+    Numbering {
+        /// Hosts of the groups in whose peer order ranks are numbered.
+        own: usize,
         /// Hosts of a group asked for.
         hosts_per_group: usize,
     },

@@ -141,12 +141,6 @@ impl Assignment {
             Assignment::Lists(lists) => by_name(lists, features, dim),
         }
     }
-
-    /// The lists of names that this assignment comes to.
-    pub fn names(&self, features: &[Feature], dim: usize) -> Result<Vec<Vec<String>>, ModelError> {
-        let name = |member: &Member| member.name(features, dim);
-        Ok(self.members(features, dim)?.iter().map(|tower| tower.iter().map(name).collect()).collect())
-    }
 }
 
 fn refuse(problem: String) -> ModelError {
@@ -167,13 +161,7 @@ fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Ve
         for text in names {
             let member = match index.get(text.as_str()) {
                 Some(&feature) => Member { feature, columns: 0..dim },
-                None => slice(text, &index, dim).ok_or_else(|| {
-                    let known =
-                        features.iter().take(3).map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
-                    refuse(format!(
-                        "tower {t} names {text:?}; the model has no such feature (it has {known} …)"
-                    ))
-                })?,
+                None => slice(t, text, &index, dim)?,
             };
             let before = &mut seen[member.feature];
             let overlaps = |(columns, _): &&(Range<usize>, usize)| {
@@ -212,13 +200,18 @@ fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Ve
     Ok(towers)
 }
 
-/// `C1[0..8]` as a member.
-fn slice(text: &str, index: &BTreeMap<&str, usize>, dim: usize) -> Option<Member> {
-    let (name, columns) = text.strip_suffix(']')?.rsplit_once('[')?;
-    let (start, end) = columns.split_once("..")?;
-    let columns: Range<usize> = start.parse().ok()?..end.parse().ok()?;
-    let feature = *index.get(name)?;
-    (columns.start < columns.end && columns.end <= dim).then_some(Member { feature, columns })
+/// `C1[0..8]`, named by tower `t`, as a member.
+fn slice(t: usize, text: &str, index: &BTreeMap<&str, usize>, dim: usize) -> Result<Member, ModelError> {
+    let cut = text.strip_suffix(']').and_then(|text| text.rsplit_once('['));
+    let Some((&feature, columns)) = cut.and_then(|(name, columns)| Some((index.get(name)?, columns))) else {
+        return Err(refuse(format!("tower {t} names {text:?}; the model has no such feature")));
+    };
+    let range =
+        columns.split_once("..").and_then(|(start, end)| Some(start.parse().ok()?..end.parse().ok()?));
+    match range {
+        Some(columns) if columns.start < columns.end && columns.end <= dim => Ok(Member { feature, columns }),
+        _ => Err(refuse(format!("tower {t} names {text:?}; a slice lies inside of columns 0..{dim}"))),
+    }
 }
 
 impl FromStr for Module {
@@ -226,11 +219,19 @@ impl FromStr for Module {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, settings) = text.split_once(':').unwrap_or((text, ""));
+        if !["none", "dlrm", "dcn"].contains(&kind) || (kind == "none" && text != kind) {
+            return Err(format!("{text:?} is no tower module; {KINDS}"));
+        }
         let (mut c, mut p, mut d, mut rank, mut out) = (1, 0, None, None, DcnOutput::Tower);
-        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        let mut seen = Vec::new();
+        for setting in settings.split(',').filter(|_| text != kind) {
             let (key, value) = setting
                 .split_once('=')
                 .ok_or_else(|| format!("{text}: {setting:?} is no setting; write them as d=64"))?;
+            if seen.contains(&key) {
+                return Err(format!("{text}: {key} is set twice"));
+            }
+            seen.push(key);
             let number = || -> Result<usize, String> {
                 let parsed = value.parse().ok().filter(|&n| n <= MAX_SETTING);
                 parsed.ok_or_else(|| format!("{text}: {key} is a number up to {MAX_SETTING}, not {value:?}"))
@@ -256,10 +257,9 @@ impl FromStr for Module {
             })
         };
         let module = match kind {
-            "none" if settings.is_empty() => Module::None,
             "dlrm" => Module::Dlrm { c, p, d: length()? },
             "dcn" => Module::Dcn { d: length()?, rank, out },
-            _ => return Err(format!("{text:?} is no tower module; {KINDS}")),
+            _ => Module::None,
         };
         module.check().map_err(|problem| format!("{text}: {problem}"))?;
         Ok(module)

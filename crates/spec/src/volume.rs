@@ -90,7 +90,9 @@ impl Quantity {
             dataflow.sptt().map_or(0, |sptt| of(sptt, sptt.groups().group_of(rank)))
         };
         let peers = |sptt: &Sptt| peer_samples(sptt, sizes, rank);
-        let towers = |sptt: &Sptt, group: usize| sptt.plan(group).towers.clone();
+        fn towers(sptt: &Sptt, group: usize) -> &[usize] {
+            &sptt.plan(group).towers
+        }
         match self {
             Quantity::Step => 1,
             Quantity::Samples => sizes.samples[rank],
@@ -106,11 +108,9 @@ impl Quantity {
                 let flops = towers(sptt, g).iter().map(|&t| model.towers()[t].forward_flops()).sum::<u64>();
                 flops.saturating_mul(peers(sptt))
             }),
-            Quantity::TowerWeights => of_group(&|sptt, g| {
-                let weights =
-                    |&t: &usize| model.towers()[t].parameters(t).iter().map(|p| p.len as u64).sum::<u64>();
-                towers(sptt, g).iter().map(weights).sum()
-            }),
+            Quantity::TowerWeights => {
+                of_group(&|sptt, g| towers(sptt, g).iter().map(|&t| model.towers()[t].weights()).sum())
+            }
         }
     }
 }
@@ -161,13 +161,16 @@ impl BatchSizes {
     pub fn typical(model: &Model, placement: &Placement, batch: usize) -> Self {
         let ranks = placement.topology().ranks();
         let samples: Vec<u64> = (0..ranks).map(|rank| share(batch, ranks, rank).len() as u64).collect();
-        let of_feature = |samples: u64, feature: usize| {
+        // What does not divide goes to another piece on every rank.
+        let of_feature = |rank: usize, samples: u64, feature: usize| {
             let ids = (model.features()[feature].hotness.mean() * samples) as usize;
             let pieces = placement.row_pieces(feature);
-            (0..pieces).map(|piece| share(ids, pieces, piece).len() as u64).collect()
+            (0..pieces).map(|piece| share(ids, pieces, (piece + rank) % pieces).len() as u64).collect()
         };
-        let of_rank = |&samples: &u64| (0..model.features().len()).map(|f| of_feature(samples, f)).collect();
-        let ids = samples.iter().map(of_rank).collect();
+        let of_rank = |(rank, &samples): (usize, &u64)| {
+            (0..model.features().len()).map(|feature| of_feature(rank, samples, feature)).collect()
+        };
+        let ids = samples.iter().enumerate().map(of_rank).collect();
         Self { samples, ids }
     }
 

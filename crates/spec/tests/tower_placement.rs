@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use spec::dataflow::{PeerPermute, Sptt};
 use spec::model::{Architecture, Model};
 use spec::placement::{Cut, Layout, Placement};
-use spec::topology::{Groups, LinkClass, Topology};
+use spec::topology::{Groups, LinkClass, Numbering, Topology};
 use spec::towers::{Assignment, DcnOutput, Module};
 
 /// (hosts, ranks per host, hosts per group) and ranks by (g mod S, g div S), as the slides have it.
@@ -43,7 +43,11 @@ fn held_once(model: &Model, placement: &Placement) {
 
 fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
     let placement = Placement::in_towers(model, groups, cut);
-    let sptt = Sptt::new(model, &placement, groups, PeerPermute::Ids).unwrap();
+    let permute = match groups.topology().numbering() {
+        Numbering::ByHost => PeerPermute::Ids,
+        Numbering::ByPeer { .. } => PeerPermute::None,
+    };
+    let sptt = Sptt::new(model, &placement, groups, permute).unwrap();
     held_once(model, &placement);
     // What the groups give is all that the interaction sees, besides the dense vector; each column once.
     let dense = model.network().bottom.last().map_or(0, |layer| layer.outputs);

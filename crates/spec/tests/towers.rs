@@ -40,8 +40,9 @@ fn the_strided_assignment_of_the_paper() {
         ]
     );
     assert!(members.iter().flatten().all(|member| member.columns == (0..128)));
-    let names = Assignment::Strided(8).names(&features, 128).unwrap();
-    assert_eq!(names[0], ["C1", "C9", "C17", "C25"]);
+    let mut config = Config::default();
+    config.model.towers = Some(Assignment::Strided(8));
+    assert_eq!(config.check().unwrap().model.tower_names()[0], ["C1", "C9", "C17", "C25"]);
 }
 
 #[test]
@@ -100,8 +101,10 @@ fn wrong_modules_and_groups_are_refused_by_name() {
         ("dlrm:d", "\"d\" is no setting"),
         ("dlrm:d=-1", "d is a number"),
         ("dlrm:d=1048577", "d is a number up to 1048576"),
-        ("none:d=4", "none has no setting \"d\""),
-        ("mlp:d=4", "mlp has no setting \"d\""),
+        ("none:d=4", "\"none:d=4\" is no tower module"),
+        ("mlp:d=4", "\"mlp:d=4\" is no tower module"),
+        ("dlrm:d=4,d=8", "d is set twice"),
+        ("dlrm:,d=4", "\"\" is no setting"),
         ("mlp", "\"mlp\" is no tower module"),
         ("", "\"\" is no tower module"),
     ];

@@ -4,6 +4,7 @@
 //! tables.C1.weight              rows × dim
 //! optimizer.tables.C1           rows × what the rule keeps of a row (Adam: first moments, then second)
 //! bottom.0.weight               outputs × inputs, and so on for every dense parameter
+//! towers.0.each.weight          the same of a tower's layers
 //! optimizer.bottom.0.weight.0   first thing that the rule keeps of the parameter (Adam: .0 first moment, .1 second)
 //! ```
 //!
@@ -37,10 +38,10 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &Rank) -> Vec<Piece> {
         });
         let state = table_state(run, shard);
         let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
-        let all = if state.is_empty() { Vec::new() } else { table.state.to_vec() };
+        let mut all = if state.is_empty() { Vec::new() } else { table.state.to_vec() };
         for StatePart { name, tensor_width, columns, at } in state {
             let data = match columns.len() == width {
-                true => all.clone(),
+                true => std::mem::take(&mut all),
                 false => {
                     all.chunks_exact(width).flat_map(|row| &row[at..at + columns.len()]).copied().collect()
                 }
@@ -145,7 +146,8 @@ fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
     match (rule, &run.placement.layouts()[shard.feature]) {
         (UpdateRule::RowWiseAdagrad { .. }, Layout::ColumnWise { ranks }) if ranks.len() > 1 => {
             let slices = ranks.len();
-            let slice = (0..slices).find(|&i| share(dim, slices, i) == shard.columns).unwrap_or(0);
+            let slice = (0..slices).find(|&i| share(dim, slices, i) == shard.columns);
+            let slice = slice.expect("columns are cut evenly");
             let name = format!("{name}.in_{slices}_slices");
             vec![StatePart { name, tensor_width: slices, columns: slice..slice + 1, at: 0 }]
         }

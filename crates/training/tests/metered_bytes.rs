@@ -288,7 +288,7 @@ proptest! {
         mut features in proptest::collection::vec(any_feature(), 1..6),
         (dim, dense, kind) in (1..6usize, 0..2usize, select(vec![ModelKind::Dlrm, ModelKind::Dcn])),
         towers in 1..6usize,
-        (module, d) in (select(vec!["none", "dlrm:c=1,p=0", "dlrm:c=0,p=1", "dlrm:c=2,p=1", "dcn:"]), 1..5usize),
+        (module, d) in (select(vec!["none", "dlrm:c=1,p=0", "dlrm:c=0,p=1", "dlrm:c=2,p=1", "dcn:out=tower"]), 1..5usize),
         (groups, per_group, ranks) in (1..4usize, 1..3usize, 1..4usize),
         cut in select(CUTS.to_vec()),
         permute in select(PERMUTES.to_vec()),
@@ -304,14 +304,13 @@ proptest! {
         (config.model.features, config.model.dim) = (Some(features), Some(dim));
         config.model.dense_features = Some(dense);
         config.train.batch = Some(batch);
+        // Sums over tables of one row are large enough to make crossed models diverge at the usual rate.
+        config.optimizer.peak = Some(1e-4);
         let samples = 2 * batch as u64 + 1;
         // Tables of one row have no effects of their own to plant.
         let plain = Synthetic { within: 0.0, across: 0.0, main: 0.0, dense: 0.0, ..Default::default() };
         config.data.synthetic = Some(Synthetic { samples, groups: 1, ..plain });
-        // A tower of one feature that keeps its cross layer may not fit the dot products.
-        let run = config.check();
-        prop_assume!(run.is_ok());
-        let run = run.unwrap();
+        let run = config.check().unwrap();
         check_run(&run, &Epoch::of(&run), "");
     }
 }

@@ -195,6 +195,31 @@ fn dcn_with_projections_of_the_tower() {
 }
 
 /// A whole session: the ranks of a group agree on their towers in the end, and evaluations find the same.
+/// With fewer samples than ranks, some towers see none of their peers' samples, and their gradients are still the sum.
+#[test]
+fn towers_without_samples_take_part() {
+    for (kind, module) in [(ModelKind::Dlrm, "dlrm:c=1,p=1,d=4"), (ModelKind::Dcn, "dcn:d=8")] {
+        for batch in [1, 3] {
+            let with_batch = |place: Place| {
+                let mut config = with_towers(kind, module, &FEATURES, place);
+                (config.train.batch, config.train.steps) = (Some(batch), Some(12));
+                config.check().unwrap()
+            };
+            let alone = with_batch((1, 1, 1, Cut::Whole));
+            let log = synthetic_log(&alone, Split::Train);
+            let expected = curve(&alone, &log);
+            for place in [(4, 2, 1, Cut::Whole), (4, 2, 2, Cut::Rows)] {
+                for (step, (a, b)) in expected.iter().zip(curve(&with_batch(place), &log)).enumerate() {
+                    assert!(
+                        (a - b).abs() <= 1e-5 * a.abs(),
+                        "{kind:?} on {place:?}, step {step}: {a} alone, {b}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn evaluations_agree() {
     for (kind, module) in [(ModelKind::Dlrm, "dlrm:c=1,p=1,d=4"), (ModelKind::Dcn, "dcn:d=8")] {

@@ -33,16 +33,15 @@ pub struct Described {
 pub fn of_run(run: &Run) -> Vec<Described> {
     let model = &run.model;
     let homes = homes(run);
-    let describe = |(index, tower): (usize, &Tower)| Described {
+    let describe = |tower: &Tower| Described {
         features: tower.members.iter().map(|member| member.name(model.features(), model.dim())).collect(),
         columns_in: tower.input_width(),
         columns_out: tower.output_width(),
-        parameters: tower.parameters(index).iter().map(|parameter| parameter.len as u64).sum(),
-        // Forward, and both gradients.
-        mflops_per_sample: (3 * tower.forward_flops()) as f64 / 1e6,
+        parameters: tower.weights(),
+        mflops_per_sample: tower.training_flops() as f64 / 1e6,
         groups: groups_of(tower, &homes),
     };
-    model.towers().iter().enumerate().map(describe).collect()
+    model.towers().iter().map(describe).collect()
 }
 
 /// For every feature: groups, and the columns that they hold.

@@ -9,6 +9,9 @@ use crate::{CollectiveError, Label};
 use kernels::Bytes;
 use std::time::Instant;
 
+/// Exchanges of a rank at once before its vectors grow: more than steps usually have.
+pub(crate) const ROOM: usize = 64;
+
 /// A group of ranks, as the transport names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupId(pub(crate) u64);

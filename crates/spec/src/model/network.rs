@@ -194,6 +194,11 @@ impl LinearLayer {
         Parameter { name, owner, shape: vec![outputs, inputs], len: inputs * outputs, bound }
     }
 
+    /// Weights of its matrix and its bias.
+    pub fn weights(&self) -> u64 {
+        (self.inputs * self.outputs + if self.bias { self.outputs } else { 0 }) as u64
+    }
+
     /// FLOPs of one row forward.
     pub fn forward_flops(&self) -> u64 {
         2 * (self.inputs * self.outputs) as u64
@@ -228,6 +233,11 @@ impl CrossLayer {
         let width = self.w.outputs;
         all.push(Parameter { name: self.bias.clone(), owner, shape: vec![width], len: width, bound: 0.0 });
         all
+    }
+
+    /// Weights of its matrices and its bias.
+    pub fn weights(&self) -> u64 {
+        self.v.as_ref().map_or(0, LinearLayer::weights) + self.w.weights()
     }
 
     /// FLOPs of one sample forward.

@@ -130,6 +130,22 @@ impl Tower {
         }
     }
 
+    /// FLOPs to train on one sample: forward and both gradients.
+    pub fn training_flops(&self) -> u64 {
+        3 * self.forward_flops()
+    }
+
+    /// How many weights it has.
+    pub fn weights(&self) -> u64 {
+        match &self.module {
+            TowerModule::PassThrough => 0,
+            TowerModule::Projection { all, each } => all.iter().chain(each).map(LinearLayer::weights).sum(),
+            TowerModule::Cross { layer, map } => {
+                layer.weights() + map.as_ref().map_or(0, LinearLayer::weights)
+            }
+        }
+    }
+
     /// Its parameters, in forward order; it is tower number `index`.
     pub fn parameters(&self, index: usize) -> Vec<Parameter> {
         let owner = (Block::Towers, index);
@@ -150,6 +166,12 @@ impl Model {
     /// Its towers; none where the model was described without.
     pub fn towers(&self) -> &[Tower] {
         &self.towers
+    }
+
+    /// The names of each tower's members, as an assignment has them.
+    pub fn tower_names(&self) -> Vec<Vec<String>> {
+        let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.dim)).collect();
+        self.towers.iter().map(names).collect()
     }
 
     /// Whether any tower has layers. Without, the model is the flat one, whatever its towers.

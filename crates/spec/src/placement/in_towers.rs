@@ -97,10 +97,15 @@ impl Placement {
             let rows = model.features()[slice.feature].rows;
             match resolve(cut, model.features()[slice.feature].hotness) {
                 Cut::Columns if whole && model.dim() > 1 && members.len() > 1 => {
-                    let ranks = members[..members.len().min(model.dim())].to_vec();
+                    let mut ranks = members;
+                    ranks.sort_by_key(|&rank| (rank_loads[rank], rank));
+                    ranks.truncate(model.dim());
+                    let each = Load::of(model, slice.feature, ranks.len());
+                    ranks.iter().for_each(|&rank| rank_loads[rank] = rank_loads[rank].plus(each));
                     layouts[slice.feature] = Layout::ColumnWise { ranks };
                 }
-                Cut::Rows if whole && rows >= members.len() => {
+                Cut::Rows if whole && members.len() > 1 && rows >= members.len() => {
+                    // All of them look up as much, on average.
                     layouts[slice.feature] = Layout::RowWise { ranks: members };
                 }
                 _ => {

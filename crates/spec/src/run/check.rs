@@ -6,7 +6,7 @@ use super::spread::Spread;
 use super::{Run, RunError};
 use crate::dataflow::Dataflow;
 use crate::feature::{Feature, Hotness};
-use crate::model::{Architecture, Model, Tower};
+use crate::model::{Architecture, Model};
 use crate::optimizer::{Decay, LearningRate, UpdateRule};
 use crate::presets::{ModelKind, Outline, Preset};
 use crate::schema::Schema;
@@ -121,12 +121,7 @@ impl Config {
             cross_layers: cross.map(|(layers, _)| layers),
             cross_rank: cross.map(|(_, rank)| rank),
             features: Some(model.features().to_vec()),
-            towers: (!model.towers().is_empty()).then(|| {
-                let names = |tower: &Tower| {
-                    tower.members.iter().map(|m| m.name(model.features(), model.dim())).collect()
-                };
-                Assignment::Lists(model.towers().iter().map(names).collect())
-            }),
+            towers: (!model.towers().is_empty()).then(|| Assignment::Lists(model.tower_names())),
             tower_module: (model.tower_module() != Module::None).then(|| model.tower_module()),
         };
         let topology = run.topology();

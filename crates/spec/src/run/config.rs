@@ -96,7 +96,8 @@ pub struct PlacementConfig {
     /// Tables of at most this many rows are replicated on every rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicate_rows: Option<usize>,
-    /// How tables are cut over the ranks of their tower group: `whole`, `columns`, `rows` or `hotness`.
+    /// How tables are cut over the ranks of their tower group: `whole`, `columns`, `rows` or `hotness`. Absent, they are whole,
+    /// and with the flat dataflow balanced over the world rather than over groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Layouts of single tables, by feature name.
@@ -129,7 +130,8 @@ pub struct TrainConfig {
     /// How vectors get from tables to samples: `flat` or `sptt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataflow: Option<DataflowKind>,
-    /// What SPTT brings into peer order: `vectors`, `ids` or `none`; absent, what moves fewer bytes.
+    /// What SPTT brings into peer order: `vectors`, `ids` or `none`; absent, `ids`, which costs nothing. With `none` ranks are
+    /// numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_permute: Option<PeerPermute>,
     /// Dense gradients are reduced in buckets of about this many bytes.

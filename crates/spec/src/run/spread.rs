@@ -35,16 +35,15 @@ impl Config {
             let placement = self.place(model, groups)?;
             return Ok(Spread { placement, dataflow: Dataflow::Flat });
         }
-        let renumbered = self.train.peer_permute == Some(PeerPermute::None);
-        let groups = if renumbered { groups.in_peer_order() } else { groups };
+        let permute = self.train.peer_permute.unwrap_or_default();
+        let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
         let placement = self.place_in_towers(model, groups)?;
-        let permute = self.train.peer_permute.unwrap_or_else(|| PeerPermute::cheaper(&placement));
         let sptt = Sptt::new(model, &placement, groups, permute);
         let sptt = sptt.map_err(|e| RunError::new("placement.tables", e.to_string()))?;
         Ok(Spread { placement, dataflow: Dataflow::Sptt(sptt) })
     }
 
-    /// For the flat dataflow: balanced over the world, unless tables are to be cut.
+    /// For the flat dataflow: balanced over the world, unless the user says how tables are cut over tower groups.
     fn place(&self, model: &Model, groups: Groups) -> Result<Placement, RunError> {
         let replicate = self.placement.replicate_rows.unwrap_or(0);
         let placement = match self.placement.cut {

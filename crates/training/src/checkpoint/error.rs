@@ -111,7 +111,7 @@ pub enum CheckpointError {
         elements: usize,
     },
     /// A tensor that the checkpoint does not have.
-    #[error("{}: no tensor {tensor}; the model is not the one that was saved", path.display())]
+    #[error("{}: no tensor {tensor}; the model, or how its tables are cut, is not what was saved", path.display())]
     Unknown {
         /// The checkpoint.
         path: PathBuf,

@@ -56,7 +56,11 @@ fn write(checkpoint: &Checkpoint, path: &Path, contents: Contents) -> Result<Fil
         .filter(|(name, _)| wanted(name))
         .map(|(name, shape)| (name, shape.to_vec()))
         .collect();
-    let notes = HashMap::from([("step".to_owned(), checkpoint.manifest().step.to_string())]);
+    let manifest = checkpoint.manifest();
+    let notes = HashMap::from([
+        ("step".to_owned(), manifest.step.to_string()),
+        ("run".to_owned(), manifest.run.to_string()),
+    ]);
     let mut out = TensorFile::create(path, &tensors, Some(notes))?;
     let mut block = vec![0.0; BLOCK];
     for (name, shape) in &tensors {

@@ -13,7 +13,8 @@ use spec::schedule::Bucket;
 pub struct BucketState {
     /// Weights.
     pub weights: Buffer<f32>,
-    /// Gradient: of this rank after backward, of the world after the reduction.
+    /// Gradient: of this rank after backward; after the reduction of the world, or for towers of their group, which is the same
+    /// sum.
     pub gradient: Buffer<f32>,
     /// What the optimizer keeps.
     pub state: Buffer<f32>,

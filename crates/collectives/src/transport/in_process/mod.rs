@@ -5,7 +5,7 @@ mod world;
 
 pub(crate) use world::World;
 
-use super::{GroupId, Header, Span, Ticket, Transport};
+use super::{GroupId, Header, ROOM, Span, Ticket, Transport};
 use crate::sync::lock;
 use crate::{Call, CollectiveError, CollectiveStatus, Label};
 use exchange::{Disagreement, Exchange, Pair};
@@ -44,13 +44,9 @@ struct Started {
     status: CollectiveStatus,
 }
 
-/// Exchanges of a rank at once, before vectors grow.
-const ROOM: usize = 64;
-
 impl InProcess {
     pub(crate) fn new(world: Arc<World>, rank: usize, wait_limit: Duration) -> Self {
         let groups = vec![world.everyone.clone()];
-        // Room for more exchanges at once than a step has, so that how they fall in time makes none of these grow.
         let (under_way, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let local = Local { groups, under_way, free, pairs: Vec::with_capacity(world.topology.ranks()) };
         Self { world, rank, wait_limit, local: Mutex::new(local) }

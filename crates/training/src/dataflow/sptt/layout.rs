@@ -3,7 +3,7 @@
 use super::super::tables::columns;
 use super::super::{dense_vector, merge, reversed};
 use kernels::ColumnCopy;
-use spec::dataflow::{Output, PeerPermute, Route, Source, Sptt};
+use spec::dataflow::{GroupPlan, Output, PeerPermute, Route, Source, Sptt};
 use spec::model::Model;
 use spec::placement::{Placement, Shard, width};
 use spec::topology::Groups;
@@ -65,12 +65,12 @@ impl Layout {
         let transposed = |shards: &[Shard]| {
             let routes = shards.iter().zip(columns(shards)).flat_map(|(shard, at)| {
                 let at_column = move |route: Route| Route { from: at + route.from, ..route };
-                plan.routes(model, group, shard).into_iter().map(at_column)
+                plan.routes(group, shard).into_iter().map(at_column)
             });
             by_place(routes.collect(), &here.towers)
         };
         let arriving: Vec<(usize, Vec<ColumnCopy>)> =
-            (0..groups.count()).map(|g| into_order(&plan.plan(g).outputs)).collect();
+            (0..groups.count()).map(|g| into_order(plan.plan(g))).collect();
         Self {
             groups,
             index,
@@ -85,7 +85,14 @@ impl Layout {
                 .map(|shards| (width(shards), transposed(shards)))
                 .collect(),
             summed: transposed(rows),
-            towers: here.towers.iter().map(|&tower| (tower, column_of(tower, &here.outputs))).collect(),
+            towers: here
+                .outputs
+                .iter()
+                .filter_map(|output| match output.source {
+                    Source::Tower(tower) => Some((tower, output.column)),
+                    Source::Table { .. } => None,
+                })
+                .collect(),
             leaving_width: here.output_width(),
             returning: arriving.iter().map(|(_, copies)| reversed(copies.clone())).collect(),
             arriving,
@@ -95,21 +102,10 @@ impl Layout {
     }
 }
 
-/// Where the output of a tower begins among what leaves its group.
-fn column_of(tower: usize, outputs: &[Output]) -> usize {
-    let before = outputs.iter().take_while(|output| output.source != Source::Tower(tower));
-    before.map(|output| output.width).sum()
-}
-
 /// How wide what leaves a group is, and where it goes in the order that the interaction sees.
-fn into_order(outputs: &[Output]) -> (usize, Vec<ColumnCopy>) {
-    let mut from = 0;
-    let mut copies = Vec::with_capacity(outputs.len());
-    for output in outputs {
-        copies.push(ColumnCopy { from, to: output.place, width: output.width });
-        from += output.width;
-    }
-    (from, merge(copies))
+fn into_order(plan: &GroupPlan) -> (usize, Vec<ColumnCopy>) {
+    let copy = |o: &Output| ColumnCopy { from: o.column, to: o.place, width: o.width };
+    (plan.output_width(), merge(plan.outputs.iter().map(copy).collect()))
 }
 
 /// Routes by where they go, each place once.
@@ -120,7 +116,9 @@ fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<Transposed> {
     let of_place = |place: Option<usize>| {
         let here = routes.iter().filter(|route| route.tower == place);
         let copies = merge(here.map(|r| ColumnCopy { from: r.from, to: r.to, width: r.width }).collect());
-        let tower = place.and_then(|place| towers.iter().position(|&tower| tower == place));
+        let of_group =
+            |tower| towers.iter().position(|&t| t == tower).expect("a plan lists its group's towers");
+        let tower = place.map(of_group);
         Transposed { tower, back: reversed(copies.clone()), copies }
     };
     places.into_iter().map(of_place).collect()
