@@ -65,7 +65,7 @@ impl<'a> Build<'a> {
     }
 
     /// Ids set out, when their lengths are known.
-    pub fn ids_ahead(&mut self) {
+    fn ids_ahead(&mut self) {
         let exchange = |name, item, to, variable: bool| {
             let mut phase = world(name, Traffic::ToHolders { item, bytes: WORD }, Slot::Batch, to);
             phase.reads.extend(variable.then_some(Slot::Lengths));
@@ -109,8 +109,27 @@ impl<'a> Build<'a> {
         });
     }
 
+    /// From the vectors that arrived, through the network, to the gradients that go back; for an evaluation, to predictions.
+    pub fn network(&mut self, arrived: &[Slot]) {
+        self.restore_order(arrived);
+        self.forward(Block::Interaction);
+        // Ids travel beside the top MLP.
+        self.ids_ahead();
+        self.forward(Block::Top);
+        let output = Slot::Output(Block::Top);
+        if self.task == Task::Evaluate {
+            self.push(compute("predict", Operation::Predict, &[output], &[Slot::Predictions]));
+            return;
+        }
+        let gradient = [Slot::Gradient(Block::Top)];
+        self.push(compute("loss", Operation::Loss, &[output, Slot::Batch], &gradient));
+        self.backward(Block::Top);
+        self.backward(Block::Interaction);
+        self.split_gradients();
+    }
+
     /// All vectors of a sample in the order in which the interaction sees them.
-    pub fn restore_order(&mut self, arrived: &[Slot]) {
+    fn restore_order(&mut self, arrived: &[Slot]) {
         let mut reads = arrived.to_vec();
         reads.extend(self.has_bottom().then_some(Slot::Output(Block::Bottom)));
         let memory = self.features_touched();
@@ -120,7 +139,7 @@ impl<'a> Build<'a> {
     }
 
     /// Their gradients, laid out for the way back.
-    pub fn split_gradients(&mut self) {
+    fn split_gradients(&mut self) {
         let mut writes = vec![Slot::PooledGradient];
         writes.extend(self.has_bottom().then_some(Slot::Gradient(Block::Bottom)));
         let (reads, memory) = ([Slot::Gradient(Block::Interaction)], self.features_touched());

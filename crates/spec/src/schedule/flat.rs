@@ -1,6 +1,6 @@
 //! The flat step: ids to holders → lookup → pooled vectors back → bottom, interaction, top → the same in reverse.
 
-use super::build::{Build, WORD, compute, world};
+use super::build::{Build, WORD, world};
 use super::*;
 use crate::volume::Item;
 
@@ -14,22 +14,12 @@ pub(super) fn build(deployment: &Deployment, task: Task, bucket_bytes: usize) ->
     }
     // The next batch is read while the pooled vectors travel.
     build.read_ahead();
-    build.restore_order(&[Slot::Arrived, Slot::Pooled]);
-    build.forward(Block::Interaction);
-    // Ids travel beside the top MLP.
-    build.ids_ahead();
-    build.forward(Block::Top);
+    build.network(&[Slot::Arrived, Slot::Pooled]);
     if task == Task::Evaluate {
-        build.push(compute("predict", Operation::Predict, &[Slot::Output(Block::Top)], &[Slot::Predictions]));
         build.index_ahead();
         return build.finish();
     }
 
-    let logits = [Slot::Output(Block::Top), Slot::Batch];
-    build.push(compute("loss", Operation::Loss, &logits, &[Slot::Gradient(Block::Top)]));
-    build.backward(Block::Top);
-    build.backward(Block::Interaction);
-    build.split_gradients();
     let traffic = Traffic::ToHolders { item: Item::Vector, bytes: WORD };
     build.push(world("gradient exchange", traffic, Slot::PooledGradient, Slot::ArrivedGradient));
     if build.has_bottom() {

@@ -25,21 +25,12 @@ pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_byt
     if build.has_bottom() {
         build.forward(Block::Bottom);
     }
-    build.restore_order(&[Slot::Arrived]);
-    build.forward(Block::Interaction);
-    build.ids_ahead();
-    build.forward(Block::Top);
+    build.network(&[Slot::Arrived]);
     if task == Task::Evaluate {
-        build.push(compute("predict", Operation::Predict, &[Slot::Output(Block::Top)], &[Slot::Predictions]));
         build.index_ahead();
         return build.finish();
     }
 
-    let logits = [Slot::Output(Block::Top), Slot::Batch];
-    build.push(compute("loss", Operation::Loss, &logits, &[Slot::Gradient(Block::Top)]));
-    build.backward(Block::Top);
-    build.backward(Block::Interaction);
-    build.split_gradients();
     steps.backward(&mut build);
     build.update_dense();
     if steps.towers {

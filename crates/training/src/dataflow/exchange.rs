@@ -11,9 +11,9 @@ pub struct Exchange<T> {
     pub send: Buffer<T>,
     /// Laid out by source.
     pub recv: Buffer<T>,
-    /// Elements to each member of the group.
+    /// Elements to each member of the group; a gather does not look at it.
     pub to: Vec<usize>,
-    /// Elements from each member.
+    /// Elements from each member; a reduce-scatter does not look at it.
     pub from: Vec<usize>,
 }
 
@@ -28,8 +28,12 @@ impl<T: Element> Exchange<T> {
 
     /// Sets both buffers on their way by an all-to-all; whoever waits for them puts them back.
     pub fn start(&mut self, group: &Communicator, label: &Label) -> Result<OnTheWay<T>, CollectiveError> {
-        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        let (send, recv) = self.take();
         group.start_all_to_all(label, send, &self.to, recv, &self.from)
+    }
+
+    fn take(&mut self) -> (Buffer<T>, Buffer<T>) {
+        (std::mem::take(&mut self.send), std::mem::take(&mut self.recv))
     }
 }
 
@@ -41,15 +45,14 @@ impl Exchange<f32> {
         group: &Communicator,
         label: &Label,
     ) -> Result<OnTheWay<f32>, CollectiveError> {
-        let take = |this: &mut Self| (std::mem::take(&mut this.send), std::mem::take(&mut this.recv));
         match kind {
             CollectiveKind::AllToAll => self.start(group, label),
             CollectiveKind::ReduceScatter => {
-                let (send, recv) = take(self);
+                let (send, recv) = self.take();
                 group.start_reduce_scatter(label, send, &self.to, recv)
             }
             CollectiveKind::AllGather => {
-                let (send, recv) = take(self);
+                let (send, recv) = self.take();
                 group.start_all_gather(label, send, &self.from, recv)
             }
             CollectiveKind::AllReduce => unreachable!("a reduction works on one buffer"),

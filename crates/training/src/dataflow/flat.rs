@@ -6,6 +6,7 @@
 
 use super::exchange::Exchange;
 use super::input::Input;
+use super::order::Order;
 use super::tables::columns;
 use super::{Step, merge, reversed};
 use crate::Error;
@@ -29,8 +30,7 @@ pub struct Flat {
     adding: Vec<Vec<ColumnCopy>>,
     leaving: Vec<Vec<ColumnCopy>>,
     replicated: Vec<ColumnCopy>,
-    dense: Option<ColumnCopy>,
-    features_width: usize,
+    order: Order,
     /// Pooled vectors.
     pub pooled: Exchange<f32>,
     own_pooled: Buffer<f32>,
@@ -66,8 +66,7 @@ impl Flat {
             adding: (0..ranks).map(|r| into_order(placement.owned_by(r), &|s| !first(s))).collect(),
             leaving: (0..ranks).map(|r| reversed(into_order(placement.held_by(r), &|_| true))).collect(),
             replicated: into_order(placement.replicated(), &|_| true),
-            dense: super::dense_vector(model),
-            features_width: model.network().interaction.input_width(),
+            order: Order::new(model),
             pooled: Exchange::new(ranks),
             own_pooled: Buffer::empty(),
             gradients: Exchange::new(ranks),
@@ -118,11 +117,8 @@ impl Flat {
         dense: Option<&Buffer<f32>>,
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
-        let to_width = self.features_width;
-        features.resize(rows * to_width)?;
-        if let (Some(copy), Some(dense)) = (self.dense, dense) {
-            device.copy_columns(rows, &[copy], dense, 0, copy.width, features, 0, to_width)?;
-        }
+        self.order.begin(device, rows, dense, features)?;
+        let to_width = self.order.width;
         let mut at = 0;
         for ((copies, sums), (from_width, _)) in self.arriving.iter().zip(&self.adding).zip(&self.widths) {
             let (from, width) = (&self.pooled.recv, *from_width);
@@ -153,11 +149,8 @@ impl Flat {
         ddense: &mut Buffer<f32>,
     ) -> Result<(), Error> {
         let rows = input.rows();
-        let from_width = self.features_width;
-        if let Some(copy) = self.dense {
-            ddense.resize(rows * copy.width)?;
-            device.copy_columns(rows, &[copy], dfeatures, 0, from_width, ddense, 0, copy.width)?;
-        }
+        self.order.take_dense(device, rows, dfeatures, ddense)?;
+        let from_width = self.order.width;
         let (_, held_here) = self.widths[self.rank];
         for (rank, samples) in input.samples.iter().enumerate() {
             self.gradients.to[rank] = rows * self.widths[rank].1;

@@ -3,6 +3,7 @@
 mod exchange;
 mod flat;
 mod input;
+mod order;
 mod sptt;
 mod tables;
 
@@ -14,7 +15,6 @@ pub use tables::allocate;
 
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Table};
-use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use std::ops::Range;
 
@@ -66,12 +66,6 @@ impl Step {
             tables, which, columns, width, index, sorted, weights, gradients, rule, *rate, *number,
         )?)
     }
-}
-
-/// The dense vector's place among the columns that the interaction sees, which is the first.
-fn dense_vector(model: &Model) -> Option<ColumnCopy> {
-    let layer = model.network().bottom.last();
-    layer.map(|layer| ColumnCopy { from: 0, to: 0, width: layer.outputs })
 }
 
 /// The same columns, the other way.

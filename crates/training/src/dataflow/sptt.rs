@@ -210,11 +210,8 @@ impl Sptt {
         dense: Option<&Buffer<f32>>,
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
-        let to_width = self.layout.features_width;
-        features.resize(rows * to_width)?;
-        if let (Some(copy), Some(dense)) = (self.layout.dense, dense) {
-            device.copy_columns(rows, &[copy], dense, 0, copy.width, features, 0, to_width)?;
-        }
+        self.layout.order.begin(device, rows, dense, features)?;
+        let to_width = self.layout.order.width;
         let mut at = 0;
         for (width, copies) in &self.layout.arriving {
             device.copy_columns(rows, copies, &self.leaving.recv, at, *width, features, 0, to_width)?;
@@ -231,11 +228,8 @@ impl Sptt {
         dfeatures: &Buffer<f32>,
         ddense: &mut Buffer<f32>,
     ) -> Result<(), Error> {
-        let from_width = self.layout.features_width;
-        if let Some(copy) = self.layout.dense {
-            ddense.resize(rows * copy.width)?;
-            device.copy_columns(rows, &[copy], dfeatures, 0, from_width, ddense, 0, copy.width)?;
-        }
+        self.layout.order.take_dense(device, rows, dfeatures, ddense)?;
+        let from_width = self.layout.order.width;
         let send = &mut self.returned.send;
         send.resize(self.returned.to.iter().sum())?;
         let mut at = 0;

@@ -1,7 +1,8 @@
 //! Where the columns of one rank's exchanges come from and go to: everything about SPTT that no batch changes.
 
+use super::super::order::Order;
 use super::super::tables::columns;
-use super::super::{dense_vector, merge, reversed};
+use super::super::{merge, reversed};
 use kernels::ColumnCopy;
 use spec::dataflow::{GroupPlan, Output, PeerPermute, Route, Source, Sptt};
 use spec::model::Model;
@@ -32,8 +33,7 @@ pub struct Layout {
     pub arriving: Vec<(usize, Vec<ColumnCopy>)>,
     /// The same, the other way.
     pub returning: Vec<Vec<ColumnCopy>>,
-    pub dense: Option<ColumnCopy>,
-    pub features_width: usize,
+    pub order: Order,
 }
 
 /// Tables held here that are exchanged in one way.
@@ -96,8 +96,7 @@ impl Layout {
             leaving_width: here.output_width(),
             returning: arriving.iter().map(|(_, copies)| reversed(copies.clone())).collect(),
             arriving,
-            dense: dense_vector(model),
-            features_width: model.network().interaction.input_width(),
+            order: Order::new(model),
         }
     }
 }

@@ -1,0 +1,52 @@
+//! The order in which the interaction sees the vectors of a sample: the dense one first, then what a dataflow brings.
+
+use crate::Error;
+use kernels::{Buffer, ColumnCopy, Device};
+use spec::model::Model;
+
+/// Columns of a sample, and the dense vector's place among them.
+#[derive(Debug)]
+pub struct Order {
+    /// All columns.
+    pub width: usize,
+    dense: Option<ColumnCopy>,
+}
+
+impl Order {
+    /// Of a model.
+    pub fn new(model: &Model) -> Self {
+        let network = model.network();
+        let dense = network.bottom.last().map(|layer| ColumnCopy { from: 0, to: 0, width: layer.outputs });
+        Self { width: network.interaction.input_width(), dense }
+    }
+
+    /// Makes room for all vectors of `rows` samples, and puts the dense ones in their place.
+    pub fn begin(
+        &self,
+        device: &Device,
+        rows: usize,
+        dense: Option<&Buffer<f32>>,
+        features: &mut Buffer<f32>,
+    ) -> Result<(), Error> {
+        features.resize(rows * self.width)?;
+        if let (Some(copy), Some(dense)) = (self.dense, dense) {
+            device.copy_columns(rows, &[copy], dense, 0, copy.width, features, 0, self.width)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the gradient of the dense vectors out of that of all.
+    pub fn take_dense(
+        &self,
+        device: &Device,
+        rows: usize,
+        dfeatures: &Buffer<f32>,
+        ddense: &mut Buffer<f32>,
+    ) -> Result<(), Error> {
+        if let Some(copy) = self.dense {
+            ddense.resize(rows * copy.width)?;
+            device.copy_columns(rows, &[copy], dfeatures, 0, self.width, ddense, 0, copy.width)?;
+        }
+        Ok(())
+    }
+}
