@@ -1,6 +1,7 @@
 //! The nouns of Campanile: pure values, checked once, printable and serialisable. No I/O, no threads, no devices.
 #![forbid(unsafe_code)]
 
+pub mod affinity;
 pub mod dataflow;
 pub mod feature;
 pub mod model;

@@ -1,0 +1,5 @@
+//! Decisions made without running anything. So far: which features share a tower.
+#![forbid(unsafe_code)]
+
+pub mod partitioner;
+pub mod statistics;

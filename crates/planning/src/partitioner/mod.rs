@@ -1,0 +1,315 @@
+//! The tower partitioner (DMT §3.3): features that have much to do with each other, or as little as possible, in towers of
+//! equal size.
+//!
+//! ```text
+//! affinity → distances (1 − I: coherent, I: diverse) → points on a plane → constrained k-means → towers
+//! ```
+//!
+//! ```
+//! use planning::partitioner::{Request, Strategy, partition};
+//! use spec::affinity::Affinity;
+//! // A and C go together, so do B and D.
+//! let near = |i: usize, j: usize| if i == j { 1.0 } else if i % 2 == j % 2 { 0.9 } else { 0.1 };
+//! let names = ["A", "B", "C", "D"].map(String::from).to_vec();
+//! let affinity = Affinity::new(names, (0..4).map(|i| (0..4).map(|j| near(i, j)).collect()).collect()).unwrap();
+//! let found = partition(&affinity, &Request::new(2, Strategy::Coherent)).unwrap();
+//! assert_eq!(found.towers, [[0, 2], [1, 3]]);
+//! assert!(found.within > found.across);
+//! ```
+
+mod assignment;
+mod by_load;
+mod groups;
+mod kmeans;
+mod loads;
+mod matrix;
+mod plane;
+
+pub use assignment::{Sizes, assign};
+pub use kmeans::{Clusters, constrained_kmeans};
+pub use loads::{Loaded, balance, greedy, ratio, ratio_bound};
+pub use matrix::{Matrix, leading_eigenvectors};
+pub use plane::{Descent, Plane, embed, stress};
+
+use spec::affinity::Affinity;
+use spec::random::Stream;
+
+/// How features are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Features that have much to do with each other share a tower.
+    Coherent,
+    /// Features that have little to do with each other share a tower.
+    Diverse,
+    /// Feature `f` goes to tower `f mod T`.
+    Strided,
+    /// At random, in equal numbers.
+    Random,
+    /// Largest load first, to the least loaded tower; affinity is not looked at.
+    Greedy,
+    /// Constrained k-means on the leading eigenvectors of the normalised affinity: a balanced spectral cut.
+    Spectral,
+}
+
+/// What is counted when towers are compared in size.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Balance {
+    /// Features.
+    Features,
+    /// The sum of a load for every feature, such as bytes looked up.
+    Loads(Vec<f64>),
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Towers, T.
+    pub towers: usize,
+    /// How features are divided.
+    pub strategy: Strategy,
+    /// The largest tower may have this many times the size of the smallest; 1 for sizes as equal as can be.
+    pub ratio: f64,
+    /// What sizes count.
+    pub balance: Balance,
+    /// Dimensions of the plane.
+    pub dims: usize,
+    /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
+    pub groups: Option<Vec<usize>>,
+    /// Random starts of both steps.
+    pub restarts: usize,
+    /// All randomness follows from it.
+    pub seed: u64,
+}
+
+impl Request {
+    /// Towers of equal numbers of features, by the defaults.
+    pub fn new(towers: usize, strategy: Strategy) -> Self {
+        let (ratio, balance, groups) = (1.0, Balance::Features, None);
+        Self { towers, strategy, ratio, balance, dims: 2, groups, restarts: 4, seed: 0 }
+    }
+}
+
+/// Towers, and what they are worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// The features of each tower, ascending; towers by their first feature.
+    pub towers: Vec<Vec<usize>>,
+    /// The plane on which they were found, for the strategies that have one.
+    pub plane: Option<Plane>,
+    /// Mean affinity of two features of one tower.
+    pub within: f64,
+    /// Mean affinity of two features of different towers.
+    pub across: f64,
+    /// The largest tower over the smallest, in what is counted.
+    pub max_over_min: f64,
+    /// No division has a smaller one than this.
+    pub max_over_min_bound: f64,
+}
+
+/// Why there is no partition.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PartitionError {
+    /// More towers than features, or none.
+    #[error(
+        "{towers} towers for {features} features; use 1 to {features}, or slice the tables into more pieces"
+    )]
+    Towers {
+        /// Asked for.
+        towers: usize,
+        /// What there is to divide.
+        features: usize,
+    },
+    /// Fewer towers than groups that must not be mixed.
+    #[error("{towers} towers cannot keep {groups} groups of features apart; use at least {groups}")]
+    Groups {
+        /// Asked for.
+        towers: usize,
+        /// Groups.
+        groups: usize,
+    },
+    /// Not one number per feature.
+    #[error("{got} {what} for {features} features")]
+    Count {
+        /// Loads or groups.
+        what: &'static str,
+        /// Features.
+        features: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// A load that cannot be.
+    #[error("load {load} of feature {feature} is no size; loads are 0 or more, and not all are 0")]
+    Load {
+        /// The feature's index.
+        feature: usize,
+        /// Its load.
+        load: f64,
+    },
+    /// A ratio below 1.
+    #[error("ratio {0}: the largest tower is at least as large as the smallest; use 1 or more")]
+    Ratio(f64),
+    /// No dimension.
+    #[error("a plane has at least 1 dimension")]
+    Dims,
+}
+
+/// Divides the features of `affinity` into towers.
+pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, PartitionError> {
+    let features = affinity.features().len();
+    check(features, request)?;
+    let loads = match &request.balance {
+        Balance::Features => vec![1.0; features],
+        Balance::Loads(loads) => loads.clone(),
+    };
+    let plane = plane_of(affinity, request);
+    let points = match (&plane, request.strategy) {
+        (Some(plane), _) => Some(plane.points.clone()),
+        (None, Strategy::Spectral) => Some(spectrum(affinity, request.towers)),
+        _ => None,
+    };
+    let mut towers: Vec<Vec<usize>> = Vec::with_capacity(request.towers);
+    for (members, count) in groups::shared_out(features, request)? {
+        let own_loads: Vec<f64> = members.iter().map(|&f| loads[f]).collect();
+        let tower_of = divide(&members, &own_loads, points.as_ref(), count, request);
+        let of_tower = |tower| {
+            let own = members.iter().zip(&tower_of).filter(move |(_, t)| **t == tower);
+            own.map(|(feature, _)| *feature).collect::<Vec<usize>>()
+        };
+        towers.extend((0..count).map(of_tower));
+    }
+    towers.iter_mut().for_each(|tower| tower.sort_unstable());
+    towers.sort();
+    let sizes: Vec<f64> = towers.iter().map(|tower| tower.iter().map(|&f| loads[f]).sum()).collect();
+    let (within, across) = mean_affinities(affinity, &towers);
+    Ok(Partition {
+        plane,
+        within,
+        across,
+        max_over_min: ratio(&sizes),
+        max_over_min_bound: match request.balance {
+            Balance::Features if features.is_multiple_of(towers.len()) => 1.0,
+            Balance::Features => features.div_ceil(towers.len()) as f64 / (features / towers.len()) as f64,
+            Balance::Loads(_) => ratio_bound(&loads, towers.len()),
+        },
+        towers,
+    })
+}
+
+fn check(features: usize, request: &Request) -> Result<(), PartitionError> {
+    let Request { towers, balance, groups, .. } = request;
+    if !(1..=features).contains(towers) {
+        return Err(PartitionError::Towers { towers: *towers, features });
+    }
+    if !(request.ratio >= 1.0 && request.ratio.is_finite()) {
+        return Err(PartitionError::Ratio(request.ratio));
+    }
+    if request.dims == 0 {
+        return Err(PartitionError::Dims);
+    }
+    let count =
+        |what, got| if got == features { Ok(()) } else { Err(PartitionError::Count { what, features, got }) };
+    if let Some(groups) = groups {
+        count("groups", groups.len())?;
+    }
+    if let Balance::Loads(loads) = balance {
+        count("loads", loads.len())?;
+        let wrong = loads.iter().position(|load| !(load.is_finite() && *load >= 0.0));
+        let none = loads.iter().all(|&load| load == 0.0).then_some(0);
+        if let Some(feature) = wrong.or(none) {
+            return Err(PartitionError::Load { feature, load: loads[feature] });
+        }
+    }
+    Ok(())
+}
+
+/// The plane of the two strategies of the paper.
+fn plane_of(affinity: &Affinity, request: &Request) -> Option<Plane> {
+    let distance = match request.strategy {
+        Strategy::Coherent => |affinity: f64| 1.0 - affinity,
+        Strategy::Diverse => |affinity: f64| affinity,
+        Strategy::Strided | Strategy::Random | Strategy::Greedy | Strategy::Spectral => return None,
+    };
+    let n = affinity.features().len();
+    let between = |at: usize| {
+        let (i, j) = (at / n, at % n);
+        if i == j { 0.0 } else { distance(affinity.between(i, j)) }
+    };
+    let distances = Matrix::new(n, n, (0..n * n).map(between).collect());
+    // Many points settle each other in fewer steps.
+    let steps = if n > 200 { 300 } else { 1000 };
+    let descent = Descent { dims: request.dims, restarts: request.restarts, steps, seed: request.seed };
+    Some(embed(&distances, &descent))
+}
+
+/// Rows of the leading eigenvectors of `S^−½·A·S^−½`, with `S` the sums of the rows of `A`.
+fn spectrum(affinity: &Affinity, towers: usize) -> Matrix {
+    let n = affinity.features().len();
+    let root: Vec<f64> =
+        (0..n).map(|i| (0..n).map(|j| affinity.between(i, j)).sum::<f64>().max(1e-12).sqrt()).collect();
+    let normalised = |at: usize| affinity.between(at / n, at % n) / (root[at / n] * root[at % n]);
+    leading_eigenvectors(&Matrix::new(n, n, (0..n * n).map(normalised).collect()), towers.min(n)).1
+}
+
+/// Divides some features into `count` towers.
+fn divide(
+    members: &[usize],
+    loads: &[f64],
+    points: Option<&Matrix>,
+    count: usize,
+    request: &Request,
+) -> Vec<usize> {
+    match (request.strategy, points) {
+        (Strategy::Random, _) => {
+            let stream = Stream::new(request.seed, "partitioner.random");
+            let mut order: Vec<usize> = (0..members.len()).collect();
+            order.sort_by_key(|&i| stream.bits(members[i] as u64));
+            let mut tower_of = vec![0; members.len()];
+            order.into_iter().enumerate().for_each(|(place, i)| tower_of[i] = place % count);
+            tower_of
+        }
+        (Strategy::Greedy, _) => greedy(loads, count).tower_of,
+        (_, Some(points)) => {
+            let dims = points.columns();
+            let rows = members.iter().flat_map(|&feature| points.row(feature)).copied().collect();
+            let points = Matrix::new(members.len(), dims, rows);
+            match request.balance {
+                Balance::Features => by_number(&points, count, request),
+                Balance::Loads(_) => by_load::cluster(&points, loads, count, request),
+            }
+        }
+        _ => (0..members.len()).map(|i| i % count).collect(),
+    }
+}
+
+/// Constrained k-means with sizes that differ by the ratio at most: the best over all pairs of bounds that say so.
+fn by_number(points: &Matrix, count: usize, request: &Request) -> Vec<usize> {
+    let n = points.rows();
+    let bounds = |least: usize| {
+        let most = ((least as f64 * request.ratio) as usize).max(n.div_ceil(count));
+        // Sizes that differ by one are as equal as can be where the count does not divide.
+        let allowed =
+            most as f64 <= least as f64 * request.ratio || (least == n / count && most <= least + 1);
+        (allowed && most * count >= n).then_some(Sizes { least, most })
+    };
+    let clusterings = (1..=n / count).filter_map(bounds).filter_map(|sizes| {
+        constrained_kmeans(points, &vec![sizes; count], request.restarts.max(1) * 2, request.seed)
+    });
+    let best = clusterings.min_by(|a, b| a.spread.total_cmp(&b.spread));
+    best.map_or_else(|| (0..n).map(|i| i % count).collect(), |clusters| clusters.cluster_of)
+}
+
+fn mean_affinities(affinity: &Affinity, towers: &[Vec<usize>]) -> (f64, f64) {
+    let mut tower_of = vec![0; affinity.features().len()];
+    for (t, tower) in towers.iter().enumerate() {
+        tower.iter().for_each(|&feature| tower_of[feature] = t);
+    }
+    let mut sums = [(0.0, 0.0f64); 2];
+    for i in 0..tower_of.len() {
+        for j in 0..i {
+            let sum = &mut sums[usize::from(tower_of[i] != tower_of[j])];
+            *sum = (sum.0 + affinity.between(i, j), sum.1 + 1.0);
+        }
+    }
+    let [within, across] = sums.map(|(sum, count)| if count > 0.0 { sum / count } else { 0.0 });
+    (within, across)
+}

@@ -1,0 +1,143 @@
+//! Towers that are found, balanced, and the same again.
+
+use planning::partitioner::{Balance, PartitionError, Request, Strategy, balance, partition, ratio};
+use proptest::prelude::*;
+use spec::affinity::Affinity;
+use spec::random::Stream;
+
+/// Features `f` and `g` have much to do with each other when `group(f) == group(g)`.
+fn planted(features: usize, group: impl Fn(usize) -> usize, noise: f64) -> Affinity {
+    let stream = Stream::new(5, "planted");
+    let value = |i: usize, j: usize| {
+        let (a, b) = (i.min(j), i.max(j));
+        let noise = noise * stream.unit_f64((a * features + b) as u64);
+        if i == j {
+            1.0
+        } else if group(i) == group(j) {
+            0.8 - noise
+        } else {
+            0.1 + noise
+        }
+    };
+    let rows = (0..features).map(|i| (0..features).map(|j| value(i, j)).collect()).collect();
+    Affinity::new((0..features).map(|i| format!("C{i}")).collect(), rows).unwrap()
+}
+
+#[test]
+fn planted_groups_are_found() {
+    for (features, towers) in [(26, 2), (32, 8), (24, 4)] {
+        let group = |f: usize| (f * 7 + f / 3) % towers;
+        // Equal sizes are needed for R = 1: take the first features of each group.
+        let sizes: Vec<usize> =
+            (0..towers).map(|t| (0..features).filter(|&f| group(f) == t).count()).collect();
+        let request = Request {
+            ratio: sizes.iter().max().unwrap().to_owned() as f64 / *sizes.iter().min().unwrap() as f64,
+            ..Request::new(towers, Strategy::Coherent)
+        };
+        let found = partition(&planted(features, group, 0.2), &request).unwrap();
+        for tower in &found.towers {
+            assert!(
+                tower.iter().all(|&f| group(f) == group(tower[0])),
+                "{features} in {towers}: {:?}",
+                found.towers
+            );
+        }
+        let plane = found.plane.unwrap();
+        assert!(plane.stress <= plane.classical_stress * (1.0 + 1e-9));
+    }
+}
+
+#[test]
+fn diverse_towers_mix_the_groups() {
+    let found = partition(&planted(16, |f| f % 4, 0.1), &Request::new(4, Strategy::Diverse)).unwrap();
+    assert!(found.within < found.across, "{} within, {} across", found.within, found.across);
+}
+
+#[test]
+fn every_strategy_divides_everything_into_equal_towers() {
+    let affinity = planted(26, |f| f % 5, 0.2);
+    for strategy in [
+        Strategy::Coherent,
+        Strategy::Diverse,
+        Strategy::Strided,
+        Strategy::Random,
+        Strategy::Greedy,
+        Strategy::Spectral,
+    ] {
+        for towers in [1, 2, 7, 8, 13, 26] {
+            let request = Request::new(towers, strategy);
+            let found = partition(&affinity, &request).unwrap();
+            assert_eq!(found, partition(&affinity, &request).unwrap(), "the same again");
+            let mut all: Vec<usize> = found.towers.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..26).collect::<Vec<_>>());
+            let sizes: Vec<usize> = found.towers.iter().map(Vec::len).collect();
+            assert_eq!(sizes.len(), towers);
+            assert!(
+                sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1,
+                "{strategy:?}: {sizes:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn groups_are_never_mixed() {
+    let groups: Vec<usize> = (0..20).map(|f| usize::from(f >= 6) + usize::from(f >= 16)).collect();
+    let request = Request { groups: Some(groups.clone()), ..Request::new(5, Strategy::Coherent) };
+    let found = partition(&planted(20, |f| f % 3, 0.3), &request).unwrap();
+    assert!(found.towers.iter().all(|tower| tower.iter().all(|&f| groups[f] == groups[tower[0]])));
+    let towers_of = |group| found.towers.iter().filter(|tower| groups[tower[0]] == group).count();
+    assert_eq!([towers_of(0), towers_of(1), towers_of(2)], [2, 2, 1], "6, 10 and 4 features in proportion");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let affinity = planted(6, |f| f % 2, 0.1);
+    let refused = |request: Request| partition(&affinity, &request).unwrap_err();
+    assert_eq!(
+        refused(Request::new(7, Strategy::Coherent)),
+        PartitionError::Towers { towers: 7, features: 6 }
+    );
+    assert_eq!(
+        refused(Request::new(0, Strategy::Strided)),
+        PartitionError::Towers { towers: 0, features: 6 }
+    );
+    let ratio = Request { ratio: 0.5, ..Request::new(2, Strategy::Coherent) };
+    assert_eq!(refused(ratio), PartitionError::Ratio(0.5));
+    let loads = Request { balance: Balance::Loads(vec![1.0; 5]), ..Request::new(2, Strategy::Coherent) };
+    assert_eq!(refused(loads).to_string(), "5 loads for 6 features");
+    let groups = Request { groups: Some((0..6).collect()), ..Request::new(2, Strategy::Coherent) };
+    assert_eq!(refused(groups), PartitionError::Groups { towers: 2, groups: 6 });
+}
+
+/// The smallest ratio of all divisions.
+fn best_ratio(loads: &[f64], towers: usize) -> f64 {
+    let codes = 0..towers.pow(loads.len() as u32);
+    let of = |mut code: usize| {
+        let mut sums = vec![0.0; towers];
+        for load in loads {
+            sums[code % towers] += load;
+            code /= towers;
+        }
+        ratio(&sums)
+    };
+    codes.map(of).fold(f64::INFINITY, f64::min)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn loads_are_balanced_as_well_as_brute_force(loads in prop::collection::vec(1u32..100, 2..9), towers in 1usize..4) {
+        let loads: Vec<f64> = loads.into_iter().map(f64::from).collect();
+        prop_assume!(towers <= loads.len());
+        let best = best_ratio(&loads, towers);
+        prop_assert!(balance(&loads, towers).ratio() <= best * 1.01);
+        let affinity = planted(loads.len(), |f| f % 2, 0.3);
+        let request = Request { balance: Balance::Loads(loads.clone()), ..Request::new(towers, Strategy::Coherent) };
+        let found = partition(&affinity, &request).unwrap();
+        prop_assert!(found.max_over_min <= best * 1.011, "{} against {}", found.max_over_min, best);
+        prop_assert!(found.max_over_min_bound <= best * (1.0 + 1e-9));
+    }
+}

@@ -1,0 +1,136 @@
+//! How much features have to do with each other: a symmetric matrix of numbers between 0 and 1 (DMT §3.3).
+//!
+//! ```
+//! use spec::affinity::Affinity;
+//! let names = vec!["C1".to_string(), "C2".to_string()];
+//! let affinity = Affinity::new(names.clone(), vec![vec![1.0, 0.3], vec![0.3, 1.0]]).unwrap();
+//! assert_eq!(affinity.between(1, 0), 0.3);
+//! let error = Affinity::new(names, vec![vec![1.0, 0.3], vec![f64::NAN, 1.0]]).unwrap_err();
+//! assert_eq!(error.to_string(), "affinity of C2 and C1 (row 1, column 0) is NaN; it must lie between 0 and 1");
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// An affinity of features.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct Affinity {
+    features: Vec<String>,
+    values: Vec<f64>,
+}
+
+/// As it stands in a file.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    features: Vec<String>,
+    affinity: Vec<Vec<f64>>,
+}
+
+/// Why a matrix is no affinity.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AffinityError {
+    /// Not as many rows or columns as features.
+    #[error("{features} features, but {what} {got} numbers; an affinity is square")]
+    Shape {
+        /// Features.
+        features: usize,
+        /// What has the wrong length.
+        what: String,
+        /// Its length.
+        got: usize,
+    },
+    /// A number that is none, or outside of 0 to 1.
+    #[error("affinity of {} and {} (row {row}, column {column}) is {value}; it must lie between 0 and 1", .names.0, .names.1)]
+    Value {
+        /// The features.
+        names: (String, String),
+        /// Its row.
+        row: usize,
+        /// Its column.
+        column: usize,
+        /// The number.
+        value: f64,
+    },
+    /// Two numbers that should be one.
+    #[error("affinity of {} and {} is {value} in row {row}, column {column} and {other} in row {column}, column {row}", .names.0, .names.1)]
+    Asymmetric {
+        /// The features.
+        names: (String, String),
+        /// The row.
+        row: usize,
+        /// The column.
+        column: usize,
+        /// The number there.
+        value: f64,
+        /// The number on the other side.
+        other: f64,
+    },
+    /// A name twice.
+    #[error("feature {0} is named twice")]
+    Twice(String),
+}
+
+/// Rounding that is forgiven: files hold decimals, and sums run in other orders.
+const TOLERANCE: f64 = 1e-6;
+
+impl Affinity {
+    /// Checks a matrix.
+    pub fn new(features: Vec<String>, rows: Vec<Vec<f64>>) -> Result<Self, AffinityError> {
+        let count = features.len();
+        let shape = |what: String, got| Err(AffinityError::Shape { features: count, what, got });
+        if rows.len() != count {
+            return shape("the matrix has rows of".into(), rows.len());
+        }
+        if let Some(row) = rows.iter().position(|row| row.len() != count) {
+            return shape(format!("row {row} ({}) has", features[row]), rows[row].len());
+        }
+        let mut sorted: Vec<&String> = features.iter().collect();
+        sorted.sort();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(AffinityError::Twice(pair[0].clone()));
+        }
+        for (row, values) in rows.iter().enumerate() {
+            for (column, &value) in values.iter().enumerate() {
+                let names = || (features[row].clone(), features[column].clone());
+                if !(-TOLERANCE..=1.0 + TOLERANCE).contains(&value) {
+                    return Err(AffinityError::Value { names: names(), row, column, value });
+                }
+                let other = rows[column][row];
+                if column < row && (value - other).abs() > TOLERANCE {
+                    return Err(AffinityError::Asymmetric { names: names(), row, column, value, other });
+                }
+            }
+        }
+        // Exactly symmetric from here on.
+        let value = |row: usize, column: usize| rows[row.max(column)][row.min(column)].clamp(0.0, 1.0);
+        let values = (0..count * count).map(|at| value(at / count, at % count)).collect();
+        Ok(Self { features, values })
+    }
+
+    /// Names of the features, in the order of the rows.
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    /// The affinity of two features.
+    pub fn between(&self, a: usize, b: usize) -> f64 {
+        self.values[a * self.features.len() + b]
+    }
+}
+
+impl TryFrom<Written> for Affinity {
+    type Error = AffinityError;
+
+    fn try_from(written: Written) -> Result<Self, AffinityError> {
+        Self::new(written.features, written.affinity)
+    }
+}
+
+impl From<Affinity> for Written {
+    fn from(affinity: Affinity) -> Self {
+        let count = affinity.features.len().max(1);
+        let rows = affinity.values.chunks(count).map(<[f64]>::to_vec).collect();
+        Written { features: affinity.features, affinity: rows }
+    }
+}
