@@ -12,6 +12,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod affinity;
 pub mod checkpoint;
 mod circles;
 pub mod dataflow;
@@ -34,6 +35,7 @@ mod supervisor;
 mod tower;
 mod trainer;
 
+pub use affinity::{CosineSums, Cosines, affinity};
 pub use circles::Circles;
 pub use error::Error;
 pub use evaluate::{Receiver, Scores};

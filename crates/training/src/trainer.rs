@@ -147,7 +147,7 @@ pub fn evaluate(
     scores.into_iter().next().flatten().ok_or(Error::NoSamples)
 }
 
-fn on_ranks<T: Send>(
+pub(crate) fn on_ranks<T: Send>(
     run: &Run,
     devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
     body: impl Fn(Communicator) -> Result<T, Error> + Sync,

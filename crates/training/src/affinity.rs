@@ -1,0 +1,153 @@
+//! How much features have to do with each other, measured on samples (DMT §3.3).
+//!
+//! ```text
+//! R[f] = v_f / ‖v_f‖ for the pooled vector v_f of feature f        I = |mean over samples of R·Rᵀ|
+//! ```
+//!
+//! Every rank adds up the cosines of its own samples, batch by batch; the sums of all ranks are added at the end. A vector of
+//! zeros (an empty bag) has to do with nothing.
+
+use crate::checkpoint::Checkpoint;
+use crate::circles::Circles;
+use crate::rank::Rank;
+use crate::state::{self, Restore};
+use crate::step::Execution;
+use crate::trainer::{check_size, on_ranks, threads};
+use crate::{Error, Logs, Prefetch, Source};
+use collectives::Label;
+use data::Split;
+use kernels::Device;
+use spec::affinity::Affinity;
+use spec::run::Run;
+use spec::schedule::Task;
+use std::ops::ControlFlow;
+
+/// What is averaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cosines {
+    /// The absolute value of the mean cosine: the paper's.
+    #[default]
+    AbsOfMean,
+    /// The mean of the cosines' absolute values.
+    MeanOfAbs,
+}
+
+/// Sums of cosines between the vectors of a sample.
+#[derive(Clone, Debug)]
+pub struct CosineSums {
+    features: usize,
+    dim: usize,
+    of: Cosines,
+    samples: u64,
+    sums: Vec<f64>,
+    unit: Vec<f64>,
+}
+
+impl CosineSums {
+    /// Nothing yet, of `features` vectors of `dim`.
+    pub fn new(features: usize, dim: usize, of: Cosines) -> Self {
+        let (sums, unit) = (vec![0.0; features * features], vec![0.0; features * dim]);
+        Self { features, dim, of, samples: 0, sums, unit }
+    }
+
+    /// Adds one sample: its vectors one after the other.
+    pub fn add(&mut self, vectors: &[f32]) {
+        let Self { features, dim, of, sums, unit, .. } = self;
+        for (to, vector) in unit.chunks_exact_mut(*dim).zip(vectors.chunks_exact(*dim)) {
+            let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+            let scale = if norm > 0.0 { 1.0 / norm } else { 0.0 };
+            to.iter_mut().zip(vector).for_each(|(to, &x)| *to = f64::from(x) * scale);
+        }
+        for i in 0..*features {
+            let a = &unit[i * *dim..(i + 1) * *dim];
+            for j in 0..=i {
+                let b = &unit[j * *dim..(j + 1) * *dim];
+                let cosine: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                sums[i * *features + j] += if *of == Cosines::MeanOfAbs { cosine.abs() } else { cosine };
+            }
+        }
+        self.samples += 1;
+    }
+
+    /// The affinity of features of these names; without a sample, nothing has to do with anything.
+    pub fn affinity(&self, names: Vec<String>) -> Result<Affinity, Error> {
+        let samples = self.samples.max(1) as f64;
+        let between = |i: usize, j: usize| {
+            let sum = self.sums[i.max(j) * self.features + i.min(j)];
+            // A cosine may exceed 1 by rounding.
+            if i == j { 1.0 } else { (sum / samples).abs().min(1.0) }
+        };
+        let rows = (0..self.features).map(|i| (0..self.features).map(|j| between(i, j)).collect()).collect();
+        Ok(Affinity::new(names, rows)?)
+    }
+}
+
+/// Measures the affinity of the features of `checkpoint` on the evaluation samples of `run`, at most `limit` of them.
+/// `observe` is told by rank 0 how many were seen.
+pub fn affinity(
+    run: &Run,
+    logs: &Logs,
+    checkpoint: &Checkpoint,
+    of: Cosines,
+    limit: u64,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<Affinity, Error> {
+    if run.model.has_tower_modules() {
+        return Err(Error::AffinityOfTowers);
+    }
+    check_size(run, false)?;
+    let threads = threads(run);
+    let sums = on_ranks(run, |_| Device::cpu(threads), |world| {
+        let schedule = run.schedule(Task::Evaluate);
+        let batches = run.eval_batches();
+        let steps = batches.per_epoch().min(limit.div_ceil(batches.batch));
+        let source = Prefetch::of_rank(&world, logs.source(run, Split::Eval)?, run, batches, 0..steps);
+        let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), Source::Ahead(source))?;
+        state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
+        let circles = Circles::new(&world, &run.dataflow)?;
+        let (features, dim) = (run.model.features().len(), run.model.dim());
+        let mut sums = CosineSums::new(features, dim, of);
+        let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
+        let mut execution = Execution::new(schedule);
+        execution.run(&mut rank, &circles, steps, |step| batches.at(step), |rank, step| {
+            for sample in rank.network.features.to_vec().chunks_exact(width) {
+                sums.add(&sample[first..first + features * dim]);
+            }
+            if world.rank() == 0 {
+                let positions = batches.at(step);
+                observe(positions.end - positions.start);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let label = Label::from("affinity");
+        for part in sums.sums.chunks_mut(1 << 16) {
+            world.all_reduce_f64(&label, part)?;
+        }
+        let mut samples = [sums.samples as f64];
+        world.all_reduce_f64(&label, &mut samples)?;
+        sums.samples = samples[0] as u64;
+        Ok(sums)
+    })?;
+    let names = run.model.features().iter().map(|feature| feature.name.clone()).collect();
+    sums.first().ok_or(Error::NoRank)?.affinity(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cosines_are_averaged_before_or_after_their_sign_is_lost() {
+        // Two features of two columns: the same direction in one sample, opposite in the other, and an empty bag.
+        let samples = [[1.0, 0.0, 2.0, 0.0], [0.0, 3.0, 0.0, -1.0], [1.0, 1.0, 0.0, 0.0], [2.0, 0.0, 1.0, 1.0]];
+        let names = || vec!["A".to_string(), "B".to_string()];
+        let measured = |of| {
+            let mut sums = CosineSums::new(2, 2, of);
+            samples.iter().for_each(|sample| sums.add(sample));
+            sums.affinity(names()).unwrap().between(0, 1)
+        };
+        let half = 0.5f64.sqrt();
+        assert!((measured(Cosines::AbsOfMean) - half / 4.0).abs() < 1e-12);
+        assert!((measured(Cosines::MeanOfAbs) - (2.0 + half) / 4.0).abs() < 1e-12);
+    }
+}
