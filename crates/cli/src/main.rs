@@ -1,6 +1,7 @@
 //! `campanile`: train recommendation models that are too large for one machine, on the topology you have.
 #![forbid(unsafe_code)]
 
+mod affinity;
 mod args;
 mod bench;
 mod checkpoint;
@@ -10,6 +11,8 @@ mod describe;
 mod eval;
 mod folder;
 mod logs;
+mod on_samples;
+mod partition;
 mod report;
 mod reproduce;
 mod schedule;
@@ -52,6 +55,10 @@ enum Command {
     /// Look into checkpoints, verify and export them
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    /// Measure how much features have to do with each other, for `partition`
+    Affinity(affinity::Args),
+    /// Divide features into towers by their affinity
+    Partition(partition::Args),
     /// Turn run folders into a page: curves, calibration, times; several runs are compared
     Report(report::Args),
     /// Print the phases of one training step
@@ -72,6 +79,8 @@ fn main() -> ExitCode {
         Command::Eval(args) => eval::run(args),
         Command::Data(command) => data_command::run(command),
         Command::Checkpoint(command) => checkpoint::run(command),
+        Command::Affinity(args) => affinity::run(args),
+        Command::Partition(args) => partition::run(args),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Describe(args) => describe::run(args),

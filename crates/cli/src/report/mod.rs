@@ -10,6 +10,8 @@ mod html;
 mod page;
 mod recorded;
 
+pub use html::{Escaped, document};
+
 use crate::folder::{REPORT, replace};
 use anyhow::{Context, Result};
 use recorded::{RecordedRun, Results};

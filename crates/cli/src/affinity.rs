@@ -1,0 +1,77 @@
+//! `campanile affinity`: how much the features of a trained model have to do with each other.
+
+use crate::on_samples::{OnSamples, Samples};
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use spec::affinity::Affinity;
+use std::path::{Path, PathBuf};
+use training::Cosines;
+
+/// Measure how much features have to do with each other, for `partition`
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    on: OnSamples,
+    #[command(flatten)]
+    measured: Measured,
+    /// Where the matrix goes, as JSON
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is measured.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Measured {
+    /// abs-mean (the absolute value of the mean cosine, as in the DMT paper) or mean-abs (the mean of absolute cosines)
+    #[arg(long, value_name = "WHAT", value_parser = cosines, default_value = "abs-mean")]
+    affinity_of: Cosines,
+    /// Samples to measure on, at most
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    affinity_samples: u64,
+}
+
+fn cosines(text: &str) -> Result<Cosines, String> {
+    match text {
+        "abs-mean" => Ok(Cosines::AbsOfMean),
+        "mean-abs" => Ok(Cosines::MeanOfAbs),
+        _ => Err(format!("{text:?} is no affinity; there are abs-mean and mean-abs")),
+    }
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let affinity = measure(&args.on.checkpoint, &args.on.samples, &args.measured)?;
+    let text = serde_json::to_string(&affinity)? + "\n";
+    std::fs::write(&args.out, text).with_context(|| format!("{}: cannot be written", args.out.display()))?;
+    let count = affinity.features().len();
+    let mut pairs: Vec<(f64, usize, usize)> =
+        (0..count).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| (affinity.between(i, j), j, i)).collect();
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mean = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.len().max(1) as f64;
+    if args.json {
+        println!("{}", json!({ "features": count, "mean": mean, "out": args.out }));
+        return Ok(());
+    }
+    println!("affinity of {count} features, {mean:.3} on average; the closest:");
+    for (value, a, b) in pairs.iter().take(5) {
+        println!("  {value:.3}  {} and {}", affinity.features()[*a], affinity.features()[*b]);
+    }
+    println!("kept in {}", args.out.display());
+    Ok(())
+}
+
+/// Measures a checkpoint under a progress bar.
+pub fn measure(checkpoint: &Path, samples: &Samples, measured: &Measured) -> Result<Affinity> {
+    let opened = samples.open(checkpoint)?;
+    let bar = ProgressBar::new(opened.run.data.eval_samples().min(measured.affinity_samples));
+    bar.set_style(ProgressStyle::with_template("affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);
+    let observe = |samples: u64| bar.inc(samples);
+    let (of, limit) = (measured.affinity_of, measured.affinity_samples);
+    let affinity =
+        training::affinity(&opened.run, &opened.logs, &opened.checkpoint, of, limit, &observe);
+    bar.finish_and_clear();
+    Ok(affinity?)
+}

@@ -1,0 +1,126 @@
+//! Figure 9 of the DMT paper: the affinity with features ordered by tower, and the plane with features coloured by tower.
+
+use crate::report::{Escaped, document};
+use planning::partitioner::Partition;
+use spec::affinity::Affinity;
+use std::fmt::Write;
+
+/// Side of each of the two drawings.
+const SIDE: f64 = 460.0;
+/// Room for names.
+const MARGIN: f64 = 60.0;
+
+/// The picture as SVG, or inside a page.
+pub fn of(affinity: &Affinity, found: &Partition, page: bool) -> String {
+    let svg = svg(affinity, found);
+    if !page {
+        return svg;
+    }
+    let body = format!(
+        "<h1>{} towers of {} features</h1>\n<p>Affinity {:.3} within towers, {:.3} across. Largest tower over smallest: {:.3}.</p>\n\
+         <figure class=\"card\">{svg}</figure>\n",
+        found.towers.len(),
+        affinity.features().len(),
+        found.within,
+        found.across,
+        found.max_over_min
+    );
+    document("Towers", &body)
+}
+
+fn svg(affinity: &Affinity, found: &Partition) -> String {
+    let width = if found.plane.is_some() { 2.0 * (SIDE + MARGIN) + MARGIN } else { SIDE + 2.0 * MARGIN };
+    let height = SIDE + 2.0 * MARGIN;
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" role=\"img\">\n\
+         <title>Affinity of features by tower</title>\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+    );
+    matrix(&mut text, affinity, found);
+    plane(&mut text, affinity, found);
+    text.push_str("</svg>\n");
+    text
+}
+
+/// The affinity, features in the order of their towers, towers framed in their colour.
+fn matrix(text: &mut String, affinity: &Affinity, found: &Partition) {
+    let order: Vec<usize> = found.towers.concat();
+    let cell = SIDE / order.len() as f64;
+    let place = |i: usize| MARGIN + i as f64 * cell;
+    for (i, &a) in order.iter().enumerate() {
+        for (j, &b) in order.iter().enumerate() {
+            let value = if i == j { 1.0 } else { affinity.between(a, b) };
+            let _ = writeln!(
+                text,
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{cell:.2}\" height=\"{cell:.2}\" fill=\"{}\"><title>{} and {}: {value:.3}</title></rect>",
+                place(j),
+                place(i),
+                shade(value),
+                Escaped(&affinity.features()[a]),
+                Escaped(&affinity.features()[b]),
+            );
+        }
+        if order.len() <= 64 {
+            let size = cell.min(11.0);
+            let _ = writeln!(
+                text,
+                "<text x=\"{:.2}\" y=\"{:.2}\" font-size=\"{size:.1}\" text-anchor=\"end\">{}</text>",
+                MARGIN - 4.0,
+                place(i) + 0.5 * cell + 0.35 * size,
+                Escaped(&affinity.features()[a])
+            );
+        }
+    }
+    let mut first = 0;
+    for (tower, members) in found.towers.iter().enumerate() {
+        let side = members.len() as f64 * cell;
+        let at = place(first);
+        let colour = colour(tower, found.towers.len());
+        let _ = writeln!(
+            text,
+            "<rect x=\"{at:.2}\" y=\"{at:.2}\" width=\"{side:.2}\" height=\"{side:.2}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.5\"/>"
+        );
+        first += members.len();
+    }
+}
+
+/// Features on the first two dimensions of the plane, coloured by tower.
+fn plane(text: &mut String, affinity: &Affinity, found: &Partition) {
+    let Some(plane) = &found.plane else { return };
+    let points = &plane.points;
+    let along = |dim: usize| -> Vec<f64> {
+        (0..points.rows()).map(|i| if dim < points.columns() { points.at(i, dim) } else { 0.0 }).collect()
+    };
+    let (x, y) = (along(0), along(1));
+    let ends = |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
+    let ((left, right), (low, high)) = (ends(&x), ends(&y));
+    let span = (right - left).max(high - low).max(1e-12);
+    let across = |x: f64| SIDE + 2.0 * MARGIN + (x - left) / span * SIDE;
+    let down = |y: f64| MARGIN + (high - y) / span * SIDE;
+    for (tower, members) in found.towers.iter().enumerate() {
+        let colour = colour(tower, found.towers.len());
+        for &feature in members {
+            let (x, y) = (across(x[feature]), down(y[feature]));
+            let name = Escaped(&affinity.features()[feature]);
+            let _ = writeln!(
+                text,
+                "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"6\" fill=\"{colour}\"><title>{name}, tower {tower}</title></circle>\
+                 <text x=\"{:.2}\" y=\"{:.2}\" font-size=\"11\">{name}</text>",
+                x + 8.0,
+                y + 4.0
+            );
+        }
+    }
+}
+
+/// From white to dark blue.
+fn shade(value: f64) -> String {
+    let mix = |from: f64, to: f64| (from + (to - from) * value.clamp(0.0, 1.0).sqrt()) as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(255.0, 8.0), mix(255.0, 48.0), mix(255.0, 107.0))
+}
+
+/// Hues evenly around the circle, every other one darker.
+fn colour(tower: usize, towers: usize) -> String {
+    let hue = 360.0 * tower as f64 / towers as f64;
+    let light = if tower.is_multiple_of(2) { 42 } else { 58 };
+    format!("hsl({hue:.0}, 70%, {light}%)")
+}
