@@ -44,8 +44,7 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 
 pub fn run(args: Args) -> Result<()> {
     let affinity = measure(&args.on.checkpoint, &args.on.samples, &args.measured)?;
-    let text = serde_json::to_string(&affinity)? + "\n";
-    std::fs::write(&args.out, text).with_context(|| format!("{}: cannot be written", args.out.display()))?;
+    write_affinity(&args.out, &affinity)?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> =
         (0..count).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| (affinity.between(i, j), j, i)).collect();
@@ -61,6 +60,12 @@ pub fn run(args: Args) -> Result<()> {
     }
     println!("kept in {}", args.out.display());
     Ok(())
+}
+
+/// Writes a matrix as `partition` reads it.
+pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
+    let text = serde_json::to_string(affinity)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
 /// Measures a checkpoint under a progress bar.

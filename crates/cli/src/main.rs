@@ -17,6 +17,7 @@ mod report;
 mod reproduce;
 mod schedule;
 mod text;
+mod towers;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -59,6 +60,8 @@ enum Command {
     Affinity(affinity::Args),
     /// Divide features into towers by their affinity
     Partition(partition::Args),
+    /// Find the best towers for a model: train it flat, measure, divide, train each division, keep the best
+    Towers(towers::Args),
     /// Turn run folders into a page: curves, calibration, times; several runs are compared
     Report(report::Args),
     /// Print the phases of one training step
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(command) => checkpoint::run(command),
         Command::Affinity(args) => affinity::run(args),
         Command::Partition(args) => partition::run(args),
+        Command::Towers(args) => towers::run(args),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Describe(args) => describe::run(args),

@@ -73,9 +73,13 @@ impl SyntheticLog {
         check(features)?;
         let seed = settings.seed;
         let order = shuffle(features.len(), Stream::new(seed, "synthetic.groups"));
-        let mut groups = vec![vec![]; settings.groups];
-        for (at, &feature) in order.iter().enumerate() {
-            groups[at % settings.groups].push(feature);
+        let sizes = settings.group_sizes(features.len());
+        let mut groups: Vec<Vec<usize>> = vec![vec![]; settings.groups];
+        // One feature to each group in turn, as long as it has room.
+        let mut turns = (0..settings.groups).cycle();
+        for &feature in &order {
+            let next = turns.by_ref().find(|&group| groups[group].len() < sizes[group]);
+            groups[next.unwrap_or_default()].push(feature);
         }
         groups.iter_mut().for_each(|group| group.sort_unstable());
         let group_of = |feature| groups.iter().position(|group| group.contains(&feature)).unwrap_or(0);

@@ -1,10 +1,42 @@
-//! Whether two sets of measurements differ: the Mann-Whitney U test.
+//! Whether two sets of measurements differ (the Mann-Whitney U test), and whether two divisions agree (the adjusted Rand
+//! index).
 //!
 //! ```
 //! use planning::statistics::mann_whitney;
 //! let test = mann_whitney(&[3.0, 4.0, 5.0], &[0.0, 1.0, 2.0]);
 //! assert_eq!((test.u, test.p), (9.0, 0.1)); // 2 of the 20 ways to divide six numbers are as extreme
 //! ```
+
+/// How well two divisions of the same things agree: 1 for the same, about 0 for chance (Hubert and Arabie).
+///
+/// ```
+/// use planning::statistics::adjusted_rand;
+/// assert_eq!(adjusted_rand(&[0, 0, 1, 1], &[5, 5, 3, 3]), 1.0); // names do not matter
+/// assert!((adjusted_rand(&[0, 0, 1, 1], &[0, 1, 0, 1]) + 0.5).abs() < 1e-12);
+/// ```
+pub fn adjusted_rand(a: &[usize], b: &[usize]) -> f64 {
+    assert_eq!(a.len(), b.len(), "two divisions of the same things");
+    let pairs = |count: usize| (count * count.saturating_sub(1) / 2) as f64;
+    let pairs_of = |mut labels: Vec<(usize, usize)>| {
+        labels.sort_unstable();
+        labels.chunk_by(|x, y| x == y).map(|same| pairs(same.len())).sum::<f64>()
+    };
+    let both = pairs_of(a.iter().copied().zip(b.iter().copied()).collect());
+    let of_a = pairs_of(a.iter().map(|&label| (label, 0)).collect());
+    let of_b = pairs_of(b.iter().map(|&label| (label, 0)).collect());
+    let by_chance = of_a * of_b / pairs(a.len()).max(1.0);
+    let most = (of_a + of_b) / 2.0;
+    // Everything apart, or everything together, in both.
+    if most == by_chance { 1.0 } else { (both - by_chance) / (most - by_chance) }
+}
+
+/// The standard deviation of a sample: over `n − 1`; 0 of fewer than two.
+pub fn standard_deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n.max(1.0);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    if n < 2.0 { 0.0 } else { (squares / (n - 1.0)).sqrt() }
+}
 
 /// What the test found.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -56,14 +56,7 @@ fn diverse_towers_mix_the_groups() {
 #[test]
 fn every_strategy_divides_everything_into_equal_towers() {
     let affinity = planted(26, |f| f % 5, 0.2);
-    for strategy in [
-        Strategy::Coherent,
-        Strategy::Diverse,
-        Strategy::Strided,
-        Strategy::Random,
-        Strategy::Greedy,
-        Strategy::Spectral,
-    ] {
+    for strategy in Strategy::ALL {
         for towers in [1, 2, 7, 8, 13, 26] {
             let request = Request::new(towers, strategy);
             let found = partition(&affinity, &request).unwrap();

@@ -32,8 +32,11 @@ pub struct Synthetic {
     pub samples: u64,
     /// Evaluation samples, drawn apart from the training samples.
     pub eval_samples: u64,
-    /// Groups of features that interact, equal in size up to one.
+    /// Groups of features that interact.
     pub groups: usize,
+    /// The largest group has this many times the features of the smallest, as nearly as can be; sizes between them fall evenly.
+    /// 1 is equal sizes up to one.
+    pub group_ratio: f64,
     /// Exponent of the power law of ids: the id of rank `k` has probability about `k^−zipf`. 0 is uniform.
     pub zipf: f64,
     /// Standard deviation of the interactions inside groups, in log-odds.
@@ -55,6 +58,7 @@ impl Default for Synthetic {
             samples: 2_097_152,
             eval_samples: 262_144,
             groups: 8,
+            group_ratio: 1.0,
             zipf: 1.5,
             within: 1.0,
             across: 0.2,
@@ -66,6 +70,28 @@ impl Default for Synthetic {
 }
 
 impl Synthetic {
+    /// Features of each group, largest group first.
+    ///
+    /// ```
+    /// use spec::synthetic::Synthetic;
+    /// let log = Synthetic { group_ratio: 3.0, ..Synthetic::default() };
+    /// assert_eq!(log.group_sizes(32), [6, 5, 5, 4, 4, 3, 3, 2]);
+    /// assert_eq!(Synthetic::default().group_sizes(26), [4, 4, 3, 3, 3, 3, 3, 3]);
+    /// ```
+    pub fn group_sizes(&self, features: usize) -> Vec<usize> {
+        let last = self.groups.saturating_sub(1).max(1) as f64;
+        let weight = |group: usize| self.group_ratio - (self.group_ratio - 1.0) * group as f64 / last;
+        let total: f64 = (0..self.groups).map(weight).sum();
+        let exact: Vec<f64> = (0..self.groups).map(|g| features as f64 * weight(g) / total).collect();
+        let mut sizes: Vec<usize> = exact.iter().map(|size| (size + 1e-9) as usize).collect();
+        // What is left goes to those that lost most by rounding.
+        let mut order: Vec<usize> = (0..self.groups).collect();
+        order.sort_by(|&a, &b| (exact[b] - sizes[b] as f64).total_cmp(&(exact[a] - sizes[a] as f64)));
+        let left = features.saturating_sub(sizes.iter().sum());
+        order.into_iter().take(left).for_each(|group| sizes[group] += 1);
+        sizes
+    }
+
     /// Whether such a log can be drawn for a model of `features` sparse and `dense_features` dense inputs.
     pub fn check(&self, features: usize, dense_features: usize) -> Result<(), SyntheticError> {
         let refuse = |field, value: String, remedy| Err(SyntheticError { field, value, remedy });
@@ -104,6 +130,13 @@ impl Synthetic {
         }
         if self.groups > features {
             return refuse("groups", groups, "more groups than sparse features; lower it");
+        }
+        let ratio = self.group_ratio.to_string();
+        if !(self.group_ratio >= 1.0 && self.group_ratio <= 1e6) {
+            return refuse("group_ratio", ratio, "must be at least 1, for groups of equal size, and at most 1e6");
+        }
+        if self.group_sizes(features).contains(&0) {
+            return refuse("group_ratio", ratio, "leaves a group without features; lower it, or groups");
         }
         if self.within > 0.0 && self.groups == features {
             let remedy = "a group of one feature has no interactions; lower groups, or set within = 0";
@@ -168,6 +201,9 @@ mod tests {
         assert_eq!(fault(|log| log.click_rate = f64::NAN), Some("click_rate"));
         assert_eq!(fault(|log| log.samples = 0), Some("samples"));
         assert_eq!(fault(|log| log.groups = 0), Some("groups"));
+        assert_eq!(fault(|log| log.group_ratio = 0.5), Some("group_ratio"));
+        assert_eq!(fault(|log| log.group_ratio = f64::NAN), Some("group_ratio"));
+        assert_eq!(fault(|log| log.group_ratio = 50.0), Some("group_ratio"));
         assert_eq!(fault(|log| log.groups = 27), Some("groups"));
         assert_eq!(fault(|log| log.groups = 26), Some("groups"));
         assert_eq!(fault(|log| log.groups = 1), Some("across"));

@@ -1,7 +1,10 @@
 //! `campanile data`: prepare a log once, and look into one.
 
+mod groups;
 mod inspect;
 mod prepare;
+
+pub use groups::planted;
 
 use clap::Subcommand;
 use spec::run::{DataConfig, DataFormat};
@@ -14,12 +17,15 @@ pub enum Command {
     Prepare(prepare::Args),
     /// Show columns, counts, label rate, distinct and hottest ids, and a config to begin with
     Inspect(inspect::Args),
+    /// The groups of features that interact in a synthetic log: the towers that a partitioner should find
+    Groups(groups::Args),
 }
 
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Prepare(args) => prepare::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Groups(args) => groups::run(args),
     }
 }
 

@@ -2,14 +2,14 @@
 
 mod inputs;
 mod npy;
-mod picture;
+pub mod picture;
 
 use crate::affinity::{Measured, measure};
 use crate::on_samples::Samples;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
 use inputs::Pieces;
-use planning::partitioner::{Balance, Partition, PartitionError, Request, Strategy, partition};
+use planning::partitioner::{Balance, Distance, Partition, PartitionError, Request, Strategy, partition};
 use serde_json::json;
 use spec::affinity::Affinity;
 use spec::towers::TowersFile;
@@ -38,14 +38,10 @@ pub struct Args {
     towers: usize,
     /// coherent (features that go together share a tower), diverse (they do not), or to compare with: strided, random, greedy
     /// (by load), spectral
-    #[arg(long, value_parser = strategy, default_value = "coherent")]
+    #[arg(long, default_value = "coherent")]
     strategy: Strategy,
-    /// The largest tower may be this many times as large as the smallest
-    #[arg(long, value_name = "R", default_value_t = 1.0)]
-    ratio: f64,
-    /// Dimensions of the plane
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    dims: usize,
+    #[command(flatten)]
+    shape: Shape,
     /// What sizes count: features or load (see --loads)
     #[arg(long, value_parser = ["features", "load"], default_value = "features")]
     balance: String,
@@ -75,20 +71,33 @@ pub struct Args {
     json: bool,
 }
 
-fn strategy(text: &str) -> Result<Strategy, String> {
-    Ok(match text {
-        "coherent" => Strategy::Coherent,
-        "diverse" => Strategy::Diverse,
-        "strided" => Strategy::Strided,
-        "random" => Strategy::Random,
-        "greedy" => Strategy::Greedy,
-        "spectral" => Strategy::Spectral,
-        _ => {
-            return Err(format!(
-                "{text:?} is no strategy; there are coherent, diverse, strided, random, greedy and spectral"
-            ));
-        }
-    })
+/// What towers shall be like, for all commands that find some.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Shape {
+    /// The largest tower may be this many times as large as the smallest
+    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    ratio: f64,
+    /// How far apart features lie: stretched (over the range of affinities that tells towers apart) or plain (1 − I or I, as
+    /// in the DMT paper)
+    #[arg(long, default_value = "stretched")]
+    distance: Distance,
+    /// Dimensions of the plane
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    dims: usize,
+}
+
+impl Shape {
+    /// A request for towers of this shape.
+    pub fn request(&self, towers: usize, strategy: Strategy) -> Request {
+        let Self { ratio, distance, dims } = *self;
+        Request { ratio, distance, dims, ..Request::new(towers, strategy) }
+    }
+}
+
+/// The names of the features of each tower.
+pub fn named(found: &Partition, affinity: &Affinity) -> Vec<Vec<String>> {
+    let names = |tower: &Vec<usize>| tower.iter().map(|&f| affinity.features()[f].clone()).collect();
+    found.towers.iter().map(names).collect()
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -101,8 +110,6 @@ pub fn run(args: Args) -> Result<()> {
     };
     let began = Instant::now();
     let request = Request {
-        ratio: args.ratio,
-        dims: args.dims,
         balance: match (args.balance.as_str(), loads) {
             ("features", _) => Balance::Features,
             (_, Some(loads)) => Balance::Loads(pieces.feature_of.iter().map(|&f| loads[f]).collect()),
@@ -110,14 +117,12 @@ pub fn run(args: Args) -> Result<()> {
         },
         groups: groups.map(|groups| pieces.feature_of.iter().map(|&f| groups[f]).collect()),
         seed: args.seed,
-        ..Request::new(args.towers, args.strategy)
+        ..args.shape.request(args.towers, args.strategy)
     };
     let found = partition(&pieces.affinity, &request).map_err(|error| explained(error, &args, dim))?;
     let seconds = began.elapsed().as_secs_f64();
-    let names = |tower: &Vec<usize>| tower.iter().map(|&f| pieces.affinity.features()[f].clone()).collect();
-    let towers: Vec<Vec<String>> = found.towers.iter().map(names).collect();
-    let file = serde_json::to_string_pretty(&TowersFile { towers: towers.clone() })? + "\n";
-    write(&args.out, &file)?;
+    let towers = named(&found, &pieces.affinity);
+    write_towers(&args.out, &towers)?;
     if let Some(path) = &args.picture {
         write(path, &picture::of(&pieces.affinity, &found, path.extension().is_some_and(|e| e == "html")))?;
     }
@@ -130,7 +135,12 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+/// Writes towers as `--towers` reads them.
+pub fn write_towers(path: &Path, towers: &[Vec<String>]) -> Result<()> {
+    write(path, &(serde_json::to_string_pretty(&TowersFile { towers: towers.to_vec() })? + "\n"))
+}
+
+pub fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
@@ -190,7 +200,7 @@ fn to_json(towers: &[Vec<String>], found: &Partition, seconds: f64) -> serde_jso
     })
 }
 
-fn to_text(towers: &[Vec<String>], affinity: &Affinity, found: &Partition) -> String {
+pub fn to_text(towers: &[Vec<String>], affinity: &Affinity, found: &Partition) -> String {
     let mut rows = vec![vec!["tower".into(), "features".into(), "affinity inside".into()]];
     for (tower, (names, members)) in towers.iter().zip(&found.towers).enumerate() {
         let pairs = members.iter().flat_map(|&a| members.iter().filter(move |&&b| b < a).map(move |&b| (a, b)));

@@ -1,6 +1,9 @@
-//! `campanile reproduce`: figures of papers, ours beside theirs.
+//! `campanile reproduce`: figures of papers, ours beside theirs, and what this project claims by itself.
 
 mod dmt_complexity;
+mod dmt_table6;
+mod planted_groups;
+mod records;
 
 use anyhow::Result;
 
@@ -9,10 +12,16 @@ use anyhow::Result;
 pub enum Command {
     /// FLOPs, parameters and compression ratios of the DMT paper's models (its Tables 3, 4 and 5)
     DmtComplexity(dmt_complexity::Args),
+    /// Towers of the partitioner against strided ones, over many runs (Table 6 of the DMT paper)
+    DmtTable6(dmt_table6::Args),
+    /// Whether the partitioner finds the groups of features that a synthetic log was made of
+    PlantedGroups(planted_groups::Args),
 }
 
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::DmtComplexity(args) => dmt_complexity::run(args),
+        Command::DmtTable6(args) => dmt_table6::run(args),
+        Command::PlantedGroups(args) => planted_groups::run(args),
     }
 }

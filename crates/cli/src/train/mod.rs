@@ -9,18 +9,18 @@ use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
-pub use summary::quality_on;
+pub use summary::{quality_on, sent_between_hosts};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use keep::Keeper;
 use resume::Resumed;
 use spec::run::{Config, OptimizerConfig, Run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use training::{Event, Progress, Saving, Session};
+use training::{Event, Outcome, Progress, Saving, Session};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -71,7 +71,9 @@ pub fn run(args: Args) -> Result<()> {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
     }
     let written = written_optimizer(&args, &config, resumed.as_ref());
-    let outcome = train(&run, &logs, &explicit, written, keeper.as_ref(), resumed.as_ref(), &stop)?;
+    let (keep, go_on) = (keeper.as_ref(), resumed.as_ref());
+    let job = Job { run: &run, logs: &logs, explicit: &explicit, written, keeper: keep, resumed: go_on, title: "" };
+    let outcome = train(&job, &stop)?;
     let result = summary::to_json(&run, &outcome);
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
@@ -111,19 +113,52 @@ fn written_optimizer<'a>(
     before.filter(|_| says_nothing).unwrap_or(&config.optimizer)
 }
 
-/// Trains under a progress bar; a signal ends the run after its current step.
-fn train(
-    run: &Run,
+/// A run on its way.
+struct Job<'a> {
+    run: &'a Run,
+    logs: &'a OpenLogs,
+    /// The config with every default written out, and the optimizers as the user wrote them.
+    explicit: &'a Config,
+    written: &'a OptimizerConfig,
+    keeper: Option<&'a Keeper>,
+    resumed: Option<&'a Resumed>,
+    /// What the bar calls it; nothing where it is the only one.
+    title: &'a str,
+}
+
+/// Trains what `config` describes, one run of several, and keeps it in `out` where that is given. An error where it is
+/// stopped on the way.
+pub fn one_of_several(
+    config: &Config,
     logs: &OpenLogs,
-    explicit: &Config,
-    written: &OptimizerConfig,
-    keeper: Option<&Keeper>,
-    resumed: Option<&Resumed>,
+    out: Option<&Path>,
+    title: &str,
     stop: &AtomicBool,
-) -> Result<training::Outcome> {
+) -> Result<(Run, Outcome)> {
+    let run = logs.check(config).with_context(|| title.to_owned())?;
+    let explicit = config.explicit(&run);
+    let mut keeper = out.map(|out| Keeper::open(out, None)).transpose()?;
+    if let Some(keeper) = &mut keeper {
+        keeper.begin(&run, &explicit, logs, None)?;
+    }
+    let written = &config.optimizer;
+    let job =
+        Job { run: &run, logs, explicit: &explicit, written, keeper: keeper.as_ref(), resumed: None, title };
+    let outcome = train(&job, stop).with_context(|| title.to_owned())?;
+    keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &summary::to_json(&run, &outcome)))?;
+    ensure!(!outcome.interrupted, "{title}: stopped after step {} of {}", outcome.steps, run.steps);
+    Ok((run, outcome))
+}
+
+/// Trains under a progress bar; a signal ends the run after its current step.
+fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome> {
+    let Job { run, logs, keeper, .. } = *job;
     // The bar goes to standard error, and hides itself where that is no terminal.
     let bar = ProgressBar::new(run.steps);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
+    bar.set_style(ProgressStyle::with_template("{prefix}{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
+    if !job.title.is_empty() {
+        bar.set_prefix(format!("{}  ", job.title));
+    }
     bar.set_message("preparing");
     let observe = |event: Event| {
         match event {
@@ -144,14 +179,14 @@ fn train(
     let saving = match keeper {
         None => None,
         Some(keeper) => {
-            Some(Saving { root: keeper.checkpoints(), run: resume::saved(explicit, written, logs)? })
+            Some(Saving { root: keeper.checkpoints(), run: resume::saved(job.explicit, job.written, logs)? })
         }
     };
     let session = Session {
         observe: &observe,
         stop: Some(stop),
         checkpoints: saving,
-        resume: resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
+        resume: job.resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
     };
     let outcome = training::train(run, &logs.logs, &session);
     bar.finish_and_clear();

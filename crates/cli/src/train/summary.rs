@@ -153,6 +153,12 @@ fn time_table(outcome: &Outcome) -> String {
     columns(&rows)
 }
 
+/// Bytes that all ranks together send to other hosts in a step.
+pub fn sent_between_hosts(outcome: &Outcome) -> u64 {
+    let sent: u64 = outcome.phases.iter().map(|phase| phase.sent.network).sum();
+    sent / (outcome.losses.len() as u64).max(1)
+}
+
 fn place_table(run: &Run, outcome: &Outcome) -> String {
     let mut text = String::new();
     let placement = &run.placement;

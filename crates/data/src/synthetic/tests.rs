@@ -164,3 +164,14 @@ fn what_cannot_be_drawn_is_refused() {
 fn reading_beyond_the_end_is_refused() {
     log(&plain(8), Split::Eval).fill(4_990..5_001, &mut Batch::default());
 }
+
+#[test]
+fn groups_are_as_large_as_the_ratio_says() {
+    let settings = Synthetic { groups: 4, group_ratio: 3.0, ..settings() };
+    let log = SyntheticLog::new(&settings, &plain(16), 5, Split::Train).unwrap();
+    let sizes: Vec<usize> = log.groups().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [6, 5, 3, 2]);
+    let mut all = log.groups().concat();
+    all.sort_unstable();
+    assert_eq!(all, (0..16).collect::<Vec<_>>());
+}

@@ -2,7 +2,7 @@
 //! equal size.
 //!
 //! ```text
-//! affinity → distances (1 − I: coherent, I: diverse) → points on a plane → constrained k-means → towers
+//! affinity → distances (coherent: like is near; diverse: like is far) → points on a plane → constrained k-means → towers
 //! ```
 //!
 //! ```
@@ -19,6 +19,7 @@
 
 mod assignment;
 mod by_load;
+mod distances;
 mod groups;
 mod kmeans;
 mod loads;
@@ -26,6 +27,7 @@ mod matrix;
 mod plane;
 
 pub use assignment::{Sizes, assign};
+pub use distances::Distance;
 pub use kmeans::{Clusters, constrained_kmeans};
 pub use loads::{Loaded, balance, greedy, ratio, ratio_bound};
 pub use matrix::{Matrix, leading_eigenvectors};
@@ -33,6 +35,7 @@ pub use plane::{Descent, Plane, embed, stress};
 
 use spec::affinity::Affinity;
 use spec::random::Stream;
+use std::str::FromStr;
 
 /// How features are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,41 @@ pub enum Strategy {
     Greedy,
     /// Constrained k-means on the leading eigenvectors of the normalised affinity: a balanced spectral cut.
     Spectral,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Strategy; 6] = [
+        Strategy::Coherent,
+        Strategy::Diverse,
+        Strategy::Strided,
+        Strategy::Random,
+        Strategy::Greedy,
+        Strategy::Spectral,
+    ];
+
+    /// Its name, as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Coherent => "coherent",
+            Strategy::Diverse => "diverse",
+            Strategy::Strided => "strided",
+            Strategy::Random => "random",
+            Strategy::Greedy => "greedy",
+            Strategy::Spectral => "spectral",
+        }
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("{text:?} is no strategy; there are {names}")
+        })
+    }
 }
 
 /// What is counted when towers are compared in size.
@@ -71,6 +109,8 @@ pub struct Request {
     pub ratio: f64,
     /// What sizes count.
     pub balance: Balance,
+    /// How far apart features shall lie on the plane.
+    pub distance: Distance,
     /// Dimensions of the plane.
     pub dims: usize,
     /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
@@ -84,8 +124,17 @@ pub struct Request {
 impl Request {
     /// Towers of equal numbers of features, by the defaults.
     pub fn new(towers: usize, strategy: Strategy) -> Self {
-        let (ratio, balance, groups) = (1.0, Balance::Features, None);
-        Self { towers, strategy, ratio, balance, dims: 2, groups, restarts: 4, seed: 0 }
+        Self {
+            towers,
+            strategy,
+            ratio: 1.0,
+            balance: Balance::Features,
+            distance: Distance::default(),
+            dims: 2,
+            groups: None,
+            restarts: 8,
+            seed: 0,
+        }
     }
 }
 
@@ -224,20 +273,16 @@ fn check(features: usize, request: &Request) -> Result<(), PartitionError> {
 
 /// The plane of the two strategies of the paper.
 fn plane_of(affinity: &Affinity, request: &Request) -> Option<Plane> {
-    let distance = match request.strategy {
-        Strategy::Coherent => |affinity: f64| 1.0 - affinity,
-        Strategy::Diverse => |affinity: f64| affinity,
+    let coherent = match request.strategy {
+        Strategy::Coherent => true,
+        Strategy::Diverse => false,
         Strategy::Strided | Strategy::Random | Strategy::Greedy | Strategy::Spectral => return None,
     };
-    let n = affinity.features().len();
-    let between = |at: usize| {
-        let (i, j) = (at / n, at % n);
-        if i == j { 0.0 } else { distance(affinity.between(i, j)) }
-    };
-    let distances = Matrix::new(n, n, (0..n * n).map(between).collect());
-    // Many points settle each other in fewer steps.
-    let steps = if n > 200 { 300 } else { 1000 };
-    let descent = Descent { dims: request.dims, restarts: request.restarts, steps, seed: request.seed };
+    let distances = request.distance.between(affinity, request.towers, coherent);
+    // Many points settle each other in fewer steps, and the work grows with their square.
+    let (steps, most) = if distances.rows() > 200 { (300, 4) } else { (1000, usize::MAX) };
+    let restarts = request.restarts.min(most);
+    let descent = Descent { dims: request.dims, restarts, steps, seed: request.seed };
     Some(embed(&distances, &descent))
 }
 

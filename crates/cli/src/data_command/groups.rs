@@ -1,0 +1,38 @@
+//! `campanile data groups`: the towers that a synthetic log was made of.
+
+use crate::args::RunArgs;
+use anyhow::{Context, Result, bail};
+use data::{Split, SyntheticLog};
+use spec::run::{Data, Run};
+use spec::towers::TowersFile;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Where they go, as JSON for --towers [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let file = planted(&args.run.run()?)?;
+    let text = serde_json::to_string_pretty(&file)? + "\n";
+    match &args.out {
+        None => print!("{text}"),
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?;
+            println!("{} groups in {}", file.towers.len(), path.display());
+        }
+    }
+    Ok(())
+}
+
+/// The groups of features that interact in the synthetic log of a run.
+pub fn planted(run: &Run) -> Result<TowersFile> {
+    let Data::Synthetic(log) = run.data else { bail!("groups are planted in synthetic logs only; this run reads files") };
+    let log = SyntheticLog::new(&log, run.model.features(), run.model.dense_features(), Split::Train)?;
+    let name = |&feature: &usize| run.model.features()[feature].name.clone();
+    Ok(TowersFile { towers: log.groups().iter().map(|group| group.iter().map(name).collect()).collect() })
+}
