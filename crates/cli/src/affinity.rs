@@ -1,10 +1,12 @@
 //! `campanile affinity`: how much the features of a trained model have to do with each other.
 
 use crate::on_samples::{OnSamples, Samples};
-use anyhow::{Context, Result};
+use crate::partition::write_affinity;
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spec::affinity::Affinity;
+use spec::model::Model;
 use std::path::{Path, PathBuf};
 use training::Cosines;
 
@@ -43,11 +45,13 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let affinity = measure(&args.on.checkpoint, &args.on.samples, &args.measured)?;
+    let (affinity, _) = measure(&args.on.checkpoint, &args.on.samples, &args.measured)?;
     write_affinity(&args.out, &affinity)?;
     let count = affinity.features().len();
-    let mut pairs: Vec<(f64, usize, usize)> =
-        (0..count).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| (affinity.between(i, j), j, i)).collect();
+    let mut pairs: Vec<(f64, usize, usize)> = (0..count)
+        .flat_map(|i| (0..i).map(move |j| (i, j)))
+        .map(|(i, j)| (affinity.between(i, j), j, i))
+        .collect();
     pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mean = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.len().max(1) as f64;
     if args.json {
@@ -62,21 +66,16 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes a matrix as `partition` reads it.
-pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
-    let text = serde_json::to_string(affinity)? + "\n";
-    std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
-}
-
-/// Measures a checkpoint under a progress bar.
-pub fn measure(checkpoint: &Path, samples: &Samples, measured: &Measured) -> Result<Affinity> {
+/// Measures the model of a checkpoint under a progress bar.
+pub fn measure(checkpoint: &Path, samples: &Samples, measured: &Measured) -> Result<(Affinity, Model)> {
     let opened = samples.open(checkpoint)?;
     let bar = ProgressBar::new(opened.run.data.eval_samples().min(measured.affinity_samples));
-    bar.set_style(ProgressStyle::with_template("affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);
+    bar.set_style(ProgressStyle::with_template(
+        "affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}",
+    )?);
     let observe = |samples: u64| bar.inc(samples);
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
-    let affinity =
-        training::affinity(&opened.run, &opened.logs, &opened.checkpoint, of, limit, &observe);
+    let affinity = training::affinity(&opened.run, &opened.logs, &opened.checkpoint, of, limit, &observe);
     bar.finish_and_clear();
-    Ok(affinity?)
+    Ok((affinity?, opened.run.model))
 }

@@ -21,7 +21,7 @@ pub struct OnSamples {
 }
 
 /// Samples to run a checkpoint on, and where.
-#[derive(clap::Args, Clone, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// Samples to read: paths and globs [default: what the run was evaluated on]
     #[arg(long, value_name = "PATH", num_args = 1..)]
@@ -70,7 +70,10 @@ impl Samples {
         self.configure(&mut config)?;
         let folder = folder_of(checkpoint.path());
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
-            ensure!(self.data.is_empty(), "the run's data is synthetic; say how --data is written with --format");
+            ensure!(
+                self.data.is_empty(),
+                "the run's data is synthetic; say how --data is written with --format"
+            );
             let run = config.check().context("the run of the checkpoint")?;
             return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, _kept: None });
         }

@@ -4,17 +4,16 @@
 //! train the flat model for a while → affinity → towers by each strategy → train each → keep the best
 //! ```
 
-use crate::affinity::{Measured, measure, write_affinity};
+use crate::affinity::{Measured, measure};
 use crate::args::RunArgs;
 use crate::on_samples::Samples;
-use crate::partition::{Shape, named, picture, to_text, write, write_towers};
+use crate::partition::{Divided, Division, Tables, picture, to_text, write, write_affinity, write_towers};
 use crate::text::{bytes, columns};
 use crate::train::{one_of_several, sent_between_hosts, stop_on_signals};
 use crate::{folder::PREPARED, logs};
-use anyhow::{Context, Result, ensure};
-use planning::partitioner::{Partition, Strategy, partition};
+use anyhow::{Context, Result, bail, ensure};
+use planning::partitioner::Strategy;
 use serde_json::json;
-use spec::affinity::Affinity;
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
 use spec::towers::{Assignment, DcnOutput, Module};
@@ -41,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "STEPS", help_heading = "Towers")]
     flat_steps: Option<u64>,
     #[command(flatten, next_help_heading = "Towers")]
-    shape: Shape,
+    division: Division,
     #[command(flatten, next_help_heading = "Towers")]
     measured: Measured,
     /// A new folder for everything: the runs, the affinity, the towers of each strategy with a picture, and the best as
@@ -56,8 +55,7 @@ pub struct Args {
 /// What one strategy came to.
 struct Tried {
     strategy: Strategy,
-    found: Partition,
-    towers: Vec<Vec<String>>,
+    divided: Divided,
     auc: f64,
     /// Bytes between hosts a step.
     between_hosts: u64,
@@ -80,14 +78,25 @@ pub fn run(args: Args) -> Result<()> {
         "{}: not an empty folder; choose another",
         args.out.display()
     );
-    std::fs::create_dir_all(&args.out).with_context(|| format!("{}: cannot be created", args.out.display()))?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
     let whole = logs.check(&config).with_context(|| flat.described())?;
-    ensure!(whole.data.eval_samples() > 0, "towers are judged by their AUC; give samples to evaluate on with --eval");
+    ensure!(
+        whole.data.eval_samples() > 0,
+        "towers are judged by their AUC; give samples to evaluate on with --eval"
+    );
     let count = towers_asked(asked.as_deref(), &whole)?;
     let module = module.unwrap_or_else(|| usual_module(&config, &whole));
-    let trial = in_towers(&config, Assignment::Strided(count), module);
+    // What cannot be is refused now, not after the flat model was trained.
+    args.division.check(&whole.model, count, &args.strategies)?;
+    let trial = in_towers(&config, Assignment::Strided(count.min(whole.model.features().len())), module);
     logs.check(&trial).with_context(|| format!("{count} towers of {module}"))?;
+    let repeated =
+        (1..args.strategies.len()).find(|&at| args.strategies[..at].contains(&args.strategies[at]));
+    if let Some(at) = repeated {
+        bail!("--strategies: {} is named twice", args.strategies[at].name());
+    }
 
     let mut brief = config.clone();
     brief.train.steps = Some(args.flat_steps.unwrap_or(whole.steps.div_ceil(2)));
@@ -96,17 +105,16 @@ pub fn run(args: Args) -> Result<()> {
     let folder = args.out.join("flat");
     let (_, outcome) = one_of_several(&brief, &logs, Some(&folder), &title(0, "flat"), &stop)?;
     let flat_auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
-    let affinity = measure(&folder, &Samples::default(), &args.measured)?;
+    let (affinity, model) = measure(&folder, &Samples::default(), &args.measured)?;
     write_affinity(&args.out.join("affinity.json"), &affinity)?;
 
     let mut tried: Vec<Tried> = Vec::new();
     for (at, &strategy) in args.strategies.iter().enumerate() {
-        let found = partition(&affinity, &args.shape.request(count, strategy))?;
-        let towers = named(&found, &affinity);
+        let divided = args.division.divide(&affinity, &Tables::of(&model), count, strategy, 0)?;
         let file = |extension: &str| args.out.join(format!("{}.{extension}", strategy.name()));
-        write_towers(&file("json"), &towers)?;
-        write(&file("html"), &picture::of(&affinity, &found, true))?;
-        let config = in_towers(&config, Assignment::Lists(towers.clone()), module);
+        write_towers(&file("json"), &divided.towers)?;
+        write(&file("html"), &picture::of(&divided, true))?;
+        let config = in_towers(&config, Assignment::Lists(divided.towers.clone()), module);
         let (_, outcome) = one_of_several(
             &config,
             &logs,
@@ -117,17 +125,20 @@ pub fn run(args: Args) -> Result<()> {
         let auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
         let auc = auc.context("the evaluation samples have one label only, so there is no AUC to compare")?;
         let between_hosts = sent_between_hosts(&outcome);
-        tried.push(Tried { strategy, found, towers, auc, between_hosts, seconds: outcome.seconds });
+        tried.push(Tried { strategy, divided, auc, between_hosts, seconds: outcome.seconds });
     }
     let best = tried.iter().max_by(|a, b| a.auc.total_cmp(&b.auc)).context("no strategy was asked for")?;
-    write_towers(&args.out.join("towers.json"), &best.towers)?;
+    write_towers(&args.out.join("towers.json"), &best.divided.towers)?;
     let result = to_json(&tried, best, flat_auc, brief.train.steps);
     write(&args.out.join("summary.json"), &format!("{result:#}\n"))?;
     if args.json {
         println!("{result}");
     } else {
-        print!("{}", told(&tried, best, &affinity, flat_auc));
-        println!("kept in {0}; train on with --towers {0}/towers.json --tower-module {module}", args.out.display());
+        print!("{}", told(&tried, best, flat_auc));
+        println!(
+            "kept in {0}; train on with --towers {0}/towers.json --tower-module {module}",
+            args.out.display()
+        );
     }
     Ok(())
 }
@@ -159,42 +170,55 @@ fn usual_module(config: &Config, run: &Run) -> Module {
     }
 }
 
-fn to_json(tried: &[Tried], best: &Tried, flat_auc: Option<f64>, flat_steps: Option<u64>) -> serde_json::Value {
+fn to_json(
+    tried: &[Tried],
+    best: &Tried,
+    flat_auc: Option<f64>,
+    flat_steps: Option<u64>,
+) -> serde_json::Value {
     let one = |tried: &Tried| {
         json!({
             "strategy": tried.strategy.name(),
             "auc": tried.auc,
-            "towers": tried.towers,
-            "within": tried.found.within,
-            "across": tried.found.across,
-            "stress": tried.found.plane.as_ref().map(|plane| plane.stress),
-            "max_over_min": tried.found.max_over_min,
+            "towers": tried.divided.towers,
+            "within": tried.divided.found.within,
+            "across": tried.divided.found.across,
+            "stress": tried.divided.found.plane.as_ref().map(|plane| plane.stress),
+            "max_over_min": tried.divided.found.max_over_min,
             "bytes_between_hosts": tried.between_hosts,
             "seconds": tried.seconds,
         })
     };
     json!({
         "best": best.strategy.name(),
-        "towers": best.towers,
+        "towers": best.divided.towers,
         "tried": tried.iter().map(one).collect::<Vec<_>>(),
         "flat": { "auc": flat_auc, "steps": flat_steps },
     })
 }
 
-fn told(tried: &[Tried], best: &Tried, affinity: &Affinity, flat_auc: Option<f64>) -> String {
-    let head = ["strategy", "AUC", "affinity within", "across", "largest/smallest", "between hosts a step", "seconds"];
+fn told(tried: &[Tried], best: &Tried, flat_auc: Option<f64>) -> String {
+    let head = [
+        "strategy",
+        "AUC",
+        "affinity within",
+        "across",
+        "largest/smallest",
+        "between hosts a step",
+        "seconds",
+    ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for one in tried {
         rows.push(vec![
             one.strategy.name().into(),
             format!("{:.4}", one.auc),
-            format!("{:.3}", one.found.within),
-            format!("{:.3}", one.found.across),
-            format!("{:.2}", one.found.max_over_min),
+            format!("{:.3}", one.divided.found.within),
+            format!("{:.3}", one.divided.found.across),
+            format!("{:.2}", one.divided.found.max_over_min),
             bytes(one.between_hosts),
             format!("{:.1}", one.seconds),
         ]);
     }
     let flat = flat_auc.map_or(String::new(), |auc| format!("flat, briefly trained: AUC {auc:.4}\n"));
-    format!("{}{flat}\nBest: {}\n{}", columns(&rows), best.strategy.name(), to_text(&best.towers, affinity, &best.found))
+    format!("{}{flat}\nBest: {}\n{}", columns(&rows), best.strategy.name(), to_text(&best.divided))
 }

@@ -47,7 +47,7 @@ pub struct MannWhitney {
     pub p: f64,
 }
 
-/// The most ways to divide the measurements that are counted one by one.
+/// Up to so many squared pairs p is counted exactly: the work grows with them.
 const EXACT: f64 = 5e6;
 
 /// Compares two sets of measurements. Without ties and for few measurements p is exact, else by the normal approximation
@@ -70,7 +70,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> MannWhitney {
         all.chunk_by(|x, y| x == y).map(|tie| (tie.len() as f64).powi(3) - tie.len() as f64).sum();
     let p = if n == 0 || m == 0 {
         1.0
-    } else if ties == 0.0 && (n * m) as f64 * (n + m) as f64 <= EXACT {
+    } else if ties == 0.0 && (n * m) as f64 * (n * m) as f64 <= EXACT {
         exact(n, m, u)
     } else {
         normal(n as f64, m as f64, u, ties)

@@ -31,7 +31,7 @@ struct Written {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AffinityError {
     /// Not as many rows or columns as features.
-    #[error("{features} features, but {what} {got} numbers; an affinity is square")]
+    #[error("{features} features, but {what} {got}; an affinity has a row and a column for every feature")]
     Shape {
         /// Features.
         features: usize,
@@ -80,10 +80,13 @@ impl Affinity {
         let count = features.len();
         let shape = |what: String, got| Err(AffinityError::Shape { features: count, what, got });
         if rows.len() != count {
-            return shape("the matrix has rows of".into(), rows.len());
+            return shape("the matrix is not square: its rows are".into(), rows.len());
         }
         if let Some(row) = rows.iter().position(|row| row.len() != count) {
-            return shape(format!("row {row} ({}) has", features[row]), rows[row].len());
+            return shape(
+                format!("the matrix is not square: the numbers of row {row} ({}) are", features[row]),
+                rows[row].len(),
+            );
         }
         let mut sorted: Vec<&String> = features.iter().collect();
         sorted.sort();

@@ -198,6 +198,16 @@ impl FromStr for Preset {
     }
 }
 
+impl ModelKind {
+    /// Its name, as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ModelKind::Dlrm => "dlrm",
+            ModelKind::Dcn => "dcn",
+        }
+    }
+}
+
 impl FromStr for ModelKind {
     type Err = String;
 

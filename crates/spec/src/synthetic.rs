@@ -133,7 +133,11 @@ impl Synthetic {
         }
         let ratio = self.group_ratio.to_string();
         if !(self.group_ratio >= 1.0 && self.group_ratio <= 1e6) {
-            return refuse("group_ratio", ratio, "must be at least 1, for groups of equal size, and at most 1e6");
+            return refuse(
+                "group_ratio",
+                ratio,
+                "must be at least 1, for groups of equal size, and at most 1e6",
+            );
         }
         if self.group_sizes(features).contains(&0) {
             return refuse("group_ratio", ratio, "leaves a group without features; lower it, or groups");

@@ -73,7 +73,9 @@ pub enum Error {
     #[error(transparent)]
     Affinity(#[from] spec::affinity::AffinityError),
     /// The affinity of a model whose vectors have been through towers.
-    #[error("affinity is measured between embeddings, but this model's towers have changed them; train a flat model first")]
+    #[error(
+        "affinity is measured between embeddings, but this model's towers have changed them; train a flat model first"
+    )]
     AffinityOfTowers,
     /// A split without samples was asked for.
     #[error("there are no samples; give a log with --data, or with --eval")]

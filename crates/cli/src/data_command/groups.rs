@@ -1,7 +1,8 @@
 //! `campanile data groups`: the towers that a synthetic log was made of.
 
 use crate::args::RunArgs;
-use anyhow::{Context, Result, bail};
+use crate::partition::write_towers;
+use anyhow::{Result, bail};
 use data::{Split, SyntheticLog};
 use spec::run::{Data, Run};
 use spec::towers::TowersFile;
@@ -18,11 +19,10 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     let file = planted(&args.run.run()?)?;
-    let text = serde_json::to_string_pretty(&file)? + "\n";
     match &args.out {
-        None => print!("{text}"),
+        None => println!("{}", serde_json::to_string_pretty(&file)?),
         Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))?;
+            write_towers(path, &file.towers)?;
             println!("{} groups in {}", file.towers.len(), path.display());
         }
     }
@@ -31,7 +31,9 @@ pub fn run(args: Args) -> Result<()> {
 
 /// The groups of features that interact in the synthetic log of a run.
 pub fn planted(run: &Run) -> Result<TowersFile> {
-    let Data::Synthetic(log) = run.data else { bail!("groups are planted in synthetic logs only; this run reads files") };
+    let Data::Synthetic(log) = run.data else {
+        bail!("groups are planted in synthetic logs only; this run reads files")
+    };
     let log = SyntheticLog::new(&log, run.model.features(), run.model.dense_features(), Split::Train)?;
     let name = |&feature: &usize| run.model.features()[feature].name.clone();
     Ok(TowersFile { towers: log.groups().iter().map(|group| group.iter().map(name).collect()).collect() })

@@ -18,14 +18,14 @@ pub enum Command {
     /// Show columns, counts, label rate, distinct and hottest ids, and a config to begin with
     Inspect(inspect::Args),
     /// The groups of features that interact in a synthetic log: the towers that a partitioner should find
-    Groups(groups::Args),
+    Groups(Box<groups::Args>),
 }
 
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Prepare(args) => prepare::run(args),
         Command::Inspect(args) => inspect::run(args),
-        Command::Groups(args) => groups::run(args),
+        Command::Groups(args) => groups::run(*args),
     }
 }
 

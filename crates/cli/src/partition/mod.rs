@@ -1,15 +1,17 @@
 //! `campanile partition`: which features share a tower.
 
+mod division;
 mod inputs;
 mod npy;
 pub mod picture;
+
+pub use division::{Divided, Division, Tables};
 
 use crate::affinity::{Measured, measure};
 use crate::on_samples::Samples;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
-use inputs::Pieces;
-use planning::partitioner::{Balance, Distance, Partition, PartitionError, Request, Strategy, partition};
+use planning::partitioner::{Plane, Strategy};
 use serde_json::json;
 use spec::affinity::Affinity;
 use spec::towers::TowersFile;
@@ -41,21 +43,9 @@ pub struct Args {
     #[arg(long, default_value = "coherent")]
     strategy: Strategy,
     #[command(flatten)]
-    shape: Shape,
-    /// What sizes count: features or load (see --loads)
-    #[arg(long, value_parser = ["features", "load"], default_value = "features")]
-    balance: String,
-    /// The load of every feature, as JSON {"C1": 3.0, …} [default, with --checkpoint: bytes looked up and sent a sample]
-    #[arg(long, value_name = "FILE")]
-    loads: Option<PathBuf>,
-    /// Groups that are never mixed, as JSON {"user": ["C1", …], "item": […]}
-    #[arg(long, value_name = "FILE")]
-    groups: Option<PathBuf>,
-    /// Slice tables into pieces of this many columns first, so that there can be more towers than features
-    #[arg(long, value_name = "D")]
-    slice_to: Option<usize>,
-    /// Columns of a table, for --slice-to [default, with --checkpoint: the model's]
-    #[arg(long, value_name = "N")]
+    division: Division,
+    /// Columns of a table, for --slice-to with --affinity
+    #[arg(long, value_name = "N", conflicts_with = "checkpoint")]
     dim: Option<usize>,
     /// All randomness follows from it
     #[arg(long, value_name = "S", default_value_t = 0)]
@@ -71,66 +61,34 @@ pub struct Args {
     json: bool,
 }
 
-/// What towers shall be like, for all commands that find some.
-#[derive(clap::Args, Clone, Copy, Debug)]
-pub struct Shape {
-    /// The largest tower may be this many times as large as the smallest
-    #[arg(long, value_name = "R", default_value_t = 1.0)]
-    ratio: f64,
-    /// How far apart features lie: stretched (over the range of affinities that tells towers apart) or plain (1 − I or I, as
-    /// in the DMT paper)
-    #[arg(long, default_value = "stretched")]
-    distance: Distance,
-    /// Dimensions of the plane
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    dims: usize,
-}
-
-impl Shape {
-    /// A request for towers of this shape.
-    pub fn request(&self, towers: usize, strategy: Strategy) -> Request {
-        let Self { ratio, distance, dims } = *self;
-        Request { ratio, distance, dims, ..Request::new(towers, strategy) }
-    }
-}
-
-/// The names of the features of each tower.
-pub fn named(found: &Partition, affinity: &Affinity) -> Vec<Vec<String>> {
-    let names = |tower: &Vec<usize>| tower.iter().map(|&f| affinity.features()[f].clone()).collect();
-    found.towers.iter().map(names).collect()
-}
-
 pub fn run(args: Args) -> Result<()> {
-    let Known { affinity, loads, dim } = known(&args)?;
-    let groups = args.groups.as_deref().map(|path| inputs::groups(path, &affinity)).transpose()?;
-    let pieces = match (args.slice_to, args.dim.or(dim)) {
-        (None, _) => Pieces { feature_of: (0..affinity.features().len()).collect(), affinity },
-        (Some(width), Some(dim)) => inputs::sliced(&affinity, dim, width)?,
-        (Some(_), None) => anyhow::bail!("--slice-to needs to know how many columns a table has; say so with --dim"),
+    let (affinity, tables) = match (&args.affinity, &args.checkpoint) {
+        (Some(path), _) => {
+            ensure!(
+                args.samples == Samples::default(),
+                "--data and what goes with it are for --checkpoint, not for --affinity"
+            );
+            (inputs::affinity(path)?, Tables::of_columns(args.dim))
+        }
+        (None, checkpoint) => {
+            let checkpoint =
+                checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
+            let (affinity, model) = measure(checkpoint, &args.samples, &args.measured)?;
+            (affinity, Tables::of(&model))
+        }
     };
     let began = Instant::now();
-    let request = Request {
-        balance: match (args.balance.as_str(), loads) {
-            ("features", _) => Balance::Features,
-            (_, Some(loads)) => Balance::Loads(pieces.feature_of.iter().map(|&f| loads[f]).collect()),
-            (_, None) => anyhow::bail!("--balance load needs a load for every feature; give --loads FILE"),
-        },
-        groups: groups.map(|groups| pieces.feature_of.iter().map(|&f| groups[f]).collect()),
-        seed: args.seed,
-        ..args.shape.request(args.towers, args.strategy)
-    };
-    let found = partition(&pieces.affinity, &request).map_err(|error| explained(error, &args, dim))?;
+    let divided = args.division.divide(&affinity, &tables, args.towers, args.strategy, args.seed)?;
     let seconds = began.elapsed().as_secs_f64();
-    let towers = named(&found, &pieces.affinity);
-    write_towers(&args.out, &towers)?;
+    write_towers(&args.out, &divided.towers)?;
     if let Some(path) = &args.picture {
-        write(path, &picture::of(&pieces.affinity, &found, path.extension().is_some_and(|e| e == "html")))?;
+        write(path, &picture::of(&divided, path.extension().is_some_and(|e| e == "html")))?;
     }
     if args.json {
-        println!("{}", to_json(&towers, &found, seconds));
+        println!("{}", to_json(&divided, seconds));
         return Ok(());
     }
-    print!("{}", to_text(&towers, &pieces.affinity, &found));
+    print!("{}", to_text(&divided));
     println!("found in {seconds:.2} s; towers in {}", args.out.display());
     Ok(())
 }
@@ -140,58 +98,22 @@ pub fn write_towers(path: &Path, towers: &[Vec<String>]) -> Result<()> {
     write(path, &(serde_json::to_string_pretty(&TowersFile { towers: towers.to_vec() })? + "\n"))
 }
 
+/// Writes an affinity as [`run`] reads it.
+pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
+    write(path, &(serde_json::to_string(affinity)? + "\n"))
+}
+
+/// Writes a file.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// What is known of the features.
-struct Known {
-    affinity: Affinity,
-    loads: Option<Vec<f64>>,
-    dim: Option<usize>,
-}
-
-fn known(args: &Args) -> Result<Known> {
-    let (affinity, mut loads, dim) = match (&args.affinity, &args.checkpoint) {
-        (Some(path), _) => (inputs::affinity(path)?, None, None),
-        (None, Some(checkpoint)) => {
-            let affinity = measure(checkpoint, &args.samples, &args.measured)?;
-            let model = args.samples.open(checkpoint)?.run.model;
-            let bytes = |f: &spec::feature::Feature| ((f.hotness.mean() + 1) * 4) as f64 * model.dim() as f64;
-            let loads = model.features().iter().map(bytes).collect();
-            (affinity, Some(loads), Some(model.dim()))
-        }
-        (None, None) => anyhow::bail!("give --affinity FILE, or --checkpoint DIR to measure it on"),
-    };
-    ensure!(!affinity.features().is_empty(), "an affinity of no features");
-    if let Some(path) = &args.loads {
-        loads = Some(inputs::loads(path, &affinity)?);
-    }
-    Ok(Known { affinity, loads, dim })
-}
-
-/// Too many towers: what slicing would do.
-fn explained(error: PartitionError, args: &Args, dim: Option<usize>) -> anyhow::Error {
-    match (&error, args.dim.or(dim)) {
-        (PartitionError::Towers { towers, features }, Some(dim)) if *towers > *features => {
-            let whole = if args.slice_to.is_some() { features / dim.div_ceil(args.slice_to.unwrap_or(dim)) } else { *features };
-            let slices = towers.div_ceil(whole.max(1));
-            let hint = match dim / slices.max(1) {
-                0 => format!("tables of {dim} columns give at most {} pieces", whole * dim),
-                width => format!("--slice-to {width} gives {} pieces", whole * dim.div_ceil(width)),
-            };
-            anyhow::anyhow!("{error}: {hint}")
-        }
-        _ => error.into(),
-    }
-}
-
-fn to_json(towers: &[Vec<String>], found: &Partition, seconds: f64) -> serde_json::Value {
+fn to_json(Divided { towers, found, .. }: &Divided, seconds: f64) -> serde_json::Value {
     let plane = found.plane.as_ref();
     json!({
         "towers": towers,
         "stress": plane.map(|plane| plane.stress),
-        "stress_over_classical": plane.map(|plane| plane.stress / plane.classical_stress.max(f64::MIN_POSITIVE)),
+        "stress_over_classical": plane.map(Plane::over_classical),
         "within": found.within,
         "across": found.across,
         "max_over_min": found.max_over_min,
@@ -200,10 +122,12 @@ fn to_json(towers: &[Vec<String>], found: &Partition, seconds: f64) -> serde_jso
     })
 }
 
-pub fn to_text(towers: &[Vec<String>], affinity: &Affinity, found: &Partition) -> String {
+/// Towers as people read them.
+pub fn to_text(Divided { towers, found, affinity }: &Divided) -> String {
     let mut rows = vec![vec!["tower".into(), "features".into(), "affinity inside".into()]];
     for (tower, (names, members)) in towers.iter().zip(&found.towers).enumerate() {
-        let pairs = members.iter().flat_map(|&a| members.iter().filter(move |&&b| b < a).map(move |&b| (a, b)));
+        let pairs =
+            members.iter().flat_map(|&a| members.iter().filter(move |&&b| b < a).map(move |&b| (a, b)));
         let values: Vec<f64> = pairs.map(|(a, b)| affinity.between(a, b)).collect();
         let inside = match values.len() {
             0 => "–".into(),
@@ -212,8 +136,8 @@ pub fn to_text(towers: &[Vec<String>], affinity: &Affinity, found: &Partition) -
         rows.push(vec![format!("{tower}: {}", names.join(" ")), names.len().to_string(), inside]);
     }
     let plane = found.plane.as_ref().map_or(String::new(), |plane| {
-        let ratio = plane.stress / plane.classical_stress.max(f64::MIN_POSITIVE);
-        format!("stress of the plane {:.3}, {ratio:.2} of the classical solution's\n", plane.stress)
+        let (stress, over) = (plane.stress, plane.over_classical());
+        format!("stress of the plane {stress:.3}, {over:.2} of the classical solution's\n")
     });
     format!(
         "{}affinity {:.3} within towers, {:.3} across; largest tower over smallest {:.3} (at least {:.3})\n{plane}",

@@ -38,7 +38,8 @@ pub fn square(bytes: &[u8]) -> Result<Vec<Vec<f64>>> {
     };
     let expected = rows.checked_mul(columns).filter(|&count| count == values.len());
     ensure!(expected.is_some(), "it has {} values for a shape of {rows} × {columns}", values.len());
-    let at = |row: usize, column: usize| if by_columns { column * rows + row } else { row * columns + column };
+    let at =
+        |row: usize, column: usize| if by_columns { column * rows + row } else { row * columns + column };
     Ok((0..rows).map(|row| (0..columns).map(|column| values[at(row, column)]).collect()).collect())
 }
 
@@ -62,7 +63,10 @@ mod tests {
         let header = "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 2), }";
         assert_eq!(square(&file(header, &doubles)).unwrap(), [[1.0, 0.5], [0.25, 1.0]]);
         let floats: Vec<u8> = [0.5f32].iter().flat_map(|x| x.to_le_bytes()).collect();
-        assert_eq!(square(&file("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1)}", &floats)).unwrap(), [[0.5]]);
+        assert_eq!(
+            square(&file("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1)}", &floats)).unwrap(),
+            [[0.5]]
+        );
     }
 
     #[test]

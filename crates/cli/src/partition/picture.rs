@@ -1,5 +1,6 @@
 //! Figure 9 of the DMT paper: the affinity with features ordered by tower, and the plane with features coloured by tower.
 
+use super::Divided;
 use crate::report::{Escaped, document};
 use planning::partitioner::Partition;
 use spec::affinity::Affinity;
@@ -11,7 +12,7 @@ const SIDE: f64 = 460.0;
 const MARGIN: f64 = 60.0;
 
 /// The picture as SVG, or inside a page.
-pub fn of(affinity: &Affinity, found: &Partition, page: bool) -> String {
+pub fn of(Divided { affinity, found, .. }: &Divided, page: bool) -> String {
     let svg = svg(affinity, found);
     if !page {
         return svg;
@@ -41,34 +42,50 @@ fn svg(affinity: &Affinity, found: &Partition) -> String {
     text
 }
 
+/// The most features whose every pair is drawn; of more, the means of blocks.
+const CELLS: usize = 128;
+
 /// The affinity, features in the order of their towers, towers framed in their colour.
 fn matrix(text: &mut String, affinity: &Affinity, found: &Partition) {
     let order: Vec<usize> = found.towers.concat();
     let cell = SIDE / order.len() as f64;
     let place = |i: usize| MARGIN + i as f64 * cell;
-    for (i, &a) in order.iter().enumerate() {
-        for (j, &b) in order.iter().enumerate() {
-            let value = if i == j { 1.0 } else { affinity.between(a, b) };
+    let value = |i: usize, j: usize| if i == j { 1.0 } else { affinity.between(order[i], order[j]) };
+    let block = order.len().div_ceil(CELLS);
+    let starts = || (0..order.len()).step_by(block);
+    for i in starts() {
+        for j in starts() {
+            let (rows, columns) = (i..(i + block).min(order.len()), j..(j + block).min(order.len()));
+            let pairs = rows.clone().flat_map(|i| columns.clone().map(move |j| (i, j)));
+            let mean = pairs.map(|(i, j)| value(i, j)).sum::<f64>() / (rows.len() * columns.len()) as f64;
+            let title = match block {
+                1 => {
+                    let name = |i: usize| Escaped(&affinity.features()[order[i]]);
+                    format!("<title>{} and {}: {mean:.3}</title>", name(i), name(j))
+                }
+                _ => String::new(),
+            };
             let _ = writeln!(
                 text,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{cell:.2}\" height=\"{cell:.2}\" fill=\"{}\"><title>{} and {}: {value:.3}</title></rect>",
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{}\">{title}</rect>",
                 place(j),
                 place(i),
-                shade(value),
-                Escaped(&affinity.features()[a]),
-                Escaped(&affinity.features()[b]),
+                columns.len() as f64 * cell,
+                rows.len() as f64 * cell,
+                shade(mean),
             );
         }
-        if order.len() <= 64 {
-            let size = cell.min(11.0);
-            let _ = writeln!(
-                text,
-                "<text x=\"{:.2}\" y=\"{:.2}\" font-size=\"{size:.1}\" text-anchor=\"end\">{}</text>",
-                MARGIN - 4.0,
-                place(i) + 0.5 * cell + 0.35 * size,
-                Escaped(&affinity.features()[a])
-            );
-        }
+    }
+    // Names as long as they can be read.
+    for (i, &feature) in order.iter().enumerate().filter(|_| order.len() <= 64) {
+        let size = cell.min(11.0);
+        let _ = writeln!(
+            text,
+            "<text x=\"{:.2}\" y=\"{:.2}\" font-size=\"{size:.1}\" text-anchor=\"end\">{}</text>",
+            MARGIN - 4.0,
+            place(i) + 0.5 * cell + 0.35 * size,
+            Escaped(&affinity.features()[feature])
+        );
     }
     let mut first = 0;
     for (tower, members) in found.towers.iter().enumerate() {
@@ -91,7 +108,8 @@ fn plane(text: &mut String, affinity: &Affinity, found: &Partition) {
         (0..points.rows()).map(|i| if dim < points.columns() { points.at(i, dim) } else { 0.0 }).collect()
     };
     let (x, y) = (along(0), along(1));
-    let ends = |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
+    let ends =
+        |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
     let ((left, right), (low, high)) = (ends(&x), ends(&y));
     let span = (right - left).max(high - low).max(1e-12);
     let across = |x: f64| SIDE + 2.0 * MARGIN + (x - left) / span * SIDE;

@@ -1,20 +1,21 @@
 //! Table 6 of the DMT paper: towers of the partitioner (TP) against strided ones.
 //!
-//! For each model: a flat one is trained once and its affinity gives TP's towers; then the model with towers is trained with
-//! TP's and with strided towers from the same seeds. Whether one of them is better is judged by the Mann-Whitney U test.
+//! For each model: a flat one is trained once, and its affinity gives towers by both of TP's strategies. One pilot run with each
+//! decides for the better ("we simply try both", §3.3). Then the model is trained with TP's and with strided towers from the
+//! same other seeds; whether one of them is better is judged by the Mann-Whitney U test.
 
 use super::records::Records;
-use crate::affinity::{Measured, measure, write_affinity};
+use crate::affinity::{Measured, measure};
 use crate::args::RunArgs;
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::on_samples::Samples;
-use crate::partition::{Shape, named, picture, write, write_towers};
+use crate::partition::{Division, Tables, picture, write, write_affinity, write_towers};
 use crate::text::{columns, median};
 use crate::towers::in_towers;
 use crate::train::{one_of_several, stop_on_signals};
 use anyhow::{Context, Result, ensure};
-use planning::partitioner::{Strategy, partition};
+use planning::partitioner::Strategy;
 use planning::statistics::{mann_whitney, standard_deviation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,27 +23,30 @@ use spec::affinity::Affinity;
 use spec::presets::{ModelKind, Preset};
 use spec::run::Config;
 use spec::towers::{Assignment, DcnOutput, Module, TowersFile};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 #[derive(clap::Args)]
-#[command(after_help = "Without a config or data: 26 features of at most 1000 rows, N = 32, and a synthetic log of 1 M samples.
+#[command(
+    after_help = "Without a config or data: 26 features of at most 1000 rows, N = 32, and a synthetic log of 1 M samples.
 
 Examples:
   campanile reproduce dmt-table6 --affinity-of mean-abs --out runs/table6
   campanile reproduce dmt-table6 --data train.tsv --eval eval.tsv --out runs/table6-kaggle
-  campanile reproduce dmt-table6 --out runs/table6 --table               only the table of what is there")]
+  campanile reproduce dmt-table6 --out runs/table6 --table               only the table of what is there"
+)]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
     /// Runs with each kind of towers
     #[arg(long, value_name = "N", default_value_t = 9, help_heading = "Towers")]
     runs: u64,
-    /// coherent or diverse
-    #[arg(long, default_value = "coherent", help_heading = "Towers")]
-    strategy: Strategy,
+    /// TP's strategies; of several, a pilot run with each decides
+    #[arg(long, value_delimiter = ',', default_value = "coherent,diverse", help_heading = "Towers")]
+    strategies: Vec<Strategy>,
     #[command(flatten, next_help_heading = "Towers")]
-    shape: Shape,
+    division: Division,
     #[command(flatten, next_help_heading = "Towers")]
     measured: Measured,
     /// Folder for flat models, affinities, towers and results; a measurement that was stopped goes on there
@@ -66,7 +70,7 @@ struct Row {
     paper: Option<(f64, f64, f64)>,
 }
 
-/// The paper's two, and the DCN's towers under a DLRM that gets one vector of each.
+/// The paper's two, and a DLRM of which twice as many features share a vector.
 const ROWS: [Row; 3] = [
     Row {
         name: "DMT 16T-DLRM",
@@ -96,6 +100,8 @@ const ROWS: [Row; 3] = [
 struct Record {
     model: String,
     towers: Towers,
+    strategy: String,
+    /// 0 is the pilot's.
     seed: u64,
     auc: f64,
     seconds: f64,
@@ -126,54 +132,142 @@ pub fn run(args: Args) -> Result<()> {
 
 fn measure_all(args: &Args) -> Result<()> {
     ensure!(
-        args.run.towers.is_none() && args.run.tower_module.is_none() && args.run.model.is_none() && args.run.seed.is_none(),
+        args.run.towers.is_none()
+            && args.run.tower_module.is_none()
+            && args.run.model.is_none()
+            && args.run.seed.is_none(),
         "--model, --towers, --tower-module and --seed are those of the table"
     );
+    ensure!(args.runs > 0, "--runs 0: a comparison needs at least one run");
     let config = configure(&args.run)?;
-    let stop = stop_on_signals()?;
-    let what = json!({
-        "config": config,
-        "strategy": args.strategy.name(),
-        "shape": format!("{:?}", args.shape),
-        "affinity": format!("{:?}", args.measured),
-    });
-    let records = Records::<Record>::open(&args.out, &what)?;
-    let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
+    let lab = Lab {
+        stop: stop_on_signals()?,
+        records: Records::open(
+            &args.out,
+            &json!({
+                "config": config,
+                "strategies": args.strategies.iter().map(|strategy| strategy.name()).collect::<Vec<_>>(),
+                "division": format!("{:?}", args.division),
+                "affinity": format!("{:?}", args.measured),
+            }),
+        )?,
+        args,
+    };
+    let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &lab.stop)?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     ensure!(run.data.eval_samples() > 0, "runs are compared by AUC; give samples to evaluate on with --eval");
-    let known: Vec<(String, Towers, u64)> =
-        records.all()?.into_iter().map(|record| (record.model, record.towers, record.seed)).collect();
     for row in &ROWS {
-        let mut config = config.clone();
-        config.model.kind = Some(row.kind);
-        let found = Assignment::Lists(partitioned(args, row, &config, &logs, &stop)?);
-        let module = (row.module)(run.model.dim());
-        for seed in 1..=args.runs {
-            for (towers, assignment) in
-                [(Towers::Partitioner, found.clone()), (Towers::Strided, Assignment::Strided(row.towers))]
-            {
-                if known.contains(&(row.name.into(), towers, seed)) {
-                    continue;
-                }
-                let mut config = in_towers(&config, assignment, module);
-                config.train.seed = Some(seed);
-                let whose = if towers == Towers::Partitioner { "TP" } else { "strided" };
-                let title = format!("{} {whose} {seed}/{}", row.name, args.runs);
-                let (_, outcome) = one_of_several(&config, &logs, None, &title, &stop)?;
-                let auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
-                records.append(&Record {
-                    model: row.name.into(),
-                    towers,
-                    seed,
-                    auc: auc.context("the evaluation samples have one label only, so there is no AUC")?,
-                    seconds: outcome.seconds,
-                    parameters_sha256: outcome.parameters_sha256,
-                    version: env!("CARGO_PKG_VERSION").into(),
-                })?;
-            }
-        }
+        args.division.check(&run.model, row.towers, &args.strategies).context(row.name)?;
+    }
+    for row in &ROWS {
+        lab.measure_row(row, &config, &logs, run.model.dim())?;
     }
     Ok(())
+}
+
+/// What all runs of a measurement share.
+struct Lab<'a> {
+    args: &'a Args,
+    stop: Arc<AtomicBool>,
+    records: Records<Record>,
+}
+
+impl Lab<'_> {
+    fn measure_row(&self, row: &Row, config: &Config, logs: &OpenLogs, dim: usize) -> Result<()> {
+        let mut config = config.clone();
+        config.model.kind = Some(row.kind);
+        let with = |towers: Assignment| in_towers(&config, towers, (row.module)(dim));
+        let mut best: Option<(f64, Strategy, Assignment)> = None;
+        for &strategy in &self.args.strategies {
+            let towers = Assignment::Lists(self.towers(row, strategy, &config, logs)?);
+            let pilot = |towers| self.auc(row, Towers::Partitioner, strategy, 0, with(towers), logs);
+            let auc = if self.args.strategies.len() > 1 { pilot(towers.clone())? } else { 0.0 };
+            if best.as_ref().is_none_or(|best| auc > best.0) {
+                best = Some((auc, strategy, towers));
+            }
+        }
+        let (_, strategy, towers) = best.context("--strategies names none")?;
+        for seed in 1..=self.args.runs {
+            self.auc(row, Towers::Partitioner, strategy, seed, with(towers.clone()), logs)?;
+            let strided = with(Assignment::Strided(row.towers));
+            self.auc(row, Towers::Strided, Strategy::Strided, seed, strided, logs)?;
+        }
+        Ok(())
+    }
+
+    /// The AUC of one run, which is trained unless it is known.
+    fn auc(
+        &self,
+        row: &Row,
+        towers: Towers,
+        strategy: Strategy,
+        seed: u64,
+        mut config: Config,
+        logs: &OpenLogs,
+    ) -> Result<f64> {
+        let same = |r: &Record| {
+            (r.model.as_str(), r.towers, r.strategy.as_str(), r.seed)
+                == (row.name, towers, strategy.name(), seed)
+        };
+        if let Some(known) = self.records.all()?.into_iter().find(same) {
+            return Ok(known.auc);
+        }
+        config.train.seed = Some(seed);
+        let which = if seed == 0 { "pilot".into() } else { format!("{seed}/{}", self.args.runs) };
+        let title = format!("{} {} {which}", row.name, strategy.name());
+        let (_, outcome) = one_of_several(&config, logs, None, &title, &self.stop)?;
+        let auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
+        let auc = auc.context("the evaluation samples have one label only, so there is no AUC")?;
+        self.records.append(&Record {
+            model: row.name.into(),
+            towers,
+            strategy: strategy.name().into(),
+            seed,
+            auc,
+            seconds: outcome.seconds,
+            parameters_sha256: outcome.parameters_sha256,
+            version: env!("CARGO_PKG_VERSION").into(),
+        })?;
+        Ok(auc)
+    }
+
+    /// TP's towers for the model of a row; those of an earlier measurement where they are in the folder.
+    fn towers(
+        &self,
+        row: &Row,
+        strategy: Strategy,
+        config: &Config,
+        logs: &OpenLogs,
+    ) -> Result<Vec<Vec<String>>> {
+        let kind = row.kind.name();
+        let file = self.args.out.join(format!("{kind}-{}-{}.json", row.towers, strategy.name()));
+        if let Ok(text) = std::fs::read_to_string(&file) {
+            let file: TowersFile = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+            return Ok(file.towers);
+        }
+        let affinity = self.flat_affinity(kind, config, logs)?;
+        let model = logs.check(config)?.model;
+        let divided = self.args.division.divide(&affinity, &Tables::of(&model), row.towers, strategy, 0)?;
+        write(&file.with_extension("svg"), &picture::of(&divided, false))?;
+        write_towers(&file, &divided.towers)?;
+        Ok(divided.towers)
+    }
+
+    fn flat_affinity(&self, kind: &str, config: &Config, logs: &OpenLogs) -> Result<Affinity> {
+        let out = &self.args.out;
+        let file = out.join(format!("{kind}-affinity.json"));
+        if let Ok(text) = std::fs::read(&file) {
+            return serde_json::from_slice(&text).with_context(|| file.display().to_string());
+        }
+        // Its tables may be large, and nobody needs them afterwards.
+        let scratch =
+            tempfile::tempdir_in(out).with_context(|| format!("{}: no folder in it", out.display()))?;
+        let flat = scratch.path().join("flat");
+        one_of_several(config, logs, Some(&flat), &format!("flat {kind}"), &self.stop)?;
+        let (affinity, _) = measure(&flat, &Samples::default(), &self.args.measured)?;
+        write_affinity(&file, &affinity)?;
+        Ok(affinity)
+    }
 }
 
 /// The description given, with defaults that suit the table.
@@ -192,57 +286,32 @@ fn configure(args: &RunArgs) -> Result<Config> {
     Ok(config)
 }
 
-/// TP's towers for the model of a row, by way of a flat model; those of an earlier measurement where they are in the folder.
-fn partitioned(args: &Args, row: &Row, config: &Config, logs: &OpenLogs, stop: &AtomicBool) -> Result<Vec<Vec<String>>> {
-    let kind = match row.kind {
-        ModelKind::Dlrm => "dlrm",
-        ModelKind::Dcn => "dcn",
-    };
-    let file = args.out.join(format!("{kind}-{}-towers.json", row.towers));
-    if let Ok(text) = std::fs::read_to_string(&file) {
-        let file: TowersFile = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-        return Ok(file.towers);
-    }
-    let affinity = flat_affinity(args, kind, config, logs, stop)?;
-    let found = partition(&affinity, &args.shape.request(row.towers, args.strategy))?;
-    let towers = named(&found, &affinity);
-    write(&file.with_extension("svg"), &picture::of(&affinity, &found, false))?;
-    write_towers(&file, &towers)?;
-    Ok(towers)
-}
-
-fn flat_affinity(args: &Args, kind: &str, config: &Config, logs: &OpenLogs, stop: &AtomicBool) -> Result<Affinity> {
-    let file: &Path = &args.out.join(format!("{kind}-affinity.json"));
-    if let Ok(text) = std::fs::read(file) {
-        return serde_json::from_slice(&text).with_context(|| file.display().to_string());
-    }
-    // Its tables may be large, and nobody needs them afterwards.
-    let scratch = tempfile::tempdir_in(&args.out).with_context(|| format!("{}: no folder in it", args.out.display()))?;
-    let flat = scratch.path().join("flat");
-    one_of_several(config, logs, Some(&flat), &format!("flat {kind}"), stop)?;
-    let affinity = measure(&flat, &Samples::default(), &args.measured)?;
-    write_affinity(file, &affinity)?;
-    Ok(affinity)
-}
-
 /// A row, measured.
 struct Compared {
     row: &'static Row,
+    /// TP's strategy, and the AUC of every pilot by strategy.
+    strategy: String,
+    pilots: Vec<(String, f64)>,
     /// AUCs of TP's and of strided towers.
     partitioner: Vec<f64>,
     strided: Vec<f64>,
 }
 
 fn compare(records: &[Record]) -> Vec<Compared> {
-    let aucs = |row: &Row, towers: Towers| -> Vec<f64> {
-        records.iter().filter(|r| r.model == row.name && r.towers == towers).map(|r| r.auc).collect()
+    let of_row = |row: &'static Row| {
+        let own = || records.iter().filter(move |record| record.model == row.name);
+        let aucs =
+            |towers: Towers| own().filter(|r| r.towers == towers && r.seed > 0).map(|r| r.auc).collect();
+        let strategy = own().find(|record| record.towers == Towers::Partitioner && record.seed > 0)?;
+        Some(Compared {
+            row,
+            strategy: strategy.strategy.clone(),
+            pilots: own().filter(|record| record.seed == 0).map(|r| (r.strategy.clone(), r.auc)).collect(),
+            partitioner: aucs(Towers::Partitioner),
+            strided: aucs(Towers::Strided),
+        })
     };
-    let compared = |row| Compared {
-        row,
-        partitioner: aucs(row, Towers::Partitioner),
-        strided: aucs(row, Towers::Strided),
-    };
-    ROWS.iter().map(compared).filter(|c| !c.partitioner.is_empty() && !c.strided.is_empty()).collect()
+    ROWS.iter().filter_map(of_row).filter(|compared| !compared.strided.is_empty()).collect()
 }
 
 impl Compared {
@@ -251,6 +320,8 @@ impl Compared {
         let side = |aucs: &[f64]| json!({ "median": median(&mut aucs.to_vec()), "std": standard_deviation(aucs), "aucs": aucs });
         json!({
             "model": self.row.name,
+            "strategy": self.strategy,
+            "pilots": self.pilots,
             "partitioner": side(&self.partitioner),
             "strided": side(&self.strided),
             "u": test.u,
@@ -261,15 +332,18 @@ impl Compared {
 }
 
 fn table(rows: &[Compared]) -> String {
-    let head = ["model", "runs", "TP (std)", "strided (std)", "p", "paper: TP", "strided", "p"];
+    let head =
+        ["model", "TP's strategy", "runs", "TP (std)", "strided (std)", "p", "paper: TP", "strided", "p"];
     let mut cells = vec![head.map(String::from).to_vec()];
-    for Compared { row, partitioner, strided } in rows {
-        let side = |aucs: &[f64]| format!("{:.4} ({:.4})", median(&mut aucs.to_vec()), standard_deviation(aucs));
+    for Compared { row, strategy, partitioner, strided, .. } in rows {
+        let side =
+            |aucs: &[f64]| format!("{:.4} ({:.4})", median(&mut aucs.to_vec()), standard_deviation(aucs));
         let paper = row.paper.map_or(["–", "–", "–"].map(String::from), |(tp, strided, p)| {
             [format!("{tp:.4}"), format!("{strided:.4}"), format!("{p:.4}")]
         });
         let mut line = vec![
             row.name.to_string(),
+            strategy.clone(),
             format!("{}+{}", partitioner.len(), strided.len()),
             side(partitioner),
             side(strided),
@@ -278,5 +352,8 @@ fn table(rows: &[Compared]) -> String {
         line.extend(paper);
         cells.push(line);
     }
-    format!("Median AUC of models with the partitioner's towers and with strided ones; p of the Mann-Whitney U test\n{}", columns(&cells))
+    format!(
+        "Median AUC of models with the partitioner's towers and with strided ones; p of the Mann-Whitney U test\n{}",
+        columns(&cells)
+    )
 }

@@ -13,7 +13,7 @@ pub enum Command {
     /// FLOPs, parameters and compression ratios of the DMT paper's models (its Tables 3, 4 and 5)
     DmtComplexity(dmt_complexity::Args),
     /// Towers of the partitioner against strided ones, over many runs (Table 6 of the DMT paper)
-    DmtTable6(dmt_table6::Args),
+    DmtTable6(Box<dmt_table6::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
     PlantedGroups(planted_groups::Args),
 }
@@ -21,7 +21,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::DmtComplexity(args) => dmt_complexity::run(args),
-        Command::DmtTable6(args) => dmt_table6::run(args),
+        Command::DmtTable6(args) => dmt_table6::run(*args),
         Command::PlantedGroups(args) => planted_groups::run(args),
     }
 }

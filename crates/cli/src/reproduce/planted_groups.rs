@@ -7,7 +7,6 @@ use crate::affinity::{Measured, measure};
 use crate::data_command::planted;
 use crate::logs;
 use crate::on_samples::Samples;
-use crate::partition::named;
 use crate::text::{columns, median};
 use crate::train::{one_of_several, stop_on_signals};
 use anyhow::{Context, Result};
@@ -27,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10)]
     seeds: u64,
     /// Samples that the flat model learns from
-    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 21)]
     samples: u64,
     /// Features
     #[arg(long, value_name = "N", default_value_t = 32)]
@@ -48,8 +47,14 @@ pub struct Args {
     json: bool,
 }
 
-/// The strategies that are compared.
-const STRATEGIES: [Strategy; 4] = [Strategy::Coherent, Strategy::Spectral, Strategy::Random, Strategy::Strided];
+/// What is compared, by name: strategies, with the dimensions of their plane.
+const COMPARED: [(&str, Strategy, usize); 5] = [
+    ("coherent, n = 2", Strategy::Coherent, 2),
+    ("coherent, n = 4", Strategy::Coherent, 4),
+    ("spectral", Strategy::Spectral, 2),
+    ("random", Strategy::Random, 2),
+    ("strided", Strategy::Strided, 2),
+];
 
 /// One log.
 #[derive(Serialize, Deserialize)]
@@ -59,7 +64,7 @@ struct Record {
     auc: Option<f64>,
     best_auc: Option<f64>,
     seconds: f64,
-    /// The adjusted Rand index of each strategy, by its name.
+    /// The adjusted Rand index of what is compared.
     adjusted_rand: Vec<(String, f64)>,
 }
 
@@ -123,13 +128,18 @@ fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
     let folder = scratch.path().join("flat");
     let title = format!("ratio {ratio}, seed {seed}/{}", args.seeds);
     let (run, outcome) = one_of_several(&config, &logs, Some(&folder), &title, &stop)?;
-    let affinity = measure(&folder, &Samples::default(), &args.measured)?;
-    let truth = labels(&run, &planted(&run)?.towers)?;
-    let score = |strategy: Strategy| {
-        let request = Request { ratio, ..Request::new(args.groups, strategy) };
-        let found = partition(&affinity, &request)?;
-        let found = labels(&run, &named(&found, &affinity))?;
-        Ok((strategy.name().to_owned(), adjusted_rand(&truth, &found)))
+    let (affinity, _) = measure(&folder, &Samples::default(), &args.measured)?;
+    let groups = planted(&run)?.towers;
+    let truth = labels(&run, &groups)?;
+    // Of the groups as they are: whole numbers differ by a little more than asked for.
+    let sizes = groups.iter().map(Vec::len).max().zip(groups.iter().map(Vec::len).min());
+    let sizes = sizes.map_or(1.0, |(most, least)| most as f64 / least.max(1) as f64);
+    let score = |(name, strategy, dims): (&str, Strategy, usize)| {
+        let request = Request { ratio: sizes, dims, ..Request::new(args.groups, strategy) };
+        let found = partition(&affinity, &request)?.towers;
+        let found: Vec<usize> =
+            (0..truth.len()).map(|f| found.iter().position(|t| t.contains(&f)).unwrap_or(0)).collect();
+        Ok((name.to_owned(), adjusted_rand(&truth, &found)))
     };
     Ok(Record {
         ratio,
@@ -137,22 +147,22 @@ fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
         auc: outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc),
         best_auc: outcome.scores.as_ref().and_then(|scores| scores.best_auc),
         seconds: outcome.seconds,
-        adjusted_rand: STRATEGIES.into_iter().map(score).collect::<Result<_>>()?,
+        adjusted_rand: COMPARED.into_iter().map(score).collect::<Result<_>>()?,
     })
 }
 
-/// The tower of every feature.
+/// The group of every feature.
 fn labels(run: &Run, towers: &[Vec<String>]) -> Result<Vec<usize>> {
     let tower_of = |feature: &Feature| {
         let tower = towers.iter().position(|tower| tower.contains(&feature.name));
-        tower.with_context(|| format!("{} is in no tower", feature.name))
+        tower.with_context(|| format!("{} is in no group", feature.name))
     };
     run.model.features().iter().map(tower_of).collect()
 }
 
 fn table(records: &[Record]) -> String {
     let head = ["sizes", "logs", "AUC (best possible)"].map(String::from).into_iter();
-    let mut rows = vec![head.chain(STRATEGIES.map(|strategy| strategy.name().to_owned())).collect::<Vec<_>>()];
+    let mut rows = vec![head.chain(COMPARED.map(|(name, ..)| name.to_owned())).collect::<Vec<_>>()];
     let mut ratios: Vec<f64> = records.iter().map(|record| record.ratio).collect();
     ratios.sort_by(f64::total_cmp);
     ratios.dedup();
@@ -167,9 +177,9 @@ fn table(records: &[Record]) -> String {
             of_ratio.len().to_string(),
             format!("{auc:.4} ({best:.4})"),
         ];
-        for strategy in STRATEGIES {
+        for (compared, ..) in COMPARED {
             let index = |record: &Record| {
-                let found = record.adjusted_rand.iter().find(|(name, _)| name == strategy.name());
+                let found = record.adjusted_rand.iter().find(|(name, _)| name == compared);
                 found.map(|(_, index)| *index)
             };
             let least = of_ratio.iter().filter_map(|record| index(record)).fold(f64::INFINITY, f64::min);

@@ -20,6 +20,7 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
     pub fn open(dir: &Path, what: &Value) -> Result<Self> {
         std::fs::create_dir_all(dir).with_context(|| format!("{}: cannot be created", dir.display()))?;
         let records = Self { path: dir.join("records.jsonl"), kind: PhantomData };
+        records.cut_off_torn_line()?;
         if records.path.exists() {
             let (measured, _) = records.lines()?;
             ensure!(
@@ -55,11 +56,27 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
         file.write_all((serde_json::to_string(line)? + "\n").as_bytes()).with_context(named)
     }
 
+    /// A line without an end was being written when the program was killed.
+    fn cut_off_torn_line(&self) -> Result<()> {
+        let Ok(text) = std::fs::read(&self.path) else { return Ok(()) };
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let named = || format!("{}: cannot be mended", self.path.display());
+        if whole == 0 {
+            return std::fs::remove_file(&self.path).with_context(named);
+        }
+        if whole < text.len() {
+            let file = OpenOptions::new().write(true).open(&self.path).with_context(named)?;
+            file.set_len(whole as u64).with_context(named)?;
+        }
+        Ok(())
+    }
+
     fn lines(&self) -> Result<(Value, Vec<T>)> {
         let named = || format!("{}: cannot be read", self.path.display());
         let text = std::fs::read_to_string(&self.path).with_context(named)?;
         let parsed = |(number, line): (usize, &str)| {
-            serde_json::from_str(line).with_context(|| format!("{}, line {}", self.path.display(), number + 1))
+            serde_json::from_str(line)
+                .with_context(|| format!("{}, line {}", self.path.display(), number + 1))
         };
         let what = text.lines().next().with_context(|| format!("{}: it is empty", self.path.display()))?;
         let what = serde_json::from_str(what).with_context(|| format!("{}, line 1", self.path.display()))?;

@@ -72,7 +72,8 @@ pub fn run(args: Args) -> Result<()> {
     }
     let written = written_optimizer(&args, &config, resumed.as_ref());
     let (keep, go_on) = (keeper.as_ref(), resumed.as_ref());
-    let job = Job { run: &run, logs: &logs, explicit: &explicit, written, keeper: keep, resumed: go_on, title: "" };
+    let job =
+        Job { run: &run, logs: &logs, explicit: &explicit, written, keeper: keep, resumed: go_on, title: "" };
     let outcome = train(&job, &stop)?;
     let result = summary::to_json(&run, &outcome);
     // The result is worth more than what is kept of it: it is told first.

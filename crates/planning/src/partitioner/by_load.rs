@@ -9,8 +9,8 @@
 
 use super::Request;
 use super::assignment::Sizes;
-use super::kmeans::constrained_kmeans;
-use super::loads::{Loaded, balance};
+use super::kmeans::{constrained_kmeans, means, squared_distances};
+use super::loads::{Loaded, balance, moved};
 use super::matrix::Matrix;
 
 /// Sweeps with one λ, and values of λ.
@@ -53,21 +53,19 @@ fn settle(mut at: Loaded, points: &Matrix, loads: &[f64], lambda: f64) -> Loaded
             for to in 0..count {
                 let from = at.tower_of[a];
                 let near = costs[a * count + to] - costs[a * count + from];
-                let far = 2.0 * loads[a] * (at.loads[to] - at.loads[from] + loads[a]);
-                if to != from && near + lambda * far < -1e-12 && lonely(&at.tower_of, from) > 1 {
-                    shift(&mut at, loads, a, to);
+                let far = moved(at.loads[from], at.loads[to], loads[a]);
+                if to != from && near + lambda * far < -1e-12 && members(&at.tower_of, from) > 1 {
+                    place(&mut at, loads, a, to);
                     changed = true;
                 }
             }
             for b in 0..a {
                 let (from, to) = (at.tower_of[a], at.tower_of[b]);
-                let moved = loads[a] - loads[b];
-                let near = costs[a * count + to] - costs[a * count + from] + costs[b * count + from]
-                    - costs[b * count + to];
-                let far = 2.0 * moved * (at.loads[to] - at.loads[from] + moved);
+                let near = swapped(&costs, &at.tower_of, count, a, b);
+                let far = moved(at.loads[from], at.loads[to], loads[a] - loads[b]);
                 if from != to && near + lambda * far < -1e-12 {
-                    shift(&mut at, loads, a, to);
-                    shift(&mut at, loads, b, from);
+                    place(&mut at, loads, a, to);
+                    place(&mut at, loads, b, from);
                     changed = true;
                 }
             }
@@ -88,18 +86,17 @@ fn tightened(mut at: Loaded, points: &Matrix, loads: &[f64], target: f64) -> Loa
         for a in 0..loads.len() {
             for b in 0..a {
                 let (from, to) = (at.tower_of[a], at.tower_of[b]);
-                let near = costs[a * count + to] - costs[a * count + from] + costs[b * count + from]
-                    - costs[b * count + to];
+                let near = swapped(&costs, &at.tower_of, count, a, b);
                 if from == to || near >= -1e-12 {
                     continue;
                 }
-                shift(&mut at, loads, a, to);
-                shift(&mut at, loads, b, from);
+                place(&mut at, loads, a, to);
+                place(&mut at, loads, b, from);
                 if at.ratio() <= target {
                     changed = true;
                 } else {
-                    shift(&mut at, loads, a, from);
-                    shift(&mut at, loads, b, to);
+                    place(&mut at, loads, a, from);
+                    place(&mut at, loads, b, to);
                 }
             }
         }
@@ -110,30 +107,26 @@ fn tightened(mut at: Loaded, points: &Matrix, loads: &[f64], target: f64) -> Loa
     Loaded::new(at.tower_of, loads, count)
 }
 
-fn shift(at: &mut Loaded, loads: &[f64], point: usize, to: usize) {
+fn place(at: &mut Loaded, loads: &[f64], point: usize, to: usize) {
     at.loads[at.tower_of[point]] -= loads[point];
     at.loads[to] += loads[point];
     at.tower_of[point] = to;
 }
 
 /// Points of a cluster.
-fn lonely(tower_of: &[usize], cluster: usize) -> usize {
+fn members(tower_of: &[usize], cluster: usize) -> usize {
     tower_of.iter().filter(|&&c| c == cluster).count()
 }
 
-/// Squared distances of all points to the means of the clusters.
+/// Squared distances of all points to the means of the clusters, none of which is empty.
 fn costs(points: &Matrix, tower_of: &[usize], count: usize) -> Vec<f64> {
-    let dims = points.columns();
-    let mut sums = vec![0.0; count * dims];
-    let mut sizes = vec![0.0f64; count];
-    for (point, &cluster) in tower_of.iter().enumerate() {
-        sizes[cluster] += 1.0;
-        sums[cluster * dims..][..dims].iter_mut().zip(points.row(point)).for_each(|(sum, x)| *sum += x);
-    }
-    let squared = |at: usize| {
-        let (point, cluster) = (at / count, at % count);
-        let mean = sums[cluster * dims..][..dims].iter().map(|sum| sum / sizes[cluster].max(1.0));
-        points.row(point).iter().zip(mean).map(|(x, m)| (x - m) * (x - m)).sum()
-    };
-    (0..points.rows() * count).map(squared).collect()
+    let nowhere = Matrix::new(count, points.columns(), vec![0.0; count * points.columns()]);
+    squared_distances(points, &means(points, tower_of, &nowhere))
+}
+
+/// How much nearer two points of different clusters are to the other's centre than to their own; negative if they are.
+fn swapped(costs: &[f64], tower_of: &[usize], count: usize, a: usize, b: usize) -> f64 {
+    let (from, to) = (tower_of[a], tower_of[b]);
+    let cost = |point: usize, cluster: usize| costs[point * count + cluster];
+    cost(a, to) - cost(a, from) + cost(b, from) - cost(b, to)
 }

@@ -7,8 +7,9 @@
 //!
 //! Affinities of a trained model lie close together (.3 inside a group and .15 outside of it, say), so that plain distances
 //! make all features about equally far from each other, and a plane cannot show the difference. DMT §3.3 asks only that the
-//! order of distances be kept. `near` is the mean over the pairs that would share towers if those with the most affinity did,
-//! `far` the median over all pairs.
+//! order of distances be kept. For coherent towers `near` is the mean over the pairs that would share towers if those with the
+//! most affinity did, and `far` the median over all pairs; for diverse ones `far` is the mean over those with the least affinity,
+//! and `near` the median.
 
 use super::matrix::Matrix;
 use spec::affinity::Affinity;
@@ -42,7 +43,7 @@ impl Distance {
         let n = affinity.features().len();
         let (far, near) = match self {
             Distance::Plain => (0.0, 1.0),
-            Distance::Stretched => range(affinity, towers),
+            Distance::Stretched => range(affinity, towers, coherent),
         };
         let value = |at: usize| {
             let (i, j) = (at / n, at % n);
@@ -57,18 +58,23 @@ impl Distance {
     }
 }
 
-/// Far and near; plain where affinities do not differ.
-fn range(affinity: &Affinity, towers: usize) -> (f64, f64) {
+/// The affinities that are far from each other and near; all of 0 to 1 where affinities do not differ.
+fn range(affinity: &Affinity, towers: usize, coherent: bool) -> (f64, f64) {
     let n = affinity.features().len();
-    let mut pairs: Vec<f64> =
-        (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| affinity.between(i, j)).collect();
+    let pairs = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| affinity.between(i, j));
+    // Pieces of one table are one and the same: that says nothing about the others.
+    let mut pairs: Vec<f64> = pairs.filter(|&affinity| affinity < 1.0).collect();
     pairs.sort_by(f64::total_cmp);
     let Some(&median) = pairs.get(pairs.len() / 2) else { return (0.0, 1.0) };
     // Towers of n/T features each have n/T − 1 of the n − 1 others of a feature.
     let share = (n as f64 / towers as f64 - 1.0) / (n as f64 - 1.0);
     let inside = ((share * pairs.len() as f64).round() as usize).clamp(1, pairs.len());
-    let near = pairs[pairs.len() - inside..].iter().sum::<f64>() / inside as f64;
-    if near - median > 1e-9 { (median, near) } else { (0.0, 1.0) }
+    let mean = |pairs: &[f64]| pairs.iter().sum::<f64>() / pairs.len() as f64;
+    let (far, near) = match coherent {
+        true => (median, mean(&pairs[pairs.len() - inside..])),
+        false => (mean(&pairs[..inside]), median),
+    };
+    if near - far > 1e-9 { (far, near) } else { (0.0, 1.0) }
 }
 
 #[cfg(test)]
@@ -92,8 +98,9 @@ mod tests {
         let stretched = Distance::Stretched.between(&affinity(), 2, true);
         assert_eq!([stretched.at(0, 1), stretched.at(0, 2), stretched.at(0, 0)], [0.0, 1.0, 0.0]);
         assert!((stretched.at(2, 3) - 0.5).abs() < 1e-12);
+        // The two pairs with the least affinity have .1, the median too, so nothing is stretched.
         let diverse = Distance::Stretched.between(&affinity(), 2, false);
-        assert_eq!([diverse.at(0, 1), diverse.at(0, 2), diverse.at(0, 0)], [1.0, 0.0, 0.0]);
+        assert_eq!([diverse.at(0, 1), diverse.at(0, 2), diverse.at(0, 0)], [0.4, 0.1, 0.0]);
         let plain = Distance::Plain.between(&affinity(), 2, true);
         assert_eq!([plain.at(0, 1), plain.at(0, 2)], [0.6, 0.9]);
     }

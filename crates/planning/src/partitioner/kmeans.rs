@@ -13,7 +13,7 @@ pub struct Clusters {
     pub spread: f64,
 }
 
-/// The best of `restarts` runs, each until no point changes its cluster. `None` where the sizes cannot be kept.
+/// The best of `restarts` runs, each until no point changes its cluster, or for [`ROUNDS`]. `None` where the sizes cannot be kept.
 pub fn constrained_kmeans(points: &Matrix, sizes: &[Sizes], restarts: usize, seed: u64) -> Option<Clusters> {
     let runs = (0..restarts.max(1)).map(|restart| {
         let stream = Stream::new(seed, &format!("partitioner.kmeans.{restart}"));
@@ -22,7 +22,7 @@ pub fn constrained_kmeans(points: &Matrix, sizes: &[Sizes], restarts: usize, see
     runs.collect::<Option<Vec<_>>>()?.into_iter().min_by(|a, b| a.spread.total_cmp(&b.spread))
 }
 
-/// Every round lowers the sum or ends; this many are never needed but bound the work.
+/// Every round lowers the sum or ends, most often within a dozen; this bounds the work.
 const ROUNDS: usize = 100;
 
 fn run(points: &Matrix, sizes: &[Sizes], stream: &Stream) -> Option<Clusters> {
@@ -63,13 +63,13 @@ fn spread_out(points: &Matrix, count: usize, stream: &Stream) -> Matrix {
     Matrix::new(count, dims, centres)
 }
 
-fn squared_distances(points: &Matrix, centres: &Matrix) -> Vec<f64> {
+pub(super) fn squared_distances(points: &Matrix, centres: &Matrix) -> Vec<f64> {
     let of_point = |p| (0..centres.rows()).map(move |c| squared(points.row(p), centres.row(c)));
     (0..points.rows()).flat_map(of_point).collect()
 }
 
 /// The mean of each cluster; an empty one keeps its centre.
-fn means(points: &Matrix, cluster_of: &[usize], before: &Matrix) -> Matrix {
+pub(super) fn means(points: &Matrix, cluster_of: &[usize], before: &Matrix) -> Matrix {
     let (clusters, dims) = (before.rows(), before.columns());
     let mut sums = vec![0.0; clusters * dims];
     let mut counts = vec![0.0; clusters];

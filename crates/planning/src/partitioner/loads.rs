@@ -1,8 +1,7 @@
 //! Towers of equal load: largest over smallest, as near to 1 as the loads allow.
 //!
-//! Dividing numbers into parts of equal sum is hard in general. Few of them are divided exactly, by trying everything that
-//! can still be better; many by giving the largest first to the least loaded tower and then moving and swapping as long as it
-//! helps.
+//! Dividing numbers into parts of equal sum is hard in general. The largest are given first to the least loaded tower, then
+//! features move and swap as long as it helps; at last all divisions that could still be better are tried, as far as time allows.
 
 /// Features of each tower, and their loads.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,26 +42,24 @@ pub fn ratio_bound(loads: &[f64], towers: usize) -> f64 {
     if towers < 2 || total <= most { 1.0 } else { (most / ((total - most) / (towers - 1) as f64)).max(1.0) }
 }
 
-/// The most assignments that are tried one by one.
-const EXACT: f64 = 3e6;
-
-/// A division into towers of loads as equal as it can find.
+/// A division into towers of loads as equal as it can find: within half a percent of the best where the search came to its end.
 pub fn balance(loads: &[f64], towers: usize) -> Loaded {
-    let greedy = greedy(loads, towers);
-    let found = improved(greedy, loads);
-    match (towers as f64).powi(loads.len() as i32) <= EXACT {
-        true => exact(loads, towers, found),
-        false => found,
-    }
+    let found = improved(greedy(loads, towers), loads);
+    searched(loads, towers, found)
+}
+
+/// Features, those of the largest load first.
+fn largest_first(loads: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..loads.len()).collect();
+    order.sort_by(|&a, &b| loads[b].total_cmp(&loads[a]).then(a.cmp(&b)));
+    order
 }
 
 /// Largest first, each to the least loaded tower.
 pub fn greedy(loads: &[f64], towers: usize) -> Loaded {
-    let mut order: Vec<usize> = (0..loads.len()).collect();
-    order.sort_by(|&a, &b| loads[b].total_cmp(&loads[a]).then(a.cmp(&b)));
     let mut sums = vec![0.0f64; towers];
     let mut tower_of = vec![0; loads.len()];
-    for feature in order {
+    for feature in largest_first(loads) {
         let tower = (0..towers).min_by(|&a, &b| sums[a].total_cmp(&sums[b])).unwrap_or(0);
         sums[tower] += loads[feature];
         tower_of[feature] = tower;
@@ -72,60 +69,83 @@ pub fn greedy(loads: &[f64], towers: usize) -> Loaded {
 
 /// Moves and swaps between the largest or the smallest tower and the others, as long as the squares of the loads shrink.
 fn improved(mut at: Loaded, loads: &[f64]) -> Loaded {
-    let features = loads.len();
-    for _ in 0..64 * features {
-        let mut best: (f64, Option<(usize, usize, Option<usize>)>) = (-1e-12 * square(&at.loads), None);
-        for a in 0..features {
-            let from = at.tower_of[a];
-            for to in (0..at.loads.len()).filter(|&to| to != from) {
-                let change = shift(at.loads[from], at.loads[to], loads[a]);
-                if change < best.0 {
-                    best = (change, Some((a, to, None)));
-                }
-            }
-            for b in (a + 1..features).filter(|&b| at.tower_of[b] != from) {
-                let to = at.tower_of[b];
-                let change = shift(at.loads[from], at.loads[to], loads[a] - loads[b]);
-                if change < best.0 {
-                    best = (change, Some((a, to, Some(b))));
-                }
-            }
-        }
-        let Some((a, to, swapped)) = best.1 else { break };
-        let from = at.tower_of[a];
-        let moved = loads[a] - swapped.map_or(0.0, |b| loads[b]);
-        at.loads[from] -= moved;
-        at.loads[to] += moved;
+    let towers = at.loads.len();
+    for _ in 0..4 * loads.len() {
+        let by_load = |&a: &usize, &b: &usize| at.loads[a].total_cmp(&at.loads[b]);
+        let Some(ends) = (0..towers).max_by(by_load).zip((0..towers).min_by(by_load)) else { break };
+        let Some((a, to, back)) = best_exchange(&at, loads, ends) else { break };
+        let (from, exchanged) = (at.tower_of[a], loads[a] - back.map_or(0.0, |b| loads[b]));
+        at.loads[from] -= exchanged;
+        at.loads[to] += exchanged;
         at.tower_of[a] = to;
-        if let Some(b) = swapped {
+        if let Some(b) = back {
             at.tower_of[b] = from;
         }
     }
-    let towers = at.loads.len();
     Loaded::new(at.tower_of, loads, towers)
 }
 
-/// How the sum of squares changes when `moved` goes from a tower of load `from` to one of load `to`.
-fn shift(from: f64, to: f64, moved: f64) -> f64 {
-    2.0 * moved * (to - from + moved)
+/// A feature that leaves the largest tower, or enters the smallest, where it goes, and what comes back for it.
+fn best_exchange(
+    at: &Loaded,
+    loads: &[f64],
+    (largest, smallest): (usize, usize),
+) -> Option<(usize, usize, Option<usize>)> {
+    let squares: f64 = at.loads.iter().map(|load| load * load).sum();
+    let mut best = (-1e-12 * squares, None);
+    let mut consider = |a: usize, to: usize, back: Option<usize>| {
+        let exchanged = loads[a] - back.map_or(0.0, |b| loads[b]);
+        let change = moved(at.loads[at.tower_of[a]], at.loads[to], exchanged);
+        if change < best.0 {
+            best = (change, Some((a, to, back)));
+        }
+    };
+    for a in 0..loads.len() {
+        if at.tower_of[a] == largest {
+            (0..at.loads.len()).filter(|&to| to != largest).for_each(|to| consider(a, to, None));
+        } else if at.tower_of[a] != smallest {
+            consider(a, smallest, None);
+        }
+    }
+    for end in [largest, smallest] {
+        let inside = (0..loads.len()).filter(|&a| at.tower_of[a] == end);
+        for a in inside {
+            let outside = (0..loads.len()).filter(|&b| at.tower_of[b] != end);
+            outside.for_each(|b| consider(a, at.tower_of[b], Some(b)));
+        }
+    }
+    best.1
 }
 
-fn square(loads: &[f64]) -> f64 {
-    loads.iter().map(|load| load * load).sum()
+/// How the sum of squares changes when `load` goes from a tower of load `from` to one of load `to`.
+pub(super) fn moved(from: f64, to: f64, load: f64) -> f64 {
+    2.0 * load * (to - from + load)
 }
 
-/// The best of all divisions; those whose largest tower is already too large for what is known are left out.
-fn exact(loads: &[f64], towers: usize, known: Loaded) -> Loaded {
-    let mut order: Vec<usize> = (0..loads.len()).collect();
-    order.sort_by(|&a, &b| loads[b].total_cmp(&loads[a]).then(a.cmp(&b)));
+/// Divisions that are looked at, whole or in part.
+const LOOKED_AT: usize = 2_000_000;
+
+/// What is worth looking for: a ratio better by this factor.
+const WORTH: f64 = 1.005;
+
+/// The best of the divisions that can be better than what is known, by branch and bound.
+fn searched(loads: &[f64], towers: usize, known: Loaded) -> Loaded {
+    let order = largest_first(loads);
+    // What is left to place after each feature.
+    let mut left: Vec<f64> =
+        order.iter().rev().scan(0.0, |sum, &f| Some(std::mem::replace(sum, *sum + loads[f]))).collect();
+    left.reverse();
     let mut search = Search {
         loads,
         order,
+        left,
         mean: loads.iter().sum::<f64>() / towers as f64,
+        bound: ratio_bound(loads, towers),
         sums: vec![0.0; towers],
         tower_of: vec![0; loads.len()],
         best_ratio: known.ratio(),
         best: known.tower_of,
+        budget: LOOKED_AT,
     };
     search.place(0);
     Loaded::new(search.best, loads, towers)
@@ -134,36 +154,49 @@ fn exact(loads: &[f64], towers: usize, known: Loaded) -> Loaded {
 struct Search<'a> {
     loads: &'a [f64],
     order: Vec<usize>,
+    left: Vec<f64>,
     mean: f64,
+    bound: f64,
     sums: Vec<f64>,
     tower_of: Vec<usize>,
     best_ratio: f64,
     best: Vec<usize>,
+    budget: usize,
 }
 
 impl Search<'_> {
     fn place(&mut self, next: usize) {
-        if next == self.order.len() {
+        let Some(&feature) = self.order.get(next) else {
             let ratio = ratio(&self.sums);
             if ratio < self.best_ratio {
                 (self.best_ratio, self.best) = (ratio, self.tower_of.clone());
             }
             return;
-        }
-        let feature = self.order[next];
-        for tower in 0..self.sums.len() {
-            // Towers that are still empty are all alike.
-            if tower > 0 && self.sums[tower] == 0.0 && self.sums[tower - 1] == 0.0 {
-                break;
+        };
+        // The least loaded first; of towers that are loaded alike, one.
+        let mut towers: Vec<usize> = (0..self.sums.len()).collect();
+        towers.sort_by(|&a, &b| self.sums[a].total_cmp(&self.sums[b]));
+        towers.dedup_by(|a, b| self.sums[*a] == self.sums[*b]);
+        for tower in towers {
+            if self.budget == 0 || self.best_ratio <= self.bound * WORTH {
+                return;
             }
-            // The smallest tower has at most the mean.
+            self.budget -= 1;
             let before = self.sums[tower];
-            if (before + self.loads[feature]) / self.mean < self.best_ratio {
-                self.sums[tower] += self.loads[feature];
-                self.tower_of[feature] = tower;
+            self.sums[tower] += self.loads[feature];
+            self.tower_of[feature] = tower;
+            if self.may_be_better(self.left[next]) {
                 self.place(next + 1);
-                self.sums[tower] = before;
             }
+            self.sums[tower] = before;
         }
+    }
+
+    /// Whether what is left can fill all towers so far that the ratio is worth it.
+    fn may_be_better(&self, left: f64) -> bool {
+        let most = self.sums.iter().copied().fold(self.mean, f64::max);
+        let needed = most * WORTH / self.best_ratio;
+        let missing: f64 = self.sums.iter().map(|sum| (needed - sum).max(0.0)).sum();
+        missing <= left * (1.0 + 1e-12) + 1e-12 * self.mean
     }
 }

@@ -19,12 +19,14 @@
 
 mod assignment;
 mod by_load;
+mod by_number;
 mod distances;
 mod groups;
 mod kmeans;
 mod loads;
 mod matrix;
 mod plane;
+mod request;
 
 pub use assignment::{Sizes, assign};
 pub use distances::Distance;
@@ -32,111 +34,11 @@ pub use kmeans::{Clusters, constrained_kmeans};
 pub use loads::{Loaded, balance, greedy, ratio, ratio_bound};
 pub use matrix::{Matrix, leading_eigenvectors};
 pub use plane::{Descent, Plane, embed, stress};
+pub use request::{Balance, PartitionError, Request, Strategy};
 
+use groups::Share;
 use spec::affinity::Affinity;
 use spec::random::Stream;
-use std::str::FromStr;
-
-/// How features are divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// Features that have much to do with each other share a tower.
-    Coherent,
-    /// Features that have little to do with each other share a tower.
-    Diverse,
-    /// Feature `f` goes to tower `f mod T`.
-    Strided,
-    /// At random, in equal numbers.
-    Random,
-    /// Largest load first, to the least loaded tower; affinity is not looked at.
-    Greedy,
-    /// Constrained k-means on the leading eigenvectors of the normalised affinity: a balanced spectral cut.
-    Spectral,
-}
-
-impl Strategy {
-    /// All of them.
-    pub const ALL: [Strategy; 6] = [
-        Strategy::Coherent,
-        Strategy::Diverse,
-        Strategy::Strided,
-        Strategy::Random,
-        Strategy::Greedy,
-        Strategy::Spectral,
-    ];
-
-    /// Its name, as users write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Strategy::Coherent => "coherent",
-            Strategy::Diverse => "diverse",
-            Strategy::Strided => "strided",
-            Strategy::Random => "random",
-            Strategy::Greedy => "greedy",
-            Strategy::Spectral => "spectral",
-        }
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|strategy| strategy.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("{text:?} is no strategy; there are {names}")
-        })
-    }
-}
-
-/// What is counted when towers are compared in size.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Balance {
-    /// Features.
-    Features,
-    /// The sum of a load for every feature, such as bytes looked up.
-    Loads(Vec<f64>),
-}
-
-/// What is asked for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    /// Towers, T.
-    pub towers: usize,
-    /// How features are divided.
-    pub strategy: Strategy,
-    /// The largest tower may have this many times the size of the smallest; 1 for sizes as equal as can be.
-    pub ratio: f64,
-    /// What sizes count.
-    pub balance: Balance,
-    /// How far apart features shall lie on the plane.
-    pub distance: Distance,
-    /// Dimensions of the plane.
-    pub dims: usize,
-    /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
-    pub groups: Option<Vec<usize>>,
-    /// Random starts of both steps.
-    pub restarts: usize,
-    /// All randomness follows from it.
-    pub seed: u64,
-}
-
-impl Request {
-    /// Towers of equal numbers of features, by the defaults.
-    pub fn new(towers: usize, strategy: Strategy) -> Self {
-        Self {
-            towers,
-            strategy,
-            ratio: 1.0,
-            balance: Balance::Features,
-            distance: Distance::default(),
-            dims: 2,
-            groups: None,
-            restarts: 8,
-            seed: 0,
-        }
-    }
-}
 
 /// Towers, and what they are worth.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,57 +57,10 @@ pub struct Partition {
     pub max_over_min_bound: f64,
 }
 
-/// Why there is no partition.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum PartitionError {
-    /// More towers than features, or none.
-    #[error(
-        "{towers} towers for {features} features; use 1 to {features}, or slice the tables into more pieces"
-    )]
-    Towers {
-        /// Asked for.
-        towers: usize,
-        /// What there is to divide.
-        features: usize,
-    },
-    /// Fewer towers than groups that must not be mixed.
-    #[error("{towers} towers cannot keep {groups} groups of features apart; use at least {groups}")]
-    Groups {
-        /// Asked for.
-        towers: usize,
-        /// Groups.
-        groups: usize,
-    },
-    /// Not one number per feature.
-    #[error("{got} {what} for {features} features")]
-    Count {
-        /// Loads or groups.
-        what: &'static str,
-        /// Features.
-        features: usize,
-        /// How many there are.
-        got: usize,
-    },
-    /// A load that cannot be.
-    #[error("load {load} of feature {feature} is no size; loads are 0 or more, and not all are 0")]
-    Load {
-        /// The feature's index.
-        feature: usize,
-        /// Its load.
-        load: f64,
-    },
-    /// A ratio below 1.
-    #[error("ratio {0}: the largest tower is at least as large as the smallest; use 1 or more")]
-    Ratio(f64),
-    /// No dimension.
-    #[error("a plane has at least 1 dimension")]
-    Dims,
-}
-
 /// Divides the features of `affinity` into towers.
 pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, PartitionError> {
     let features = affinity.features().len();
-    check(features, request)?;
+    request.check(features)?;
     let loads = match &request.balance {
         Balance::Features => vec![1.0; features],
         Balance::Loads(loads) => loads.clone(),
@@ -217,7 +72,7 @@ pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, Pa
         _ => None,
     };
     let mut towers: Vec<Vec<usize>> = Vec::with_capacity(request.towers);
-    for (members, count) in groups::shared_out(features, request)? {
+    for Share { members, towers: count, .. } in groups::shared_out(&loads, request)? {
         let own_loads: Vec<f64> = members.iter().map(|&f| loads[f]).collect();
         let tower_of = divide(&members, &own_loads, points.as_ref(), count, request);
         let of_tower = |tower| {
@@ -242,33 +97,6 @@ pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, Pa
         },
         towers,
     })
-}
-
-fn check(features: usize, request: &Request) -> Result<(), PartitionError> {
-    let Request { towers, balance, groups, .. } = request;
-    if !(1..=features).contains(towers) {
-        return Err(PartitionError::Towers { towers: *towers, features });
-    }
-    if !(request.ratio >= 1.0 && request.ratio.is_finite()) {
-        return Err(PartitionError::Ratio(request.ratio));
-    }
-    if request.dims == 0 {
-        return Err(PartitionError::Dims);
-    }
-    let count =
-        |what, got| if got == features { Ok(()) } else { Err(PartitionError::Count { what, features, got }) };
-    if let Some(groups) = groups {
-        count("groups", groups.len())?;
-    }
-    if let Balance::Loads(loads) = balance {
-        count("loads", loads.len())?;
-        let wrong = loads.iter().position(|load| !(load.is_finite() && *load >= 0.0));
-        let none = loads.iter().all(|&load| load == 0.0).then_some(0);
-        if let Some(feature) = wrong.or(none) {
-            return Err(PartitionError::Load { feature, load: loads[feature] });
-        }
-    }
-    Ok(())
 }
 
 /// The plane of the two strategies of the paper.
@@ -318,29 +146,12 @@ fn divide(
             let rows = members.iter().flat_map(|&feature| points.row(feature)).copied().collect();
             let points = Matrix::new(members.len(), dims, rows);
             match request.balance {
-                Balance::Features => by_number(&points, count, request),
+                Balance::Features => by_number::cluster(&points, count, request),
                 Balance::Loads(_) => by_load::cluster(&points, loads, count, request),
             }
         }
         _ => (0..members.len()).map(|i| i % count).collect(),
     }
-}
-
-/// Constrained k-means with sizes that differ by the ratio at most: the best over all pairs of bounds that say so.
-fn by_number(points: &Matrix, count: usize, request: &Request) -> Vec<usize> {
-    let n = points.rows();
-    let bounds = |least: usize| {
-        let most = ((least as f64 * request.ratio) as usize).max(n.div_ceil(count));
-        // Sizes that differ by one are as equal as can be where the count does not divide.
-        let allowed =
-            most as f64 <= least as f64 * request.ratio || (least == n / count && most <= least + 1);
-        (allowed && most * count >= n).then_some(Sizes { least, most })
-    };
-    let clusterings = (1..=n / count).filter_map(bounds).filter_map(|sizes| {
-        constrained_kmeans(points, &vec![sizes; count], request.restarts.max(1) * 2, request.seed)
-    });
-    let best = clusterings.min_by(|a, b| a.spread.total_cmp(&b.spread));
-    best.map_or_else(|| (0..n).map(|i| i % count).collect(), |clusters| clusters.cluster_of)
 }
 
 fn mean_affinities(affinity: &Affinity, towers: &[Vec<usize>]) -> (f64, f64) {

@@ -34,6 +34,14 @@ pub struct Plane {
     pub classical_stress: f64,
 }
 
+impl Plane {
+    /// The stress over that of the classical solution; 1 where that fits exactly.
+    pub fn over_classical(&self) -> f64 {
+        let negligible = 1e-12 * self.points.rows().pow(2) as f64;
+        if self.classical_stress <= negligible { 1.0 } else { self.stress / self.classical_stress }
+    }
+}
+
 /// Places points so that their distances fit `distances`.
 pub fn embed(distances: &Matrix, descent: &Descent) -> Plane {
     let classical = classical(distances, descent.dims);
@@ -47,7 +55,8 @@ pub fn embed(distances: &Matrix, descent: &Descent) -> Plane {
     });
     let starts = std::iter::once(classical.clone()).chain(random);
     let ends = starts.map(|start| descend(start, distances, descent.steps, scale));
-    let best = ends
+    let best = std::iter::once(classical.clone())
+        .chain(ends)
         .map(|points| (stress(&points, distances), points))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .expect("the classical start is always there");

@@ -49,8 +49,13 @@ pub enum TowerModule {
 impl Member {
     /// `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
     pub fn name(&self, features: &[Feature], dim: usize) -> String {
-        let (name, Range { start, end }) = (&features[self.feature].name, &self.columns);
-        if (*start, *end) == (0, dim) { name.clone() } else { format!("{name}[{start}..{end}]") }
+        self.name_of(&features[self.feature].name, dim)
+    }
+
+    /// The same, of a feature of this name.
+    pub fn name_of(&self, feature: &str, dim: usize) -> String {
+        let Range { start, end } = &self.columns;
+        if (*start, *end) == (0, dim) { feature.into() } else { format!("{feature}[{start}..{end}]") }
     }
 }
 

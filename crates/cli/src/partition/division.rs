@@ -1,0 +1,216 @@
+//! How features shall be divided, as users say it: for `partition`, `towers` and all that find towers.
+
+use super::inputs::{self, Pieces};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use planning::partitioner::{Balance, Distance, Partition, PartitionError, Request, Strategy, partition};
+use spec::affinity::Affinity;
+use spec::model::Model;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What towers shall be like.
+#[derive(clap::Args, Clone, Debug, PartialEq)]
+pub struct Division {
+    /// The largest tower may be this many times as large as the smallest (with --groups: of a group)
+    #[arg(long, value_name = "R", default_value_t = 1.0)]
+    ratio: f64,
+    /// How far apart features lie: stretched (over the range of affinities that tells towers apart) or plain (1 − I or I, as
+    /// in the DMT paper)
+    #[arg(long, default_value = "stretched")]
+    distance: Distance,
+    /// Dimensions of the plane; more of them tell many towers apart that crowd on a plane of 2
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    dims: usize,
+    /// What sizes count: features, or load
+    #[arg(long, value_name = "WHAT", default_value = "features")]
+    balance: Counted,
+    /// What a load is: lookup (bytes read and sent a sample) or memory (bytes of a table), of the model's tables
+    #[arg(long, value_name = "WHAT", default_value = "lookup")]
+    load_of: LoadOf,
+    /// The load of every feature instead, as JSON {"C1": 3.0, …}
+    #[arg(long, value_name = "FILE")]
+    loads: Option<PathBuf>,
+    /// Groups that are never mixed, as JSON {"user": ["C1", …], "item": […]}; towers are shared out in proportion
+    #[arg(long, value_name = "FILE")]
+    groups: Option<PathBuf>,
+    /// Slice tables into pieces of this many columns first, so that there can be more towers than features
+    #[arg(long, value_name = "D")]
+    slice_to: Option<usize>,
+}
+
+/// What sizes count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    Features,
+    Load,
+}
+
+impl FromStr for Counted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "features" => Ok(Counted::Features),
+            "load" => Ok(Counted::Load),
+            _ => Err(format!("{text:?} cannot be counted; there are features and load")),
+        }
+    }
+}
+
+/// What a load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoadOf {
+    Lookup,
+    Memory,
+}
+
+impl FromStr for LoadOf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "lookup" => Ok(LoadOf::Lookup),
+            "memory" => Ok(LoadOf::Memory),
+            _ => Err(format!("{text:?} is no load; there are lookup and memory")),
+        }
+    }
+}
+
+/// What is known of the tables behind the features.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    /// Columns.
+    dim: Option<usize>,
+    /// Bytes read and sent a sample, and bytes of each table.
+    bytes: Option<(Vec<f64>, Vec<f64>)>,
+}
+
+impl Tables {
+    /// Those of a model.
+    pub fn of(model: &Model) -> Self {
+        let vector = 4.0 * model.dim() as f64;
+        let lookup = model.features().iter().map(|f| (f.hotness.mean() + 1) as f64 * vector).collect();
+        let memory = model.features().iter().map(|f| f.rows as f64 * vector).collect();
+        Self { dim: Some(model.dim()), bytes: Some((lookup, memory)) }
+    }
+
+    /// Tables of which only the columns are known, or nothing.
+    pub fn of_columns(dim: Option<usize>) -> Self {
+        Self { dim, bytes: None }
+    }
+}
+
+/// Features, or slices of their tables, divided.
+pub struct Divided {
+    /// Affinity of what was divided.
+    pub affinity: Affinity,
+    pub found: Partition,
+    /// Names, tower by tower.
+    pub towers: Vec<Vec<String>>,
+}
+
+impl Division {
+    /// Divides the features of `affinity`.
+    pub fn divide(
+        &self,
+        affinity: &Affinity,
+        tables: &Tables,
+        towers: usize,
+        strategy: Strategy,
+        seed: u64,
+    ) -> Result<Divided> {
+        let (pieces, request) = self.request(affinity, tables, towers, strategy, seed)?;
+        let found =
+            partition(&pieces.affinity, &request).map_err(|error| self.explained(error, affinity, tables))?;
+        let name = |&piece: &usize| pieces.affinity.features()[piece].clone();
+        let towers = found.towers.iter().map(|tower| tower.iter().map(name).collect()).collect();
+        Ok(Divided { affinity: pieces.affinity, found, towers })
+    }
+
+    /// Whether features of these names can be divided so, before anything is trained for it.
+    pub fn check(&self, model: &Model, towers: usize, strategies: &[Strategy]) -> Result<()> {
+        let names: Vec<String> = model.features().iter().map(|feature| feature.name.clone()).collect();
+        let alike = vec![vec![1.0; names.len()]; names.len()];
+        let (affinity, tables) = (Affinity::new(names, alike)?, Tables::of(model));
+        for &strategy in strategies {
+            let (pieces, request) = self.request(&affinity, &tables, towers, strategy, 0)?;
+            let checked = request.check(pieces.affinity.features().len());
+            checked.map_err(|error| self.explained(error, &affinity, &tables))?;
+        }
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        affinity: &Affinity,
+        tables: &Tables,
+        towers: usize,
+        strategy: Strategy,
+        seed: u64,
+    ) -> Result<(Pieces, Request)> {
+        let groups = self.groups.as_deref().map(|path| inputs::groups(path, affinity)).transpose()?;
+        let loads = self.loads(affinity, tables, strategy)?;
+        let pieces = match (self.slice_to, tables.dim) {
+            (None, _) => Pieces::whole(affinity),
+            (Some(width), Some(dim)) => Pieces::sliced(affinity, dim, width)?,
+            (Some(_), None) => {
+                bail!("--slice-to: how many columns a table has is not known; say so with --dim")
+            }
+        };
+        let request = Request {
+            ratio: self.ratio,
+            distance: self.distance,
+            dims: self.dims,
+            balance: loads.map_or(Balance::Features, |loads| Balance::Loads(pieces.shared(&loads))),
+            groups: groups.map(|groups| pieces.of_features(&groups)),
+            seed,
+            ..Request::new(towers, strategy)
+        };
+        Ok((pieces, request))
+    }
+
+    /// Loads, where they count.
+    fn loads(&self, affinity: &Affinity, tables: &Tables, strategy: Strategy) -> Result<Option<Vec<f64>>> {
+        let by_load = self.balance == Counted::Load || strategy == Strategy::Greedy;
+        ensure!(by_load || self.loads.is_none(), "--loads counts for nothing without --balance load");
+        if !by_load {
+            return Ok(None);
+        }
+        if let Some(path) = &self.loads {
+            return inputs::loads(path, affinity).map(Some);
+        }
+        let (lookup, memory) = tables.bytes.as_ref().with_context(|| {
+            format!(
+                "loads of the tables are not known for {}; give --loads FILE",
+                match strategy {
+                    Strategy::Greedy => "--strategy greedy",
+                    _ => "--balance load",
+                }
+            )
+        })?;
+        Ok(Some(if self.load_of == LoadOf::Lookup { lookup.clone() } else { memory.clone() }))
+    }
+
+    /// What would work where there are too many towers.
+    fn explained(&self, error: PartitionError, affinity: &Affinity, tables: &Tables) -> anyhow::Error {
+        let features = affinity.features().len();
+        let towers = match &error {
+            PartitionError::Towers { towers, .. } if *towers > features => *towers,
+            PartitionError::Ratio(_) => return anyhow!("--ratio: {error}"),
+            PartitionError::Dims { .. } => return anyhow!("--dims: {error}"),
+            _ => return error.into(),
+        };
+        let Some(dim) = tables.dim else {
+            return anyhow!(
+                "{error}, or slice the tables into more pieces with --slice-to D and --dim N, their columns"
+            );
+        };
+        let slices = towers.div_ceil(features);
+        let given = self.slice_to.map_or(String::new(), |width| format!(" at --slice-to {width}"));
+        let hint = match dim / slices {
+            0 => format!("tables of {dim} columns give at most {} pieces", features * dim),
+            width => format!("--slice-to {width} gives {} pieces", features * dim.div_ceil(width)),
+        };
+        anyhow!("{towers} towers for {features} features{given}: {hint}")
+    }
+}

@@ -1,0 +1,197 @@
+//! What a partition is asked for, and why there may be none.
+
+use super::distances::Distance;
+use std::str::FromStr;
+
+/// How features are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Features that have much to do with each other share a tower.
+    Coherent,
+    /// Features that have little to do with each other share a tower.
+    Diverse,
+    /// Feature `f` goes to tower `f mod T`.
+    Strided,
+    /// At random, in equal numbers.
+    Random,
+    /// Largest load first, to the least loaded tower; affinity is not looked at.
+    Greedy,
+    /// Constrained k-means on the leading eigenvectors of the normalised affinity: a balanced spectral cut.
+    Spectral,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Strategy; 6] = [
+        Strategy::Coherent,
+        Strategy::Diverse,
+        Strategy::Strided,
+        Strategy::Random,
+        Strategy::Greedy,
+        Strategy::Spectral,
+    ];
+
+    /// Its name, as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Coherent => "coherent",
+            Strategy::Diverse => "diverse",
+            Strategy::Strided => "strided",
+            Strategy::Random => "random",
+            Strategy::Greedy => "greedy",
+            Strategy::Spectral => "spectral",
+        }
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|strategy| strategy.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("{text:?} is no strategy; there are {names}")
+        })
+    }
+}
+
+/// What is counted when towers are compared in size.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Balance {
+    /// Features.
+    Features,
+    /// The sum of a load for every feature, such as bytes looked up.
+    Loads(Vec<f64>),
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Towers, T.
+    pub towers: usize,
+    /// How features are divided.
+    pub strategy: Strategy,
+    /// The largest tower may have this many times the size of the smallest, among those of a group where there are groups; 1
+    /// for sizes as equal as can be.
+    pub ratio: f64,
+    /// What sizes count.
+    pub balance: Balance,
+    /// How far apart features shall lie on the plane.
+    pub distance: Distance,
+    /// Dimensions of the plane.
+    pub dims: usize,
+    /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
+    pub groups: Option<Vec<usize>>,
+    /// Random starts of the plane (fewer where there are many features); k-means takes twice as many.
+    pub restarts: usize,
+    /// All randomness follows from it.
+    pub seed: u64,
+}
+
+impl Request {
+    /// Towers of equal numbers of features, by the defaults.
+    pub fn new(towers: usize, strategy: Strategy) -> Self {
+        Self {
+            towers,
+            strategy,
+            ratio: 1.0,
+            balance: Balance::Features,
+            distance: Distance::default(),
+            dims: 2,
+            groups: None,
+            restarts: 8,
+            seed: 0,
+        }
+    }
+}
+
+/// Why there is no partition.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PartitionError {
+    /// More towers than features, or none.
+    #[error("{towers} towers for {features} features; use 1 to {features}")]
+    Towers {
+        /// Asked for.
+        towers: usize,
+        /// What there is to divide.
+        features: usize,
+    },
+    /// Fewer towers than groups that must not be mixed.
+    #[error("{towers} towers cannot keep {groups} groups of features apart; use at least {groups}")]
+    Groups {
+        /// Asked for.
+        towers: usize,
+        /// Groups.
+        groups: usize,
+    },
+    /// Not one number per feature.
+    #[error("{got} {what} for {features} features")]
+    Count {
+        /// Loads or groups.
+        what: &'static str,
+        /// Features.
+        features: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// A load that cannot be.
+    #[error("the load of feature {feature} is {load}; loads are finite and at least 0")]
+    Load {
+        /// The feature's index.
+        feature: usize,
+        /// Its load.
+        load: f64,
+    },
+    /// Fewer features with a load than towers.
+    #[error("only {loaded} features have a load above 0, too few for {towers} towers; use at most {loaded}")]
+    Unloaded {
+        /// Asked for.
+        towers: usize,
+        /// Features with a load.
+        loaded: usize,
+    },
+    /// A ratio below 1.
+    #[error("ratio {0}: the largest tower is at least as large as the smallest; use 1 or more")]
+    Ratio(f64),
+    /// A plane that is none.
+    #[error("a plane of {dims} dimensions for {features} features; use 1 to {features}, 2 is usual")]
+    Dims {
+        /// Asked for.
+        dims: usize,
+        /// What there is to place.
+        features: usize,
+    },
+}
+
+impl Request {
+    /// Whether so many features can be divided so.
+    pub fn check(&self, features: usize) -> Result<(), PartitionError> {
+        let towers = self.towers;
+        if !(1..=features).contains(&towers) {
+            return Err(PartitionError::Towers { towers, features });
+        }
+        if !(self.ratio >= 1.0 && self.ratio.is_finite()) {
+            return Err(PartitionError::Ratio(self.ratio));
+        }
+        if !(1..=features).contains(&self.dims) {
+            return Err(PartitionError::Dims { dims: self.dims, features });
+        }
+        let count = |what, got| {
+            if got == features { Ok(()) } else { Err(PartitionError::Count { what, features, got }) }
+        };
+        if let Some(groups) = &self.groups {
+            count("groups", groups.len())?;
+        }
+        if let Balance::Loads(loads) = &self.balance {
+            count("loads", loads.len())?;
+            if let Some(feature) = loads.iter().position(|load| !(load.is_finite() && *load >= 0.0)) {
+                return Err(PartitionError::Load { feature, load: loads[feature] });
+            }
+            let loaded = loads.iter().filter(|&&load| load > 0.0).count();
+            if loaded < towers {
+                return Err(PartitionError::Unloaded { towers, loaded });
+            }
+        }
+        Ok(())
+    }
+}

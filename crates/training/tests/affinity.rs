@@ -1,0 +1,126 @@
+//! Affinity of features: against a loop over samples written from the definition, on other clusters, and what is refused.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{config, synthetic_log};
+use data::{Batch, Split};
+use spec::Pooling;
+use spec::affinity::Affinity;
+use spec::presets::ModelKind;
+use spec::run::Run;
+use spec::towers::Assignment;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use training::checkpoint::{Checkpoint, locate};
+use training::{Cosines, Logs, Saving, Session};
+
+/// A checkpoint of a model after a few steps.
+fn trained(run: &Run, root: &Path) -> Checkpoint {
+    let saving = Saving { root: root.to_owned(), run: serde_json::Value::Null };
+    let session = Session { checkpoints: Some(saving), ..Session::default() };
+    training::train(run, &Logs::Synthetic, &session).unwrap();
+    Checkpoint::open(locate(root).unwrap()).unwrap()
+}
+
+/// The definition, sample by sample, from the tables as they were saved.
+fn by_definition(run: &Run, checkpoint: &Checkpoint, of: Cosines, limit: u64) -> Vec<Vec<f64>> {
+    let (features, dim) = (run.model.features(), run.model.dim());
+    let tables: Vec<Vec<f32>> = features
+        .iter()
+        .map(|feature| {
+            let mut table = vec![0.0; feature.rows * dim];
+            let name = checkpoint
+                .tensors()
+                .map(|(name, _)| name)
+                .find(|name| name.split('.').any(|part| part == feature.name) && !name.contains("optimizer"));
+            checkpoint.read_rows(name.unwrap(), 0..feature.rows, 0..dim, &mut table).unwrap();
+            table
+        })
+        .collect();
+    let samples = limit.min(run.data.eval_samples());
+    let mut batch = Batch::default();
+    synthetic_log(run, Split::Eval).fill(0..samples, &mut batch);
+    let mut next = vec![0; features.len()];
+    let mut sums = vec![vec![0.0; features.len()]; features.len()];
+    for sample in 0..samples as usize {
+        let mut units = Vec::new();
+        for (f, feature) in features.iter().enumerate() {
+            let length = batch.lengths(f)[sample] as usize;
+            let mut pooled = vec![0.0f64; dim];
+            for at in next[f]..next[f] + length {
+                let row = batch.values(f)[at] as usize;
+                let weight = batch.weights(f).get(at).map_or(1.0, |&weight| f64::from(weight));
+                let share = if feature.pooling == Pooling::Mean { weight / length as f64 } else { weight };
+                (0..dim).for_each(|d| pooled[d] += share * f64::from(tables[f][row * dim + d]));
+            }
+            next[f] += length;
+            let norm = pooled.iter().map(|x| x * x).sum::<f64>().sqrt();
+            units.push(pooled.iter().map(|x| if norm > 0.0 { x / norm } else { 0.0 }).collect::<Vec<_>>());
+        }
+        for (i, a) in units.iter().enumerate() {
+            for (j, b) in units.iter().enumerate() {
+                let cosine: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+                sums[i][j] += if of == Cosines::MeanOfAbs { cosine.abs() } else { cosine };
+            }
+        }
+    }
+    let mean = |(i, row): (usize, Vec<f64>)| {
+        let entry = |(j, sum): (usize, f64)| if i == j { 1.0 } else { (sum / samples as f64).abs() };
+        row.into_iter().enumerate().map(entry).collect()
+    };
+    sums.into_iter().enumerate().map(mean).collect()
+}
+
+fn assert_near(found: &Affinity, expected: &[Vec<f64>]) {
+    for (i, row) in expected.iter().enumerate() {
+        for (j, value) in row.iter().enumerate() {
+            assert!(
+                (found.between(i, j) - value).abs() < 1e-5,
+                "{i}, {j}: {} for {value}",
+                found.between(i, j)
+            );
+        }
+    }
+}
+
+#[test]
+fn affinity_is_what_its_definition_says() {
+    let nobody = |_: u64| ();
+    for (kind, multi_hot) in [(ModelKind::Dlrm, true), (ModelKind::Dcn, false)] {
+        let root = tempfile::tempdir().unwrap();
+        let run = config(kind, multi_hot, 2, 2).check().unwrap();
+        let checkpoint = trained(&run, root.path());
+        // 301 samples in batches of 96, all of them or the first batch and a half.
+        for (of, limit, seen) in
+            [(Cosines::AbsOfMean, 1000, 301), (Cosines::MeanOfAbs, 1000, 301), (Cosines::AbsOfMean, 150, 150)]
+        {
+            let expected = by_definition(&run, &checkpoint, of, seen);
+            for (hosts, ranks_per_host) in [(1, 1), (2, 2), (1, 3)] {
+                let other = config(kind, multi_hot, hosts, ranks_per_host).check().unwrap();
+                let told = AtomicU64::new(0);
+                let observe = |samples: u64| drop(told.fetch_add(samples, Ordering::Relaxed));
+                let found =
+                    training::affinity(&other, &Logs::Synthetic, &checkpoint, of, limit, &observe).unwrap();
+                assert_near(&found, &expected);
+                assert_eq!(told.into_inner(), seen);
+            }
+        }
+        let names: Vec<&str> = run.model.features().iter().map(|f| f.name.as_str()).collect();
+        let found =
+            training::affinity(&run, &Logs::Synthetic, &checkpoint, Cosines::AbsOfMean, 10, &nobody).unwrap();
+        assert_eq!(found.features(), names);
+    }
+}
+
+#[test]
+fn towers_have_mixed_their_features_already() {
+    let mut config = config(ModelKind::Dlrm, false, 2, 1);
+    let root = tempfile::tempdir().unwrap();
+    let checkpoint = trained(&config.check().unwrap(), root.path());
+    config.model.towers = Some(Assignment::Strided(2));
+    config.model.tower_module = Some("dlrm:d=4".parse().unwrap());
+    let run = config.check().unwrap();
+    let refused = training::affinity(&run, &Logs::Synthetic, &checkpoint, Cosines::AbsOfMean, 10, &|_| ());
+    assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");
+}
