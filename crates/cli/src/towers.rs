@@ -143,9 +143,15 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// The config with towers of a module.
+/// The config with towers of a module. The dense vector of a DLRM meets what towers give, so a bottom MLP that the config spells
+/// out ends as wide as that.
 pub fn in_towers(config: &Config, towers: Assignment, module: Module) -> Config {
     let mut config = config.clone();
+    if let (Module::Dlrm { d, .. }, Some(last)) =
+        (module, config.model.bottom.as_mut().and_then(|bottom| bottom.last_mut()))
+    {
+        *last = d;
+    }
     config.model.towers = Some(towers);
     config.model.tower_module = Some(module);
     config

@@ -50,7 +50,7 @@ fn by_definition(run: &Run, checkpoint: &Checkpoint, of: Cosines, limit: u64) ->
             let mut pooled = vec![0.0f64; dim];
             for at in next[f]..next[f] + length {
                 let row = batch.values(f)[at] as usize;
-                let weight = batch.weights(f).get(at).map_or(1.0, |&weight| f64::from(weight));
+                let weight = if feature.weighted { f64::from(batch.weights(f)[at]) } else { 1.0 };
                 let share = if feature.pooling == Pooling::Mean { weight / length as f64 } else { weight };
                 (0..dim).for_each(|d| pooled[d] += share * f64::from(tables[f][row * dim + d]));
             }
@@ -99,7 +99,9 @@ fn affinity_is_what_its_definition_says() {
             for (hosts, ranks_per_host) in [(1, 1), (2, 2), (1, 3)] {
                 let other = config(kind, multi_hot, hosts, ranks_per_host).check().unwrap();
                 let told = AtomicU64::new(0);
-                let observe = |samples: u64| drop(told.fetch_add(samples, Ordering::Relaxed));
+                let observe = |samples: u64| {
+                    told.fetch_add(samples, Ordering::Relaxed);
+                };
                 let found =
                     training::affinity(&other, &Logs::Synthetic, &checkpoint, of, limit, &observe).unwrap();
                 assert_near(&found, &expected);
@@ -119,7 +121,7 @@ fn towers_have_mixed_their_features_already() {
     let root = tempfile::tempdir().unwrap();
     let checkpoint = trained(&config.check().unwrap(), root.path());
     config.model.towers = Some(Assignment::Strided(2));
-    config.model.tower_module = Some("dlrm:d=4".parse().unwrap());
+    config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
     let run = config.check().unwrap();
     let refused = training::affinity(&run, &Logs::Synthetic, &checkpoint, Cosines::AbsOfMean, 10, &|_| ());
     assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");

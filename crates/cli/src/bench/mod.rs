@@ -3,6 +3,7 @@
 mod data;
 mod dense;
 mod embedding;
+mod partition;
 mod step;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ pub enum Command {
     Gemm(dense::Args),
     /// The MLPs of a model, forward and backward
     Mlp(dense::Args),
+    /// The tower partitioner, at the sizes of Criteo and of large models
+    Partition(partition::Args),
 }
 
 pub fn run(command: Command) -> Result<()> {
@@ -29,5 +32,6 @@ pub fn run(command: Command) -> Result<()> {
         Command::Data(args) => data::run(args),
         Command::Gemm(args) => dense::gemm(args),
         Command::Mlp(args) => dense::mlp(args),
+        Command::Partition(args) => partition::run(args),
     }
 }

@@ -84,11 +84,16 @@ impl Browser {
 }
 
 impl View {
-    /// No complaint, no request but for the page itself, and something to see.
-    pub fn is_quiet_and_painted(&self) {
+    /// No complaint, and no request but for the page itself.
+    pub fn is_quiet(&self) {
         assert!(self.console.is_empty(), "{:?}", self.console);
         let outside: Vec<_> = self.requests.iter().filter(|url| **url != self.page).collect();
         assert!(outside.is_empty(), "{outside:?}");
+    }
+
+    /// The same, and something to see.
+    pub fn is_quiet_and_painted(&self) {
+        self.is_quiet();
         assert!(self.is_painted(), "a blank page? {} bytes", self.screenshot.len());
     }
 

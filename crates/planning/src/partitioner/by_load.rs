@@ -23,7 +23,8 @@ pub(super) fn cluster(points: &Matrix, loads: &[f64], count: usize, request: &Re
     let best = balance(loads, count);
     let target = request.ratio.max(best.ratio() * 1.01);
     let any = vec![Sizes { least: 1, most: points.rows() }; count];
-    let Some(start) = constrained_kmeans(points, &any, request.restarts.max(1), request.seed) else {
+    let Some(start) = constrained_kmeans(points, &any, request.restarts_for(points.rows()), request.seed)
+    else {
         return best.tower_of;
     };
     let mut at = Loaded::new(start.cluster_of, loads, count);

@@ -19,8 +19,10 @@ pub(super) fn cluster(points: &Matrix, count: usize, request: &Request) -> Vec<u
         .map(|sizes| (clustered(sizes, 1).spread, sizes))
         .collect();
     tried.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let finished =
-        tried.into_iter().take(FINISHED).map(|(_, sizes)| clustered(sizes, 2 * request.restarts.max(1)));
+    let finished = tried
+        .into_iter()
+        .take(FINISHED)
+        .map(|(_, sizes)| clustered(sizes, request.restarts_for(points.rows())));
     let best = finished.min_by(|a, b| a.spread.total_cmp(&b.spread));
     best.expect("sizes of n / T, rounded down and up, always fit").cluster_of
 }

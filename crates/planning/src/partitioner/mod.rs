@@ -99,6 +99,9 @@ pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, Pa
     })
 }
 
+/// From so many features on the work is bounded: it grows with their square.
+const MANY: usize = 200;
+
 /// The plane of the two strategies of the paper.
 fn plane_of(affinity: &Affinity, request: &Request) -> Option<Plane> {
     let coherent = match request.strategy {
@@ -107,9 +110,9 @@ fn plane_of(affinity: &Affinity, request: &Request) -> Option<Plane> {
         Strategy::Strided | Strategy::Random | Strategy::Greedy | Strategy::Spectral => return None,
     };
     let distances = request.distance.between(affinity, request.towers, coherent);
-    // Many points settle each other in fewer steps, and the work grows with their square.
-    let (steps, most) = if distances.rows() > 200 { (300, 4) } else { (1000, usize::MAX) };
-    let restarts = request.restarts.min(most);
+    // Many points settle each other in fewer steps.
+    let steps = if distances.rows() > MANY { 300 } else { 1000 };
+    let restarts = request.restarts_for(distances.rows()) / 2;
     let descent = Descent { dims: request.dims, restarts, steps, seed: request.seed };
     Some(embed(&distances, &descent))
 }

@@ -124,14 +124,16 @@ fn descend(mut points: Matrix, distances: &Matrix, steps: usize, scale: f64) -> 
     for step in 0..steps {
         gradient.fill(0.0);
         for i in 0..count {
+            let (before, own) = gradient.split_at_mut(i * dims);
             for j in 0..i {
-                let d = distance(points.row(i), points.row(j));
+                let (a, b) = (points.row(i), points.row(j));
+                let d = distance(a, b);
                 // Points that coincide are pushed nowhere; the others pull them apart.
                 let pull = if d > 0.0 { 2.0 * (d - distances.at(i, j)) / (d * count as f64) } else { 0.0 };
                 for c in 0..dims {
-                    let g = pull * (points.at(i, c) - points.at(j, c));
-                    gradient[i * dims + c] += g;
-                    gradient[j * dims + c] -= g;
+                    let g = pull * (a[c] - b[c]);
+                    own[c] += g;
+                    before[j * dims + c] -= g;
                 }
             }
         }

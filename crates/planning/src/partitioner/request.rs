@@ -82,7 +82,7 @@ pub struct Request {
     pub dims: usize,
     /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
     pub groups: Option<Vec<usize>>,
-    /// Random starts of the plane (fewer where there are many features); k-means takes twice as many.
+    /// Random starts of k-means; the plane takes half as many, and both few where there are many features.
     pub restarts: usize,
     /// All randomness follows from it.
     pub seed: u64,
@@ -99,7 +99,7 @@ impl Request {
             distance: Distance::default(),
             dims: 2,
             groups: None,
-            restarts: 8,
+            restarts: 16,
             seed: 0,
         }
     }
@@ -164,6 +164,11 @@ pub enum PartitionError {
 }
 
 impl Request {
+    /// Random starts for so many features: at least one, and few of many.
+    pub(super) fn restarts_for(&self, features: usize) -> usize {
+        self.restarts.clamp(1, if features > super::MANY { 4 } else { usize::MAX })
+    }
+
     /// Whether so many features can be divided so.
     pub fn check(&self, features: usize) -> Result<(), PartitionError> {
         let towers = self.towers;

@@ -1,0 +1,93 @@
+//! `campanile bench partition`: how long the partitioner takes.
+
+use crate::text::columns;
+use anyhow::{Context, Result};
+use planning::partitioner::{Balance, Request, Strategy, partition};
+use serde_json::json;
+use spec::affinity::Affinity;
+use spec::random::Stream;
+use std::time::Instant;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Features, towers, how they are divided, and the seconds that they may take.
+const CASES: [(usize, usize, Strategy, f64, bool, Option<f64>); 7] = [
+    (26, 8, Strategy::Coherent, 1.0, false, Some(0.5)),
+    (26, 8, Strategy::Diverse, 1.0, false, Some(0.5)),
+    (26, 8, Strategy::Coherent, 1.0, true, Some(0.5)),
+    (1000, 64, Strategy::Coherent, 1.0, false, Some(20.0)),
+    (1000, 64, Strategy::Coherent, 2.0, false, Some(20.0)),
+    (1000, 64, Strategy::Coherent, 1.0, true, Some(20.0)),
+    (1000, 64, Strategy::Spectral, 1.0, false, None),
+];
+
+pub fn run(args: Args) -> Result<()> {
+    let head = [
+        "features → towers",
+        "strategy",
+        "R",
+        "balance",
+        "seconds",
+        "may take",
+        "largest/smallest",
+        "bound",
+        "again",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    let mut results = Vec::new();
+    for (features, towers, strategy, ratio, by_load, limit) in CASES {
+        let affinity = grouped(features, towers)?;
+        let stream = Stream::new(1, "bench.partition.loads");
+        let loads = (0..features as u64).map(|f| 1.0 + 99.0 * stream.unit_f64(f).powi(4)).collect();
+        let balance = if by_load { Balance::Loads(loads) } else { Balance::Features };
+        let request = Request { ratio, balance, ..Request::new(towers, strategy) };
+        let began = Instant::now();
+        let found = partition(&affinity, &request)?;
+        let seconds = began.elapsed().as_secs_f64();
+        let same = found == partition(&affinity, &request)?;
+        let balance = if by_load { "load" } else { "features" };
+        rows.push(vec![
+            format!("{features} → {towers}"),
+            strategy.name().into(),
+            ratio.to_string(),
+            balance.into(),
+            format!("{seconds:.2}"),
+            limit.map_or("–".into(), |limit| format!("{limit}")),
+            format!("{:.3}", found.max_over_min),
+            format!("{:.3}", found.max_over_min_bound),
+            if same { "same" } else { "differs" }.into(),
+        ]);
+        results.push(json!({
+            "features": features, "towers": towers, "strategy": strategy.name(), "ratio": ratio, "balance": balance,
+            "seconds": seconds, "limit_seconds": limit, "max_over_min": found.max_over_min,
+            "max_over_min_bound": found.max_over_min_bound, "deterministic": same,
+        }));
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(&results)?);
+    } else {
+        print!("The partitioner on one core\n{}", columns(&rows));
+    }
+    Ok(())
+}
+
+/// Features in as many groups as there shall be towers, with the noise that measured affinities have.
+fn grouped(features: usize, groups: usize) -> Result<Affinity> {
+    let stream = Stream::new(1, "bench.partition");
+    let value = |i: usize, j: usize| {
+        let (a, b) = (i.min(j), i.max(j));
+        let noise = 0.15 * stream.unit_f64((a * features + b) as u64);
+        match (i == j, a % groups == b % groups) {
+            (true, _) => 1.0,
+            (_, true) => 0.35 - noise,
+            (_, false) => 0.05 + noise,
+        }
+    };
+    let rows = (0..features).map(|i| (0..features).map(|j| value(i, j)).collect()).collect();
+    Affinity::new((1..=features).map(|f| format!("C{f}")).collect(), rows).context("the affinity to divide")
+}
