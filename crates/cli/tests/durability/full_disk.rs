@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const ARGS: &str = "--eval-samples 1000 --batch 64 --checkpoint-every 5 --samples 1920";
+const ARGS: &str = "--eval-samples 1000 --batch 64 --checkpoint-every 5";
 
-fn train<'a>(run: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-    [&["train", "--json", "--out", text(run)], &ARGS.split(' ').collect::<Vec<_>>()[..], more].concat()
+fn train<'a>(run: &'a Path, samples: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let args: Vec<&str> = ARGS.split(' ').collect();
+    [&["train", "--json", "--out", text(run), "--samples", samples], &args[..], more].concat()
 }
 
 fn shell(script: &str, args: &[&str]) -> Ended {
@@ -29,7 +30,7 @@ fn sizes(run: &Path) -> (u64, u64) {
 fn a_checkpoint_that_cannot_be_written_leaves_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let [run, unharmed] = ["run", "unharmed"].map(|name| folder.path().join(name));
-    campanile(&train(&run, &["--steps", "15"])).json();
+    campanile(&train(&run, "1920", &["--steps", "15"])).json();
     assert!(Command::new("cp").arg("-r").args([&run, &unharmed]).status().unwrap().success());
     let expected = resume(&unharmed, &["--steps", "30"]).json();
 
@@ -50,7 +51,9 @@ fn a_full_file_system_leaves_the_checkpoint_before() {
     }
     let folder = tempfile::tempdir().unwrap();
     let unharmed = folder.path().join("unharmed");
-    let expected = campanile(&train(&unharmed, &[])).json();
+    // Long enough for more than two checkpoints, also where they are written slowly.
+    let samples = "19200";
+    let expected = campanile(&train(&unharmed, samples, &[])).json();
     let (disk, kept) = (folder.path().join("disk"), folder.path().join("kept"));
     fs::create_dir(&disk).unwrap();
     let script = r#"
@@ -62,7 +65,7 @@ fn a_full_file_system_leaves_the_checkpoint_before() {
         exit $code"#;
     let size = (sizes(&unharmed).1 * 5 / 2).to_string();
     let inside = disk.join("run");
-    let run = train(&inside, &[]);
+    let run = train(&inside, samples, &[]);
     let script = ["-rm", "sh", "-c", script, "sh", &size, text(&disk), text(&kept), CAMPANILE];
     let ended = Ended::of(Command::new("unshare").args(script).args(run).output().unwrap());
     if ended.code == Some(77) {
