@@ -1,13 +1,12 @@
 //! `campanile affinity`: how much the features of a trained model have to do with each other.
 
-use crate::on_samples::{OnSamples, Samples};
+use crate::on_samples::{OnSamples, Opened};
 use crate::partition::write_affinity;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spec::affinity::Affinity;
-use spec::model::Model;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use training::Cosines;
 
 /// Measure how much features have to do with each other, for `partition`
@@ -26,14 +25,23 @@ pub struct Args {
 }
 
 /// What is measured.
-#[derive(clap::Args, Clone, Copy, Debug)]
+#[derive(clap::Args, Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// abs-mean (the absolute value of the mean cosine, as in the DMT paper) or mean-abs (the mean of absolute cosines)
     #[arg(long, value_name = "WHAT", value_parser = cosines, default_value = "abs-mean")]
     affinity_of: Cosines,
     /// Samples to measure on, at most
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = SAMPLES, value_parser = clap::value_parser!(u64).range(1..))]
     affinity_samples: u64,
+}
+
+/// Samples that are enough for means to settle.
+const SAMPLES: u64 = 100_000;
+
+impl Default for Measured {
+    fn default() -> Self {
+        Self { affinity_of: Cosines::default(), affinity_samples: SAMPLES }
+    }
 }
 
 fn cosines(text: &str) -> Result<Cosines, String> {
@@ -45,7 +53,7 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let (affinity, _) = measure(&args.on.checkpoint, &args.on.samples, &args.measured)?;
+    let affinity = measure(&args.on.open()?, &args.measured)?;
     write_affinity(&args.out, &affinity)?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..count)
@@ -67,8 +75,7 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// Measures the model of a checkpoint under a progress bar.
-pub fn measure(checkpoint: &Path, samples: &Samples, measured: &Measured) -> Result<(Affinity, Model)> {
-    let opened = samples.open(checkpoint)?;
+pub fn measure(opened: &Opened, measured: &Measured) -> Result<Affinity> {
     let bar = ProgressBar::new(opened.run.data.eval_samples().min(measured.affinity_samples));
     bar.set_style(ProgressStyle::with_template(
         "affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}",
@@ -77,5 +84,5 @@ pub fn measure(checkpoint: &Path, samples: &Samples, measured: &Measured) -> Res
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
     let affinity = training::affinity(&opened.run, &opened.logs, &opened.checkpoint, of, limit, &observe);
     bar.finish_and_clear();
-    Ok((affinity?, opened.run.model))
+    Ok(affinity?)
 }

@@ -1,23 +1,28 @@
 //! `campanile towers`: from a flat model to the best towers in one command.
 //!
 //! ```text
-//! train the flat model for a while → affinity → towers by each strategy → train each → keep the best
+//! train a flat model for a while → affinity → towers by each strategy → train each → keep the best
 //! ```
 
 use crate::affinity::{Measured, measure};
 use crate::args::RunArgs;
+use crate::folder::PREPARED;
+use crate::logs::{self, OpenLogs};
 use crate::on_samples::Samples;
 use crate::partition::{Divided, Division, Tables, picture, to_text, write, write_affinity, write_towers};
 use crate::text::{bytes, columns};
 use crate::train::{one_of_several, sent_between_hosts, stop_on_signals};
-use crate::{folder::PREPARED, logs};
 use anyhow::{Context, Result, bail, ensure};
 use planning::partitioner::Strategy;
 use serde_json::json;
+use spec::affinity::Affinity;
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
 use spec::towers::{Assignment, DcnOutput, Module};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use training::Outcome;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -36,6 +41,10 @@ pub struct Args {
     /// Strategies to try
     #[arg(long, value_delimiter = ',', default_value = "coherent,diverse,strided", help_heading = "Towers")]
     strategies: Vec<Strategy>,
+    /// Flat model that affinity is measured on: by default a dlrm, whose dot products are what teaches embeddings to have
+    /// cosines
+    #[arg(long, value_name = "KIND", default_value = "dlrm", help_heading = "Towers")]
+    flat_model: ModelKind,
     /// Steps of the flat model that affinity is measured on [default: half of those of the run]
     #[arg(long, value_name = "STEPS", help_heading = "Towers")]
     flat_steps: Option<u64>,
@@ -62,85 +71,145 @@ struct Tried {
     seconds: f64,
 }
 
+/// What all runs of the recipe share.
+struct Recipe<'a> {
+    args: &'a Args,
+    config: Config,
+    logs: OpenLogs,
+    stop: Arc<AtomicBool>,
+    towers: usize,
+    module: Module,
+}
+
 pub fn run(args: Args) -> Result<()> {
-    let mut flat = args.run.clone();
-    let asked = flat.towers.take();
-    let module = flat.tower_module.take();
-    let config = flat.config()?;
-    ensure!(
-        config.model.towers.is_none() && config.model.tower_module.is_none(),
-        "{}: it has towers already; this command finds them for a flat model",
-        flat.described()
-    );
-    let stop = stop_on_signals()?;
-    ensure!(
-        !args.out.exists() || args.out.read_dir().is_ok_and(|mut inside| inside.next().is_none()),
-        "{}: not an empty folder; choose another",
-        args.out.display()
-    );
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("{}: cannot be created", args.out.display()))?;
-    let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
-    let whole = logs.check(&config).with_context(|| flat.described())?;
-    ensure!(
-        whole.data.eval_samples() > 0,
-        "towers are judged by their AUC; give samples to evaluate on with --eval"
-    );
-    let count = towers_asked(asked.as_deref(), &whole)?;
-    let module = module.unwrap_or_else(|| usual_module(&config, &whole));
-    // What cannot be is refused now, not after the flat model was trained.
-    args.division.check(&whole.model, count, &args.strategies)?;
-    let trial = in_towers(&config, Assignment::Strided(count.min(whole.model.features().len())), module);
-    logs.check(&trial).with_context(|| format!("{count} towers of {module}"))?;
-    let repeated =
-        (1..args.strategies.len()).find(|&at| args.strategies[..at].contains(&args.strategies[at]));
-    if let Some(at) = repeated {
-        bail!("--strategies: {} is named twice", args.strategies[at].name());
-    }
-
-    let mut brief = config.clone();
-    brief.train.steps = Some(args.flat_steps.unwrap_or(whole.steps.div_ceil(2)));
-    let runs = args.strategies.len() + 1;
-    let title = |at: usize, what: &str| format!("[{}/{runs}] {what}", at + 1);
-    let folder = args.out.join("flat");
-    let (_, outcome) = one_of_several(&brief, &logs, Some(&folder), &title(0, "flat"), &stop)?;
-    let flat_auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
-    let (affinity, model) = measure(&folder, &Samples::default(), &args.measured)?;
-    write_affinity(&args.out.join("affinity.json"), &affinity)?;
-
+    let recipe = Recipe::checked(&args)?;
+    let (affinity, tables, flat) = recipe.measure_flat()?;
     let mut tried: Vec<Tried> = Vec::new();
     for (at, &strategy) in args.strategies.iter().enumerate() {
-        let divided = args.division.divide(&affinity, &Tables::of(&model), count, strategy, 0)?;
-        let file = |extension: &str| args.out.join(format!("{}.{extension}", strategy.name()));
-        write_towers(&file("json"), &divided.towers)?;
-        write(&file("html"), &picture::of(&divided, true))?;
-        let config = in_towers(&config, Assignment::Lists(divided.towers.clone()), module);
-        let (_, outcome) = one_of_several(
-            &config,
-            &logs,
-            Some(&args.out.join(strategy.name())),
-            &title(at + 1, strategy.name()),
-            &stop,
-        )?;
-        let auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
-        let auc = auc.context("the evaluation samples have one label only, so there is no AUC to compare")?;
-        let between_hosts = sent_between_hosts(&outcome);
-        tried.push(Tried { strategy, divided, auc, between_hosts, seconds: outcome.seconds });
+        tried.push(recipe.attempt(at, strategy, &affinity, &tables)?);
     }
-    let best = tried.iter().max_by(|a, b| a.auc.total_cmp(&b.auc)).context("no strategy was asked for")?;
+    // The first of equals.
+    let best = tried.iter().reduce(|best, next| if next.auc > best.auc { next } else { best });
+    let best = best.context("--strategies names none")?;
     write_towers(&args.out.join("towers.json"), &best.divided.towers)?;
-    let result = to_json(&tried, best, flat_auc, brief.train.steps);
+    let result = to_json(&tried, best, &flat);
     write(&args.out.join("summary.json"), &format!("{result:#}\n"))?;
     if args.json {
         println!("{result}");
     } else {
-        print!("{}", told(&tried, best, flat_auc));
-        println!(
-            "kept in {0}; train on with --towers {0}/towers.json --tower-module {module}",
-            args.out.display()
-        );
+        print!("{}", told(&tried, best, &flat));
+        let (out, module) = (args.out.display(), recipe.module);
+        println!("kept in {out}; train on with --towers {out}/towers.json --tower-module {module}");
     }
     Ok(())
+}
+
+impl<'a> Recipe<'a> {
+    /// Refuses what cannot be before anything is trained.
+    fn checked(args: &'a Args) -> Result<Self> {
+        let mut flat = args.run.clone();
+        let (asked, module) = (flat.towers.take(), flat.tower_module.take());
+        let config = flat.config()?;
+        ensure!(
+            config.model.towers.is_none() && config.model.tower_module.is_none(),
+            "{}: it has towers already; this command finds them for a flat model",
+            flat.described()
+        );
+        distinct(&args.strategies)?;
+        ensure!(
+            module != Some(Module::None),
+            "--tower-module none: towers that change nothing are all the same"
+        );
+        let stop = stop_on_signals()?;
+        let is_prepared = |entry: &std::io::Result<std::fs::DirEntry>| {
+            entry.as_ref().is_ok_and(|entry| entry.file_name() == PREPARED)
+        };
+        ensure!(
+            !args.out.exists()
+                || args.out.read_dir().is_ok_and(|mut inside| inside.all(|entry| is_prepared(&entry))),
+            "{}: not an empty folder; choose another",
+            args.out.display()
+        );
+        std::fs::create_dir_all(&args.out)
+            .with_context(|| format!("{}: cannot be created", args.out.display()))?;
+        let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
+        let whole = logs.check(&config).with_context(|| flat.described())?;
+        ensure!(
+            whole.data.eval_samples() > 0,
+            "towers are judged by their AUC; give samples to evaluate on with --eval"
+        );
+        let towers = towers_asked(asked.as_deref(), &whole)?;
+        let module = module.unwrap_or_else(|| usual_module(&config, &whole));
+        args.division.check(&whole.model, towers, &args.strategies)?;
+        let strided = Assignment::Strided(towers.min(whole.model.features().len()));
+        logs.check(&in_towers(&config, strided, module))
+            .with_context(|| format!("{towers} towers of {module}"))?;
+        let recipe = Self { args, config, logs, stop, towers, module };
+        recipe
+            .logs
+            .check(&recipe.flat(whole.steps))
+            .with_context(|| format!("the flat {}", args.flat_model.name()))?;
+        Ok(recipe)
+    }
+
+    /// The config of the flat model, where the whole run has so many steps.
+    fn flat(&self, steps: u64) -> Config {
+        let mut flat = self.config.clone();
+        flat.model.kind = Some(self.args.flat_model);
+        flat.train.steps = Some(self.args.flat_steps.unwrap_or(steps.div_ceil(2)));
+        flat
+    }
+
+    /// What the bar says of a run.
+    fn title(&self, at: usize, what: &str) -> String {
+        format!("[{}/{}] {what}", at + 1, self.args.strategies.len() + 1)
+    }
+
+    /// Trains the flat model and measures its affinity.
+    fn measure_flat(&self) -> Result<(Affinity, Tables, Flat)> {
+        let folder = self.args.out.join("flat");
+        let config = self.flat(self.logs.check(&self.config)?.steps);
+        let (run, outcome) =
+            one_of_several(&config, &self.logs, Some(&folder), &self.title(0, "flat"), &self.stop)?;
+        let affinity = measure(&Samples::default().open(&folder)?, &self.args.measured)?;
+        write_affinity(&self.args.out.join("affinity.json"), &affinity)?;
+        Ok((affinity, Tables::of(&run.model), Flat { auc: auc_of(&outcome), steps: outcome.steps }))
+    }
+
+    /// Trains the model in the towers of a strategy.
+    fn attempt(&self, at: usize, strategy: Strategy, affinity: &Affinity, tables: &Tables) -> Result<Tried> {
+        let out = &self.args.out;
+        let divided = self.args.division.divide(affinity, tables, self.towers, strategy, 0)?;
+        let file = |extension: &str| out.join(format!("{}.{extension}", strategy.name()));
+        write_towers(&file("json"), &divided.towers)?;
+        write(&file("html"), &picture::of(&divided, true))?;
+        let config = in_towers(&self.config, Assignment::Lists(divided.towers.clone()), self.module);
+        let folder = out.join(strategy.name());
+        let title = self.title(at + 1, strategy.name());
+        let (_, outcome) = one_of_several(&config, &self.logs, Some(&folder), &title, &self.stop)?;
+        let auc = auc_of(&outcome)
+            .context("the evaluation samples have one label only, so there is no AUC to compare")?;
+        let between_hosts = sent_between_hosts(&outcome);
+        Ok(Tried { strategy, divided, auc, between_hosts, seconds: outcome.seconds })
+    }
+}
+
+/// What the flat model came to.
+struct Flat {
+    auc: Option<f64>,
+    steps: u64,
+}
+
+fn auc_of(outcome: &Outcome) -> Option<f64> {
+    outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc)
+}
+
+/// Refuses a strategy that is named twice.
+pub fn distinct(strategies: &[Strategy]) -> Result<()> {
+    match (1..strategies.len()).find(|&at| strategies[..at].contains(&strategies[at])) {
+        Some(at) => bail!("--strategies: {} is named twice", strategies[at].name()),
+        None => Ok(()),
+    }
 }
 
 /// The config with towers of a module. The dense vector of a DLRM meets what towers give, so a bottom MLP that the config spells
@@ -176,12 +245,7 @@ fn usual_module(config: &Config, run: &Run) -> Module {
     }
 }
 
-fn to_json(
-    tried: &[Tried],
-    best: &Tried,
-    flat_auc: Option<f64>,
-    flat_steps: Option<u64>,
-) -> serde_json::Value {
+fn to_json(tried: &[Tried], best: &Tried, flat: &Flat) -> serde_json::Value {
     let one = |tried: &Tried| {
         json!({
             "strategy": tried.strategy.name(),
@@ -199,11 +263,11 @@ fn to_json(
         "best": best.strategy.name(),
         "towers": best.divided.towers,
         "tried": tried.iter().map(one).collect::<Vec<_>>(),
-        "flat": { "auc": flat_auc, "steps": flat_steps },
+        "flat": { "auc": flat.auc, "steps": flat.steps },
     })
 }
 
-fn told(tried: &[Tried], best: &Tried, flat_auc: Option<f64>) -> String {
+fn told(tried: &[Tried], best: &Tried, flat: &Flat) -> String {
     let head = [
         "strategy",
         "AUC",
@@ -214,17 +278,19 @@ fn told(tried: &[Tried], best: &Tried, flat_auc: Option<f64>) -> String {
         "seconds",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
+    let show = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.3}"));
     for one in tried {
         rows.push(vec![
             one.strategy.name().into(),
             format!("{:.4}", one.auc),
-            format!("{:.3}", one.divided.found.within),
-            format!("{:.3}", one.divided.found.across),
+            show(one.divided.found.within),
+            show(one.divided.found.across),
             format!("{:.2}", one.divided.found.max_over_min),
             bytes(one.between_hosts),
             format!("{:.1}", one.seconds),
         ]);
     }
-    let flat = flat_auc.map_or(String::new(), |auc| format!("flat, briefly trained: AUC {auc:.4}\n"));
+    let steps = flat.steps;
+    let flat = flat.auc.map_or(String::new(), |auc| format!("flat, {steps} steps: AUC {auc:.4}\n"));
     format!("{}{flat}\nBest: {}\n{}", columns(&rows), best.strategy.name(), to_text(&best.divided))
 }

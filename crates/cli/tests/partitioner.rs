@@ -64,6 +64,10 @@ fn groups_become_towers_and_a_page() {
     let text = String::from_utf8(campanile(&args).stdout).unwrap();
     assert!(text.contains("0: C1 C5 C9 C13") && text.contains("of the classical solution"), "{text}");
     let drawing = fs::read_to_string(&svg).unwrap();
+    let plain = json(&[&args[..7], &["--distance", "plain", "--json"]].concat());
+    assert_eq!((&plain["towers"], &plain["within"]), (&told["towers"], &told["within"]));
+    assert_ne!(plain["stress"], told["stress"]);
+    refused_with(&[&args[..7], &["--picture", "towers.png"]].concat(), &["towers.png", ".svg"]);
     assert!(drawing.starts_with("<svg") && drawing.trim_end().ends_with("</svg>"));
     // A cell for every pair, a frame for every tower, the background; a point for every feature.
     assert_eq!(drawing.matches("<rect").count(), 16 * 16 + 4 + 1);
@@ -121,6 +125,7 @@ fn bad_matrices_are_refused_by_their_entry() {
     let cases = [
         (r#"{"features": ["A", "B"], "affinity": [[1, 0.5], [0.5]]}"#, &["row 1 (B)", "square"][..]),
         (r#"{"features": ["A", "B"], "affinity": [[1, 0.5]]}"#, &["2 features", "square"]),
+        (r#"{"features": ["A"], "affinity": [[1, 0.5], [0.5, 1]]}"#, &["1 names", "2 × 2"]),
         (
             r#"{"features": ["A", "B"], "affinity": [[1, 0.5], [0.4, 1]]}"#,
             &["B and A", "0.4", "0.5", "row 1, column 0"],
@@ -165,16 +170,19 @@ fn more_towers_than_features_need_slices() {
     refused_with(&with(&["--towers", "8"]), &["8 towers for 4 features", "--slice-to", "--dim"]);
     refused_with(
         &with(&["--towers", "8", "--dim", "16"]),
-        &["8 towers for 4 features", "--slice-to 8 gives 8 pieces"],
+        &["8 towers for 4 features", "--slice-to 15 gives 8 pieces"],
     );
-    refused_with(&with(&["--towers", "9", "--dim", "2"]), &["9 towers for 4 features", "at most 8"]);
+    refused_with(
+        &with(&["--towers", "9", "--dim", "2"]),
+        &["9 towers for 4 features", "at most 8 pieces", "8 towers are the most"],
+    );
     refused_with(&with(&["--towers", "0"]), &["0 towers"]);
     refused_with(&with(&["--towers", "2", "--slice-to", "0", "--dim", "8"]), &["--slice-to 0"]);
     refused_with(&with(&["--towers", "2", "--slice-to", "4"]), &["--dim"]);
     refused_with(&with(&["--towers", "2", "--slice-to", "4", "--dim", "0"]), &["--dim 0"]);
     refused_with(
         &with(&["--towers", "2", "--slice-to", "1", "--dim", "100000"]),
-        &["10000 pieces", "use at least 40"],
+        &["4096 pieces", "use at least 98"],
     );
     refused_with(&with(&["--towers", "2", "--dims", "1000000000"]), &["--dims", "1 to 4"]);
     refused_with(&with(&["--towers", "2", "--data", "x.tsv"]), &["--data", "--checkpoint"]);
@@ -182,7 +190,7 @@ fn more_towers_than_features_need_slices() {
     refused_with(&with(&["--towers", "2", "--ratio", "0.5"]), &["--ratio", "0.5"]);
     refused_with(&with(&["--towers", "2", "--dims", "0"]), &["--dims", "1 to 4"]);
     refused_with(&with(&["--towers", "2", "--strategy", "best"]), &["best", "coherent, diverse"]);
-    assert!(campanile(&with(&["--towers", "8", "--dim", "16", "--slice-to", "8"])).status.success());
+    assert!(campanile(&with(&["--towers", "8", "--dim", "16", "--slice-to", "15"])).status.success());
     let mut all = towers(&out).concat();
     all.sort();
     let pieces: Vec<String> = (1..=4).flat_map(|f| [format!("C{f}[0..8]"), format!("C{f}[8..16]")]).collect();
@@ -202,6 +210,7 @@ fn groups_and_loads_are_by_name() {
     for (text, parts) in [
         (r#"{"user": ["C1", "C9"]}"#, &["C9", "no feature"][..]),
         (r#"{"user": ["C1", "C2"], "item": ["C2"]}"#, &["C2", "user", "item"]),
+        (r#"{"user": ["C1", "C1"]}"#, &["C1", "user", "twice"]),
         (r#"{"user": ["C1"]}"#, &["C2", "no group"]),
     ] {
         let groups = folder.write("groups.json", text);
@@ -240,6 +249,7 @@ fn affinity_is_measured_on_a_checkpoint() {
     assert!(campanile(&[&["train", "--out", &run], QUICK].concat()).status.success());
     let told = json(&["affinity", "--checkpoint", &run, "--out", &out, "--json"]);
     assert_eq!(told["features"], 26);
+    let mean = told["mean"].as_f64();
     let file: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap();
     assert_eq!(file["features"][25], "C26");
     assert_eq!(file["affinity"].as_array().unwrap().len(), 26);
@@ -262,9 +272,20 @@ fn affinity_is_measured_on_a_checkpoint() {
     assert_eq!(json(&[&towers[..], QUICK].concat())["towers"], 4);
     refused_with(&["affinity", "--checkpoint", &folder.path("none"), "--out", &out], &["none"]);
     refused_with(&["partition", "--towers", "4", "--out", &two], &["--affinity"]);
-    let mean =
+    // The mean of absolute values is never below the absolute value of the mean.
+    let absolute =
         json(&["affinity", "--checkpoint", &run, "--affinity-of", "mean-abs", "--out", &out, "--json"]);
-    assert!(mean["mean"].as_f64() > told["within"].as_f64().map(|_| 0.0));
+    assert!(absolute["mean"].as_f64() > mean);
+    refused_with(
+        &["affinity", "--checkpoint", &run, "--affinity-samples", "0", "--out", &out],
+        &["--affinity-samples", "0"],
+    );
+    let by_memory = ["--balance", "load", "--load-of", "memory", "--json"];
+    let told = json(&[&checkpoint[..], &by_memory].concat());
+    assert!(told["max_over_min"].as_f64() >= told["max_over_min_bound"].as_f64(), "{told}");
+    refused_with(&[&checkpoint[..], &["--load-of", "memory"]].concat(), &["--balance load"]);
+    let too_many = ["partition", "--checkpoint", &run, "--towers", "27", "--out", &two];
+    refused_with(&too_many, &["27 towers for 26 features", "--slice-to 15 gives 52 pieces"]);
     refused_with(
         &["affinity", "--checkpoint", &run, "--affinity-of", "max", "--out", &out],
         &["abs-mean and mean-abs"],
@@ -308,6 +329,19 @@ fn the_recipe_keeps_the_best() {
     refused_with(&["towers", "--out", &other, "--eval-samples", "0"], &["evaluate"]);
     refused_with(&[&["towers", "--out", &other, "--ratio", "0.5"], QUICK].concat(), &["--ratio"]);
     refused_with(
+        &[&["towers", "--out", &other, "--tower-module", "none"], QUICK].concat(),
+        &["--tower-module none"],
+    );
+    let groups: Value = (1..=26)
+        .map(|f| (format!("g{f}"), json!([format!("C{f}")])))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    let groups = folder.write("groups.json", groups.to_string());
+    refused_with(
+        &[&["towers", "--out", &other, "--groups", &groups], QUICK].concat(),
+        &["4 towers", "26 groups"],
+    );
+    refused_with(
         &[&["towers", "--out", &other, "--strategies", "coherent,coherent"], QUICK].concat(),
         &["coherent", "twice"],
     );
@@ -342,7 +376,7 @@ fn planted_groups_are_found_by_training() {
             let pairs = record["adjusted_rand"].as_array().unwrap();
             pairs.iter().find(|pair| pair[0] == strategy).unwrap()[1].as_f64().unwrap()
         };
-        assert!(found("coherent, n = 4") >= 0.95, "{record}");
+        assert!(found("coherent, n = 2") >= 0.95 && found("coherent, n = 4") >= 0.95, "{record}");
         assert!(found("strided") < 0.5, "{record}");
     }
     // The records are there: nothing is trained again, and other settings do not mix with them.
@@ -377,6 +411,10 @@ fn table_6_compares_over_seeds_and_goes_on_where_it_was() {
         fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     assert!(!files.iter().any(|name| name.starts_with(".tmp")), "the flat models are gone: {files:?}");
     refused_with(&["reproduce", "dmt-table6", "--model", "dcn", "--out", &out], &["--model"]);
+    refused_with(&["reproduce", "dmt-table6", "--strategies", "strided", "--out", &out], &["strided"]);
+    let new = folder.path("new");
+    refused_with(&["reproduce", "dmt-table6", "--dims", "99", "--out", &new], &["--dims", "1 to 26"]);
+    assert!(!Path::new(&new).join("records.jsonl").exists(), "what is refused leaves nothing behind");
 }
 
 #[test]
@@ -390,4 +428,61 @@ fn a_synthetic_log_tells_its_groups() {
     let train = ["train", "--towers", &out, "--tower-module", "dlrm:d=8", "--steps", "1", "--json"];
     assert_eq!(json(&[&train[..], QUICK].concat())["towers"], 8);
     refused_with(&["data", "groups", "--data", "none.tsv"], &["synthetic"]);
+}
+
+/// Slices of a table stay in the group of their feature, and share its load.
+#[test]
+fn slices_keep_their_groups_and_share_loads() {
+    let folder = Folder::new();
+    let affinity = folder.write("affinity.json", planted(2, 2).to_string());
+    let groups = folder.write("groups.json", r#"{"a": ["C1", "C2"], "b": ["C3", "C4"]}"#);
+    let loads = folder.write("loads.json", r#"{"C1": 10, "C2": 10, "C3": 10, "C4": 10}"#);
+    let out = folder.path("towers.json");
+    let args = [
+        "partition",
+        "--affinity",
+        &affinity,
+        "--towers",
+        "4",
+        "--groups",
+        &groups,
+        "--balance",
+        "load",
+        "--loads",
+        &loads,
+        "--slice-to",
+        "4",
+        "--dim",
+        "8",
+        "--out",
+        &out,
+        "--json",
+    ];
+    assert_eq!(json(&args)["max_over_min"], 1.0);
+    for tower in towers(&out) {
+        let first = |name: &String| name.starts_with("C1[") || name.starts_with("C2[");
+        assert!(tower.iter().all(first) || !tower.iter().any(first), "{tower:?}");
+    }
+    let none = folder.write("loads.json", r#"{"C1": 10, "C2": 10, "C3": 0, "C4": 0}"#);
+    let args = [&args[..9], &["--loads", &none, "--out", &out]].concat();
+    refused_with(&[&args[..4], &["2"], &args[5..]].concat(), &["--groups", "group 1 is b", "no load"]);
+    let huge = folder.write("huge.json", r#"{"C1": 1e308, "C2": 1e308, "C3": 1e308, "C4": 1e308}"#);
+    refused_with(
+        &[
+            "partition",
+            "--affinity",
+            &affinity,
+            "--towers",
+            "2",
+            "--balance",
+            "load",
+            "--loads",
+            &huge,
+            "--out",
+            &out,
+        ],
+        &["add up"],
+    );
+    let one = folder.write("one.json", r#"{"features": ["A"], "affinity": [[1]]}"#);
+    assert!(campanile(&["partition", "--affinity", &one, "--towers", "1", "--out", &out]).status.success());
 }

@@ -112,10 +112,11 @@ fn large_cases_have_a_dual_of_the_same_value() {
         let (primal, dual) =
             (cost(&costs, sizes.len(), &found), dual(&costs, &sizes, &prices(&costs, &sizes, &found)));
         assert!((primal - dual).abs() < 1e-9 * primal, "case {case}: {primal} costs more than {dual}");
-        // The dual tells: with two points of different clusters swapped, it no longer reaches the cost.
+        // The dual tells: of an assignment that is not the best, neither its own prices nor any others reach the cost.
         let mut worse = found.clone();
         let other = (1..points).find(|&p| worse[p] != worse[0]).unwrap();
         worse.swap(0, other);
-        assert!(cost(&costs, sizes.len(), &worse) > dual + 1e-9);
+        let own = self::dual(&costs, &sizes, &prices(&costs, &sizes, &worse));
+        assert!(own <= dual + 1e-9 && cost(&costs, sizes.len(), &worse) > dual + 1e-9);
     }
 }

@@ -40,6 +40,14 @@ pub enum AffinityError {
         /// Its length.
         got: usize,
     },
+    /// Not as many names as rows and columns.
+    #[error("{features} names of features for a matrix of {rows} × {rows}")]
+    Names {
+        /// Names.
+        features: usize,
+        /// Rows, and columns.
+        rows: usize,
+    },
     /// A number that is none, or outside of 0 to 1.
     #[error("affinity of {} and {} (row {row}, column {column}) is {value}; it must lie between 0 and 1", .names.0, .names.1)]
     Value {
@@ -79,6 +87,10 @@ impl Affinity {
     pub fn new(features: Vec<String>, rows: Vec<Vec<f64>>) -> Result<Self, AffinityError> {
         let count = features.len();
         let shape = |what: String, got| Err(AffinityError::Shape { features: count, what, got });
+        let square = rows.iter().all(|row| row.len() == rows.len());
+        if square && rows.len() != count {
+            return Err(AffinityError::Names { features: count, rows: rows.len() });
+        }
         if rows.len() != count {
             return shape("the matrix is not square: its rows are".into(), rows.len());
         }

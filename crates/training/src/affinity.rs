@@ -34,7 +34,7 @@ pub enum Cosines {
 
 /// Sums of cosines between the vectors of a sample.
 #[derive(Clone, Debug)]
-pub struct CosineSums {
+pub(crate) struct CosineSums {
     features: usize,
     dim: usize,
     of: Cosines,

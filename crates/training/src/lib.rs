@@ -35,7 +35,7 @@ mod supervisor;
 mod tower;
 mod trainer;
 
-pub use affinity::{CosineSums, Cosines, affinity};
+pub use affinity::{Cosines, affinity};
 pub use circles::Circles;
 pub use error::Error;
 pub use evaluate::{Receiver, Scores};

@@ -15,16 +15,33 @@ pub struct Args {
     json: bool,
 }
 
-/// Features, towers, how they are divided, and the seconds that they may take.
-const CASES: [(usize, usize, Strategy, f64, bool, Option<f64>); 7] = [
-    (26, 8, Strategy::Coherent, 1.0, false, Some(0.5)),
-    (26, 8, Strategy::Diverse, 1.0, false, Some(0.5)),
-    (26, 8, Strategy::Coherent, 1.0, true, Some(0.5)),
-    (1000, 64, Strategy::Coherent, 1.0, false, Some(20.0)),
-    (1000, 64, Strategy::Coherent, 2.0, false, Some(20.0)),
-    (1000, 64, Strategy::Coherent, 1.0, true, Some(20.0)),
-    (1000, 64, Strategy::Spectral, 1.0, false, None),
-];
+/// What is divided, how, and the seconds that it may take.
+struct Case {
+    features: usize,
+    towers: usize,
+    strategy: Strategy,
+    ratio: f64,
+    by_load: bool,
+    limit: f64,
+}
+
+fn cases() -> Vec<Case> {
+    use Strategy::{Coherent, Diverse, Spectral};
+    let small =
+        |strategy, by_load| Case { features: 26, towers: 8, strategy, ratio: 1.0, by_load, limit: 0.5 };
+    let large =
+        |strategy, ratio, by_load| Case { features: 1000, towers: 64, strategy, ratio, by_load, limit: 20.0 };
+    vec![
+        small(Coherent, false),
+        small(Diverse, false),
+        small(Coherent, true),
+        large(Coherent, 1.0, false),
+        large(Coherent, 2.0, false),
+        large(Coherent, 1.0, true),
+        large(Diverse, 1.0, false),
+        large(Spectral, 1.0, false),
+    ]
+}
 
 pub fn run(args: Args) -> Result<()> {
     let head = [
@@ -40,7 +57,7 @@ pub fn run(args: Args) -> Result<()> {
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     let mut results = Vec::new();
-    for (features, towers, strategy, ratio, by_load, limit) in CASES {
+    for Case { features, towers, strategy, ratio, by_load, limit } in cases() {
         let affinity = grouped(features, towers)?;
         let stream = Stream::new(1, "bench.partition.loads");
         let loads = (0..features as u64).map(|f| 1.0 + 99.0 * stream.unit_f64(f).powi(4)).collect();
@@ -57,7 +74,7 @@ pub fn run(args: Args) -> Result<()> {
             ratio.to_string(),
             balance.into(),
             format!("{seconds:.2}"),
-            limit.map_or("–".into(), |limit| format!("{limit}")),
+            limit.to_string(),
             format!("{:.3}", found.max_over_min),
             format!("{:.3}", found.max_over_min_bound),
             if same { "same" } else { "differs" }.into(),

@@ -1,6 +1,7 @@
 //! How features shall be divided, as users say it: for `partition`, `towers` and all that find towers.
 
-use super::inputs::{self, Pieces};
+use super::inputs::{self, Groups};
+use super::pieces::Pieces;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use planning::partitioner::{Balance, Distance, Partition, PartitionError, Request, Strategy, partition};
 use spec::affinity::Affinity;
@@ -11,29 +12,31 @@ use std::str::FromStr;
 /// What towers shall be like.
 #[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct Division {
-    /// The largest tower may be this many times as large as the smallest (with --groups: of a group)
+    /// The largest tower may be this many times as large as the smallest (with --groups: of a group); sizes that differ by one
+    /// feature always may. For coherent, diverse and spectral towers
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     ratio: f64,
     /// How far apart features lie: stretched (over the range of affinities that tells towers apart) or plain (1 − I or I, as
     /// in the DMT paper)
     #[arg(long, default_value = "stretched")]
     distance: Distance,
-    /// Dimensions of the plane; more of them tell many towers apart that crowd on a plane of 2
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    dims: usize,
+    /// Dimensions of the plane [default: 2]
+    #[arg(long, value_name = "N")]
+    dims: Option<usize>,
     /// What sizes count: features, or load
     #[arg(long, value_name = "WHAT", default_value = "features")]
     balance: Counted,
-    /// What a load is: lookup (bytes read and sent a sample) or memory (bytes of a table), of the model's tables
-    #[arg(long, value_name = "WHAT", default_value = "lookup")]
-    load_of: LoadOf,
+    /// What a load is: lookup (bytes read and sent a sample) or memory (bytes of a table), of the model's tables [default:
+    /// lookup]
+    #[arg(long, value_name = "WHAT", conflicts_with = "loads")]
+    load_of: Option<LoadOf>,
     /// The load of every feature instead, as JSON {"C1": 3.0, …}
     #[arg(long, value_name = "FILE")]
     loads: Option<PathBuf>,
     /// Groups that are never mixed, as JSON {"user": ["C1", …], "item": […]}; towers are shared out in proportion
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,
-    /// Slice tables into pieces of this many columns first, so that there can be more towers than features
+    /// Slice tables evenly into pieces of at most this many columns first, so that there can be more towers than features
     #[arg(long, value_name = "D")]
     slice_to: Option<usize>,
 }
@@ -148,7 +151,7 @@ impl Division {
         strategy: Strategy,
         seed: u64,
     ) -> Result<(Pieces, Request)> {
-        let groups = self.groups.as_deref().map(|path| inputs::groups(path, affinity)).transpose()?;
+        let groups = self.grouped(affinity)?.map(|groups| groups.of);
         let loads = self.loads(affinity, tables, strategy)?;
         let pieces = match (self.slice_to, tables.dim) {
             (None, _) => Pieces::whole(affinity),
@@ -160,7 +163,7 @@ impl Division {
         let request = Request {
             ratio: self.ratio,
             distance: self.distance,
-            dims: self.dims,
+            dims: self.dims.unwrap_or(2.min(pieces.affinity.features().len())),
             balance: loads.map_or(Balance::Features, |loads| Balance::Loads(pieces.shared(&loads))),
             groups: groups.map(|groups| pieces.of_features(&groups)),
             seed,
@@ -172,7 +175,8 @@ impl Division {
     /// Loads, where they count.
     fn loads(&self, affinity: &Affinity, tables: &Tables, strategy: Strategy) -> Result<Option<Vec<f64>>> {
         let by_load = self.balance == Counted::Load || strategy == Strategy::Greedy;
-        ensure!(by_load || self.loads.is_none(), "--loads counts for nothing without --balance load");
+        let given = self.loads.is_some() || self.load_of.is_some();
+        ensure!(by_load || !given, "--loads and --load-of are for --balance load; give that too");
         if !by_load {
             return Ok(None);
         }
@@ -188,14 +192,23 @@ impl Division {
                 }
             )
         })?;
-        Ok(Some(if self.load_of == LoadOf::Lookup { lookup.clone() } else { memory.clone() }))
+        Ok(Some(if self.load_of == Some(LoadOf::Memory) { memory.clone() } else { lookup.clone() }))
     }
 
-    /// What would work where there are too many towers.
+    fn grouped(&self, affinity: &Affinity) -> Result<Option<Groups>> {
+        self.groups.as_deref().map(|path| inputs::groups(path, affinity)).transpose()
+    }
+
+    /// What would work where something does not.
     fn explained(&self, error: PartitionError, affinity: &Affinity, tables: &Tables) -> anyhow::Error {
         let features = affinity.features().len();
         let towers = match &error {
             PartitionError::Towers { towers, .. } if *towers > features => *towers,
+            PartitionError::GroupWithoutLoad(group) => {
+                let groups = self.grouped(affinity).ok().flatten();
+                let name = groups.and_then(|groups| groups.names.get(*group).cloned()).unwrap_or_default();
+                return anyhow!("--groups: {error} (group {group} is {name})");
+            }
             PartitionError::Ratio(_) => return anyhow!("--ratio: {error}"),
             PartitionError::Dims { .. } => return anyhow!("--dims: {error}"),
             _ => return error.into(),
@@ -205,12 +218,14 @@ impl Division {
                 "{error}, or slice the tables into more pieces with --slice-to D and --dim N, their columns"
             );
         };
-        let slices = towers.div_ceil(features);
-        let given = self.slice_to.map_or(String::new(), |width| format!(" at --slice-to {width}"));
-        let hint = match dim / slices {
-            0 => format!("tables of {dim} columns give at most {} pieces", features * dim),
-            width => format!("--slice-to {width} gives {} pieces", features * dim.div_ceil(width)),
+        let most = Pieces::most(features, dim);
+        let hint = match Pieces::widest(features, dim, towers) {
+            Some(width) => format!("--slice-to {width} gives {} pieces", features * dim.div_ceil(width)),
+            None => {
+                format!("tables of {dim} columns give at most {most} pieces, so {most} towers are the most")
+            }
         };
+        let given = self.slice_to.map_or(String::new(), |width| format!(" at --slice-to {width}"));
         anyhow!("{towers} towers for {features} features{given}: {hint}")
     }
 }

@@ -3,12 +3,10 @@
 use super::npy;
 use anyhow::{Context, Result, bail, ensure};
 use spec::affinity::Affinity;
-use spec::model::Member;
-use spec::placement::share;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An affinity from a JSON file, or from a `.npy` matrix whose features are named C1, C2 …
+/// An affinity from a JSON file, or from a `.npy` matrix, whose features are named C1, C2 …
 pub fn affinity(path: &Path) -> Result<Affinity> {
     let named = || path.display().to_string();
     let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
@@ -82,8 +80,15 @@ pub fn loads(path: &Path, affinity: &Affinity) -> Result<Vec<f64>> {
     }
 }
 
-/// The group of every feature, from lists of names.
-pub fn groups(path: &Path, affinity: &Affinity) -> Result<Vec<usize>> {
+/// Groups of features.
+pub struct Groups {
+    pub names: Vec<String>,
+    /// The group of every feature.
+    pub of: Vec<usize>,
+}
+
+/// Groups, from lists of names.
+pub fn groups(path: &Path, affinity: &Affinity) -> Result<Groups> {
     let lists: BTreeMap<String, Vec<String>> = json(path, "{\"user\": [\"C1\"], \"item\": [\"C2\"]}")?;
     let mut group_of: Vec<Option<&String>> = vec![None; affinity.features().len()];
     for (group, names) in &lists {
@@ -93,7 +98,8 @@ pub fn groups(path: &Path, affinity: &Affinity) -> Result<Vec<usize>> {
                 format!("{}: {group} names {name:?}, which is no feature of the affinity", path.display())
             })?;
             if let Some(before) = group_of[feature].replace(group) {
-                bail!("{}: {name} is in {before} and in {group}", path.display());
+                let where_else = if before == group { "twice".into() } else { format!("and in {before}") };
+                bail!("{}: {name} is in {group} {where_else}", path.display());
             }
         }
     }
@@ -103,59 +109,12 @@ pub fn groups(path: &Path, affinity: &Affinity) -> Result<Vec<usize>> {
         })?;
         Ok(lists.keys().position(|name| name == group).unwrap_or(0))
     };
-    group_of.iter().enumerate().map(index).collect()
+    let of = group_of.iter().enumerate().map(index).collect::<Result<_>>()?;
+    Ok(Groups { of, names: lists.into_keys().collect() })
 }
 
 fn json<T: serde::de::DeserializeOwned>(path: &Path, like: &str) -> Result<T> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{}: it should look like {like}", path.display()))
-}
-
-/// Features, or slices of their tables.
-pub struct Pieces {
-    /// Affinity between pieces; those of one feature have all to do with each other.
-    pub affinity: Affinity,
-    /// The feature of each piece, and its share of the feature's columns.
-    of: Vec<(usize, f64)>,
-}
-
-/// The most pieces: their affinity is a matrix in memory.
-const MOST: usize = 10_000;
-
-impl Pieces {
-    /// Every feature as it is.
-    pub fn whole(affinity: &Affinity) -> Self {
-        let of = (0..affinity.features().len()).map(|feature| (feature, 1.0)).collect();
-        Self { affinity: affinity.clone(), of }
-    }
-
-    /// Tables of `dim` columns in slices of at most `width`, equal up to one.
-    pub fn sliced(affinity: &Affinity, dim: usize, width: usize) -> Result<Self> {
-        ensure!(width > 0, "--slice-to 0: a slice has at least 1 column");
-        ensure!(dim > 0, "--dim 0: a table has at least 1 column");
-        let (count, slices) = (affinity.features().len(), dim.div_ceil(width));
-        let pieces = count.checked_mul(slices).filter(|&pieces| pieces <= MOST);
-        let pieces = pieces.with_context(|| {
-            let least = dim.div_ceil((MOST / count).max(1));
-            format!("--slice-to {width} of {dim} columns makes more than {MOST} pieces of {count} features; use at least {least}")
-        })?;
-        let member = |at: usize| Member { feature: at / slices, columns: share(dim, slices, at % slices) };
-        let name = |at: usize| member(at).name_of(&affinity.features()[at / slices], dim);
-        let of: Vec<(usize, f64)> =
-            (0..pieces).map(|at| (at / slices, member(at).columns.len() as f64 / dim as f64)).collect();
-        let between = |a: usize, b: usize| if a == b { 1.0 } else { affinity.between(a, b) };
-        let rows = of.iter().map(|a| of.iter().map(|b| between(a.0, b.0)).collect()).collect();
-        Ok(Self { affinity: Affinity::new((0..pieces).map(name).collect(), rows)?, of })
-    }
-
-    /// What is known of features, for each of their pieces.
-    pub fn of_features<T: Copy>(&self, features: &[T]) -> Vec<T> {
-        self.of.iter().map(|&(feature, _)| features[feature]).collect()
-    }
-
-    /// Loads of features, shared among their pieces.
-    pub fn shared(&self, loads: &[f64]) -> Vec<f64> {
-        self.of.iter().map(|&(feature, share)| loads[feature] * share).collect()
-    }
 }

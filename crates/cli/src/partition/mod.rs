@@ -4,6 +4,7 @@ mod division;
 mod inputs;
 mod npy;
 pub mod picture;
+mod pieces;
 
 pub use division::{Divided, Division, Tables};
 
@@ -11,12 +12,13 @@ use crate::affinity::{Measured, measure};
 use crate::on_samples::Samples;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
+use indicatif::ProgressBar;
 use planning::partitioner::{Plane, Strategy};
 use serde_json::json;
 use spec::affinity::Affinity;
 use spec::towers::TowersFile;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Divide features into towers by their affinity
 #[derive(clap::Args)]
@@ -25,7 +27,7 @@ use std::time::Instant;
   campanile partition --affinity affinity.json --towers 8 --out towers.json --picture towers.html
   campanile train --towers towers.json --tower-module dlrm:c=1,p=0,d=8")]
 pub struct Args {
-    /// The affinity of the features: JSON from `campanile affinity`, or a .npy matrix
+    /// The affinity of the features: JSON from `campanile affinity`, or a .npy matrix, whose features are then C1, C2, …
     #[arg(long, value_name = "FILE", required_unless_present = "checkpoint", conflicts_with = "checkpoint")]
     affinity: Option<PathBuf>,
     /// Measure it on this checkpoint of a flat model instead
@@ -62,27 +64,34 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let page = args.picture.as_deref().map(picture::is_page).transpose()?;
     let (affinity, tables) = match (&args.affinity, &args.checkpoint) {
         (Some(path), _) => {
             ensure!(
-                args.samples == Samples::default(),
-                "--data and what goes with it are for --checkpoint, not for --affinity"
+                args.samples == Samples::default() && args.measured == Measured::default(),
+                "--data, --affinity-of and what goes with them are for --checkpoint; --affinity is measured already"
             );
             (inputs::affinity(path)?, Tables::of_columns(args.dim))
         }
         (None, checkpoint) => {
             let checkpoint =
                 checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
-            let (affinity, model) = measure(checkpoint, &args.samples, &args.measured)?;
-            (affinity, Tables::of(&model))
+            let opened = args.samples.open(checkpoint)?;
+            // What cannot be is refused before it is measured.
+            args.division.check(&opened.run.model, args.towers, &[args.strategy])?;
+            (measure(&opened, &args.measured)?, Tables::of(&opened.run.model))
         }
     };
+    let bar = ProgressBar::new_spinner();
+    bar.set_message(format!("dividing {} features into {} towers", affinity.features().len(), args.towers));
+    bar.enable_steady_tick(Duration::from_millis(100));
     let began = Instant::now();
     let divided = args.division.divide(&affinity, &tables, args.towers, args.strategy, args.seed)?;
     let seconds = began.elapsed().as_secs_f64();
+    bar.finish_and_clear();
     write_towers(&args.out, &divided.towers)?;
-    if let Some(path) = &args.picture {
-        write(path, &picture::of(&divided, path.extension().is_some_and(|e| e == "html")))?;
+    if let Some((path, page)) = args.picture.as_deref().zip(page) {
+        write(path, &picture::of(&divided, page))?;
     }
     if args.json {
         println!("{}", to_json(&divided, seconds));
@@ -103,9 +112,9 @@ pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
     write(path, &(serde_json::to_string(affinity)? + "\n"))
 }
 
-/// Writes a file.
+/// Writes a file, whole or not at all.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("{}: cannot be written", path.display()))
+    crate::folder::replace(path, text.as_bytes())
 }
 
 fn to_json(Divided { towers, found, .. }: &Divided, seconds: f64) -> serde_json::Value {
@@ -133,18 +142,28 @@ pub fn to_text(Divided { towers, found, affinity }: &Divided) -> String {
             0 => "–".into(),
             count => format!("{:.3}", values.iter().sum::<f64>() / count as f64),
         };
-        rows.push(vec![format!("{tower}: {}", names.join(" ")), names.len().to_string(), inside]);
+        rows.push(vec![format!("{tower}: {}", shortened(names)), names.len().to_string(), inside]);
     }
     let plane = found.plane.as_ref().map_or(String::new(), |plane| {
         let (stress, over) = (plane.stress, plane.over_classical());
         format!("stress of the plane {stress:.3}, {over:.2} of the classical solution's\n")
     });
+    let show = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.3}"));
     format!(
-        "{}affinity {:.3} within towers, {:.3} across; largest tower over smallest {:.3} (at least {:.3})\n{plane}",
+        "{}affinity {} within towers, {} across; largest tower over smallest {:.3} (at least {:.3})\n{plane}",
         columns(&rows),
-        found.within,
-        found.across,
+        show(found.within),
+        show(found.across),
         found.max_over_min,
         found.max_over_min_bound
     )
+}
+
+/// Names, as many as fit on a line.
+fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    match names.len() {
+        0..=SHOWN => names.join(" "),
+        count => format!("{} … and {} more", names[..SHOWN - 1].join(" "), count - SHOWN + 1),
+    }
 }

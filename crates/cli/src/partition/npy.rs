@@ -29,6 +29,12 @@ pub fn square(bytes: &[u8]) -> Result<Vec<Vec<f64>>> {
     let [rows, columns] = shape[..] else { bail!("its shape is {shape:?}, not that of a matrix") };
     ensure!(rows == columns, "it is a matrix of {rows} × {columns}; an affinity is square");
     let descr = field("descr")?;
+    let width = if descr.starts_with("'<f4'") { 4 } else { 8 };
+    ensure!(
+        values.len().is_multiple_of(width),
+        "its {} bytes of values are no whole number of floats",
+        values.len()
+    );
     let values: Vec<f64> = if descr.starts_with("'<f8'") {
         values.as_chunks().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
     } else if descr.starts_with("'<f4'") {

@@ -2,14 +2,25 @@
 
 use super::Divided;
 use crate::report::{Escaped, document};
+use anyhow::{Result, bail};
 use planning::partitioner::Partition;
 use spec::affinity::Affinity;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Side of each of the two drawings.
 const SIDE: f64 = 460.0;
 /// Room for names.
 const MARGIN: f64 = 60.0;
+
+/// Whether a picture of this name is a page, or SVG alone.
+pub fn is_page(path: &Path) -> Result<bool> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("html") => Ok(true),
+        Some("svg") => Ok(false),
+        _ => bail!("--picture {}: a picture is an .svg, or an .html page", path.display()),
+    }
+}
 
 /// The picture as SVG, or inside a page.
 pub fn of(Divided { affinity, found, .. }: &Divided, page: bool) -> String {
@@ -17,13 +28,14 @@ pub fn of(Divided { affinity, found, .. }: &Divided, page: bool) -> String {
     if !page {
         return svg;
     }
+    let show = |value: Option<f64>| value.map_or("–".into(), |value| format!("{value:.3}"));
     let body = format!(
-        "<h1>{} towers of {} features</h1>\n<p>Affinity {:.3} within towers, {:.3} across. Largest tower over smallest: {:.3}.</p>\n\
+        "<h1>{} towers of {} features</h1>\n<p>Affinity {} within towers, {} across. Largest tower over smallest: {:.3}.</p>\n\
          <figure class=\"card\">{svg}</figure>\n",
         found.towers.len(),
         affinity.features().len(),
-        found.within,
-        found.across,
+        show(found.within),
+        show(found.across),
         found.max_over_min
     );
     document("Towers", &body)

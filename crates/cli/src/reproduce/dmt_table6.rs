@@ -1,8 +1,9 @@
 //! Table 6 of the DMT paper: towers of the partitioner (TP) against strided ones.
 //!
-//! For each model: a flat one is trained once, and its affinity gives towers by both of TP's strategies. One pilot run with each
-//! decides for the better ("we simply try both", §3.3). Then the model is trained with TP's and with strided towers from the
-//! same other seeds; whether one of them is better is judged by the Mann-Whitney U test.
+//! A flat DLRM is trained once (its dot products are what teaches embeddings to have cosines), and its affinity gives towers by
+//! both of TP's strategies. For each model one pilot run with each decides for the better ("we simply try both", §3.3). Then the
+//! model is trained with TP's and with strided towers from the same other seeds; whether one of them is better is judged by the
+//! Mann-Whitney U test.
 
 use super::records::Records;
 use crate::affinity::{Measured, measure};
@@ -12,7 +13,7 @@ use crate::logs::{self, OpenLogs};
 use crate::on_samples::Samples;
 use crate::partition::{Division, Tables, picture, write, write_affinity, write_towers};
 use crate::text::{columns, median};
-use crate::towers::in_towers;
+use crate::towers::{distinct, in_towers};
 use crate::train::{one_of_several, stop_on_signals};
 use anyhow::{Context, Result, ensure};
 use planning::partitioner::Strategy;
@@ -41,6 +42,7 @@ pub struct Args {
     run: RunArgs,
     /// Runs with each kind of towers
     #[arg(long, value_name = "N", default_value_t = 9, help_heading = "Towers")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// TP's strategies; of several, a pilot run with each decides
     #[arg(long, value_delimiter = ',', default_value = "coherent,diverse", help_heading = "Towers")]
@@ -73,18 +75,18 @@ struct Row {
 /// The paper's two, and a DLRM of which twice as many features share a vector.
 const ROWS: [Row; 3] = [
     Row {
-        name: "DMT 16T-DLRM",
-        kind: ModelKind::Dlrm,
-        towers: 16,
-        module: |dim| Module::Dlrm { c: 0, p: 1, d: dim },
-        paper: Some((0.7990, 0.7981, 0.0006)),
-    },
-    Row {
         name: "DMT 8T-DCN",
         kind: ModelKind::Dcn,
         towers: 8,
         module: |dim| Module::Dcn { d: dim, rank: None, out: DcnOutput::Tower },
         paper: Some((0.8006, 0.8003, 0.0023)),
+    },
+    Row {
+        name: "DMT 16T-DLRM",
+        kind: ModelKind::Dlrm,
+        towers: 16,
+        module: |dim| Module::Dlrm { c: 0, p: 1, d: dim },
+        paper: Some((0.7990, 0.7981, 0.0006)),
     },
     Row {
         name: "DMT 8T-DLRM",
@@ -136,12 +138,28 @@ fn measure_all(args: &Args) -> Result<()> {
             && args.run.tower_module.is_none()
             && args.run.model.is_none()
             && args.run.seed.is_none(),
-        "--model, --towers, --tower-module and --seed are those of the table"
+        "--model, --towers, --tower-module and --seed are those of the table; leave them out"
     );
-    ensure!(args.runs > 0, "--runs 0: a comparison needs at least one run");
     let config = configure(&args.run)?;
+    ensure!(
+        config.model.towers.is_none() && config.model.tower_module.is_none(),
+        "{}: it has towers; those of the table are put over a flat model",
+        args.run.described()
+    );
+    distinct(&args.strategies)?;
+    ensure!(
+        !args.strategies.contains(&Strategy::Strided),
+        "--strategies: strided is what the others are compared with"
+    );
+    let stop = stop_on_signals()?;
+    let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
+    let run = logs.check(&config).with_context(|| args.run.described())?;
+    ensure!(run.data.eval_samples() > 0, "runs are compared by AUC; give samples to evaluate on with --eval");
+    for row in &ROWS {
+        args.division.check(&run.model, row.towers, &args.strategies).context(row.name)?;
+    }
     let lab = Lab {
-        stop: stop_on_signals()?,
+        stop,
         records: Records::open(
             &args.out,
             &json!({
@@ -153,12 +171,6 @@ fn measure_all(args: &Args) -> Result<()> {
         )?,
         args,
     };
-    let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &lab.stop)?;
-    let run = logs.check(&config).with_context(|| args.run.described())?;
-    ensure!(run.data.eval_samples() > 0, "runs are compared by AUC; give samples to evaluate on with --eval");
-    for row in &ROWS {
-        args.division.check(&run.model, row.towers, &args.strategies).context(row.name)?;
-    }
     for row in &ROWS {
         lab.measure_row(row, &config, &logs, run.model.dim())?;
     }
@@ -239,13 +251,12 @@ impl Lab<'_> {
         config: &Config,
         logs: &OpenLogs,
     ) -> Result<Vec<Vec<String>>> {
-        let kind = row.kind.name();
-        let file = self.args.out.join(format!("{kind}-{}-{}.json", row.towers, strategy.name()));
+        let file = self.args.out.join(format!("{}-{}.json", row.towers, strategy.name()));
         if let Ok(text) = std::fs::read_to_string(&file) {
             let file: TowersFile = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
             return Ok(file.towers);
         }
-        let affinity = self.flat_affinity(kind, config, logs)?;
+        let affinity = self.flat_affinity(config, logs)?;
         let model = logs.check(config)?.model;
         let divided = self.args.division.divide(&affinity, &Tables::of(&model), row.towers, strategy, 0)?;
         write(&file.with_extension("svg"), &picture::of(&divided, false))?;
@@ -253,18 +264,21 @@ impl Lab<'_> {
         Ok(divided.towers)
     }
 
-    fn flat_affinity(&self, kind: &str, config: &Config, logs: &OpenLogs) -> Result<Affinity> {
+    /// The affinity of a flat DLRM.
+    fn flat_affinity(&self, config: &Config, logs: &OpenLogs) -> Result<Affinity> {
         let out = &self.args.out;
-        let file = out.join(format!("{kind}-affinity.json"));
+        let file = out.join("affinity.json");
         if let Ok(text) = std::fs::read(&file) {
             return serde_json::from_slice(&text).with_context(|| file.display().to_string());
         }
+        let mut config = config.clone();
+        config.model.kind = Some(ModelKind::Dlrm);
         // Its tables may be large, and nobody needs them afterwards.
         let scratch =
             tempfile::tempdir_in(out).with_context(|| format!("{}: no folder in it", out.display()))?;
         let flat = scratch.path().join("flat");
-        one_of_several(config, logs, Some(&flat), &format!("flat {kind}"), &self.stop)?;
-        let (affinity, _) = measure(&flat, &Samples::default(), &self.args.measured)?;
+        one_of_several(&config, logs, Some(&flat), "flat DLRM", &self.stop)?;
+        let affinity = measure(&Samples::default().open(&flat)?, &self.args.measured)?;
         write_affinity(&file, &affinity)?;
         Ok(affinity)
     }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 #[command(mut_arg("affinity_of", |arg| arg.default_value("mean-abs")))]
 pub struct Args {
     /// Logs of each kind, each of another seed
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Samples that the flat model learns from
     #[arg(long, value_name = "N", default_value_t = 1 << 21)]
@@ -75,6 +75,12 @@ pub fn run(args: Args) -> Result<()> {
         "samples": args.samples,
         "affinity": format!("{:?}", args.measured),
     });
+    for &ratio in &args.ratios {
+        let run = configure(&args, ratio, 1).check();
+        run.with_context(|| {
+            format!("a log with --features {} --groups {} --ratios {ratio}", args.features, args.groups)
+        })?;
+    }
     let records = Records::<Record>::open(&args.out, &what)?;
     for &ratio in &args.ratios {
         for seed in 1..=args.seeds {
@@ -128,14 +134,18 @@ fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
     let folder = scratch.path().join("flat");
     let title = format!("ratio {ratio}, seed {seed}/{}", args.seeds);
     let (run, outcome) = one_of_several(&config, &logs, Some(&folder), &title, &stop)?;
-    let (affinity, _) = measure(&folder, &Samples::default(), &args.measured)?;
+    let affinity = measure(&Samples::default().open(&folder)?, &args.measured)?;
     let groups = planted(&run)?.towers;
     let truth = labels(&run, &groups)?;
     // Of the groups as they are: whole numbers differ by a little more than asked for.
     let sizes = groups.iter().map(Vec::len).max().zip(groups.iter().map(Vec::len).min());
-    let sizes = sizes.map_or(1.0, |(most, least)| most as f64 / least.max(1) as f64);
+    let as_planted = sizes.map_or(1.0, |(most, least)| most as f64 / least.max(1) as f64);
     let score = |(name, strategy, dims): (&str, Strategy, usize)| {
-        let request = Request { ratio: sizes, dims, ..Request::new(args.groups, strategy) };
+        let request = Request {
+            ratio: as_planted,
+            dims: dims.min(args.features),
+            ..Request::new(args.groups, strategy)
+        };
         let found = partition(&affinity, &request)?.towers;
         let found: Vec<usize> =
             (0..truth.len()).map(|f| found.iter().position(|t| t.contains(&f)).unwrap_or(0)).collect();

@@ -74,6 +74,8 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
     fn lines(&self) -> Result<(Value, Vec<T>)> {
         let named = || format!("{}: cannot be read", self.path.display());
         let text = std::fs::read_to_string(&self.path).with_context(named)?;
+        // A line without an end is being written, or its writer was killed.
+        let text = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
         let parsed = |(number, line): (usize, &str)| {
             serde_json::from_str(line)
                 .with_context(|| format!("{}, line {}", self.path.display(), number + 1))

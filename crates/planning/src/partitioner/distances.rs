@@ -1,15 +1,15 @@
 //! How far apart features shall lie, from their affinity `I`.
 //!
 //! ```text
-//! plain       coherent 1 − I      diverse I
-//! stretched   the same of S = (I − far) / (near − far), held between 0 and 1
+//! plain       coherent 1 − I          diverse I
+//! stretched   coherent 1 − S(I)       diverse S(I) + .1        S: 0 → −.1,  far → 0,  near → .9,  1 → 1, straight between
 //! ```
 //!
 //! Affinities of a trained model lie close together (.3 inside a group and .15 outside of it, say), so that plain distances
-//! make all features about equally far from each other, and a plane cannot show the difference. DMT §3.3 asks only that the
-//! order of distances be kept. For coherent towers `near` is the mean over the pairs that would share towers if those with the
-//! most affinity did, and `far` the median over all pairs; for diverse ones `far` is the mean over those with the least affinity,
-//! and `near` the median.
+//! make all features about equally far from each other, and a plane cannot show the difference. DMT §3.3 asks that the order of
+//! distances be kept, which `S` does. For coherent towers `near` is the mean over the pairs that would share towers if those with
+//! the most affinity did, and `far` the median over all pairs; for diverse ones `far` is the mean over those with the least
+//! affinity, and `near` the median.
 
 use super::matrix::Matrix;
 use spec::affinity::Affinity;
@@ -41,31 +41,42 @@ impl Distance {
     /// Distances of all features; features that are alike lie near each other where `coherent`, else far apart.
     pub(super) fn between(self, affinity: &Affinity, towers: usize, coherent: bool) -> Matrix {
         let n = affinity.features().len();
-        let (far, near) = match self {
-            Distance::Plain => (0.0, 1.0),
-            Distance::Stretched => range(affinity, towers, coherent),
-        };
+        let range = range(affinity, towers, coherent).filter(|_| self == Distance::Stretched);
         let value = |at: usize| {
             let (i, j) = (at / n, at % n);
-            let alike = ((affinity.between(i, j) - far) / (near - far)).clamp(0.0, 1.0);
-            match (i == j, coherent) {
-                (true, _) => 0.0,
-                (_, true) => 1.0 - alike,
-                (_, false) => alike,
+            let affinity = affinity.between(i, j);
+            match (range, coherent) {
+                _ if i == j => 0.0,
+                (None, true) => 1.0 - affinity,
+                (None, false) => affinity,
+                (Some((far, near)), true) => 1.0 - stretched(affinity, far, near),
+                (Some((far, near)), false) => 0.1 + stretched(affinity, far, near),
             }
         };
         Matrix::new(n, n, (0..n * n).map(value).collect())
     }
 }
 
-/// The affinities that are far from each other and near; all of 0 to 1 where affinities do not differ.
-fn range(affinity: &Affinity, towers: usize, coherent: bool) -> (f64, f64) {
+/// S of the module's text.
+fn stretched(affinity: f64, far: f64, near: f64) -> f64 {
+    let part = |from: f64, to: f64| if to - from > 1e-9 { (affinity - from) / (to - from) } else { 1.0 };
+    if affinity < far {
+        0.1 * part(0.0, far) - 0.1
+    } else if affinity < near {
+        0.9 * part(far, near)
+    } else {
+        0.9 + 0.1 * part(near, 1.0)
+    }
+}
+
+/// The affinities that shall count as far and as near; none where affinities do not differ.
+fn range(affinity: &Affinity, towers: usize, coherent: bool) -> Option<(f64, f64)> {
     let n = affinity.features().len();
     let pairs = (0..n).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| affinity.between(i, j));
     // Pieces of one table are one and the same: that says nothing about the others.
     let mut pairs: Vec<f64> = pairs.filter(|&affinity| affinity < 1.0).collect();
     pairs.sort_by(f64::total_cmp);
-    let Some(&median) = pairs.get(pairs.len() / 2) else { return (0.0, 1.0) };
+    let &median = pairs.get(pairs.len() / 2)?;
     // Towers of n/T features each have n/T − 1 of the n − 1 others of a feature.
     let share = (n as f64 / towers as f64 - 1.0) / (n as f64 - 1.0);
     let inside = ((share * pairs.len() as f64).round() as usize).clamp(1, pairs.len());
@@ -74,7 +85,7 @@ fn range(affinity: &Affinity, towers: usize, coherent: bool) -> (f64, f64) {
         true => (median, mean(&pairs[pairs.len() - inside..])),
         false => (mean(&pairs[..inside]), median),
     };
-    if near - far > 1e-9 { (far, near) } else { (0.0, 1.0) }
+    (near - far > 1e-9).then_some((far, near))
 }
 
 #[cfg(test)]
@@ -95,14 +106,26 @@ mod tests {
     #[test]
     fn distances_span_what_tells_towers_apart() {
         // Two of the six pairs share a tower: .4 and .2, so near is .3; far is .1.
-        let stretched = Distance::Stretched.between(&affinity(), 2, true);
-        assert_eq!([stretched.at(0, 1), stretched.at(0, 2), stretched.at(0, 0)], [0.0, 1.0, 0.0]);
-        assert!((stretched.at(2, 3) - 0.5).abs() < 1e-12);
-        // The two pairs with the least affinity have .1, the median too, so nothing is stretched.
-        let diverse = Distance::Stretched.between(&affinity(), 2, false);
-        assert_eq!([diverse.at(0, 1), diverse.at(0, 2), diverse.at(0, 0)], [0.4, 0.1, 0.0]);
+        let near = |matrix: &Matrix, i: usize, j: usize, expected: f64| {
+            assert!((matrix.at(i, j) - expected).abs() < 1e-12, "{} for {expected}", matrix.at(i, j));
+        };
+        let coherent = Distance::Stretched.between(&affinity(), 2, true);
+        near(&coherent, 0, 1, 0.1 * 6.0 / 7.0);
+        near(&coherent, 2, 3, 1.0 - 0.45);
+        near(&coherent, 0, 2, 1.0);
+        near(&coherent, 0, 0, 0.0);
         let plain = Distance::Plain.between(&affinity(), 2, true);
-        assert_eq!([plain.at(0, 1), plain.at(0, 2)], [0.6, 0.9]);
+        near(&plain, 0, 1, 0.6);
+        near(&plain, 0, 2, 0.9);
+        // The two pairs with the least affinity have .1, the median too, so nothing is stretched.
+        near(&Distance::Stretched.between(&affinity(), 2, false), 0, 1, 0.4);
+    }
+
+    #[test]
+    fn the_order_is_kept() {
+        let values: Vec<f64> = (0..=100).map(|i| stretched(f64::from(i) / 100.0, 0.15, 0.3)).collect();
+        assert!(values.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!((values[0] + 0.1).abs() < 1e-12 && (values[100] - 1.0).abs() < 1e-12);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) struct Share {
 pub(super) fn shared_out(loads: &[f64], request: &Request) -> Result<Vec<Share>, PartitionError> {
     let share = |members: Vec<usize>, towers| {
         let load = members.iter().map(|&feature| loads[feature]).sum();
-        let most = members.iter().filter(|&&feature| loads[feature] > 0.0).count().max(1);
+        let most = members.iter().filter(|&&feature| loads[feature] > 0.0).count();
         Share { members, towers, load, most }
     };
     let Some(group_of) = &request.groups else {
@@ -30,6 +30,9 @@ pub(super) fn shared_out(loads: &[f64], request: &Request) -> Result<Vec<Share>,
     }
     let members_of = |group: usize| (0..loads.len()).filter(|&f| group_of[f] == group).collect::<Vec<_>>();
     let mut shares: Vec<Share> = names.into_iter().map(|group| share(members_of(group), 1)).collect();
+    if let Some(group) = shares.iter().position(|share| share.most == 0) {
+        return Err(PartitionError::GroupWithoutLoad(group));
+    }
     for _ in shares.len()..request.towers {
         let open = shares.iter_mut().filter(|share| share.towers < share.most);
         let a_tower = |share: &Share| share.load / share.towers as f64;

@@ -33,13 +33,13 @@ pub fn ratio(loads: &[f64]) -> f64 {
     if least > 0.0 { most / least } else { f64::INFINITY }
 }
 
-/// No division does better than this: the largest tower has at least the mean and at least the largest feature, the
-/// smallest at most the mean of what the largest leaves.
-pub fn ratio_bound(loads: &[f64], towers: usize) -> f64 {
+/// What the largest tower has at least, and the smallest at most, in any division: the mean or the largest feature, and the mean
+/// of what that leaves.
+pub(super) fn ends(loads: &[f64], towers: usize) -> (f64, f64) {
     let total: f64 = loads.iter().sum();
     let largest = loads.iter().copied().fold(0.0, f64::max);
     let most = (total / towers as f64).max(largest);
-    if towers < 2 || total <= most { 1.0 } else { (most / ((total - most) / (towers - 1) as f64)).max(1.0) }
+    (most, if towers < 2 { total } else { (total - most) / (towers - 1) as f64 })
 }
 
 /// A division into towers of loads as equal as it can find: within half a percent of the best where the search came to its end.
@@ -56,7 +56,7 @@ fn largest_first(loads: &[f64]) -> Vec<usize> {
 }
 
 /// Largest first, each to the least loaded tower.
-pub fn greedy(loads: &[f64], towers: usize) -> Loaded {
+pub(super) fn greedy(loads: &[f64], towers: usize) -> Loaded {
     let mut sums = vec![0.0f64; towers];
     let mut tower_of = vec![0; loads.len()];
     for feature in largest_first(loads) {
@@ -95,7 +95,7 @@ fn best_exchange(
     let mut best = (-1e-12 * squares, None);
     let mut consider = |a: usize, to: usize, back: Option<usize>| {
         let exchanged = loads[a] - back.map_or(0.0, |b| loads[b]);
-        let change = moved(at.loads[at.tower_of[a]], at.loads[to], exchanged);
+        let change = change_of_squares(at.loads[at.tower_of[a]], at.loads[to], exchanged);
         if change < best.0 {
             best = (change, Some((a, to, back)));
         }
@@ -118,7 +118,7 @@ fn best_exchange(
 }
 
 /// How the sum of squares changes when `load` goes from a tower of load `from` to one of load `to`.
-pub(super) fn moved(from: f64, to: f64, load: f64) -> f64 {
+pub(super) fn change_of_squares(from: f64, to: f64, load: f64) -> f64 {
     2.0 * load * (to - from + load)
 }
 
@@ -131,6 +131,7 @@ const WORTH: f64 = 1.005;
 /// The best of the divisions that can be better than what is known, by branch and bound.
 fn searched(loads: &[f64], towers: usize, known: Loaded) -> Loaded {
     let order = largest_first(loads);
+    let (most, least) = ends(loads, towers);
     // What is left to place after each feature.
     let mut left: Vec<f64> =
         order.iter().rev().scan(0.0, |sum, &f| Some(std::mem::replace(sum, *sum + loads[f]))).collect();
@@ -140,7 +141,7 @@ fn searched(loads: &[f64], towers: usize, known: Loaded) -> Loaded {
         order,
         left,
         mean: loads.iter().sum::<f64>() / towers as f64,
-        bound: ratio_bound(loads, towers),
+        bound: most / least,
         sums: vec![0.0; towers],
         tower_of: vec![0; loads.len()],
         best_ratio: known.ratio(),

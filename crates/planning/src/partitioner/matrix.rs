@@ -62,15 +62,15 @@ pub fn leading_eigenvectors(matrix: &Matrix, count: usize) -> (Vec<f64>, Matrix)
     let mut before = f64::NEG_INFINITY;
     for _ in 0..ITERATIONS {
         let mut sum = 0.0;
-        for vector in &mut vectors {
+        for (v, vector) in vectors.iter_mut().enumerate() {
             let image: Vec<f64> = (0..n).map(|i| dot(matrix.row(i), vector) + shift * vector[i]).collect();
-            sum += dot(vector, &image);
+            sum += wanted.saturating_sub(v) as f64 * dot(vector, &image);
             *vector = image;
         }
         orthonormalise(&mut vectors);
-        // The sum of the eigenvalues only grows, and settles long before vectors of nearly equal eigenvalues do, which are as
-        // good as any mixture of them.
-        if sum - before <= 1e-10 * sum.abs() {
+        // The eigenvalues of the first one, two, three … vectors add up to sums that only grow. They settle long before vectors of
+        // nearly equal eigenvalues do, which are as good as any mixture of them.
+        if sum - before <= 1e-11 * sum.abs() {
             break;
         }
         before = sum;
@@ -111,6 +111,30 @@ fn orthonormalise(vectors: &mut [Vec<f64>]) {
         let length = dot(vector, vector).sqrt();
         if length > 0.0 {
             vector.iter_mut().for_each(|x| *x /= length);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eigenvectors_are_stretched_by_their_eigenvalues() {
+        // 4, 2, 1 and −3 on the diagonal, turned by a reflection.
+        let diagonal = [4.0, 2.0, 1.0, -3.0];
+        let axis: [f64; 4] = [0.5, 0.5, 0.5, 0.5];
+        let reflected = |i: usize, j: usize| f64::from(i == j) - 2.0 * axis[i] * axis[j];
+        let value =
+            |i: usize, j: usize| (0..4).map(|k| reflected(i, k) * diagonal[k] * reflected(j, k)).sum();
+        let matrix = Matrix::new(4, 4, (0..16).map(|at| value(at / 4, at % 4)).collect());
+        let (values, vectors) = leading_eigenvectors(&matrix, 2);
+        assert!((values[0] - 4.0).abs() < 1e-6 && (values[1] - 2.0).abs() < 1e-6, "{values:?}");
+        for (c, value) in values.iter().enumerate() {
+            let vector: Vec<f64> = (0..4).map(|i| vectors.at(i, c)).collect();
+            for i in 0..4 {
+                assert!((dot(matrix.row(i), &vector) - value * vector[i]).abs() < 1e-3);
+            }
         }
     }
 }

@@ -2,7 +2,8 @@
 //! equal size.
 //!
 //! ```text
-//! affinity → distances (coherent: like is near; diverse: like is far) → points on a plane → constrained k-means → towers
+//! affinity → distances (coherent: like is near; diverse: like is far) → points on a plane →
+//! constrained k-means → swaps → towers
 //! ```
 //!
 //! ```
@@ -27,16 +28,19 @@ mod loads;
 mod matrix;
 mod plane;
 mod request;
+mod swaps;
 
 pub use assignment::{Sizes, assign};
 pub use distances::Distance;
-pub use kmeans::{Clusters, constrained_kmeans};
-pub use loads::{Loaded, balance, greedy, ratio, ratio_bound};
-pub use matrix::{Matrix, leading_eigenvectors};
-pub use plane::{Descent, Plane, embed, stress};
+pub use loads::{Loaded, balance, ratio};
+pub use matrix::Matrix;
+pub use plane::Plane;
 pub use request::{Balance, PartitionError, Request, Strategy};
 
 use groups::Share;
+use loads::greedy;
+use matrix::leading_eigenvectors;
+use plane::{Descent, embed};
 use spec::affinity::Affinity;
 use spec::random::Stream;
 
@@ -47,10 +51,10 @@ pub struct Partition {
     pub towers: Vec<Vec<usize>>,
     /// The plane on which they were found, for the strategies that have one.
     pub plane: Option<Plane>,
-    /// Mean affinity of two features of one tower.
-    pub within: f64,
-    /// Mean affinity of two features of different towers.
-    pub across: f64,
+    /// Mean affinity of two features of one tower; nothing where every feature is alone.
+    pub within: Option<f64>,
+    /// Mean affinity of two features of different towers; nothing where there is one tower.
+    pub across: Option<f64>,
     /// The largest tower over the smallest, in what is counted.
     pub max_over_min: f64,
     /// No division has a smaller one than this.
@@ -61,27 +65,32 @@ pub struct Partition {
 pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, PartitionError> {
     let features = affinity.features().len();
     request.check(features)?;
-    let loads = match &request.balance {
-        Balance::Features => vec![1.0; features],
-        Balance::Loads(loads) => loads.clone(),
-    };
-    let plane = plane_of(affinity, request);
+    let loads = request.loads(features);
+    let shares = groups::shared_out(&loads, request)?;
+    let distances = distances_of(affinity, request);
+    let plane = distances.as_ref().map(|distances| plane_of(distances, request));
     let points = match (&plane, request.strategy) {
         (Some(plane), _) => Some(plane.points.clone()),
         (None, Strategy::Spectral) => Some(spectrum(affinity, request.towers)),
         _ => None,
     };
-    let mut towers: Vec<Vec<usize>> = Vec::with_capacity(request.towers);
-    for Share { members, towers: count, .. } in groups::shared_out(&loads, request)? {
+    let mut tower_of = vec![0; features];
+    let mut group_of = vec![0; features];
+    let mut first = 0;
+    for (group, Share { members, towers, .. }) in shares.iter().enumerate() {
         let own_loads: Vec<f64> = members.iter().map(|&f| loads[f]).collect();
-        let tower_of = divide(&members, &own_loads, points.as_ref(), count, request);
-        let of_tower = |tower| {
-            let own = members.iter().zip(&tower_of).filter(move |(_, t)| **t == tower);
-            own.map(|(feature, _)| *feature).collect::<Vec<usize>>()
-        };
-        towers.extend((0..count).map(of_tower));
+        let divided = divide(members, &own_loads, points.as_ref(), *towers, request);
+        for (&feature, tower) in members.iter().zip(divided) {
+            tower_of[feature] = first + tower;
+            group_of[feature] = group;
+        }
+        first += towers;
     }
-    towers.iter_mut().for_each(|tower| tower.sort_unstable());
+    if let (Some(distances), Balance::Features) = (&distances, &request.balance) {
+        swaps::settle(&mut tower_of, &group_of, distances);
+    }
+    let mut towers: Vec<Vec<usize>> = vec![Vec::new(); request.towers];
+    tower_of.iter().enumerate().for_each(|(feature, &tower)| towers[tower].push(feature));
     towers.sort();
     let sizes: Vec<f64> = towers.iter().map(|tower| tower.iter().map(|&f| loads[f]).sum()).collect();
     let (within, across) = mean_affinities(affinity, &towers);
@@ -90,31 +99,41 @@ pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, Pa
         within,
         across,
         max_over_min: ratio(&sizes),
-        max_over_min_bound: match request.balance {
-            Balance::Features if features.is_multiple_of(towers.len()) => 1.0,
-            Balance::Features => features.div_ceil(towers.len()) as f64 / (features / towers.len()) as f64,
-            Balance::Loads(_) => ratio_bound(&loads, towers.len()),
-        },
+        max_over_min_bound: bound(&shares, &loads, request),
         towers,
     })
+}
+
+/// No division has a smaller ratio: each group has a tower of at least the most that its largest must have, and one of at most
+/// what its smallest can have.
+fn bound(shares: &[Share], loads: &[f64], request: &Request) -> f64 {
+    let ends = shares.iter().map(|Share { members, towers, .. }| match request.balance {
+        Balance::Features => (members.len().div_ceil(*towers) as f64, (members.len() / towers) as f64),
+        Balance::Loads(_) => loads::ends(&members.iter().map(|&f| loads[f]).collect::<Vec<_>>(), *towers),
+    });
+    let (most, least) =
+        ends.fold((0.0, f64::INFINITY), |(most, least): (f64, f64), end| (most.max(end.0), least.min(end.1)));
+    (most / least).max(1.0)
 }
 
 /// From so many features on the work is bounded: it grows with their square.
 const MANY: usize = 200;
 
-/// The plane of the two strategies of the paper.
-fn plane_of(affinity: &Affinity, request: &Request) -> Option<Plane> {
+/// The distances of the two strategies of the paper.
+fn distances_of(affinity: &Affinity, request: &Request) -> Option<Matrix> {
     let coherent = match request.strategy {
         Strategy::Coherent => true,
         Strategy::Diverse => false,
         Strategy::Strided | Strategy::Random | Strategy::Greedy | Strategy::Spectral => return None,
     };
-    let distances = request.distance.between(affinity, request.towers, coherent);
+    Some(request.distance.between(affinity, request.towers, coherent))
+}
+
+fn plane_of(distances: &Matrix, request: &Request) -> Plane {
     // Many points settle each other in fewer steps.
     let steps = if distances.rows() > MANY { 300 } else { 1000 };
     let restarts = request.restarts_for(distances.rows()) / 2;
-    let descent = Descent { dims: request.dims, restarts, steps, seed: request.seed };
-    Some(embed(&distances, &descent))
+    embed(distances, &Descent { dims: request.dims, restarts, steps, seed: request.seed })
 }
 
 /// Rows of the leading eigenvectors of `S^−½·A·S^−½`, with `S` the sums of the rows of `A`.
@@ -157,7 +176,7 @@ fn divide(
     }
 }
 
-fn mean_affinities(affinity: &Affinity, towers: &[Vec<usize>]) -> (f64, f64) {
+fn mean_affinities(affinity: &Affinity, towers: &[Vec<usize>]) -> (Option<f64>, Option<f64>) {
     let mut tower_of = vec![0; affinity.features().len()];
     for (t, tower) in towers.iter().enumerate() {
         tower.iter().for_each(|&feature| tower_of[feature] = t);
@@ -169,6 +188,6 @@ fn mean_affinities(affinity: &Affinity, towers: &[Vec<usize>]) -> (f64, f64) {
             *sum = (sum.0 + affinity.between(i, j), sum.1 + 1.0);
         }
     }
-    let [within, across] = sums.map(|(sum, count)| if count > 0.0 { sum / count } else { 0.0 });
+    let [within, across] = sums.map(|(sum, count)| (count > 0.0).then_some(sum / count));
     (within, across)
 }

@@ -128,10 +128,11 @@ fn descend(mut points: Matrix, distances: &Matrix, steps: usize, scale: f64) -> 
             for j in 0..i {
                 let (a, b) = (points.row(i), points.row(j));
                 let d = distance(a, b);
-                // Points that coincide are pushed nowhere; the others pull them apart.
-                let pull = if d > 0.0 { 2.0 * (d - distances.at(i, j)) / (d * count as f64) } else { 0.0 };
+                let pull = 2.0 * (d - distances.at(i, j)) / count as f64;
                 for c in 0..dims {
-                    let g = pull * (a[c] - b[c]);
+                    // Points that coincide have no direction; any will do.
+                    let along = if d > 0.0 { (a[c] - b[c]) / d } else { f64::from(c == i % dims) };
+                    let g = pull * along;
                     own[c] += g;
                     before[j * dims + c] -= g;
                 }

@@ -1,6 +1,7 @@
 //! What a partition is asked for, and why there may be none.
 
 use super::distances::Distance;
+use super::groups;
 use std::str::FromStr;
 
 /// How features are divided.
@@ -99,7 +100,7 @@ impl Request {
             distance: Distance::default(),
             dims: 2,
             groups: None,
-            restarts: 16,
+            restarts: 48,
             seed: 0,
         }
     }
@@ -143,15 +144,25 @@ pub enum PartitionError {
         load: f64,
     },
     /// Fewer features with a load than towers.
-    #[error("only {loaded} features have a load above 0, too few for {towers} towers; use at most {loaded}")]
+    #[error(
+        "only {loaded} features have a load above 0, too few for {towers} towers; use fewer towers, or loads above 0"
+    )]
     Unloaded {
         /// Asked for.
         towers: usize,
         /// Features with a load.
         loaded: usize,
     },
+    /// A group whose features have no load.
+    #[error(
+        "the features of group {0} have no load, so it cannot have a tower; give it one, or join it with another"
+    )]
+    GroupWithoutLoad(usize),
+    /// Loads whose sum is no number.
+    #[error("the loads add up to more than a number holds; scale them down")]
+    Overflow,
     /// A ratio below 1.
-    #[error("ratio {0}: the largest tower is at least as large as the smallest; use 1 or more")]
+    #[error("{0} is no ratio of the largest tower to the smallest; use a finite number of at least 1")]
     Ratio(f64),
     /// A plane that is none.
     #[error("a plane of {dims} dimensions for {features} features; use 1 to {features}, 2 is usual")]
@@ -178,7 +189,8 @@ impl Request {
         if !(self.ratio >= 1.0 && self.ratio.is_finite()) {
             return Err(PartitionError::Ratio(self.ratio));
         }
-        if !(1..=features).contains(&self.dims) {
+        let on_a_plane = matches!(self.strategy, Strategy::Coherent | Strategy::Diverse);
+        if on_a_plane && !(1..=features).contains(&self.dims) {
             return Err(PartitionError::Dims { dims: self.dims, features });
         }
         let count = |what, got| {
@@ -192,11 +204,22 @@ impl Request {
             if let Some(feature) = loads.iter().position(|load| !(load.is_finite() && *load >= 0.0)) {
                 return Err(PartitionError::Load { feature, load: loads[feature] });
             }
+            if !loads.iter().sum::<f64>().is_finite() {
+                return Err(PartitionError::Overflow);
+            }
             let loaded = loads.iter().filter(|&&load| load > 0.0).count();
             if loaded < towers {
                 return Err(PartitionError::Unloaded { towers, loaded });
             }
         }
-        Ok(())
+        groups::shared_out(&self.loads(features), self).map(drop)
+    }
+
+    /// The load of each feature: 1 where features are counted.
+    pub(super) fn loads(&self, features: usize) -> Vec<f64> {
+        match &self.balance {
+            Balance::Features => vec![1.0; features],
+            Balance::Loads(loads) => loads.clone(),
+        }
     }
 }

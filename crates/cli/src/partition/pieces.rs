@@ -1,0 +1,67 @@
+//! Tables in slices, so that there can be more towers than features.
+
+use anyhow::{Context, Result, ensure};
+use spec::affinity::Affinity;
+use spec::model::Member;
+use spec::placement::share;
+
+/// Features, or slices of their tables.
+pub struct Pieces {
+    /// Affinity between pieces; those of one feature have all to do with each other.
+    pub affinity: Affinity,
+    /// The feature of each piece, and its share of the feature's columns.
+    of: Vec<(usize, f64)>,
+}
+
+/// The most pieces: the work grows with their square, and their affinity is a matrix in memory.
+const MOST: usize = 4096;
+
+impl Pieces {
+    /// The most pieces that tables of `dim` columns can be sliced into.
+    pub fn most(features: usize, dim: usize) -> usize {
+        let slices = |width: usize| features.saturating_mul(dim.div_ceil(width));
+        (1..=dim).map(slices).find(|&pieces| pieces <= MOST).unwrap_or(features)
+    }
+
+    /// The widest slices that make at least `towers` pieces.
+    pub fn widest(features: usize, dim: usize, towers: usize) -> Option<usize> {
+        let enough = |&width: &usize| features.saturating_mul(dim.div_ceil(width)) >= towers;
+        let width = (1..=dim).rev().find(enough)?;
+        (features.saturating_mul(dim.div_ceil(width)) <= MOST).then_some(width)
+    }
+
+    /// Every feature as it is.
+    pub fn whole(affinity: &Affinity) -> Self {
+        let of = (0..affinity.features().len()).map(|feature| (feature, 1.0)).collect();
+        Self { affinity: affinity.clone(), of }
+    }
+
+    /// Tables of `dim` columns in slices of at most `width`, equal up to one.
+    pub fn sliced(affinity: &Affinity, dim: usize, width: usize) -> Result<Self> {
+        ensure!(width > 0, "--slice-to 0: a slice has at least 1 column");
+        ensure!(dim > 0, "--dim 0: a table has at least 1 column");
+        let (count, slices) = (affinity.features().len(), dim.div_ceil(width));
+        let pieces = count.checked_mul(slices).filter(|&pieces| pieces <= MOST);
+        let pieces = pieces.with_context(|| {
+            let least = dim.div_ceil((MOST / count).max(1));
+            format!("--slice-to {width}: {dim} columns of {count} features make more than {MOST} pieces; use at least {least}")
+        })?;
+        let member = |at: usize| Member { feature: at / slices, columns: share(dim, slices, at % slices) };
+        let name = |at: usize| member(at).name_of(&affinity.features()[at / slices], dim);
+        let of: Vec<(usize, f64)> =
+            (0..pieces).map(|at| (at / slices, member(at).columns.len() as f64 / dim as f64)).collect();
+        let between = |a: usize, b: usize| if a == b { 1.0 } else { affinity.between(a, b) };
+        let rows = of.iter().map(|a| of.iter().map(|b| between(a.0, b.0)).collect()).collect();
+        Ok(Self { affinity: Affinity::new((0..pieces).map(name).collect(), rows)?, of })
+    }
+
+    /// What is known of features, for each of their pieces.
+    pub fn of_features<T: Copy>(&self, features: &[T]) -> Vec<T> {
+        self.of.iter().map(|&(feature, _)| features[feature]).collect()
+    }
+
+    /// Loads of features, shared among their pieces.
+    pub fn shared(&self, loads: &[f64]) -> Vec<f64> {
+        self.of.iter().map(|&(feature, share)| loads[feature] * share).collect()
+    }
+}
