@@ -63,6 +63,9 @@ fn matrix(text: &mut String, affinity: &Affinity, found: &Partition) {
     let cell = SIDE / order.len() as f64;
     let place = |i: usize| MARGIN + i as f64 * cell;
     let value = |i: usize, j: usize| if i == j { 1.0 } else { affinity.between(order[i], order[j]) };
+    let off_diagonal =
+        || (0..order.len()).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| value(i, j));
+    let (least, most) = ends(off_diagonal());
     let block = order.len().div_ceil(CELLS);
     let starts = || (0..order.len()).step_by(block);
     for i in starts() {
@@ -84,7 +87,7 @@ fn matrix(text: &mut String, affinity: &Affinity, found: &Partition) {
                 place(i),
                 columns.len() as f64 * cell,
                 rows.len() as f64 * cell,
-                shade(mean),
+                shade((mean - least) / (most - least).max(1e-12)),
             );
         }
     }
@@ -98,6 +101,9 @@ fn matrix(text: &mut String, affinity: &Affinity, found: &Partition) {
             place(i) + 0.5 * cell + 0.35 * size,
             Escaped(&affinity.features()[feature])
         );
+    }
+    if order.len() > 1 {
+        caption(text, MARGIN, &format!("affinity by tower, from {least:.2} (white) to {most:.2} (blue)"));
     }
     let mut first = 0;
     for (tower, members) in found.towers.iter().enumerate() {
@@ -120,9 +126,8 @@ fn plane(text: &mut String, affinity: &Affinity, found: &Partition) {
         (0..points.rows()).map(|i| if dim < points.columns() { points.at(i, dim) } else { 0.0 }).collect()
     };
     let (x, y) = (along(0), along(1));
-    let ends =
-        |v: &[f64]| v.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &x| (a.min(x), b.max(x)));
-    let ((left, right), (low, high)) = (ends(&x), ends(&y));
+    caption(text, SIDE + 2.0 * MARGIN, &format!("features on the plane, stress {:.2}", plane.stress));
+    let ((left, right), (low, high)) = (ends(x.iter().copied()), ends(y.iter().copied()));
     let span = (right - left).max(high - low).max(1e-12);
     let across = |x: f64| SIDE + 2.0 * MARGIN + (x - left) / span * SIDE;
     let down = |y: f64| MARGIN + (high - y) / span * SIDE;
@@ -142,9 +147,20 @@ fn plane(text: &mut String, affinity: &Affinity, found: &Partition) {
     }
 }
 
+/// A line under a drawing that begins at `x`.
+fn caption(text: &mut String, x: f64, line: &str) {
+    let y = SIDE + 1.6 * MARGIN;
+    let _ = writeln!(text, "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"13\" fill=\"#555555\">{line}</text>");
+}
+
+/// The least and the largest.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)))
+}
+
 /// From white to dark blue.
 fn shade(value: f64) -> String {
-    let mix = |from: f64, to: f64| (from + (to - from) * value.clamp(0.0, 1.0).sqrt()) as u8;
+    let mix = |from: f64, to: f64| (from + (to - from) * value.clamp(0.0, 1.0)) as u8;
     format!("#{:02x}{:02x}{:02x}", mix(255.0, 8.0), mix(255.0, 48.0), mix(255.0, 107.0))
 }
 
