@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! affinity → distances (coherent: like is near; diverse: like is far) → points on a plane →
-//! constrained k-means → swaps → towers
+//! constrained k-means → moves and swaps → towers
 //! ```
 //!
 //! ```
@@ -28,7 +28,7 @@ mod loads;
 mod matrix;
 mod plane;
 mod request;
-mod swaps;
+mod settle;
 
 pub use assignment::{Sizes, assign};
 pub use distances::Distance;
@@ -41,6 +41,7 @@ use groups::Share;
 use loads::greedy;
 use matrix::leading_eigenvectors;
 use plane::{Descent, embed};
+use settle::Settling;
 use spec::affinity::Affinity;
 use spec::random::Stream;
 
@@ -75,19 +76,20 @@ pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, Pa
         _ => None,
     };
     let mut tower_of = vec![0; features];
-    let mut group_of = vec![0; features];
-    let mut first = 0;
+    // The group of every tower.
+    let mut group_of = Vec::with_capacity(request.towers);
     for (group, Share { members, towers, .. }) in shares.iter().enumerate() {
         let own_loads: Vec<f64> = members.iter().map(|&f| loads[f]).collect();
         let divided = divide(members, &own_loads, points.as_ref(), *towers, request);
         for (&feature, tower) in members.iter().zip(divided) {
-            tower_of[feature] = first + tower;
-            group_of[feature] = group;
+            tower_of[feature] = group_of.len() + tower;
         }
-        first += towers;
+        group_of.resize(group_of.len() + towers, group);
     }
     if let (Some(distances), Balance::Features) = (&distances, &request.balance) {
-        swaps::settle(&mut tower_of, &group_of, distances);
+        let mut settling = Settling::new(tower_of, &group_of, distances, request.ratio);
+        settling.settle();
+        tower_of = settling.tower_of;
     }
     let mut towers: Vec<Vec<usize>> = vec![Vec::new(); request.towers];
     tower_of.iter().enumerate().for_each(|(feature, &tower)| towers[tower].push(feature));
