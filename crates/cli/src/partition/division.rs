@@ -3,11 +3,11 @@
 use super::inputs::{self, Groups};
 use super::pieces::Pieces;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use clap::ValueEnum;
 use planning::partitioner::{Balance, Distance, Partition, PartitionError, Request, Strategy, partition};
 use spec::affinity::Affinity;
 use spec::model::Model;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// What towers shall be like.
 #[derive(clap::Args, Clone, Debug, PartialEq)]
@@ -23,12 +23,11 @@ pub struct Division {
     /// Dimensions of the plane [default: 2]
     #[arg(long, value_name = "N")]
     dims: Option<usize>,
-    /// What sizes count: features, or load
-    #[arg(long, value_name = "WHAT", default_value = "features")]
+    /// What sizes count
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Counted::Features)]
     balance: Counted,
-    /// What a load is: lookup (bytes read and sent a sample) or memory (bytes of a table), of the model's tables [default:
-    /// lookup]
-    #[arg(long, value_name = "WHAT", conflicts_with = "loads")]
+    /// What a load is, of the model's tables [default: lookup]
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "loads")]
     load_of: Option<LoadOf>,
     /// The load of every feature instead, as JSON {"C1": 3.0, …}
     #[arg(long, value_name = "FILE")]
@@ -42,41 +41,21 @@ pub struct Division {
 }
 
 /// What sizes count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Counted {
+    /// Features
     Features,
+    /// The sum of their loads
     Load,
 }
 
-impl FromStr for Counted {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "features" => Ok(Counted::Features),
-            "load" => Ok(Counted::Load),
-            _ => Err(format!("{text:?} cannot be counted; there are features and load")),
-        }
-    }
-}
-
 /// What a load is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LoadOf {
+    /// Bytes read and sent a sample
     Lookup,
+    /// Bytes of a table
     Memory,
-}
-
-impl FromStr for LoadOf {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "lookup" => Ok(LoadOf::Lookup),
-            "memory" => Ok(LoadOf::Memory),
-            _ => Err(format!("{text:?} is no load; there are lookup and memory")),
-        }
-    }
 }
 
 /// What is known of the tables behind the features.
