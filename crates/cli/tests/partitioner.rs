@@ -176,6 +176,10 @@ fn more_towers_than_features_need_slices() {
         &with(&["--towers", "9", "--dim", "2"]),
         &["9 towers for 4 features", "at most 8 pieces", "8 towers are the most"],
     );
+    refused_with(
+        &with(&["--towers", "9", "--dim", "18446744073709551615"]),
+        &["9 towers for 4 features", "--slice-to"],
+    );
     refused_with(&with(&["--towers", "0"]), &["0 towers"]);
     refused_with(&with(&["--towers", "2", "--slice-to", "0", "--dim", "8"]), &["--slice-to 0"]);
     refused_with(&with(&["--towers", "2", "--slice-to", "4"]), &["--dim"]);

@@ -19,15 +19,17 @@ const MOST: usize = 4096;
 impl Pieces {
     /// The most pieces that tables of `dim` columns can be sliced into.
     pub fn most(features: usize, dim: usize) -> usize {
-        let slices = |width: usize| features.saturating_mul(dim.div_ceil(width));
-        (1..=dim).map(slices).find(|&pieces| pieces <= MOST).unwrap_or(features)
+        let slices = (MOST / features).clamp(1, dim.max(1));
+        // Slices are as wide as makes that many of them, or fewer.
+        features * dim.div_ceil(dim.div_ceil(slices).max(1)).max(1)
     }
 
-    /// The widest slices that make at least `towers` pieces.
+    /// The widest slices that make at least `towers` pieces, of more towers than features.
     pub fn widest(features: usize, dim: usize, towers: usize) -> Option<usize> {
-        let enough = |&width: &usize| features.saturating_mul(dim.div_ceil(width)) >= towers;
-        let width = (1..=dim).rev().find(enough)?;
-        (features.saturating_mul(dim.div_ceil(width)) <= MOST).then_some(width)
+        // ⌈dim / width⌉ ≥ slices just where width·(slices − 1) < dim.
+        let slices = towers.div_ceil(features).max(2);
+        let width = dim.saturating_sub(1) / (slices - 1);
+        (width > 0 && features.saturating_mul(dim.div_ceil(width)) <= MOST).then_some(width)
     }
 
     /// Every feature as it is.
@@ -63,5 +65,32 @@ impl Pieces {
     /// Loads of features, shared among their pieces.
     pub fn shared(&self, loads: &[f64]) -> Vec<f64> {
         self.of.iter().map(|&(feature, share)| loads[feature] * share).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_slices_are_those_that_a_search_finds() {
+        for features in [1, 3, 4, 26] {
+            for dim in 1..40usize {
+                for towers in features + 1..features * 40 {
+                    let pieces = |width: usize| features * dim.div_ceil(width);
+                    let searched = (1..=dim).rev().find(|&width| pieces(width) >= towers);
+                    assert_eq!(
+                        Pieces::widest(features, dim, towers),
+                        searched,
+                        "{features} × {dim} for {towers}"
+                    );
+                }
+                assert_eq!(Pieces::most(features, dim), features * dim);
+            }
+        }
+        assert_eq!(Pieces::widest(4, usize::MAX, 9), Some((usize::MAX - 1) / 2));
+        assert_eq!(Pieces::widest(4, 2000, 5000), None);
+        assert_eq!(Pieces::most(4, 2000), 4000);
+        assert_eq!(Pieces::most(5000, 8), 5000);
     }
 }
