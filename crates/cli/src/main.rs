@@ -60,7 +60,7 @@ enum Command {
     Affinity(affinity::Args),
     /// Divide features into towers by their affinity
     Partition(partition::Args),
-    /// Find the best towers for a model: train it flat, measure, divide, train each division, keep the best
+    /// Find the best towers for a model: train a flat one, measure, divide, train each division, keep the best
     Towers(towers::Args),
     /// Turn run folders into a page: curves, calibration, times; several runs are compared
     Report(report::Args),

@@ -22,7 +22,6 @@ use spec::towers::{Assignment, DcnOutput, Module};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use training::Outcome;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -173,7 +172,7 @@ impl<'a> Recipe<'a> {
             one_of_several(&config, &self.logs, Some(&folder), &self.title(0, "flat"), &self.stop)?;
         let affinity = measure(&Samples::default().open(&folder)?, &self.args.measured)?;
         write_affinity(&self.args.out.join("affinity.json"), &affinity)?;
-        Ok((affinity, Tables::of(&run.model), Flat { auc: auc_of(&outcome), steps: outcome.steps }))
+        Ok((affinity, Tables::of(&run.model), Flat { auc: outcome.auc(), steps: outcome.steps }))
     }
 
     /// Trains the model in the towers of a strategy.
@@ -187,7 +186,8 @@ impl<'a> Recipe<'a> {
         let folder = out.join(strategy.name());
         let title = self.title(at + 1, strategy.name());
         let (_, outcome) = one_of_several(&config, &self.logs, Some(&folder), &title, &self.stop)?;
-        let auc = auc_of(&outcome)
+        let auc = outcome
+            .auc()
             .context("the evaluation samples have one label only, so there is no AUC to compare")?;
         let between_hosts = sent_between_hosts(&outcome);
         Ok(Tried { strategy, divided, auc, between_hosts, seconds: outcome.seconds })
@@ -198,10 +198,6 @@ impl<'a> Recipe<'a> {
 struct Flat {
     auc: Option<f64>,
     steps: u64,
-}
-
-fn auc_of(outcome: &Outcome) -> Option<f64> {
-    outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc)
 }
 
 /// Refuses a strategy that is named twice.

@@ -82,6 +82,11 @@ impl Outcome {
     pub fn samples_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.samples as f64 / self.seconds } else { 0.0 }
     }
+
+    /// The AUC on the evaluation samples, where there are some of both labels.
+    pub fn auc(&self) -> Option<f64> {
+        self.scores.as_ref().and_then(|scores| scores.evaluation.auc)
+    }
 }
 
 /// Threads of each rank: as the run says, or the machine's cores shared out.

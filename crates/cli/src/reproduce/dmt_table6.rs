@@ -51,7 +51,7 @@ pub struct Args {
     division: Division,
     #[command(flatten, next_help_heading = "Towers")]
     measured: Measured,
-    /// Folder for flat models, affinities, towers and results; a measurement that was stopped goes on there
+    /// Folder for the affinity, towers and results; a measurement that was stopped goes on there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
     /// Only print the table of the results in the folder
@@ -221,8 +221,7 @@ impl Lab<'_> {
         let which = if seed == 0 { "pilot".into() } else { format!("{seed}/{}", self.args.runs) };
         let title = format!("{} {} {which}", row.name, strategy.name());
         let (_, outcome) = one_of_several(&config, logs, None, &title, &self.stop)?;
-        let auc = outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc);
-        let auc = auc.context("the evaluation samples have one label only, so there is no AUC")?;
+        let auc = outcome.auc().context("the evaluation samples have one label only, so there is no AUC")?;
         self.records.append(&Record {
             model: row.name.into(),
             towers,

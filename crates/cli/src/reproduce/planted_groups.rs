@@ -154,7 +154,7 @@ fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
     Ok(Record {
         ratio,
         seed,
-        auc: outcome.scores.as_ref().and_then(|scores| scores.evaluation.auc),
+        auc: outcome.auc(),
         best_auc: outcome.scores.as_ref().and_then(|scores| scores.best_auc),
         seconds: outcome.seconds,
         adjusted_rand: COMPARED.into_iter().map(score).collect::<Result<_>>()?,

@@ -32,7 +32,7 @@ pub(super) fn cluster(points: &Matrix, loads: &[f64], count: usize, request: &Re
             return at.tower_of;
         }
         let lambda = scale * 1e-2 * 2f64.powi(weight as i32);
-        at = settle(at, points, loads, lambda);
+        at = penalised(at, points, loads, lambda);
     }
     if at.ratio() <= target {
         return at.tower_of;
@@ -42,8 +42,8 @@ pub(super) fn cluster(points: &Matrix, loads: &[f64], count: usize, request: &Re
     found.tower_of
 }
 
-/// Moves and swaps while the sum shrinks; centres follow after every sweep.
-fn settle(mut at: Loaded, points: &Matrix, loads: &[f64], lambda: f64) -> Loaded {
+/// Moves and swaps while the sum, unequal loads included, shrinks; centres follow after every sweep.
+fn penalised(mut at: Loaded, points: &Matrix, loads: &[f64], lambda: f64) -> Loaded {
     let count = at.loads.len();
     for _ in 0..SWEEPS {
         let costs = costs(points, &at.tower_of, count);
