@@ -2,6 +2,7 @@
 
 use crate::{Failure, Label};
 use kernels::KernelError;
+use spec::topology::Topology;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,12 +110,86 @@ pub enum CollectiveError {
         /// What the system said.
         message: String,
     },
+    /// A call of the MPI library failed.
+    #[error("rank {rank}: {call} with {peer} for {operation} (`{label}`): {message}")]
+    Mpi {
+        /// The rank that called.
+        rank: usize,
+        /// The MPI call.
+        call: &'static str,
+        /// Who the call was about: a rank, or the whole group.
+        peer: Peer,
+        /// The collective.
+        operation: &'static str,
+        /// Its label.
+        label: Label,
+        /// MPI's own words.
+        message: String,
+    },
+    /// The job has another number of processes than the cluster has ranks.
+    #[error("MPI started {got} processes, but {topology} has {} ranks", .topology.ranks())]
+    WorldSize {
+        /// The cluster.
+        topology: Topology,
+        /// Processes that MPI says there are.
+        got: usize,
+    },
+    /// The hosts that MPI sees are not those of the cluster.
+    #[error(
+        "rank {rank}: MPI says that it shares a host with the ranks {got:?}, but on {topology} these are {expected:?}"
+    )]
+    Hosts {
+        /// The rank that noticed.
+        rank: usize,
+        /// The cluster.
+        topology: Topology,
+        /// Ranks of this rank's host by the topology, itself included.
+        expected: Vec<usize>,
+        /// Ranks with which it shares memory.
+        got: Vec<usize>,
+    },
+    /// A rank was started with something else than rank 0.
+    #[error("rank {rank} was started with `{got}`, rank 0 with `{expected}`")]
+    Differs {
+        /// The rank.
+        rank: usize,
+        /// What rank 0 was started with.
+        expected: String,
+        /// What this rank was started with.
+        got: String,
+    },
+    /// What another process's rank has reported, in its words.
+    #[error("{message}")]
+    Elsewhere {
+        /// The rank that reported it.
+        rank: usize,
+        /// What it said.
+        message: String,
+    },
     /// A buffer or a sum was refused.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// The run has already ended, by what is inside; this rank is only told.
     #[error("the run has ended: {}", .0.cause)]
     Ended(Arc<Failure>),
+}
+
+/// The other side of an MPI call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// One rank.
+    Rank(usize),
+    /// All ranks of a group.
+    Group,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Group => write!(f, "its group"),
+        }
+    }
 }
 
 /// One rank's side of a collective, as another rank's call meets it.

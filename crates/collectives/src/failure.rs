@@ -47,6 +47,8 @@ pub enum Activity {
     Finished,
     /// It had returned an error or panicked.
     Failed,
+    /// Unknown: it did not answer.
+    Silent,
 }
 
 /// A collective that a rank has started.
@@ -71,13 +73,16 @@ impl fmt::Display for Failure {
 
 impl fmt::Display for RankStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.activity == Activity::Silent {
+            return write!(f, "rank {} on host {} does not answer", self.rank, self.host);
+        }
         write!(f, "rank {} on host {}, phase `{}`: ", self.rank, self.host, self.phase)?;
         let before = match self.activity {
             Activity::Waiting(time) => {
                 write!(f, "waiting for {time:.1?}")?;
                 " in"
             }
-            Activity::Computing => {
+            Activity::Computing | Activity::Silent => {
                 write!(f, "computing")?;
                 "; last started"
             }

@@ -88,7 +88,7 @@ where
 }
 
 /// An error and what it came from, on one line.
-fn chain(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -102,7 +102,7 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)").to_owned()
 }

@@ -26,13 +26,18 @@
 //!
 //! What ends one rank ends all: an error, a panic, calls that do not match, a wait past its limit. [`Failure`] names
 //! the cause and says where every rank was.
-#![forbid(unsafe_code)]
+//!
+//! With the cargo feature `mpi`, `launch_mpi` runs the same body on ranks that are processes under `mpirun`.
+#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
+#![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
 mod communicator;
 mod error;
 mod failure;
 mod label;
 mod launch;
+#[cfg(feature = "mpi")]
+mod launch_mpi;
 mod meter;
 mod operation;
 mod pending;
@@ -42,9 +47,11 @@ mod sync;
 mod transport;
 
 pub use communicator::Communicator;
-pub use error::{Call, CollectiveError};
+pub use error::{Call, CollectiveError, Peer};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
 pub use launch::{Options, launch};
+#[cfg(feature = "mpi")]
+pub use launch_mpi::{MpiOptions, launch_mpi};
 pub use meter::Traffic;
 pub use pending::{Output, Pending};

@@ -52,6 +52,16 @@ impl Bytes {
         self.len() == 0
     }
 
+    /// Where the bytes begin, for a library that moves them. Moving this value does not move them.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.memory.address()
+    }
+
+    /// As [`Bytes::as_ptr`], to write through. Who does so answers for nobody else looking meanwhile.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.memory.address()
+    }
+
     /// Copies `len` bytes of `from`, starting at `from_at`, to `at`. Panics past either end.
     pub fn copy_from(&mut self, at: usize, from: &Bytes, from_at: usize, len: usize) {
         self.memory.as_mut_slice()[at..at + len]

@@ -4,6 +4,10 @@
 //! exchange, in which every member of a group gives a range of bytes to every member and takes one from each.
 
 pub(crate) mod in_process;
+// The only unsafe code of this crate: calls of a C library.
+#[cfg(feature = "mpi")]
+#[allow(unsafe_code)]
+pub(crate) mod mpi;
 
 use crate::{CollectiveError, Label};
 use kernels::Bytes;

@@ -1,0 +1,67 @@
+//! How a run that fails comes to its end on all ranks: whoever knows tells everyone, with where it is itself; after a
+//! moment each rank has the whole picture, and reports it.
+
+use super::wire::Message;
+use super::worker::Worker;
+use crate::{Activity, CollectiveError, Failure, Label, RankStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long to wait for the other ranks to say where they are.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a rank may take to notice that the run has ended, before its process is ended for it, and all others with
+/// it. Most launchers do that as soon as one process has returned its failure.
+const LAST: Duration = Duration::from_secs(5);
+const NAP: Duration = Duration::from_millis(1);
+
+impl Worker {
+    /// Ends the run because of `cause`. MPI is not finished afterwards: the process must exit, and not with success.
+    pub(super) fn end(mut self, cause: CollectiveError) {
+        let (origin, text) = match &cause {
+            CollectiveError::Elsewhere { rank, message } => (*rank, message.clone()),
+            own => (self.rank, own.to_string()),
+        };
+        let status = self.board.status();
+        self.heard[self.rank] = Some(status.clone());
+        // From here on, faults are of no interest: the run has its cause.
+        let _ = self.control.tell(&Message::Ended { origin, cause: text, status });
+        let begun = Instant::now();
+        while begun.elapsed() < GRACE {
+            self.hear();
+            let told = self.control.is_told(&mut self.tester).unwrap_or(true);
+            if told && self.heard.iter().all(Option::is_some) {
+                break;
+            }
+            thread::sleep(NAP);
+        }
+        let ranks =
+            (0..self.heard.len()).map(|rank| self.heard[rank].take().unwrap_or_else(|| self.silent(rank)));
+        let failure = Failure { cause, ranks: ranks.collect() };
+        let report = failure.to_string();
+        self.board.fail(failure);
+        let begun = Instant::now();
+        while !self.board.is_closed() {
+            if begun.elapsed() > LAST {
+                eprintln!(
+                    "rank {} has not noticed within {LAST:?} that the run has ended:\n{report}",
+                    self.rank
+                );
+                return self.groups[0].comm.abort();
+            }
+            self.hear();
+            thread::sleep(NAP);
+        }
+    }
+
+    fn hear(&mut self) {
+        if let Ok(Some(Message::Ended { status, .. })) = self.control.listen(&mut self.tester) {
+            let from = status.rank;
+            self.heard[from] = Some(status);
+        }
+    }
+
+    fn silent(&self, rank: usize) -> RankStatus {
+        let (host, phase) = (self.topology.host_of(rank), Label::from("unknown"));
+        RankStatus { rank, host, phase, activity: Activity::Silent, collective: None }
+    }
+}

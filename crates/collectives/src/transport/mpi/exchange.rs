@@ -1,0 +1,217 @@
+//! One exchange as the worker sees it: its messages under way.
+//!
+//! Every member sends every other one a header, and then the data if there are any. So an exchange is complete once all
+//! members have started it, and each pair of them has checked that their calls fit.
+
+use super::board::{Job, Vectors};
+use super::native::{Comm, Fault, Request, Tester};
+use super::wire::{HeaderBytes, agree};
+use std::time::Instant;
+
+/// A group's communicator, and its members' world ranks.
+pub(super) struct Group {
+    pub(super) comm: Comm,
+    pub(super) members: Vec<usize>,
+    pub(super) me: usize,
+}
+
+/// How exchanges become messages.
+#[derive(Clone, Copy)]
+pub(super) struct Cutting {
+    /// The longest message; MPI counts in 31 bits.
+    pub(super) piece: usize,
+    /// The largest tag.
+    pub(super) largest_tag: u64,
+}
+
+impl Cutting {
+    /// The tags of an exchange's headers and of its data. Members use every sequence number once, and would have to be
+    /// millions apart to meet a tag again.
+    fn tags(&self, sequence: u64) -> (i32, i32) {
+        let tag = 2 * (sequence % self.largest_tag.div_ceil(2)) as i32;
+        (tag, tag + 1)
+    }
+
+    /// Offsets and lengths of the messages for `len` bytes. They share a tag, and MPI keeps their order.
+    fn pieces(&self, len: usize) -> impl Iterator<Item = (usize, usize)> {
+        let piece = self.piece;
+        (0..len).step_by(piece).map(move |at| (at, piece.min(len - at)))
+    }
+}
+
+/// Messages under way. Reused for its vectors.
+#[derive(Default)]
+pub(super) struct Exchange {
+    job: Option<Job>,
+    requests: Vec<Request>,
+    /// What each request is for.
+    parts: Vec<(usize, Part)>,
+    /// Requests that have not completed.
+    open: usize,
+    members: Vec<Member>,
+    posted: Option<Instant>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Header,
+    Data,
+    Sent,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Member {
+    /// Its header is here, and fits.
+    arrived: bool,
+    /// Its data were longer than expected; its header will say why.
+    truncated: bool,
+}
+
+/// Why an exchange cannot go on.
+pub(super) enum Trouble {
+    /// This member's call does not fit.
+    Mismatch(usize),
+    /// A call failed; about this member, if it is known.
+    Fault(Option<usize>, Fault),
+}
+
+impl Exchange {
+    /// Starts all messages of a job.
+    pub(super) fn post(&mut self, job: Job, group: &Group, cutting: Cutting) -> Result<(), Trouble> {
+        let size = group.members.len();
+        self.requests.clear();
+        self.parts.clear();
+        self.members.clear();
+        self.members.resize(size, Member::default());
+        self.members[group.me].arrived = true;
+        self.posted = Some(Instant::now());
+        let job = self.job.insert(job);
+        let (header, data) = cutting.tags(job.sequence);
+        let (send, recv) = (job.send.as_ptr(), job.recv.as_mut_ptr());
+        let Vectors { to, from, outgoing, incoming } = &mut job.vectors;
+        let (outgoing, incoming) = (outgoing.as_ptr(), incoming.as_mut_ptr());
+        let len = size_of::<HeaderBytes>();
+        // Each begins with its right neighbour, so that not all send to the same one at once. Receives come first:
+        // what arrives for them then needs no place to wait.
+        let others = || (group.me + 1..size).chain(0..group.me);
+        let comm = &group.comm;
+        for member in others() {
+            let failed = |fault| Trouble::Fault(Some(member), fault);
+            // SAFETY: `incoming` has one header for each member, and belongs to the job, which is kept untouched until
+            // all requests are complete, and never freed if they are not (see `drop`).
+            let request = unsafe { comm.receive(incoming.add(member).cast(), len, Some(member), header) };
+            self.requests.push(request.map_err(failed)?);
+            self.parts.push((member, Part::Header));
+            for (at, len) in cutting.pieces(from[member].len) {
+                // SAFETY: the span lies inside `recv`, which was checked when the job was made; then as above.
+                let place = unsafe { recv.add(from[member].at + at) };
+                // SAFETY: as above.
+                let request = unsafe { comm.receive(place, len, Some(member), data) };
+                self.requests.push(request.map_err(failed)?);
+                self.parts.push((member, Part::Data));
+            }
+        }
+        for member in others() {
+            let failed = |fault| Trouble::Fault(Some(member), fault);
+            // SAFETY: as for `incoming`; nobody changes it.
+            let request = unsafe { comm.send(outgoing.add(member).cast(), len, member, header) };
+            self.requests.push(request.map_err(failed)?);
+            self.parts.push((member, Part::Sent));
+            for (at, len) in cutting.pieces(to[member].len) {
+                // SAFETY: the span lies inside `send`, which was checked when the job was made; nobody changes it.
+                let place = unsafe { send.add(to[member].at + at) };
+                // SAFETY: as above.
+                let request = unsafe { comm.send(place, len, member, data) };
+                self.requests.push(request.map_err(failed)?);
+                self.parts.push((member, Part::Sent));
+            }
+        }
+        self.open = self.requests.len();
+        Ok(())
+    }
+
+    /// Looks at what has completed. True if anything has.
+    pub(super) fn test(&mut self, tester: &mut Tester) -> Result<bool, Trouble> {
+        let Self { job: Some(job), requests, parts, open, members, .. } = self else { return Ok(false) };
+        let incoming = job.vectors.incoming.as_ptr();
+        let mut trouble = None;
+        let tested = tester.test(requests, |index, outcome| {
+            *open -= 1;
+            let (member, part) = parts[index];
+            let state = &mut members[member];
+            match outcome {
+                Ok(()) if part == Part::Header => {
+                    // SAFETY: the request for this header is complete: MPI is done with it. Read through a pointer,
+                    // because others of the same vector are still to be written.
+                    let theirs = unsafe { incoming.add(member).read() };
+                    if agree(&job.vectors.outgoing[member], &theirs) {
+                        state.arrived = true;
+                    } else {
+                        trouble = Some(Trouble::Mismatch(member));
+                    }
+                }
+                Ok(()) => {}
+                // Longer than expected: the header, which travels by itself, will say why.
+                Err(fault) if fault.truncated && part == Part::Data && !state.arrived => {
+                    state.truncated = true;
+                }
+                Err(fault) => trouble = trouble.take().or(Some(Trouble::Fault(Some(member), fault))),
+            }
+            if state.arrived && state.truncated && trouble.is_none() {
+                let message = "more data came than the header promised".to_owned();
+                trouble =
+                    Some(Trouble::Fault(Some(member), Fault { call: "MPI_Irecv", message, truncated: true }));
+            }
+        });
+        match (trouble, tested) {
+            (Some(trouble), _) => Err(trouble),
+            (None, Ok(count)) => Ok(count > 0),
+            (None, Err(fault)) => Err(Trouble::Fault(None, fault)),
+        }
+    }
+
+    /// The job, if all its messages have arrived.
+    pub(super) fn take(&mut self) -> Option<Job> {
+        if self.open == 0 { self.job.take() } else { None }
+    }
+
+    pub(super) fn job(&self) -> Option<&Job> {
+        self.job.as_ref()
+    }
+
+    /// What a member has told, once it has.
+    pub(super) fn theirs(&self, member: usize) -> HeaderBytes {
+        let job = self.job.as_ref().expect("asked while under way");
+        // SAFETY: inside the vector. Read through a pointer, because MPI may still have others of it to write.
+        unsafe { job.vectors.incoming.as_ptr().add(member).read() }
+    }
+
+    /// Since when its messages are under way.
+    pub(super) fn posted(&self) -> Option<Instant> {
+        self.posted
+    }
+
+    /// Whether this member has started the exchange too.
+    pub(super) fn arrived(&self, member: usize) -> bool {
+        self.members[member].arrived
+    }
+
+    /// Members with which something is still to be exchanged.
+    pub(super) fn missing(&self) -> Vec<usize> {
+        let parts = self.requests.iter().zip(&self.parts);
+        let mut missing: Vec<usize> =
+            parts.filter(|(request, _)| !request.is_none()).map(|(_, &(member, _))| member).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        // Some may only be waiting for others, as this one does. Who has not even arrived is to blame.
+        let absent: Vec<usize> = missing.iter().copied().filter(|&member| !self.arrived(member)).collect();
+        if absent.is_empty() { missing } else { absent }
+    }
+}
+
+impl Drop for Exchange {
+    /// Memory of messages under way is never freed: MPI, or another process through it, may still write there.
+    fn drop(&mut self) {
+        std::mem::forget(self.job.take());
+    }
+}

@@ -1,0 +1,279 @@
+//! The one thread of a rank that talks to MPI. It carries out the rank's exchanges, moves all of them on whatever the
+//! rank is doing, and listens for how the other ranks fare.
+
+use super::board::{Board, Command, Job};
+use super::control::Control;
+use super::exchange::{Cutting, Exchange, Group, Trouble};
+use super::native::{Environment, Fault, Request, Tester};
+use super::wire::{Message, call};
+use crate::{CollectiveError, Label, Peer, RankStatus};
+use spec::topology::Topology;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+type Result<T = ()> = std::result::Result<T, CollectiveError>;
+
+/// Turns in which nothing happened before the worker sleeps between them.
+const PATIENCE: u32 = 100;
+/// The shortest and the longest sleep while something is under way: ranks may share cores, and the others need them.
+const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
+/// Sleep while nothing is under way but what others may have to say. A command ends it at once.
+const REST: Duration = Duration::from_millis(5);
+/// How long the last words of a rank that has left may overtake its last message.
+const SETTLE: Duration = Duration::from_secs(1);
+
+pub(super) struct Worker {
+    pub(super) environment: Environment,
+    pub(super) board: Arc<Board>,
+    pub(super) rank: usize,
+    pub(super) topology: Topology,
+    pub(super) wait_limit: Duration,
+    pub(super) cutting: Cutting,
+    pub(super) control: Control,
+    pub(super) groups: Vec<Group>,
+    pub(super) life: Life,
+    pub(super) tester: Tester,
+    pub(super) under_way: Vec<Exchange>,
+    pub(super) spare: Vec<Exchange>,
+    /// By rank: when it said that it has left, and in which phase.
+    pub(super) left: Vec<Option<(Instant, Label)>>,
+    /// By rank: where it was when the run ended.
+    pub(super) heard: Vec<Option<RankStatus>>,
+}
+
+/// How far this rank is in leaving.
+pub(super) enum Life {
+    Running,
+    /// It has said that it leaves.
+    Leaving,
+    /// All ranks have said so, and it is done with all its exchanges.
+    Closing(Request),
+}
+
+impl Worker {
+    /// Works until all ranks have left, or the run has ended.
+    pub(super) fn run(mut self) {
+        let mut commands = Vec::new();
+        let mut idle = 0;
+        loop {
+            let ended = self.board.take(&mut commands);
+            if let Some(cause) = ended {
+                return self.end(cause);
+            }
+            match self.turn(&mut commands) {
+                Ok(Turn::Moved) => idle = 0,
+                Ok(Turn::Idle) => {
+                    idle += 1;
+                    self.pause(idle);
+                }
+                Ok(Turn::Finished) => return self.finish(),
+                Err(cause) => {
+                    self.board.end(cause);
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, commands: &mut Vec<Command>) -> Result<Turn> {
+        let mut moved = !commands.is_empty();
+        commands.drain(..).try_for_each(|command| self.obey(command))?;
+        moved |= self.move_on()?;
+        moved |= self.listen()?;
+        self.look_for_left()?;
+        if self.may_finish()? {
+            return Ok(Turn::Finished);
+        }
+        Ok(if moved { Turn::Moved } else { Turn::Idle })
+    }
+
+    fn pause(&self, idle: u32) {
+        let waits = !self.under_way.is_empty() || !matches!(self.life, Life::Running);
+        match idle.checked_sub(PATIENCE) {
+            None if waits => thread::yield_now(),
+            Some(turns) if waits => self.board.sleep((NAPS.0 * (1 << (turns / 8).min(8))).min(NAPS.1)),
+            _ => self.board.sleep(REST),
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> Result {
+        match command {
+            Command::Start(job) => {
+                let mut exchange = self.spare.pop().unwrap_or_default();
+                let group = &self.groups[job.group];
+                let posted = exchange.post(job, group, self.cutting);
+                let posted = posted.map_err(|trouble| self.trouble(&exchange, trouble));
+                self.under_way.push(exchange);
+                posted
+            }
+            Command::Late(slot) => self.late(slot),
+            Command::Group(members, number) => self.make_group(members, number),
+            Command::Leave => {
+                let phase = self.board.status().phase;
+                self.left[self.rank] = Some((Instant::now(), phase.clone()));
+                self.life = Life::Leaving;
+                let told = self.control.tell(&Message::Left { rank: self.rank, phase });
+                told.map_err(|fault| self.fault(fault, "leave"))
+            }
+        }
+    }
+
+    /// Moves all exchanges on, and hands back those that are done.
+    fn move_on(&mut self) -> Result<bool> {
+        let mut moved = false;
+        let mut index = 0;
+        while index < self.under_way.len() {
+            let exchange = &mut self.under_way[index];
+            match exchange.test(&mut self.tester) {
+                Ok(some) => moved |= some,
+                Err(trouble) => return Err(self.trouble(&self.under_way[index], trouble)),
+            }
+            if let Some(job) = exchange.take() {
+                self.board.done(job);
+                self.spare.push(self.under_way.swap_remove(index));
+                moved = true;
+            } else {
+                index += 1;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn listen(&mut self) -> Result<bool> {
+        let message = self.control.listen(&mut self.tester).map_err(|fault| self.fault(fault, "control"))?;
+        let heard = message.is_some();
+        match message {
+            Some(Message::Left { rank, phase }) => self.left[rank] = Some((Instant::now(), phase)),
+            Some(Message::Ended { origin, cause, status }) => {
+                let from = status.rank;
+                self.heard[from] = Some(status);
+                return Err(CollectiveError::Elsewhere { rank: origin, message: cause });
+            }
+            None => {}
+        }
+        Ok(heard)
+    }
+
+    /// The rank has waited too long for an exchange. If it was done at the last moment, well.
+    fn late(&self, slot: usize) -> Result {
+        let late = |exchange: &&Exchange| exchange.job().is_some_and(|job| job.slot == slot);
+        let Some(exchange) = self.under_way.iter().find(late) else { return Ok(()) };
+        let Some(Job { group, header, sequence, .. }) = exchange.job() else { return Ok(()) };
+        let members = &self.groups[*group].members;
+        Err(CollectiveError::WaitLimit {
+            rank: self.rank,
+            operation: header.operation,
+            label: header.label.clone(),
+            sequence: *sequence,
+            limit: self.wait_limit,
+            missing: exchange.missing().into_iter().map(|member| members[member]).collect(),
+        })
+    }
+
+    fn make_group(&mut self, members: Vec<usize>, number: u64) -> Result {
+        let tag = (number % self.cutting.largest_tag) as i32;
+        let made = self.groups[0].comm.subgroup(&members, tag);
+        let comm = made.map_err(|fault| self.fault(fault, "split"))?;
+        let me = comm.rank().map_err(|fault| self.fault(fault, "split"))?;
+        let place = self.groups.len();
+        self.groups.push(Group { comm, members, me });
+        self.board.tell(|state| state.made = Some(place));
+        Ok(())
+    }
+
+    /// Fails if an exchange lacks a rank that has left for good.
+    fn look_for_left(&self) -> Result {
+        for (rank, left) in self.left.iter().enumerate() {
+            let Some((since, phase)) = left else { continue };
+            if rank == self.rank || since.elapsed() < SETTLE {
+                continue;
+            }
+            for exchange in &self.under_way {
+                let Some(job) = exchange.job() else { continue };
+                let members = &self.groups[job.group].members;
+                let Some(member) = members.iter().position(|&other| other == rank) else { continue };
+                let young = exchange.posted().is_none_or(|posted| posted.elapsed() < SETTLE);
+                if young || exchange.arrived(member) {
+                    continue;
+                }
+                let waiting = (0..members.len()).filter(|&other| exchange.arrived(other));
+                return Err(CollectiveError::LeftEarly {
+                    rank,
+                    host: self.topology.host_of(rank),
+                    phase: phase.clone(),
+                    operation: job.header.operation,
+                    label: job.header.label.clone(),
+                    sequence: job.sequence,
+                    waiting: waiting.map(|other| members[other]).collect(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all ranks have left, are done with all their exchanges, and know it of each other.
+    fn may_finish(&mut self) -> Result<bool> {
+        match &mut self.life {
+            Life::Leaving if self.left.iter().all(Option::is_some) && self.under_way.is_empty() => {
+                let told = self.control.is_told(&mut self.tester);
+                if told.map_err(|fault| self.fault(fault, "leave"))? {
+                    let barrier = self.control.start_barrier();
+                    self.life = Life::Closing(barrier.map_err(|fault| self.fault(fault, "leave"))?);
+                }
+                Ok(false)
+            }
+            Life::Closing(barrier) => {
+                let mut outcome = Ok(());
+                let tested = self.tester.test(std::slice::from_mut(barrier), |_, how| outcome = how);
+                let done = tested.and_then(|count| outcome.map(|()| count > 0));
+                done.map_err(|fault| self.fault(fault, "leave"))
+            }
+            Life::Running | Life::Leaving => Ok(false),
+        }
+    }
+
+    /// Ends MPI, as all ranks do now.
+    fn finish(self) {
+        if let Err(fault) = self.control.close() {
+            // Nothing depends on it any more.
+            eprintln!("rank {}: {}: {}", self.rank, fault.call, fault.message);
+        }
+        self.environment.finish();
+        self.board.tell(|state| state.finished = true);
+    }
+
+    fn trouble(&self, exchange: &Exchange, trouble: Trouble) -> CollectiveError {
+        let job = exchange.job().expect("an exchange in trouble is under way");
+        let members = &self.groups[job.group].members;
+        match trouble {
+            Trouble::Mismatch(member) => CollectiveError::Mismatch {
+                sequence: job.sequence,
+                members: members.clone(),
+                first: Box::new(call(members[member], &exchange.theirs(member))),
+                second: Box::new(call(self.rank, &job.vectors.outgoing[member])),
+            },
+            Trouble::Fault(member, fault) => CollectiveError::Mpi {
+                rank: self.rank,
+                call: fault.call,
+                peer: member.map_or(Peer::Group, |member| Peer::Rank(members[member])),
+                operation: job.header.operation,
+                label: job.header.label.clone(),
+                message: fault.message,
+            },
+        }
+    }
+
+    /// A fault outside any exchange.
+    fn fault(&self, fault: Fault, operation: &'static str) -> CollectiveError {
+        let Fault { call, message, .. } = fault;
+        let (rank, label) = (self.rank, self.board.status().phase);
+        CollectiveError::Mpi { rank, call, peer: Peer::Group, operation, label, message }
+    }
+}
+
+enum Turn {
+    Moved,
+    Idle,
+    /// All is done, on all ranks.
+    Finished,
+}

@@ -1,0 +1,90 @@
+//! The MPI transport under the suite that all transports share. Needs `mpirun`.
+
+mod mpirun;
+mod suite;
+
+use collectives::{CollectiveError, Label, MpiOptions, Options, launch_mpi};
+use kernels::Device;
+use mpirun::mpirun;
+use spec::topology::Topology;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// The meter comes first: it looks at labels in the order of their first use.
+const CASES: [(&str, suite::Case); 15] = [
+    ("meter", suite::meter),
+    ("all_to_all", suite::all_to_all),
+    ("all_gather", suite::all_gather),
+    ("broadcast", suite::broadcast),
+    ("barrier", suite::barrier),
+    ("reduce_scatter", suite::reduce_scatter),
+    ("all_reduce", suite::all_reduce),
+    ("all_reduce_f64", suite::all_reduce_f64),
+    ("outstanding", suite::outstanding),
+    ("crossed", suite::crossed),
+    ("progress", suite::progress),
+    ("split", suite::split),
+    ("disjoint", suite::disjoint),
+    ("stress", |world| suite::stress(world, 500)),
+    // Last, because it leaves something undone on purpose.
+    ("abandoned", suite::abandoned),
+];
+
+/// One rank: all cases, one after the other, each on a group of its own that has all ranks.
+fn rank(arguments: &[String]) -> ExitCode {
+    let number = |index: usize| arguments[index].parse::<usize>().expect("a number");
+    let topology = Topology::new(number(0), number(1)).expect("a cluster");
+    let options = Options { wait_limit: Duration::from_secs(60) };
+    let mpi = MpiOptions { check_hosts: false, piece: number(2), ..MpiOptions::default() };
+    let outcome = launch_mpi(
+        topology,
+        &options,
+        &mpi,
+        |_| Ok(Device::Reference),
+        |world| {
+            let between = Label::from("between cases");
+            for (name, case) in CASES {
+                let start = Instant::now();
+                world.enter(&Label::from(name));
+                case(world.split(&between, 0, world.rank())?)?;
+                if world.rank() == 0 {
+                    println!("{name} passed after {:.2?}", start.elapsed());
+                }
+            }
+            Ok::<_, CollectiveError>(())
+        },
+    );
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn clusters_of(ranks: usize, piece: usize) {
+    for topology in suite::clusters().into_iter().filter(|topology| topology.ranks() == ranks) {
+        let numbers = [topology.hosts(), topology.ranks_per_host(), piece].map(|number| number.to_string());
+        let ended = mpirun(ranks, &[&numbers[0], &numbers[1], &numbers[2]]);
+        assert!(ended.success, "on {topology}, after {:.1?}: {}", ended.took, ended.said);
+        for (name, _) in CASES {
+            assert!(ended.said.contains(&format!("{name} passed")), "{name} on {topology}: {}", ended.said);
+        }
+        println!("{topology}, pieces of {piece} bytes: all {} cases pass, {:.1?}", CASES.len(), ended.took);
+    }
+}
+
+fn main() -> ExitCode {
+    mpirun::main(
+        rank,
+        &[
+            ("one_rank", || clusters_of(1, 1 << 30)),
+            ("two_ranks", || clusters_of(2, 1 << 30)),
+            ("three_ranks", || clusters_of(3, 1 << 30)),
+            ("four_ranks", || clusters_of(4, 1 << 30)),
+            ("eight_ranks", || clusters_of(8, 1 << 30)),
+            ("in_pieces", || clusters_of(4, 7)),
+        ],
+    )
+}

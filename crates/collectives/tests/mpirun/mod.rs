@@ -1,0 +1,59 @@
+//! A test binary that is both things: what `cargo test` starts, which starts `mpirun`, and the rank that `mpirun` starts.
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// A test, and what it is called.
+pub type Test = (&'static str, fn());
+
+/// How a job ended.
+pub struct Ended {
+    pub success: bool,
+    pub took: Duration,
+    /// Standard output and standard error of all ranks.
+    pub said: String,
+}
+
+/// Runs `rank` with the arguments if `mpirun` has started this process, and else the tests that the arguments choose.
+pub fn main(rank: fn(&[String]) -> ExitCode, tests: &[Test]) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if std::env::var_os("OMPI_COMM_WORLD_RANK").is_some() {
+        return rank(&arguments);
+    }
+    if arguments.iter().any(|argument| argument == "--list") {
+        let ignored = arguments.iter().any(|argument| argument == "--ignored");
+        tests.iter().filter(|_| !ignored).for_each(|(name, _)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    if Command::new("mpirun").arg("--version").output().is_err() {
+        println!("SKIPPED: there is no mpirun on this machine, so nothing was tested here");
+        return ExitCode::SUCCESS;
+    }
+    let exact = arguments.iter().any(|argument| argument == "--exact");
+    let wanted: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    let matches = |name: &str| {
+        let fits = |wanted: &&String| if exact { name == *wanted } else { name.contains(wanted.as_str()) };
+        wanted.is_empty() || wanted.iter().any(fits)
+    };
+    let mut failed = 0;
+    for (name, test) in tests.iter().filter(|(name, _)| matches(name)) {
+        let start = Instant::now();
+        let ok = std::panic::catch_unwind(test).is_ok();
+        println!("test {name} ... {} ({:.1?})", if ok { "ok" } else { "FAILED" }, start.elapsed());
+        failed += u32::from(!ok);
+    }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs this binary as so many ranks.
+pub fn mpirun(ranks: usize, arguments: &[&str]) -> Ended {
+    let mut job = Command::new("mpirun");
+    job.args(["--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]);
+    job.args(["--mca", "mpi_yield_when_idle", "1", "--timeout", "120", "-np", &ranks.to_string()]);
+    job.arg(std::env::current_exe().expect("this is a file")).args(arguments);
+    let start = Instant::now();
+    let ended = job.output().expect("mpirun can be started");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
+    Ended { success: ended.status.success(), took: start.elapsed(), said }
+}
