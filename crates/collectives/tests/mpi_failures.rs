@@ -1,1 +1,191 @@
-fn main() {}
+//! What ends one rank ends all under `mpirun` too, within seconds, with a message that says who and where.
+
+mod mpirun;
+
+use collectives::{Communicator, Label, MpiOptions, Options, launch_mpi};
+use kernels::{Buffer, Device};
+use mpirun::mpirun;
+use spec::topology::Topology;
+use std::error::Error;
+use std::process::{Command, ExitCode};
+use std::thread::sleep;
+use std::time::Duration;
+
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// Longer than any of these tests may take.
+const FOREVER: Duration = Duration::from_secs(100);
+
+/// Time for the other ranks to be where the test wants them.
+fn meanwhile() {
+    sleep(Duration::from_millis(200));
+}
+
+/// Waits in a collective that cannot complete.
+fn stuck(world: &Communicator) -> Outcome {
+    world.enter(&Label::from("forward"));
+    let counts = vec![1; world.size()];
+    let send = Buffer::from_slice(world.device(), &vec![1.0f32; world.size()])?;
+    world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::empty(), &counts)?;
+    panic!("that cannot work");
+}
+
+fn signal(name: &str) {
+    let sent = Command::new("kill").args([name, &std::process::id().to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+}
+
+/// An all-to-all in which rank 1 sends rank 2 `more` elements than it expects.
+fn uneven(world: &Communicator, len: usize, more: usize) -> Outcome {
+    let (mut counts, expected) = (vec![len; 4], vec![len; 4]);
+    if world.rank() == 1 {
+        counts[2] += more;
+    }
+    let send = Buffer::<f32>::zeroed(world.device(), counts.iter().sum())?;
+    world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::empty(), &expected)?;
+    // Those that it does not concern may be through.
+    stuck(world)
+}
+
+fn body(case: &str, world: &Communicator) -> Outcome {
+    world.barrier(&Label::from("begin"))?;
+    match (case, world.rank()) {
+        ("panic", 2) => {
+            world.enter(&Label::from("lookup"));
+            meanwhile();
+            panic!("row {} is past the end", 7);
+        }
+        ("error", 3) => {
+            world.enter(&Label::from("reading"));
+            meanwhile();
+            return Err(std::io::Error::other("disk is gone").into());
+        }
+        ("computing", 1) => {
+            world.enter(&Label::from("a long computation"));
+            sleep(FOREVER);
+        }
+        ("computing", 0) => {
+            meanwhile();
+            return Err("early".into());
+        }
+        ("late", 1) => {
+            world.enter(&Label::from("a long computation"));
+            sleep(FOREVER);
+        }
+        ("stopped", 1) => signal("-STOP"),
+        ("killed", 1) => signal("-KILL"),
+        ("collective", 1) => {
+            world.enter(&Label::from("backward"));
+            world.all_reduce(&Label::from("gradients"), Buffer::zeroed(world.device(), 4)?)?;
+        }
+        ("type", 3) => {
+            world.enter(&Label::from("ids"));
+            let send = Buffer::<u32>::zeroed(world.device(), 4)?;
+            world.all_to_all(&Label::from("ids"), send, &[1; 4], Buffer::empty(), &[1; 4])?;
+        }
+        ("longer", _) => return uneven(world, 1, 4),
+        ("much_longer", _) => return uneven(world, 100_000, 1_000_000),
+        ("root", rank) => {
+            let values = Buffer::<u8>::zeroed(world.device(), 3)?;
+            world.broadcast(&Label::from("weights"), usize::from(rank == 2), values)?;
+        }
+        ("arguments", 0) => {
+            let send = Buffer::<f32>::zeroed(world.device(), 3)?;
+            let error = world.all_to_all(&Label::from("pooled"), send, &[1; 4], Buffer::empty(), &[1; 4]);
+            assert!(error.is_err());
+            // Even a rank that does not care about the error ends the others.
+            return Ok(());
+        }
+        ("left", 1) => {
+            world.enter(&Label::from("last"));
+            return Ok(());
+        }
+        _ => {}
+    }
+    stuck(world)
+}
+
+fn rank(arguments: &[String]) -> ExitCode {
+    let case = arguments[0].as_str();
+    let rank: usize = std::env::var("OMPI_COMM_WORLD_RANK").unwrap().parse().unwrap();
+    let topology = Topology::new(2, 2).expect("a cluster");
+    let limit = if matches!(case, "late" | "stopped") { 1 } else { 60 };
+    let options = Options { wait_limit: Duration::from_secs(limit) };
+    let identity = if case == "identity" && rank == 2 { "batch 512" } else { "batch 256" }.to_owned();
+    let mpi = MpiOptions { check_hosts: case == "hosts", identity, ..MpiOptions::default() };
+    let outcome = launch_mpi(topology, &options, &mpi, |_| Ok(Device::Reference), |world| body(case, &world));
+    match outcome {
+        Ok(()) => println!("rank {rank} ended well"),
+        // In one piece: all ranks write to one place.
+        Err(failure) => eprint!("{}", format!("rank {rank} reports: {failure}\n")),
+    }
+    ExitCode::FAILURE
+}
+
+/// Four ranks, which must end soon and say all of this.
+fn fails(case: &str, parts: &[&str]) {
+    let ended = mpirun(if case == "world" { 3 } else { 4 }, &[case]);
+    assert!(!ended.success, "{case}: {}", ended.said);
+    assert!(ended.took < Duration::from_secs(10), "{case} took {:.1?}: {}", ended.took, ended.said);
+    println!("--- {case}, {:.1?}\n{}", ended.took, ended.said);
+    assert!(!ended.said.contains("ended well"));
+    parts.iter().for_each(|part| assert!(ended.said.contains(part), "`{part}` is not in: {}", ended.said));
+}
+
+const WAITS: &str = "rank 0 on host 0, phase `forward`: waiting for";
+
+fn main() -> ExitCode {
+    mpirun::main(
+        rank,
+        &[
+            ("a_rank_that_panics", || {
+                let cause = "rank 2 on host 1 panicked in phase `lookup`: row 7 is past the end";
+                let itself = "rank 2 on host 1, phase `lookup`: failed; last started barrier #0 of 4 ranks";
+                fails("panic", &[cause, WAITS, "in all_to_all #1 of 4 ranks (`pooled`)", itself]);
+            }),
+            ("a_rank_that_fails", || {
+                fails("error", &["rank 3 on host 1 failed in phase `reading`: disk is gone", WAITS]);
+            }),
+            ("a_rank_that_computes_on", || {
+                let computes = "rank 1 on host 0, phase `a long computation`: computing";
+                fails("computing", &["rank 0 on host 0 failed in phase `launch`: early", computes]);
+            }),
+            ("a_rank_that_is_late", || {
+                let waited = "waited 1.0s in all_to_all #1 (`pooled`), the limit; not there: ranks [1]";
+                fails("late", &[waited, "rank 1 on host 0, phase `a long computation`: computing"]);
+            }),
+            ("a_rank_that_is_stopped", || {
+                let waited = "waited 1.0s in all_to_all #1 (`pooled`), the limit; not there: ranks [1]";
+                fails("stopped", &[waited, "rank 1 on host 0 does not answer"]);
+            }),
+            ("a_rank_that_is_killed", || fails("killed", &["rank 1", "signal 9"])),
+            ("another_collective", || {
+                let call = "rank 1 called all_reduce of f32 (`gradients`) in phase `backward`";
+                fails("collective", &[call, "called all_to_all of f32 (`pooled`) in phase `forward`"]);
+            }),
+            ("another_type", || {
+                let call = "rank 3 called all_to_all of u32 (`ids`) in phase `ids`";
+                fails("type", &[call, "all_to_all of f32 (`pooled`)"]);
+            }),
+            ("another_size", || fails("longer", &["disagree on their collective #1", "sending 20 bytes"])),
+            ("another_size_by_far", || {
+                fails("much_longer", &["disagree on their collective #1", "sending 4400000 bytes"]);
+            }),
+            ("another_root", || fails("root", &["disagree on their collective #1"])),
+            ("arguments_that_do_not_fit", || {
+                fails("arguments", &["rank 0: all_to_all (`pooled`): elements to send: expected 4, got 3"]);
+            }),
+            ("a_rank_that_leaves", || {
+                let need = "need it in all_to_all #1 (`pooled`)";
+                fails("left", &["rank 1 on host 0 finished in phase `last`, but ranks", need]);
+            }),
+            ("another_world_size", || fails("world", &["MPI started 3 processes, but 2 × 2 has 4 ranks"])),
+            ("other_hosts", || {
+                fails("hosts", &["shares a host with the ranks [0, 1, 2, 3], but on 2 × 2 these are"]);
+            }),
+            ("another_configuration", || {
+                fails("identity", &["rank 2 was started with", "batch 512`, rank 0 with", "batch 256`"]);
+            }),
+        ],
+    )
+}

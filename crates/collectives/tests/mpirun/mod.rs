@@ -51,6 +51,7 @@ pub fn mpirun(ranks: usize, arguments: &[&str]) -> Ended {
     job.args(["--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]);
     job.args(["--mca", "mpi_yield_when_idle", "1", "--timeout", "120", "-np", &ranks.to_string()]);
     job.arg(std::env::current_exe().expect("this is a file")).args(arguments);
+    job.env("RUST_BACKTRACE", "0");
     let start = Instant::now();
     let ended = job.output().expect("mpirun can be started");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
