@@ -3,15 +3,15 @@
 mod mpirun;
 mod suite;
 
-use collectives::{CollectiveError, Label, MpiOptions, Options, launch_mpi};
-use kernels::Device;
+use collectives::{CollectiveError, Communicator, Label, MpiOptions, Options, launch_mpi};
+use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// The meter comes first: it looks at labels in the order of their first use.
-const CASES: [(&str, suite::Case); 15] = [
+const CASES: [(&str, suite::Case); 16] = [
     ("meter", suite::meter),
     ("all_to_all", suite::all_to_all),
     ("all_gather", suite::all_gather),
@@ -20,6 +20,7 @@ const CASES: [(&str, suite::Case); 15] = [
     ("reduce_scatter", suite::reduce_scatter),
     ("all_reduce", suite::all_reduce),
     ("all_reduce_f64", suite::all_reduce_f64),
+    ("large", large),
     ("outstanding", suite::outstanding),
     ("crossed", suite::crossed),
     ("progress", suite::progress),
@@ -29,6 +30,25 @@ const CASES: [(&str, suite::Case); 15] = [
     // Last, because it leaves something undone on purpose.
     ("abandoned", suite::abandoned),
 ];
+
+/// Messages too long to be sent before they are asked for, several at once.
+fn large(world: Communicator) -> suite::Outcome {
+    let (me, size, label) = (world.rank(), world.size(), Label::from("large"));
+    let made =
+        |from: usize, to: usize, len: usize| (0..len as u64).map(move |i| i * 8 + (from * size + to) as u64);
+    let mut all = Vec::new();
+    for len in [10_000, 100_001, 300_000] {
+        let (sent, counts) =
+            ((0..size).flat_map(|to| made(me, to, len)).collect::<Vec<u64>>(), vec![len; size]);
+        let send = Buffer::from_slice(world.device(), &sent)?;
+        all.push((len, world.start_all_to_all(&label, send, &counts, Buffer::empty(), &counts)?));
+    }
+    for (len, pending) in all.into_iter().rev() {
+        let expected: Vec<u64> = (0..size).flat_map(|from| made(from, me, len)).collect();
+        assert!(pending.wait()?.1.to_vec() == expected, "{len} elements for each");
+    }
+    Ok(())
+}
 
 /// One rank: all cases, one after the other, each on a group of its own that has all ranks.
 fn rank(arguments: &[String]) -> ExitCode {
@@ -84,7 +104,7 @@ fn main() -> ExitCode {
             ("three_ranks", || clusters_of(3, 1 << 30)),
             ("four_ranks", || clusters_of(4, 1 << 30)),
             ("eight_ranks", || clusters_of(8, 1 << 30)),
-            ("in_pieces", || clusters_of(4, 7)),
+            ("in_pieces", || clusters_of(4, 1003)),
         ],
     )
 }
