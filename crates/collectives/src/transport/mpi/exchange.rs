@@ -2,11 +2,19 @@
 //!
 //! Every member sends every other one a header, and then the data if there are any. So an exchange is complete once all
 //! members have started it, and each pair of them has checked that their calls fit.
+//!
+//! Short data follow their header at once. Longer ones, for which MPI would wait for the other side anyway, follow when
+//! the other's header is here and fits: so nothing long ever arrives where less is expected, which not every MPI library
+//! survives (Open MPI 4.1 crashes on it in shared memory).
 
 use super::board::{Job, Vectors};
 use super::native::{Comm, Fault, Request, Tester};
 use super::wire::{HeaderBytes, agree};
 use std::time::Instant;
+
+/// The longest data that are sent before the other side is known to fit: surely below the limit up to which MPI
+/// libraries send at once.
+const SHORT: usize = 2048;
 
 /// A group's communicator, and its members' world ranks.
 pub(super) struct Group {
@@ -46,8 +54,10 @@ pub(super) struct Exchange {
     requests: Vec<Request>,
     /// What each request is for.
     parts: Vec<(usize, Part)>,
-    /// Requests that have not completed.
+    /// Requests that have not completed, or are still to be made.
     open: usize,
+    /// Members whose header has just arrived.
+    ready: Vec<usize>,
     members: Vec<Member>,
     posted: Option<Instant>,
 }
@@ -81,13 +91,14 @@ impl Exchange {
         let size = group.members.len();
         self.requests.clear();
         self.parts.clear();
+        self.ready.clear();
         self.members.clear();
         self.members.resize(size, Member::default());
         self.members[group.me].arrived = true;
         self.posted = Some(Instant::now());
         let job = self.job.insert(job);
         let (header, data) = cutting.tags(job.sequence);
-        let (send, recv) = (job.send.as_ptr(), job.recv.as_mut_ptr());
+        let recv = job.recv.as_mut_ptr();
         let Vectors { to, from, outgoing, incoming } = &mut job.vectors;
         let (outgoing, incoming) = (outgoing.as_ptr(), incoming.as_mut_ptr());
         let len = size_of::<HeaderBytes>();
@@ -111,28 +122,51 @@ impl Exchange {
                 self.parts.push((member, Part::Data));
             }
         }
+        let long = to.iter().enumerate().filter(|(member, span)| *member != group.me && span.len > SHORT);
+        let later: usize = long.map(|(_, span)| cutting.pieces(span.len).count()).sum();
         for member in others() {
-            let failed = |fault| Trouble::Fault(Some(member), fault);
             // SAFETY: as for `incoming`; nobody changes it.
             let request = unsafe { comm.send(outgoing.add(member).cast(), len, member, header) };
-            self.requests.push(request.map_err(failed)?);
+            self.requests.push(request.map_err(|fault| Trouble::Fault(Some(member), fault))?);
             self.parts.push((member, Part::Sent));
-            for (at, len) in cutting.pieces(to[member].len) {
-                // SAFETY: the span lies inside `send`, which was checked when the job was made; nobody changes it.
-                let place = unsafe { send.add(to[member].at + at) };
-                // SAFETY: as above.
-                let request = unsafe { comm.send(place, len, member, data) };
-                self.requests.push(request.map_err(failed)?);
-                self.parts.push((member, Part::Sent));
+            if self.is_short(member) {
+                self.send(member, group, cutting)?;
             }
         }
-        self.open = self.requests.len();
+        self.open = self.requests.len() + later;
         Ok(())
     }
 
-    /// Looks at what has completed. True if anything has.
-    pub(super) fn test(&mut self, tester: &mut Tester) -> Result<bool, Trouble> {
-        let Self { job: Some(job), requests, parts, open, members, .. } = self else { return Ok(false) };
+    fn is_short(&self, member: usize) -> bool {
+        self.job.as_ref().is_none_or(|job| job.vectors.to[member].len <= SHORT)
+    }
+
+    /// Starts the messages with the data for one member.
+    fn send(&mut self, member: usize, group: &Group, cutting: Cutting) -> Result<(), Trouble> {
+        let Some(job) = &self.job else { return Ok(()) };
+        let (span, tag) = (job.vectors.to[member], cutting.tags(job.sequence).1);
+        for (at, len) in cutting.pieces(span.len) {
+            // SAFETY: the span lies inside `send`, which was checked when the job was made.
+            let place = unsafe { job.send.as_ptr().add(span.at + at) };
+            // SAFETY: as for the headers in `post`; nobody changes it.
+            let request = unsafe { group.comm.send(place, len, member, tag) };
+            self.requests.push(request.map_err(|fault| Trouble::Fault(Some(member), fault))?);
+            self.parts.push((member, Part::Sent));
+        }
+        Ok(())
+    }
+
+    /// Looks at what has completed, and starts what that allows. True if anything has.
+    pub(super) fn test(
+        &mut self,
+        tester: &mut Tester,
+        groups: &[Group],
+        cutting: Cutting,
+    ) -> Result<bool, Trouble> {
+        let Self { job: Some(job), requests, parts, open, ready, members, .. } = self else {
+            return Ok(false);
+        };
+        let group = &groups[job.group];
         let incoming = job.vectors.incoming.as_ptr();
         let mut trouble = None;
         let tested = tester.test(requests, |index, outcome| {
@@ -146,6 +180,7 @@ impl Exchange {
                     let theirs = unsafe { incoming.add(member).read() };
                     if agree(&job.vectors.outgoing[member], &theirs) {
                         state.arrived = true;
+                        ready.push(member);
                     } else {
                         trouble = Some(Trouble::Mismatch(member));
                     }
@@ -163,11 +198,16 @@ impl Exchange {
                     Some(Trouble::Fault(Some(member), Fault { call: "MPI_Irecv", message, truncated: true }));
             }
         });
-        match (trouble, tested) {
-            (Some(trouble), _) => Err(trouble),
-            (None, Ok(count)) => Ok(count > 0),
-            (None, Err(fault)) => Err(Trouble::Fault(None, fault)),
+        if let Some(trouble) = trouble {
+            return Err(trouble);
         }
+        let count = tested.map_err(|fault| Trouble::Fault(None, fault))?;
+        while let Some(member) = self.ready.pop() {
+            if !self.is_short(member) {
+                self.send(member, group, cutting)?;
+            }
+        }
+        Ok(count > 0)
     }
 
     /// The job, if all its messages have arrived.

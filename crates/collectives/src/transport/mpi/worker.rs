@@ -124,7 +124,7 @@ impl Worker {
         let mut index = 0;
         while index < self.under_way.len() {
             let exchange = &mut self.under_way[index];
-            match exchange.test(&mut self.tester) {
+            match exchange.test(&mut self.tester, &self.groups, self.cutting) {
                 Ok(some) => moved |= some,
                 Err(trouble) => return Err(self.trouble(&self.under_way[index], trouble)),
             }
