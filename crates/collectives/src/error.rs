@@ -124,7 +124,7 @@ pub enum CollectiveError {
         /// Its label.
         label: Label,
         /// MPI's own words.
-        message: String,
+        message: Box<str>,
     },
     /// The job has another number of processes than the cluster has ranks.
     #[error("MPI started {got} processes, but {topology} has {} ranks", .topology.ranks())]

@@ -50,6 +50,34 @@ fn large(world: Communicator) -> suite::Outcome {
     Ok(())
 }
 
+/// More bytes in one message than MPI can count, from rank 0 to rank 1.
+fn huge(world: Communicator) -> suite::Outcome {
+    let (me, label, len) = (world.rank(), Label::from("huge"), (1usize << 28) + 12_345);
+    let places = [0, 1 << 27, (1 << 28) - 1, 1 << 28, len - 1];
+    let mut send = Buffer::<u64>::zeroed(world.device(), if me == 0 { len } else { 0 })?;
+    if me == 0 {
+        places.iter().for_each(|&place| send.write(place, &[place as u64 + 7]));
+    }
+    let (to, from) = ([0, if me == 0 { len } else { 0 }], [if me == 1 { len } else { 0 }, 0]);
+    let (_, recv) = world.all_to_all(&label, send, &to, Buffer::empty(), &from)?;
+    let mut value = [0];
+    for place in places.into_iter().filter(|_| me == 1) {
+        recv.read(place, &mut value);
+        assert_eq!(value, [place as u64 + 7]);
+    }
+    Ok(())
+}
+
+fn beyond_31_bits() {
+    if std::env::var_os("CAMPANILE_HUGE").is_none() {
+        println!("SKIPPED: a message of more than 2 GiB needs 5 GB of memory; CAMPANILE_HUGE=1 sends it");
+        return;
+    }
+    let ended = mpirun(2, &["1", "2", "1073741824", "huge"]);
+    assert!(ended.success && ended.said.contains("huge passed"), "{}", ended.said);
+    println!("{}", ended.said);
+}
+
 /// One rank: all cases, one after the other, each on a group of its own that has all ranks.
 fn rank(arguments: &[String]) -> ExitCode {
     let number = |index: usize| arguments[index].parse::<usize>().expect("a number");
@@ -63,7 +91,9 @@ fn rank(arguments: &[String]) -> ExitCode {
         |_| Ok(Device::Reference),
         |world| {
             let between = Label::from("between cases");
-            for (name, case) in CASES {
+            let huge: [(&str, suite::Case); 1] = [("huge", huge)];
+            let cases = if arguments.len() > 3 { &huge[..] } else { &CASES[..] };
+            for &(name, case) in cases {
                 let start = Instant::now();
                 world.enter(&Label::from(name));
                 case(world.split(&between, 0, world.rank())?)?;
@@ -104,6 +134,7 @@ fn main() -> ExitCode {
             ("three_ranks", || clusters_of(3, 1 << 30)),
             ("four_ranks", || clusters_of(4, 1 << 30)),
             ("eight_ranks", || clusters_of(8, 1 << 30)),
+            ("beyond_31_bits", beyond_31_bits),
             ("in_pieces", || clusters_of(4, 1003)),
         ],
     )

@@ -114,11 +114,12 @@ fn rank(arguments: &[String]) -> ExitCode {
     let identity = if case == "identity" && rank == 2 { "batch 512" } else { "batch 256" }.to_owned();
     let mpi = MpiOptions { check_hosts: case == "hosts", identity, ..MpiOptions::default() };
     let outcome = launch_mpi(topology, &options, &mpi, |_| Ok(Device::Reference), |world| body(case, &world));
-    match outcome {
-        Ok(()) => println!("rank {rank} ended well"),
-        // In one piece: all ranks write to one place.
-        Err(failure) => eprint!("{}", format!("rank {rank} reports: {failure}\n")),
-    }
+    // In one piece: all ranks write to one place.
+    let report = match outcome {
+        Ok(()) => format!("rank {rank} ended well\n"),
+        Err(failure) => format!("rank {rank} reports: {failure}\n"),
+    };
+    eprint!("{report}");
     ExitCode::FAILURE
 }
 

@@ -14,7 +14,7 @@ pub(super) type Result<T = ()> = std::result::Result<T, Fault>;
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) call: &'static str,
-    pub(super) message: String,
+    pub(super) message: Box<str>,
     /// Whether a message was longer than the memory for it.
     pub(super) truncated: bool,
 }
@@ -30,7 +30,7 @@ fn check(call: &'static str, code: c_int) -> Result {
         ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &mut len);
         ffi::MPI_Error_class(code, &mut class);
     }
-    let message = String::from_utf8_lossy(&text[..len as usize]).into_owned();
+    let message = String::from_utf8_lossy(&text[..len as usize]).into();
     Err(Fault { call, message, truncated: class == ffi::MPI_ERR_TRUNCATE as c_int })
 }
 
@@ -45,7 +45,7 @@ impl Environment {
     pub(super) fn start() -> Result<Self> {
         let started = mpi::initialize_with_threading(Threading::Funneled);
         let fault =
-            |message: &str| Fault { call: "MPI_Init_thread", message: message.to_owned(), truncated: false };
+            |message: &str| Fault { call: "MPI_Init_thread", message: message.into(), truncated: false };
         let (universe, threading) = started.ok_or_else(|| fault("MPI was started before in this process"))?;
         let universe = ManuallyDrop::new(universe);
         if threading < Threading::Funneled {

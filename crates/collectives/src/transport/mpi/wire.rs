@@ -222,6 +222,6 @@ mod tests {
         let call = call(3, &mine);
         assert_eq!((call.rank, call.sends, call.expects), (3, 1 << 40, 5));
         assert_eq!((call.operation, call.element), ("all_reduce (second half)", "f32"));
-        assert_eq!((call.label.as_str(), call.phase.as_str()), ("a label", &*"phase".repeat(20)[..52]));
+        assert_eq!((call.label.as_str(), call.phase.as_str()), ("a label", &"phase".repeat(20)[..52]));
     }
 }
