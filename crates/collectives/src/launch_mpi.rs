@@ -33,7 +33,7 @@ impl Default for MpiOptions {
 /// Runs `body` as one rank of `topology`, and gives what it returned. All processes of an MPI job call this, once in
 /// their lives; which rank each of them is MPI says, and `device` is called with it.
 ///
-/// The first rank to fail ends all others, as in [`launch`](crate::launch), and each of them gives the failure, with
+/// The first rank to fail ends all others, as in [`launch`](crate::launch()), and each of them gives the failure, with
 /// where every rank was that answered. MPI is then left unfinished, since not all may be there to finish it: report the
 /// failure and exit with an error, upon which the launcher (`mpirun`) ends whatever processes still run. A rank that
 /// does not notice for five seconds that the run has ended is ended with all others (`MPI_Abort`).
