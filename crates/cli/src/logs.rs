@@ -30,6 +30,11 @@ pub struct OpenLogs {
     _scratch: Option<TempDir>,
 }
 
+/// Whether samples come from files in another format than the prepared one.
+pub fn must_be_prepared(data: &DataConfig) -> bool {
+    !matches!(data.format.unwrap_or_default(), DataFormat::Synthetic | DataFormat::Prepared)
+}
+
 /// Opens the training and the evaluation log of `data`. What must be prepared goes into `keep`, or into a temporary
 /// folder.
 ///

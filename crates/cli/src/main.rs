@@ -5,6 +5,7 @@ mod affinity;
 mod args;
 mod bench;
 mod checkpoint;
+mod cluster;
 mod data_command;
 mod dataflow;
 mod describe;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<cluster::ReportedElsewhere>() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

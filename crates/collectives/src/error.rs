@@ -149,7 +149,7 @@ pub enum CollectiveError {
         got: Vec<usize>,
     },
     /// A rank was started with something else than rank 0.
-    #[error("rank {rank} was started with `{got}`, rank 0 with `{expected}`")]
+    #[error("rank {rank} was started with something else than rank 0:{}", difference(.expected, .got))]
     Differs {
         /// The rank.
         rank: usize,
@@ -157,6 +157,15 @@ pub enum CollectiveError {
         expected: String,
         /// What this rank was started with.
         got: String,
+    },
+    /// Hosts with different numbers of ranks, or with ranks that do not follow each other.
+    #[error(
+        "hosts must have as many ranks each, and ranks that follow each other, but MPI says that ranks 0, 1, … are on \
+         the hosts of ranks {lowest:?}; start the job with, say, --map-by ppr:2:node"
+    )]
+    UnevenHosts {
+        /// By rank: the lowest rank that it shares memory with.
+        lowest: Vec<usize>,
     },
     /// What another process's rank has reported, in its words.
     #[error("{message}")]
@@ -220,4 +229,13 @@ impl fmt::Display for Call {
              sending {sends} bytes to the other and expecting {expects} from it"
         )
     }
+}
+
+/// The lines of each text that the other does not have.
+fn difference(expected: &str, got: &str) -> String {
+    let only = |text: &str, other: &str, who: &str| {
+        let lines = text.lines().filter(|line| !other.lines().any(|other| other == *line));
+        lines.map(|line| format!("\n  {who} {line}")).collect::<String>()
+    };
+    only(expected, got, "rank 0:") + &only(got, expected, "here:  ")
 }

@@ -52,6 +52,6 @@ pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
 pub use launch::{Options, launch};
 #[cfg(feature = "mpi")]
-pub use launch_mpi::{MpiOptions, launch_mpi};
+pub use launch_mpi::{MpiJob, MpiOptions, launch_mpi};
 pub use meter::Traffic;
 pub use pending::{Output, Pending};

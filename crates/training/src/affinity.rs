@@ -12,6 +12,7 @@ use crate::circles::Circles;
 use crate::rank::Rank;
 use crate::state::{self, Restore};
 use crate::step::Execution;
+use crate::cluster::Cluster;
 use crate::trainer::{check_size, on_ranks, threads};
 use crate::{Error, Logs, Prefetch, Source};
 use collectives::Label;
@@ -109,10 +110,12 @@ pub fn affinity(
     if run.data.eval_samples().min(limit) == 0 {
         return Err(Error::NoSamples);
     }
-    check_size(run, false)?;
-    let threads = threads(run);
+    let cluster = &Cluster::Threads;
+    check_size(run, cluster, false)?;
+    let threads = threads(run, cluster);
     let sums = on_ranks(
         run,
+        cluster,
         |_| Device::cpu(threads),
         |world| {
             let schedule = run.schedule(Task::Evaluate);

@@ -15,6 +15,7 @@
 mod affinity;
 pub mod checkpoint;
 mod circles;
+mod cluster;
 pub mod dataflow;
 pub mod dense;
 mod digest;
@@ -37,6 +38,7 @@ mod trainer;
 
 pub use affinity::{Cosines, affinity};
 pub use circles::Circles;
+pub use cluster::Cluster;
 pub use error::Error;
 pub use evaluate::{Receiver, Scores};
 pub use event::{Event, Progress};

@@ -2,6 +2,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::circles::Circles;
+use crate::cluster::Cluster;
 use crate::digest;
 use crate::evaluate::{self, Receiver, Scores};
 use crate::event::{Event, Progress};
@@ -13,7 +14,7 @@ use crate::state::{self, Restore};
 use crate::step::Execution;
 use crate::supervisor::Supervisor;
 use crate::{Error, Logs, Prefetch};
-use collectives::{Communicator, Label, Options, launch};
+use collectives::{Communicator, Label, Options};
 use data::Split;
 use kernels::{Device, KernelError};
 use spec::run::{Optimizer, Run};
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 
 /// How a run is carried out, besides what it is.
 pub struct Session<'a> {
+    /// Where its ranks live.
+    pub cluster: &'a Cluster,
     /// Told what happens, by rank 0.
     pub observe: &'a (dyn Fn(Event) + Sync),
     /// Once set, the run saves its state and ends after the current step.
@@ -47,7 +50,7 @@ pub struct Saving {
 
 impl Default for Session<'_> {
     fn default() -> Self {
-        Self { observe: &|_| (), stop: None, checkpoints: None, resume: None }
+        Self { cluster: &Cluster::Threads, observe: &|_| (), stop: None, checkpoints: None, resume: None }
     }
 }
 
@@ -90,16 +93,16 @@ impl Outcome {
 }
 
 /// Threads of each rank: as the run says, or the machine's cores shared out.
-pub fn threads(run: &Run) -> usize {
+pub fn threads(run: &Run, cluster: &Cluster) -> usize {
     run.threads.unwrap_or_else(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        (cores / run.topology().ranks()).max(1)
+        (cores / cluster.ranks_here(run.topology()).len()).max(1)
     })
 }
 
-/// Trains `run` with its ranks as threads of this process.
+/// Trains `run` on the ranks of the session's cluster.
 pub fn train(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, Error> {
-    let threads = threads(run);
+    let threads = threads(run, session.cluster);
     train_on(run, |_| Device::cpu(threads), &|split| logs.source(run, split), session)
 }
 
@@ -110,8 +113,8 @@ pub fn train_on(
     sources: &Sources,
     session: &Session,
 ) -> Result<Outcome, Error> {
-    check_size(run, session.checkpoints.is_some())?;
-    let outcomes = on_ranks(run, devices, |world| {
+    check_size(run, session.cluster, session.checkpoints.is_some())?;
+    let outcomes = on_ranks(run, session.cluster, devices, |world| {
         let circles = Circles::new(&world, &run.dataflow)?;
         Trainer { run, circles: &circles, sources, session }.train().map(Some)
     })?;
@@ -126,12 +129,14 @@ pub fn evaluate(
     observe: &(dyn Fn(Event) + Sync),
     receive: &mut Receiver,
 ) -> Result<Scores, Error> {
-    check_size(run, false)?;
-    let threads = threads(run);
+    let cluster = &Cluster::Threads;
+    check_size(run, cluster, false)?;
+    let threads = threads(run, cluster);
     // Rank 0 alone calls it.
     let receive = Mutex::new(receive);
     let scores = on_ranks(
         run,
+        cluster,
         |_| Device::cpu(threads),
         |world| {
             let schedule = run.schedule(Task::Evaluate);
@@ -154,15 +159,16 @@ pub fn evaluate(
 
 pub(crate) fn on_ranks<T: Send>(
     run: &Run,
+    cluster: &Cluster,
     devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
     body: impl Fn(Communicator) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
-    let results = launch(run.topology(), &options, devices, |world| {
+    let results = cluster.launch(run.topology(), &options, devices, |world| {
         let device = world.device().clone();
         device.enter(|| body(world))
     });
-    Ok(results.map_err(Box::new)?)
+    Ok(results?)
 }
 
 /// One rank of a run.
@@ -235,7 +241,7 @@ impl Trainer<'_> {
             scores,
             parameters_sha256,
             phases,
-            threads: threads(run),
+            threads: threads(run, session.cluster),
         })
     }
 
@@ -368,14 +374,13 @@ const MAX_RANKS: usize = 1024;
 /// Refuses a run that cannot fit into this process or machine, before anything is allocated.
 ///
 /// A run that `saves` checkpoints holds a copy of its state now and then.
-pub fn check_size(run: &Run, saves: bool) -> Result<(), Error> {
-    let ranks = run.topology().ranks();
-    if ranks > MAX_RANKS {
-        return Err(Error::Ranks { ranks, most: MAX_RANKS });
+pub fn check_size(run: &Run, cluster: &Cluster, saves: bool) -> Result<(), Error> {
+    let here = cluster.ranks_here(run.topology());
+    if here.len() > MAX_RANKS {
+        return Err(Error::Ranks { ranks: here.len(), most: MAX_RANKS });
     }
-    let needed = (0..ranks).fold(0u64, |sum, rank| sum.saturating_add(run.memory(rank)));
-    let copy =
-        if saves { (0..ranks).map(|rank| run.state_bytes(rank)).fold(0, u64::saturating_add) } else { 0 };
+    let needed = here.clone().fold(0u64, |sum, rank| sum.saturating_add(run.memory(rank)));
+    let copy = if saves { here.map(|rank| run.state_bytes(rank)).fold(0, u64::saturating_add) } else { 0 };
     let needed = needed.saturating_add(copy);
     let Some(available) = available_memory() else { return Ok(()) };
     if needed > available {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use spec::model::{Interaction, LinearLayer, Model};
 use spec::schedule::Task;
 use std::time::Instant;
+use training::Cluster;
 use training::dense::{Mlp, Parameters};
 
 #[derive(clap::Args)]
@@ -46,7 +47,7 @@ fn setup(args: &Args) -> Result<(Setup, spec::run::Run)> {
     config.topology.hosts.get_or_insert(1);
     config.topology.ranks_per_host.get_or_insert(1);
     let run = config.check()?;
-    let threads = training::threads(&run);
+    let threads = training::threads(&run, &Cluster::Threads);
     let device = Device::cpu(threads)?;
     Ok((Setup { model: run.model.clone(), device, threads, rows: run.batch }, run))
 }

@@ -10,7 +10,7 @@ use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use training::{Execution, PhaseTime, Rank, Source};
+use training::{Cluster, Execution, PhaseTime, Rank, Source};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -45,9 +45,9 @@ pub fn run(args: Args) -> Result<()> {
         ..config.data.synthetic.unwrap_or_default()
     });
     let run = config.check()?;
-    training::check_size(&run, false)?;
+    training::check_size(&run, &Cluster::Threads, false)?;
     let batches = batches(&run)?;
-    let threads = training::threads(&run);
+    let threads = training::threads(&run, &Cluster::Threads);
 
     let measured = collectives::launch(
         run.topology(),

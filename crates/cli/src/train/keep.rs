@@ -11,7 +11,7 @@ use spec::schedule::Task;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
-use training::{Event, Outcome, Progress, Scores};
+use training::{Cluster, Event, Outcome, Progress, Scores};
 
 /// The folder of a run that goes on.
 pub struct Keeper {
@@ -47,6 +47,7 @@ impl Keeper {
         explicit: &Config,
         logs: &OpenLogs,
         resumed: Option<&Resumed>,
+        cluster: &Cluster,
     ) -> Result<()> {
         let schedule = run.schedule(Task::Train);
         let folder = self.folder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -68,7 +69,7 @@ impl Keeper {
             parameters: run.model.parameters(),
             hosts: run.topology().hosts() as u64,
             ranks_per_host: run.topology().ranks_per_host() as u64,
-            threads_per_rank: training::threads(run) as u64,
+            threads_per_rank: training::threads(run, cluster) as u64,
             batch: run.batch as u64,
             steps: run.steps,
             samples: run.data.samples(),

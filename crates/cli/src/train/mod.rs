@@ -5,7 +5,8 @@ mod resume;
 mod summary;
 
 use crate::args::RunArgs;
-use crate::folder::PREPARED;
+use crate::cluster::{Place, TransportArgs, report_once};
+use crate::folder::{CHECKPOINTS, PREPARED};
 use crate::logs::{self, OpenLogs};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
@@ -20,12 +21,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use training::{Event, Outcome, Progress, Saving, Session};
+use training::{Cluster, Event, Outcome, Progress, Saving, Session};
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     /// Keep the run in this folder: config, schedule, metrics, checkpoints and a report to open in a browser
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -50,15 +53,23 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let resumed = args.resume.as_deref().map(Resumed::find).transpose()?;
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
-    let config = configure(&args, resumed.as_ref())?;
+    let place = args.transport.join()?;
+    let config = configure(&args, resumed.as_ref(), &place)?;
     let began = Instant::now();
     let stop = stop_on_signals()?;
     // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
     let goes_on = resumed.as_ref().zip(out.as_deref()).is_some_and(|(resumed, out)| resumed.is_in(out));
-    let open_keeper = || out.as_deref().map(|out| Keeper::open(out, resumed.as_ref())).transpose();
+    // One rank keeps the run for all.
+    let kept_at = out.as_deref().filter(|_| place.has_first_rank());
+    let open_keeper = || kept_at.map(|out| Keeper::open(out, resumed.as_ref())).transpose();
     let mut keeper = if goes_on { None } else { open_keeper()? };
     let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
-    let logs = logs::open(&config.data, kept_logs.as_deref(), &stop)?;
+    ensure!(
+        !place.is_distributed() || kept_logs.is_some() || !logs::must_be_prepared(&config.data),
+        "ranks that are processes need a log that all of them can read: give --out on a file system that all hosts share, \
+         or prepare the log first with `campanile data prepare`"
+    );
+    let logs = place.first_rank_first(|| logs::open(&config.data, kept_logs.as_deref(), &stop))?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
@@ -67,14 +78,30 @@ pub fn run(args: Args) -> Result<()> {
     if goes_on {
         keeper = open_keeper()?;
     }
-    if let Some(keeper) = &mut keeper {
-        keeper.begin(&run, &explicit, &logs, resumed.as_ref())?;
-    }
     let written = written_optimizer(&args, &config, resumed.as_ref());
-    let (keep, go_on) = (keeper.as_ref(), resumed.as_ref());
-    let job =
-        Job { run: &run, logs: &logs, explicit: &explicit, written, keeper: keep, resumed: go_on, title: "" };
-    let outcome = train(&job, &stop)?;
+    let saving = match &out {
+        None => None,
+        Some(out) => {
+            Some(Saving { root: out.join(CHECKPOINTS), run: resume::saved(&explicit, written, &logs)? })
+        }
+    };
+    let cluster = place.cluster(&identity(&explicit, &saving, resumed.as_ref())?)?;
+    if let Some(keeper) = &mut keeper {
+        keeper.begin(&run, &explicit, &logs, resumed.as_ref(), &cluster)?;
+    }
+    let job = Job {
+        run: &run,
+        logs: &logs,
+        keeper: keeper.as_ref(),
+        saving,
+        resumed: resumed.as_ref(),
+        cluster: &cluster,
+        title: "",
+    };
+    let outcome = train(&job, &stop).map_err(|error| report_once(&cluster, error))?;
+    if !cluster.has_first_rank() {
+        return Ok(());
+    }
     let result = summary::to_json(&run, &outcome);
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
@@ -93,13 +120,26 @@ pub fn run(args: Args) -> Result<()> {
     kept
 }
 
-fn configure(args: &Args, resumed: Option<&Resumed>) -> Result<Config> {
+/// What all ranks of a run must have been started with, line by line.
+fn identity(explicit: &Config, saving: &Option<Saving>, resumed: Option<&Resumed>) -> Result<String> {
+    let mut identity = toml::to_string_pretty(explicit).context("the config as TOML")?;
+    if let Some(saving) = saving {
+        identity += &format!("checkpoints in {}\n", saving.root.display());
+    }
+    if let Some(resumed) = resumed {
+        identity += &format!("resumed after step {}\n", resumed.step());
+    }
+    Ok(identity)
+}
+
+fn configure(args: &Args, resumed: Option<&Resumed>, place: &Place) -> Result<Config> {
     let other_length = args.run.steps.is_some() || args.run.epochs.is_some();
     let base = resumed.map(|resumed| resumed.base(other_length)).unwrap_or_default();
     let mut config = args.run.config_over(base)?;
     config.train.eval_every = args.eval_every.or(config.train.eval_every);
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
     config.checkpoint.keep = args.keep.or(config.checkpoint.keep);
+    place.complete_topology(&mut config)?;
     Ok(config)
 }
 
@@ -118,11 +158,11 @@ fn written_optimizer<'a>(
 struct Job<'a> {
     run: &'a Run,
     logs: &'a OpenLogs,
-    /// The config with every default written out, and the optimizers as the user wrote them.
-    explicit: &'a Config,
-    written: &'a OptimizerConfig,
     keeper: Option<&'a Keeper>,
+    /// Where its checkpoints go, on every rank.
+    saving: Option<Saving>,
     resumed: Option<&'a Resumed>,
+    cluster: &'a Cluster,
     /// What the bar calls it; nothing where it is the only one.
     title: &'a str,
 }
@@ -137,14 +177,20 @@ pub fn one_of_several(
     stop: &AtomicBool,
 ) -> Result<(Run, Outcome)> {
     let run = logs.check(config).with_context(|| title.to_owned())?;
-    let explicit = config.explicit(&run);
+    let (explicit, cluster) = (config.explicit(&run), &Cluster::Threads);
     let mut keeper = out.map(|out| Keeper::open(out, None)).transpose()?;
     if let Some(keeper) = &mut keeper {
-        keeper.begin(&run, &explicit, logs, None)?;
+        keeper.begin(&run, &explicit, logs, None, cluster)?;
     }
-    let written = &config.optimizer;
-    let job =
-        Job { run: &run, logs, explicit: &explicit, written, keeper: keeper.as_ref(), resumed: None, title };
+    let saving = match &keeper {
+        None => None,
+        Some(keeper) => Some(Saving {
+            root: keeper.checkpoints(),
+            run: resume::saved(&explicit, &config.optimizer, logs)?,
+        }),
+    };
+    let keep = keeper.as_ref();
+    let job = Job { run: &run, logs, keeper: keep, saving, resumed: None, cluster, title };
     let outcome = train(&job, stop).with_context(|| title.to_owned())?;
     keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &summary::to_json(&run, &outcome)))?;
     ensure!(!outcome.interrupted, "{title}: stopped after step {} of {}", outcome.steps, run.steps);
@@ -152,11 +198,12 @@ pub fn one_of_several(
 }
 
 /// Trains under a progress bar; a signal ends the run after its current step.
-fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome> {
+fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
     let Job { run, logs, keeper, .. } = *job;
     // The bar goes to standard error, and hides itself where that is no terminal.
-    let bar = ProgressBar::new(run.steps);
-    bar.set_style(ProgressStyle::with_template("{prefix}{bar:30} {pos}/{len} steps  {msg}  ETA {eta}")?);
+    let bar = if job.cluster.has_first_rank() { ProgressBar::new(run.steps) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("{prefix}{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
+    bar.set_style(style.expect("a template of known keys"));
     if !job.title.is_empty() {
         bar.set_prefix(format!("{}  ", job.title));
     }
@@ -177,21 +224,16 @@ fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome> {
             keeper.observe(event);
         }
     };
-    let saving = match keeper {
-        None => None,
-        Some(keeper) => {
-            Some(Saving { root: keeper.checkpoints(), run: resume::saved(job.explicit, job.written, logs)? })
-        }
-    };
     let session = Session {
+        cluster: job.cluster,
         observe: &observe,
         stop: Some(stop),
-        checkpoints: saving,
+        checkpoints: job.saving.clone(),
         resume: job.resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
     };
     let outcome = training::train(run, &logs.logs, &session);
     bar.finish_and_clear();
-    Ok(outcome?)
+    outcome
 }
 
 /// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.

@@ -15,7 +15,7 @@ mod start;
 mod wire;
 mod worker;
 
-pub(crate) use start::{Started, start};
+pub(crate) use start::{Joined, Started};
 
 use super::{GroupId, Header, Span, Ticket, Transport};
 use crate::{CollectiveError, CollectiveStatus, Failure, Label};

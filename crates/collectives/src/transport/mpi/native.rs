@@ -137,8 +137,8 @@ impl Comm {
         Ok(comm)
     }
 
-    /// The ranks of this communicator that share memory with this one, ascending. All ranks must call this.
-    pub(super) fn host(&self) -> Result<Vec<usize>> {
+    /// By rank: the lowest rank that it shares memory with, maybe itself. All ranks must call this.
+    pub(super) fn hosts(&self) -> Result<Vec<usize>> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: writes one communicator, when it succeeds; the rest are constants.
         let split = unsafe {
@@ -148,20 +148,24 @@ impl Comm {
         check("MPI_Comm_split_type", split)?;
         // SAFETY: it has succeeded.
         let host = Self::new(unsafe { raw.assume_init() });
-        let mine = self.rank()? as u64;
-        let mut ranks = vec![0u64; host.size()?];
-        // SAFETY: one number from here, and room for one of each rank of `host`.
-        let gathered = unsafe {
-            let (from, to) = ((&raw const mine).cast::<c_void>(), ranks.as_mut_ptr().cast::<c_void>());
-            let number = ffi::RSMPI_UINT64_T;
-            ffi::MPI_Allgather(from, 1, number, to, 1, number, host.raw)
-        };
-        check("MPI_Allgather", gathered)?;
+        let here = host.gather(self.rank()? as u64)?;
         let mut raw = host.raw;
         // SAFETY: made above, used no more.
         check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&mut raw) })?;
-        ranks.sort_unstable();
-        Ok(ranks.into_iter().map(|rank| rank as usize).collect())
+        let lowest = here.into_iter().min().expect("a rank is on its own host");
+        Ok(self.gather(lowest)?.into_iter().map(|rank| rank as usize).collect())
+    }
+
+    /// A number of each rank. All ranks must call this.
+    fn gather(&self, mine: u64) -> Result<Vec<u64>> {
+        let mut all = vec![0u64; self.size()?];
+        // SAFETY: one number from here, and room for one of each rank.
+        let gathered = unsafe {
+            let (from, to) = ((&raw const mine).cast::<c_void>(), all.as_mut_ptr().cast::<c_void>());
+            let number = ffi::RSMPI_UINT64_T;
+            ffi::MPI_Allgather(from, 1, number, to, 1, number, self.raw)
+        };
+        check("MPI_Allgather", gathered).map(|()| all)
     }
 
     /// Rank 0's text. All ranks must call this.

@@ -1,4 +1,4 @@
-//! Starts MPI and the worker, and checks that all processes are of one mind about the cluster.
+//! Joins the MPI job, starts the worker, and checks that all processes are of one mind about the cluster.
 
 use super::Mpi;
 use super::board::Board;
@@ -10,18 +10,101 @@ use crate::launch::panic_message;
 use crate::{CollectiveError, Label, MpiOptions, Peer};
 use spec::topology::Topology;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+type Result<T = ()> = std::result::Result<T, CollectiveError>;
+
 /// How long the worker may take to end, once it is told to.
 const CLOSING: Duration = Duration::from_secs(2);
+/// Between two looks at whether all processes have come.
+const NAP: Duration = Duration::from_millis(1);
 
-/// This process's rank, and the worker that serves it.
-pub(crate) struct Started {
+/// This process's place in an MPI job, and the thread that owns MPI.
+pub(crate) struct Joined {
     pub(crate) rank: usize,
+    pub(crate) size: usize,
+    /// By rank: the lowest rank on its host.
+    pub(crate) hosts: Vec<usize>,
+    /// Empty once the job has been launched.
+    thread: Mutex<Option<(Sender<Ask>, JoinHandle<()>)>>,
+}
+
+/// What the thread that owns MPI can be asked before the launch.
+enum Ask {
+    /// To come back when all processes have asked the same.
+    Meet(Sender<Result>),
+    /// To become the worker of a rank.
+    Launch(Box<Launch>),
+}
+
+struct Launch {
+    topology: Topology,
+    wait_limit: Duration,
+    options: MpiOptions,
+    answer: Sender<Result<Arc<Board>>>,
+}
+
+/// A rank that was launched, and the worker that serves it.
+pub(crate) struct Started {
     pub(crate) transport: Arc<Mpi>,
     worker: JoinHandle<()>,
+}
+
+impl Joined {
+    /// Starts MPI on a thread of its own. Once per process.
+    pub(crate) fn new() -> Result<Self> {
+        let (tell, told) = mpsc::channel();
+        let (ask, asked) = mpsc::channel();
+        let work = move || match Host::join() {
+            Ok(host) => {
+                let _ = tell.send(Ok((host.rank, host.hosts.clone())));
+                host.serve(&asked);
+            }
+            Err(cause) => drop(tell.send(Err(cause))),
+        };
+        let spawn = |message: String| CollectiveError::Spawn { rank: 0, message };
+        let thread = thread::Builder::new().name("mpi".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| spawn(error.to_string()))?;
+        let (rank, hosts) = told.recv().map_err(|_| spawn("the MPI worker panicked".to_owned()))??;
+        Ok(Self { rank, size: hosts.len(), hosts, thread: Mutex::new(Some((ask, thread))) })
+    }
+
+    /// Returns when all processes have called it, however long that takes.
+    pub(crate) fn meet(&self) -> Result {
+        let (answer, answered) = mpsc::channel();
+        let asked = match &*crate::sync::lock(&self.thread) {
+            Some((ask, _)) => ask.send(Ask::Meet(answer)).is_ok(),
+            None => false,
+        };
+        if !asked {
+            return Err(self.gone());
+        }
+        answered.recv().map_err(|_| self.gone())?
+    }
+
+    pub(crate) fn launch(
+        &self,
+        topology: Topology,
+        wait_limit: Duration,
+        options: &MpiOptions,
+    ) -> Result<Started> {
+        let (ask, worker) = crate::sync::lock(&self.thread).take().ok_or_else(|| self.gone())?;
+        let (answer, answered) = mpsc::channel();
+        let launch = Launch { topology, wait_limit, options: options.clone(), answer };
+        let asked = ask.send(Ask::Launch(Box::new(launch)));
+        asked.map_err(|_| self.gone())?;
+        let board = answered.recv().map_err(|_| self.gone())??;
+        let transport = Arc::new(Mpi { board, rank: self.rank, topology, wait_limit });
+        Ok(Started { transport, worker })
+    }
+
+    fn gone(&self) -> CollectiveError {
+        let message = "an MPI job is launched once, and this one was".to_owned();
+        CollectiveError::Spawn { rank: self.rank, message }
+    }
 }
 
 impl Started {
@@ -35,63 +118,68 @@ impl Started {
     }
 }
 
-/// Starts MPI on a worker of its own.
-pub(crate) fn start(
-    topology: Topology,
-    wait_limit: Duration,
-    options: &MpiOptions,
-) -> Result<Started, CollectiveError> {
-    let (tell, told) = mpsc::channel();
-    let options = options.clone();
-    let work = move || {
-        let worker = match Worker::new(topology, wait_limit, &options) {
-            Ok(worker) => worker,
-            Err(cause) => {
-                let _ = tell.send(Err(cause));
-                return;
-            }
-        };
-        let (rank, board) = (worker.rank, worker.board.clone());
-        let _ = tell.send(Ok((rank, board.clone())));
-        // What the worker leaves half-done nobody looks at again: the run ends.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
-            let (host, phase) = (topology.host_of(rank), Label::from("MPI worker"));
-            let message = panic_message(&*panic);
-            board.fail_alone(CollectiveError::Panicked { rank, host, phase, message });
-        }
-    };
-    let spawn = |message: String| CollectiveError::Spawn { rank: 0, message };
-    let worker = thread::Builder::new().name("mpi".to_owned()).spawn(work);
-    let worker = worker.map_err(|error| spawn(error.to_string()))?;
-    let (rank, board) = told.recv().map_err(|_| spawn("the MPI worker panicked".to_owned()))??;
-    let transport = Arc::new(Mpi { board, rank, topology, wait_limit });
-    Ok(Started { rank, transport, worker })
+/// MPI on its thread, before the launch.
+struct Host {
+    environment: Environment,
+    all: Comm,
+    rank: usize,
+    hosts: Vec<usize>,
+    tester: Tester,
 }
 
-impl Worker {
-    fn new(topology: Topology, wait_limit: Duration, options: &MpiOptions) -> Result<Self, CollectiveError> {
-        let fault = |rank: usize| {
-            let (operation, label) = ("launch", Label::from("launch"));
-            move |Fault { call, message, .. }| {
-                let label = label.clone();
-                CollectiveError::Mpi { rank, call, peer: Peer::Group, operation, label, message }
-            }
-        };
+impl Host {
+    fn join() -> Result<Self> {
         let environment = Environment::start().map_err(fault(0))?;
         let all = Comm::all();
         let rank = all.rank().map_err(fault(0))?;
-        let fault = fault(rank);
-        let ranks = all.size().map_err(&fault)?;
+        let hosts = all.hosts().map_err(fault(rank))?;
+        Ok(Self { environment, all, rank, hosts, tester: Tester::default() })
+    }
+
+    /// Answers until the job is launched or given up, and works for the rank then.
+    fn serve(mut self, asked: &Receiver<Ask>) {
+        loop {
+            match asked.recv() {
+                Ok(Ask::Meet(answer)) => drop(answer.send(self.meet())),
+                Ok(Ask::Launch(launch)) => {
+                    let Launch { topology, wait_limit, options, answer } = *launch;
+                    match self.into_worker(topology, wait_limit, &options) {
+                        Ok(worker) => work(worker, answer),
+                        Err(cause) => drop(answer.send(Err(cause))),
+                    }
+                    return;
+                }
+                // The process is about to exit. Nobody may be left to finish MPI with.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn meet(&mut self) -> Result {
+        let mut barrier = self.all.start_barrier().map_err(fault(self.rank))?;
+        while !barrier.is_none() {
+            let mut outcome = Ok(());
+            let tested = self.tester.test(std::slice::from_mut(&mut barrier), |_, how| outcome = how);
+            tested.and_then(|_| outcome).map_err(fault(self.rank))?;
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    /// Checks what the ranks were started with, and makes what they need.
+    fn into_worker(self, topology: Topology, wait_limit: Duration, options: &MpiOptions) -> Result<Worker> {
+        let Self { environment, all, rank, hosts, tester } = self;
+        let (ranks, fault) = (hosts.len(), fault(rank));
         // What each can see for itself first, so that a rank that is wrong says so whatever the others do.
         if ranks != topology.ranks() {
             return Err(CollectiveError::WorldSize { topology, got: ranks });
         }
-        let mine = format!("{topology}; {}; {}", env!("CARGO_PKG_VERSION"), options.identity);
+        let mine = format!("{topology}\ncollectives {}\n{}", env!("CARGO_PKG_VERSION"), options.identity);
         let first = all.first_text(&mine).map_err(&fault)?;
         if mine != first {
             return Err(CollectiveError::Differs { rank, expected: first, got: mine });
         }
-        let got = all.host().map_err(&fault)?;
+        let got: Vec<usize> = (0..ranks).filter(|&other| hosts[other] == hosts[rank]).collect();
         let expected: Vec<usize> = topology.ranks_of(topology.host_of(rank)).collect();
         if options.check_hosts && got != expected {
             return Err(CollectiveError::Hosts { rank, topology, expected, got });
@@ -101,7 +189,7 @@ impl Worker {
         let largest_tag = world.largest_tag().map_err(&fault)?;
         // Longer pieces do not fit MPI's counts, and no piece at all would never end.
         let piece = options.piece.clamp(1, 1 << 30);
-        Ok(Self {
+        Ok(Worker {
             environment,
             board: Arc::new(Board::new(rank, topology)),
             rank,
@@ -111,11 +199,31 @@ impl Worker {
             control,
             groups: vec![Group { comm: world, members: (0..ranks).collect(), me: rank }],
             life: Life::Running,
-            tester: Tester::default(),
+            tester,
             under_way: Vec::new(),
             spare: Vec::new(),
             left: vec![None; ranks],
             heard: vec![None; ranks],
         })
+    }
+}
+
+/// Runs the worker, and answers whoever waits for it first.
+fn work(worker: Worker, answer: Sender<Result<Arc<Board>>>) {
+    let (rank, topology, board) = (worker.rank, worker.topology, worker.board.clone());
+    let _ = answer.send(Ok(board.clone()));
+    // What the worker leaves half-done nobody looks at again: the run ends.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
+        let (host, phase) = (topology.host_of(rank), Label::from("MPI worker"));
+        let message = panic_message(&*panic);
+        board.fail_alone(CollectiveError::Panicked { rank, host, phase, message });
+    }
+}
+
+/// A call that failed before any collective.
+fn fault(rank: usize) -> impl Fn(Fault) -> CollectiveError {
+    move |Fault { call, message, .. }| {
+        let (operation, label) = ("launch", Label::from("launch"));
+        CollectiveError::Mpi { rank, call, peer: Peer::Group, operation, label, message }
     }
 }
