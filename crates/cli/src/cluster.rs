@@ -85,7 +85,7 @@ impl Place {
         let ranks = topology.ranks_per_host.unwrap_or(found.ranks_per_host());
         ensure!(
             (hosts, ranks) == (found.hosts(), found.ranks_per_host()),
-            "MPI finds {found}, but {hosts} hosts of {ranks} ranks were asked for; start as many processes on each host, or \
+            "MPI finds {found} (hosts × ranks), but {hosts} × {ranks} was asked for; start as many processes on each host, or \
              pretend with --assume-hosts and both --hosts and --ranks-per-host"
         );
         (topology.hosts, topology.ranks_per_host) = (Some(hosts), Some(ranks));

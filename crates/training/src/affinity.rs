@@ -9,10 +9,10 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::circles::Circles;
+use crate::cluster::Cluster;
 use crate::rank::Rank;
 use crate::state::{self, Restore};
 use crate::step::Execution;
-use crate::cluster::Cluster;
 use crate::trainer::{check_size, on_ranks, threads};
 use crate::{Error, Logs, Prefetch, Source};
 use collectives::Label;

@@ -1,0 +1,79 @@
+//! Starting jobs, and reading what they say.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A small run: some steps, tables on all ranks, a short evaluation.
+pub const SMALL: &[&str] =
+    &["--samples", "20480", "--eval-samples", "512", "--batch", "510", "--rows-cap", "2000", "--steps", "12"];
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
+
+/// Whether there is an `mpirun`; says so if not.
+pub fn has_mpirun() -> bool {
+    let has = Command::new("mpirun").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has {
+        eprintln!("SKIPPED: there is no mpirun on this machine");
+    }
+    has
+}
+
+/// The script that makes hosts of network namespaces.
+pub fn cluster_script() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cluster")
+}
+
+/// Whether this machine lets us make hosts; says so if not.
+pub fn has_clusters() -> bool {
+    let check = Command::new(cluster_script()).arg("--check").output().expect("bash runs scripts");
+    if !check.status.success() {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&check.stderr).trim());
+    }
+    check.status.success()
+}
+
+/// `mpirun` as these tests use it: more ranks than cores, maybe as root.
+pub fn mpirun(ranks: usize) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]);
+    command.args(["--timeout", "120", "-np", &ranks.to_string()]);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    command
+}
+
+/// Trains in this process, or in the processes that `launcher` starts.
+pub fn train(launcher: Option<Command>, arguments: &[&[&str]]) -> Output {
+    let mut command = match launcher {
+        None => Command::new(PROGRAM),
+        Some(mut launcher) => {
+            launcher.arg(PROGRAM);
+            launcher
+        }
+    };
+    command.arg("train").args(arguments.concat()).output().expect("it can be started")
+}
+
+/// The JSON of a run that must end well.
+pub fn result(output: &Output) -> Value {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    let mut objects = out.lines().filter(|line| line.starts_with('{'));
+    let object = objects.next().unwrap_or_else(|| panic!("no JSON in {out}{err}"));
+    assert_eq!(objects.next(), None, "one rank alone reports");
+    serde_json::from_str(object).expect("it is JSON")
+}
+
+/// What a run says that must fail.
+pub fn refusal(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert!(!output.status.success(), "it should have failed:\n{said}");
+    said
+}
+
+/// The digest of the parameters at the end.
+pub fn digest(output: &Output) -> String {
+    result(output)["parameters_sha256"].as_str().expect("a digest").to_owned()
+}

@@ -1,0 +1,9 @@
+//! Runs whose ranks are processes: the same bits as in one process, also over links between hosts; refusals; failures.
+//!
+//! Without `mpirun`, or without leave to make network namespaces, the tests that need them say that they skip.
+
+mod clusters;
+mod command;
+mod failures;
+mod refusals;
+mod same_bits;
