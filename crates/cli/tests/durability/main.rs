@@ -10,5 +10,7 @@ mod full_disk;
 mod kills;
 mod logs;
 mod memory;
+mod resident;
 mod resumes;
 mod signals;
+mod steady;

@@ -6,4 +6,7 @@ mod clusters;
 mod command;
 mod failures;
 mod refusals;
+#[path = "../durability/resident.rs"]
+mod resident;
 mod same_bits;
+mod steady;

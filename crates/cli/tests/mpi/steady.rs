@@ -1,0 +1,33 @@
+//! A day of steps in miniature, over MPI: memory does not grow.
+
+use crate::command::{PROGRAM, has_mpirun, mpirun};
+use crate::resident::{Samples, steps};
+use std::fs;
+use std::process::Stdio;
+
+#[test]
+fn many_steps_over_mpi_need_no_more_memory() {
+    if !has_mpirun() {
+        return;
+    }
+    let steps = steps(200, 2000);
+    let mut job = mpirun(8);
+    job.args([PROGRAM, "train", "--json", "--transport", "mpi", "--dim", "4", "--rows-cap", "2000"]);
+    job.args(["--batch", "32", "--samples", "100000", "--eval-samples", "64", "--steps", &steps]);
+    let mut job = job.stdout(Stdio::piped()).spawn().unwrap();
+    let mut samples = Samples::default();
+    while job.try_wait().unwrap().is_none() {
+        let ranks = children(job.id());
+        if ranks.len() >= 8 {
+            samples.take(&ranks);
+        }
+    }
+    assert!(job.wait().unwrap().success());
+    samples.assert_flat();
+}
+
+/// The processes that `parent` has started.
+fn children(parent: u32) -> Vec<u32> {
+    let listed = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    listed.split_whitespace().filter_map(|process| process.parse().ok()).collect()
+}
