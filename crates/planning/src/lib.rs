@@ -3,3 +3,6 @@
 
 pub mod partitioner;
 pub mod statistics;
+mod timeline;
+
+pub use timeline::Timeline;
