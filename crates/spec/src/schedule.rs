@@ -17,7 +17,7 @@ use crate::dataflow::{Dataflow, Deployment, PeerPermute};
 use crate::model::{Block, Model};
 use crate::placement::Placement;
 use crate::volume::{BatchSizes, LinkBytes, Traffic, Volume};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
@@ -71,7 +71,7 @@ pub struct Collective {
 }
 
 /// The collectives a step uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CollectiveKind {
     /// Every rank sends every rank something else.
@@ -226,7 +226,7 @@ pub struct Cost {
 }
 
 /// What a step is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
     /// Forward, backward, update.

@@ -86,8 +86,29 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// Bytes from `from` to `to`.
+    /// Bytes of one scalar on the wire.
+    pub fn scalar_bytes(&self) -> u64 {
+        match self {
+            Traffic::ToHolders { bytes, .. }
+            | Traffic::ToSamples { bytes, .. }
+            | Traffic::ToGroup { bytes }
+            | Traffic::FromGroup { bytes }
+            | Traffic::PartialSums { bytes }
+            | Traffic::SumGradients { bytes }
+            | Traffic::ToPeers { bytes }
+            | Traffic::FromPeers { bytes }
+            | Traffic::AllReduce { bytes, .. }
+            | Traffic::GroupAllReduce { bytes, .. } => *bytes,
+        }
+    }
+
+    /// Bytes from `from` to `to`; none from a rank to itself.
     pub fn between(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+        if from == to { 0 } else { self.block(deployment, sizes, from, to) }
+    }
+
+    /// Bytes that `from` has for `to`, and where they are the same rank keeps.
+    pub fn block(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
         let Deployment { model, placement, dataflow } = deployment;
         let scalars = |item: Item, shard: &Shard, rank: usize| match item {
             Item::Length if !placement.lengths_vary(model, shard) => 0,
@@ -96,7 +117,6 @@ impl Traffic {
             Item::Vector => sizes.samples[rank] * shard.columns.len() as u64,
         };
         match self {
-            _ if from == to => 0,
             Traffic::ToHolders { item, bytes } => {
                 placement.held_by(to).iter().map(|shard| bytes * scalars(*item, shard, from)).sum()
             }
