@@ -2,10 +2,10 @@
 
 use crate::args::RunArgs;
 use crate::dataflow;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use spec::dataflow::Sptt;
-use spec::run::Run;
+use spec::run::{Config, Run};
 use spec::schedule::{PhaseId, Schedule, Task, Work};
 use spec::volume::BatchSizes;
 
@@ -22,11 +22,12 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let run = args.run.run()?;
+    let config = args.run.config()?;
+    let run = config.check().with_context(|| args.run.described())?;
     let task = if args.evaluate { Task::Evaluate } else { Task::Train };
     let schedule = run.schedule(task);
     if args.json {
-        println!("{}", to_json(&schedule, run.batch));
+        println!("{}", to_json(&schedule, run.batch, &config.explicit(&run)));
         return Ok(());
     }
     print!("{}", to_text(&run, &schedule));
@@ -47,8 +48,8 @@ pub fn to_text(run: &Run, schedule: &Schedule) -> String {
     )
 }
 
-/// A step as programs read it.
-pub fn to_json(schedule: &Schedule, batch: usize) -> Value {
+/// A step as programs read it, with the config, every default written out, that it follows from.
+pub fn to_json(schedule: &Schedule, batch: usize, explicit: &Config) -> Value {
     let topology = schedule.placement().topology();
     let dataflow = &schedule.deployment().dataflow;
     let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
@@ -80,6 +81,8 @@ pub fn to_json(schedule: &Schedule, batch: usize) -> Value {
         })
         .collect();
     json!({
+        "config": explicit,
+        "task": schedule.task(),
         "model": schedule.model().kind(),
         "hosts": topology.hosts(),
         "ranks_per_host": topology.ranks_per_host(),

@@ -1,5 +1,6 @@
 //! `campanile bench`: this machine, measured.
 
+mod collectives;
 mod data;
 mod dense;
 mod embedding;
@@ -17,6 +18,8 @@ pub enum Command {
     Embedding(embedding::Args),
     /// Parsing text, preparing a log, and filling batches from it
     Data(data::Args),
+    /// Collectives: a sweep of sizes, or those of a step without its arithmetic
+    Collectives(collectives::Args),
     /// The matrix products of a model's layers
     Gemm(dense::Args),
     /// The MLPs of a model, forward and backward
@@ -30,6 +33,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Step(args) => step::run(args),
         Command::Embedding(args) => embedding::run(args),
         Command::Data(args) => data::run(args),
+        Command::Collectives(args) => collectives::run(args),
         Command::Gemm(args) => dense::gemm(args),
         Command::Mlp(args) => dense::mlp(args),
         Command::Partition(args) => partition::run(args),

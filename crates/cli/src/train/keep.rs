@@ -53,7 +53,8 @@ impl Keeper {
         let folder = self.folder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         folder.write_text(CONFIG, &toml::to_string_pretty(explicit).context("the config as TOML")?)?;
         folder.write_text(SCHEDULE, &crate::schedule::to_text(run, &schedule))?;
-        folder.write_text(SCHEDULE_JSON, &crate::schedule::to_json(&schedule, run.batch).to_string())?;
+        let json = crate::schedule::to_json(&schedule, run.batch, explicit);
+        folder.write_text(SCHEDULE_JSON, &json.to_string())?;
         if let Some(log) = logs.train() {
             keep_vocabularies(log, folder.path())?;
         }

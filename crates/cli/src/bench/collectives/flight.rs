@@ -1,0 +1,99 @@
+//! One collective of a step on one rank: buffers of its sizes, to be sent over and over.
+
+use super::file::Step;
+use anyhow::{Result, bail};
+use collectives::{Communicator, Label, Pending};
+use kernels::{Buffer, Element};
+use spec::dataflow::Sptt;
+use spec::schedule::{Collective, CollectiveKind};
+use spec::volume::Traffic;
+
+type Pair<T> = (Buffer<T>, Buffer<T>);
+
+/// A collective that is started and waited for like that of a step. What only moves is bytes; what is added, floats.
+pub struct Flight<'a> {
+    pub label: Label,
+    kind: CollectiveKind,
+    group: &'a Communicator,
+    /// Bytes to each member, or floats where they are added.
+    to: Vec<usize>,
+    /// Bytes from each member.
+    from: Vec<usize>,
+    bytes: Pair<u8>,
+    floats: Pair<f32>,
+    pending: Option<UnderWay>,
+}
+
+enum UnderWay {
+    Bytes(Pending<Pair<u8>>),
+    Floats(Pending<Pair<f32>>),
+    Sum(Pending<Buffer<f32>>),
+}
+
+impl<'a> Flight<'a> {
+    /// The collective of a step under the name of its phase.
+    pub fn new(step: &Step, name: &str, collective: &Collective, group: &'a Communicator) -> Result<Self> {
+        let (deployment, traffic) = (step.schedule.deployment(), &collective.traffic);
+        let me = group.world_rank();
+        let block = |from, to| traffic.block(deployment, &step.sizes, from, to) as usize;
+        let mut to: Vec<usize> = group.members().iter().map(|&member| block(me, member)).collect();
+        let from: Vec<usize> = group.members().iter().map(|&member| block(member, me)).collect();
+        let (mut bytes, mut floats) = (0, 0);
+        match collective.kind {
+            CollectiveKind::AllToAll => bytes = to.iter().sum(),
+            CollectiveKind::AllGather => bytes = from[group.rank()],
+            CollectiveKind::ReduceScatter => {
+                to.iter_mut().for_each(|count| *count /= traffic.scalar_bytes() as usize);
+                floats = to.iter().sum();
+            }
+            CollectiveKind::AllReduce => {
+                floats = match (traffic, deployment.dataflow.sptt().map(Sptt::groups)) {
+                    (Traffic::AllReduce { elements, .. }, _) => *elements,
+                    (Traffic::GroupAllReduce { elements, .. }, Some(groups)) => elements[groups.group_of(me)],
+                    (traffic, _) => bail!("{name}: {traffic} is no reduction that can be replayed"),
+                }
+            }
+        }
+        // Memory that nobody wrote to would be one page of zeros, read from the cache.
+        fn written<T: Element>(group: &Communicator, zero: T, len: usize) -> Result<Pair<T>> {
+            Ok((Buffer::from_slice(group.device(), &vec![zero; len])?, Buffer::empty()))
+        }
+        let (bytes, floats) = (written(group, 0u8, bytes)?, written(group, 0f32, floats)?);
+        Ok(Self { label: name.into(), kind: collective.kind, group, to, from, bytes, floats, pending: None })
+    }
+
+    /// Sets out.
+    pub fn start(&mut self) -> Result<()> {
+        let Self { group, label, to, from, .. } = self;
+        let (bytes, floats) = (&mut self.bytes, &mut self.floats);
+        self.pending = Some(match self.kind {
+            CollectiveKind::AllToAll => {
+                let (send, recv) = std::mem::take(bytes);
+                UnderWay::Bytes(group.start_all_to_all(label, send, to, recv, from)?)
+            }
+            CollectiveKind::AllGather => {
+                let (send, recv) = std::mem::take(bytes);
+                UnderWay::Bytes(group.start_all_gather(label, send, from, recv)?)
+            }
+            CollectiveKind::ReduceScatter => {
+                let (send, recv) = std::mem::take(floats);
+                UnderWay::Floats(group.start_reduce_scatter(label, send, to, recv)?)
+            }
+            CollectiveKind::AllReduce => {
+                UnderWay::Sum(group.start_all_reduce(label, std::mem::take(&mut floats.0))?)
+            }
+        });
+        Ok(())
+    }
+
+    /// Arrives, if it is under way.
+    pub fn wait(&mut self) -> Result<()> {
+        match self.pending.take() {
+            None => {}
+            Some(UnderWay::Bytes(pending)) => self.bytes = pending.wait()?,
+            Some(UnderWay::Floats(pending)) => self.floats = pending.wait()?,
+            Some(UnderWay::Sum(pending)) => self.floats.0 = pending.wait()?,
+        }
+        Ok(())
+    }
+}

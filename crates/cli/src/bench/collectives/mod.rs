@@ -1,0 +1,155 @@
+//! `campanile bench collectives`: what collectives take, as PARAM measures it (Neo, appendix A): a sweep of sizes, or the
+//! replay of one step's collectives without its arithmetic.
+
+mod critical_path;
+mod file;
+mod flight;
+mod ranks;
+mod replay;
+mod replay_report;
+mod sweep;
+mod sweep_report;
+mod trial;
+
+use crate::logs::parse_bytes;
+use anyhow::{Result, ensure};
+use clap::ValueEnum;
+use spec::links::Circle;
+use spec::schedule::CollectiveKind;
+use spec::topology::Topology;
+use std::path::PathBuf;
+use sweep::Sweep;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Hosts [default: 2]
+    #[arg(long, value_name = "H", conflicts_with = "replay")]
+    hosts: Option<usize>,
+    /// Ranks on each host [default: 2]
+    #[arg(long, value_name = "L", conflicts_with = "replay")]
+    ranks_per_host: Option<usize>,
+    /// What to measure [default: all four]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
+    collectives: Vec<Kind>,
+    /// Over whom: all ranks, those of a host, or those of equal index on all hosts [default: all three]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
+    groups: Vec<Over>,
+    /// The smallest size: bytes that a rank sends, or reduces, in all [default: 1KiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "replay")]
+    from: Option<u64>,
+    /// The largest size; each is four times the one before [default: 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "replay")]
+    to: Option<u64>,
+    /// The collectives of one step instead, in its order and sizes: the output of `campanile schedule … --json`, or
+    /// schedule.json of a run folder
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Wait for each collective of the replay at once, and nothing else
+    #[arg(long, requires = "replay")]
+    serial: bool,
+    /// Measurements of each; the slowest rank of each counts
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    rounds: usize,
+    /// Rounds before the clock starts
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    warm_up: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Collectives by name.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Kind {
+    /// Every rank sends every rank something else
+    AllToAll,
+    /// Every rank gets the sum of all
+    AllReduce,
+    /// Every rank gets its part of the sum of all
+    ReduceScatter,
+    /// Every rank gets what every rank has
+    AllGather,
+}
+
+/// Circles by name.
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Over {
+    /// All ranks
+    World,
+    /// Ranks of a host, on all hosts at once
+    Host,
+    /// Ranks of equal index on all hosts, for all indices at once
+    Peers,
+}
+
+/// The largest size of a sweep.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// How often everything is measured.
+#[derive(Clone, Copy)]
+struct Rounds {
+    measured: usize,
+    warm_up: usize,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let most = 1_000_000;
+    ensure!((1..=most).contains(&args.rounds), "--rounds {}: measure between 1 and {most}", args.rounds);
+    ensure!(args.warm_up <= most, "--warm-up {}: use at most {most}", args.warm_up);
+    let rounds = Rounds { measured: args.rounds, warm_up: args.warm_up };
+    if let Some(path) = &args.replay {
+        let file = file::read(path)?;
+        let replayed = replay::run(&file, rounds, args.serial)?;
+        return replayed.map_or(Ok(()), |replayed| replay_report::print(&file, &replayed, rounds, args.json));
+    }
+    let sweep = args.sweep(rounds)?;
+    let swept = sweep::run(&sweep)?;
+    swept.map_or(Ok(()), |swept| sweep_report::print(&sweep, &swept, args.json))
+}
+
+impl Args {
+    /// The sweep that the flags describe, checked.
+    fn sweep(&self, rounds: Rounds) -> Result<Sweep> {
+        let topology = Topology::new(self.hosts.unwrap_or(2), self.ranks_per_host.unwrap_or(2))?;
+        let (from, to) = (self.from.unwrap_or(1 << 10), self.to.unwrap_or(16 << 20));
+        ensure!(from >= 4 && from.is_multiple_of(4), "--from {from}: sizes are whole floats of 4 bytes");
+        ensure!(from <= to, "--from {from} --to {to}: the smallest size is beyond the largest");
+        ensure!(to <= MAX_BYTES, "--to {to}: use at most {MAX_BYTES} bytes a rank");
+        let sizes = std::iter::successors(Some(from), |size| Some(4 * size)).take_while(|&size| size <= to);
+        let kinds: Vec<CollectiveKind> = chosen(&self.collectives).into_iter().map(Kind::kind).collect();
+        let mut circles: Vec<Circle> = chosen(&self.groups).into_iter().map(Over::circle).collect();
+        // Among one rank nothing travels.
+        circles.retain(|&circle| sweep::members(topology, circle) > 1);
+        ensure!(
+            !circles.is_empty(),
+            "{topology} ranks: no group that was asked for has more than one rank; use more hosts or ranks"
+        );
+        Ok(Sweep { topology, kinds, circles, sizes: sizes.map(|size| size as usize).collect(), rounds })
+    }
+}
+
+/// What was named, in the order of all, or else everything.
+fn chosen<T: ValueEnum + Copy + PartialEq>(named: &[T]) -> Vec<T> {
+    T::value_variants().iter().copied().filter(|one| named.is_empty() || named.contains(one)).collect()
+}
+
+impl Kind {
+    fn kind(self) -> CollectiveKind {
+        match self {
+            Kind::AllToAll => CollectiveKind::AllToAll,
+            Kind::AllReduce => CollectiveKind::AllReduce,
+            Kind::ReduceScatter => CollectiveKind::ReduceScatter,
+            Kind::AllGather => CollectiveKind::AllGather,
+        }
+    }
+}
+
+impl Over {
+    fn circle(self) -> Circle {
+        match self {
+            Over::World => Circle::World,
+            Over::Host => Circle::Host,
+            Over::Peers => Circle::Peers,
+        }
+    }
+}

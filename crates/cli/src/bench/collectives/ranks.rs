@@ -1,0 +1,48 @@
+//! Where the bench runs: a body on every rank, and what ranks tell each other about it.
+
+use anyhow::{Result, ensure};
+use collectives::{Communicator, Label, Options};
+use kernels::{Buffer, Device};
+use spec::topology::Topology;
+
+/// The most ranks of one process.
+const MAX_RANKS: usize = 1024;
+
+/// Runs `body` on every rank and gives what rank 0 makes of it, in the process that has rank 0. Each rank needs about
+/// `bytes`. Ranks share nothing but their communicators.
+pub fn on_ranks<R: Send>(
+    topology: Topology,
+    bytes: u64,
+    body: impl Fn(&Communicator) -> Result<R> + Sync,
+) -> Result<Option<R>> {
+    let ranks = topology.ranks();
+    ensure!(
+        ranks <= MAX_RANKS,
+        "{topology} ranks: more than {MAX_RANKS} do not run as threads of one process"
+    );
+    let needed = bytes.saturating_mul(ranks as u64);
+    if let Some(available) = training::available_memory() {
+        ensure!(
+            needed <= available,
+            "{ranks} ranks need about {} of buffers and {} are free; use smaller sizes or fewer ranks",
+            crate::text::bytes(needed),
+            crate::text::bytes(available)
+        );
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let device = |_| Device::cpu((cores / ranks).max(1));
+    let results = collectives::launch(topology, &Options::default(), device, |world| {
+        let device = world.device().clone();
+        device.enter(|| body(&world))
+    });
+    Ok(results.map_err(anyhow::Error::new)?.into_iter().next())
+}
+
+/// Of each value the largest over all ranks: the slowest rank counts.
+pub fn slowest(world: &Communicator, label: &Label, values: &[f64]) -> Result<Vec<f64>> {
+    let mine = Buffer::from_slice(world.device(), values)?;
+    let counts = vec![values.len(); world.size()];
+    let all = world.all_gather(label, mine, &counts, Buffer::empty())?.1.to_vec();
+    let largest = |i: usize| all.iter().skip(i).step_by(values.len()).copied().fold(f64::MIN, f64::max);
+    Ok((0..values.len()).map(largest).collect())
+}

@@ -1,0 +1,152 @@
+//! Sizes from small to large, for each collective in each circle.
+
+use super::Rounds;
+use super::ranks::{on_ranks, slowest};
+use super::trial::Trial;
+use crate::text::median;
+use anyhow::Result;
+use collectives::{Communicator, Label};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use spec::links::{Circle, LinkModel};
+use spec::placement::share;
+use spec::schedule::CollectiveKind;
+use spec::topology::{LinkClass, Topology};
+use std::time::Instant;
+
+/// What to measure.
+pub struct Sweep {
+    pub topology: Topology,
+    pub kinds: Vec<CollectiveKind>,
+    pub circles: Vec<Circle>,
+    /// Bytes that a rank sends, or reduces, in all; what it keeps for itself counts.
+    pub sizes: Vec<usize>,
+    pub rounds: Rounds,
+}
+
+/// One collective of one size.
+#[derive(Serialize)]
+pub struct Point {
+    pub collective: CollectiveKind,
+    pub group: Circle,
+    /// Ranks of each group.
+    pub ranks: usize,
+    pub bytes: usize,
+    pub median_s: f64,
+    pub min_s: f64,
+    /// Bytes over median time.
+    pub algorithm_bytes_per_s: f64,
+    /// The same times what must cross a link for each byte, as NCCL's tests count it.
+    pub bus_bytes_per_s: f64,
+    /// Bytes between hosts, from all ranks, as the transport counted them.
+    pub network_bytes: u64,
+    /// The longest message.
+    pub message_bytes: usize,
+    /// Messages that a rank sends to others.
+    pub messages: usize,
+}
+
+/// All of it, and the lines through it.
+pub struct Swept {
+    pub points: Vec<Point>,
+    pub links: Vec<LinkModel>,
+}
+
+/// Ranks of each group of a circle.
+pub fn members(topology: Topology, circle: Circle) -> usize {
+    match circle {
+        Circle::World => topology.ranks(),
+        Circle::Host => topology.ranks_per_host(),
+        Circle::Peers => topology.hosts(),
+    }
+}
+
+/// Measures; the result is rank 0's.
+pub fn run(sweep: &Sweep) -> Result<Option<Swept>> {
+    let largest = sweep.sizes.last().copied().unwrap_or(0) as u64;
+    // What is sent, what arrives, blocks to be summed and their sum; to verify, both once more.
+    on_ranks(sweep.topology, largest.saturating_mul(6), |world| sweep.on_rank(world))
+}
+
+impl Sweep {
+    fn on_rank(&self, world: &Communicator) -> Result<Swept> {
+        let measurements = self.kinds.len() * self.circles.len() * self.sizes.len();
+        let bar = match world.rank() {
+            0 => ProgressBar::new(measurements as u64),
+            _ => ProgressBar::hidden(),
+        };
+        bar.set_style(ProgressStyle::with_template("{msg:24} {bar:30} {pos}/{len} sizes")?);
+        let (topology, label, rank) = (self.topology, Label::from("split"), world.rank());
+        let (host, index) = (topology.host_of(rank), rank % topology.ranks_per_host());
+        let (of_host, of_peers) = (world.split(&label, host, index)?, world.split(&label, index, host)?);
+        let mut swept = Swept { points: Vec::with_capacity(measurements), links: Vec::new() };
+        for &kind in &self.kinds {
+            for &circle in &self.circles {
+                let group = match circle {
+                    Circle::World => world,
+                    Circle::Host => &of_host,
+                    Circle::Peers => &of_peers,
+                };
+                bar.set_message(format!("{kind} over {circle}"));
+                let first = swept.points.len();
+                for &bytes in &self.sizes {
+                    swept.points.push(self.measure(world, group, kind, circle, bytes)?);
+                    bar.inc(1);
+                }
+                let line = swept.points[first..].iter().map(|p| (p.bytes as f64, p.median_s));
+                let line: Vec<(f64, f64)> = line.collect();
+                swept.links.extend(LinkModel::fit(kind, circle, group.size(), &line));
+            }
+        }
+        bar.finish_and_clear();
+        Ok(swept)
+    }
+
+    fn measure(
+        &self,
+        world: &Communicator,
+        group: &Communicator,
+        kind: CollectiveKind,
+        circle: Circle,
+        bytes: usize,
+    ) -> Result<Point> {
+        let (measured, between) =
+            (Label::from(format!("{kind} over {circle}")), Label::from("between rounds"));
+        let (elements, ranks) = (bytes / size_of::<f32>(), group.size());
+        let mut trial = Trial::new(group, kind, elements)?;
+        trial.call(&measured)?;
+        trial.verify()?;
+        for _ in 0..self.rounds.warm_up {
+            trial.call(&measured)?;
+        }
+        world.reset_meter();
+        let mut times = Vec::with_capacity(self.rounds.measured);
+        for _ in 0..self.rounds.measured {
+            world.barrier(&between)?;
+            let began = Instant::now();
+            trial.call(&measured)?;
+            times.extend(slowest(world, &between, &[began.elapsed().as_secs_f64()])?);
+        }
+        let meter = world.meter();
+        let sent = meter.iter().find(|traffic| traffic.label == measured);
+        let mut sent = [sent.map_or(0.0, |traffic| traffic.sent(LinkClass::Network) as f64)];
+        world.all_reduce_f64(&between, &mut sent)?;
+        let median_s = median(&mut times); // sorts them
+        let algorithm = bytes as f64 / median_s;
+        // An all-reduce is a reduce-scatter and an all-gather.
+        let exchanges = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        Ok(Point {
+            collective: kind,
+            group: circle,
+            ranks,
+            bytes,
+            median_s,
+            min_s: times[0],
+            algorithm_bytes_per_s: algorithm,
+            bus_bytes_per_s: algorithm * (exchanges * (ranks - 1)) as f64 / ranks as f64,
+            network_bytes: sent[0] as u64 / self.rounds.measured as u64,
+            message_bytes: size_of::<f32>() * share(elements, ranks, 0).len(),
+            messages: exchanges * (ranks - 1),
+        })
+    }
+}

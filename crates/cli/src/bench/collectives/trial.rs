@@ -1,0 +1,146 @@
+//! One collective of one size on one rank: its buffers, its call, and what must come of it.
+
+use anyhow::{Result, bail};
+use collectives::{Communicator, Label};
+use kernels::Buffer;
+use spec::placement::share;
+use spec::schedule::CollectiveKind;
+
+/// A collective to be called over and over.
+pub struct Trial<'a> {
+    kind: CollectiveKind,
+    group: &'a Communicator,
+    elements: usize,
+    /// Elements of each member: what it gets, and in an all-gather gives.
+    counts: Vec<usize>,
+    /// Elements that an all-to-all brings from each member.
+    from: Vec<usize>,
+    send: Buffer<f32>,
+    recv: Buffer<f32>,
+}
+
+/// Values repeat after so many elements and so many ranks; their sums over 65536 ranks are exact.
+const PERIOD: usize = 251;
+
+/// What world rank `rank` sends at `index`.
+fn value(rank: usize, index: usize) -> f32 {
+    ((31 * rank + index) % PERIOD) as f32
+}
+
+impl<'a> Trial<'a> {
+    /// Of `elements` floats a rank, each a value that says whose it is.
+    pub fn new(group: &'a Communicator, kind: CollectiveKind, elements: usize) -> Result<Self> {
+        let counts: Vec<usize> = (0..group.size()).map(|i| share(elements, group.size(), i).len()).collect();
+        let sent = match kind {
+            CollectiveKind::AllGather => counts[group.rank()],
+            _ => elements,
+        };
+        let values: Vec<f32> = (0..sent).map(|index| value(group.world_rank(), index)).collect();
+        let send = Buffer::from_slice(group.device(), &values)?;
+        let from = vec![counts[group.rank()]; group.size()];
+        Ok(Self { kind, group, elements, counts, from, send, recv: Buffer::empty() })
+    }
+
+    /// The collective, once.
+    pub fn call(&mut self, label: &Label) -> Result<()> {
+        let (group, counts) = (self.group, &self.counts);
+        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        (self.send, self.recv) = match self.kind {
+            CollectiveKind::AllToAll => group.all_to_all(label, send, counts, recv, &self.from)?,
+            CollectiveKind::ReduceScatter => group.reduce_scatter(label, send, counts, recv)?,
+            CollectiveKind::AllGather => group.all_gather(label, send, counts, recv)?,
+            CollectiveKind::AllReduce => (group.all_reduce(label, send)?, recv),
+        };
+        Ok(())
+    }
+
+    /// Refuses what the first call gave, if it is wrong.
+    pub fn verify(&mut self) -> Result<()> {
+        let got = match self.kind {
+            CollectiveKind::AllReduce => self.send.to_vec(),
+            _ => self.recv.to_vec(),
+        };
+        let expected = self.expected();
+        if let Some((index, got, expected)) = first_wrong(&got, &expected) {
+            bail!(
+                "rank {}: {} of {} bytes among {} ranks gave {got} at element {index}, expected {expected}",
+                self.group.world_rank(),
+                self.kind,
+                4 * self.elements,
+                self.group.size()
+            );
+        }
+        if self.kind == CollectiveKind::AllReduce {
+            // Sums of sums would grow without bounds.
+            self.send.write(0, &vec![0.0; self.elements]);
+        }
+        Ok(())
+    }
+
+    /// What this rank must have got.
+    fn expected(&self) -> Vec<f32> {
+        let (members, me) = (self.group.members(), self.group.rank());
+        let own = share(self.elements, self.group.size(), me);
+        // Sums repeat as values do.
+        let sums: Vec<f32> =
+            (0..PERIOD).map(|index| members.iter().map(|&rank| value(rank, index)).sum()).collect();
+        match self.kind {
+            CollectiveKind::AllToAll => {
+                let from = |&rank: &usize| own.clone().map(move |index| value(rank, index));
+                members.iter().flat_map(from).collect()
+            }
+            CollectiveKind::AllReduce => (0..self.elements).map(|index| sums[index % PERIOD]).collect(),
+            CollectiveKind::ReduceScatter => own.map(|index| sums[index % PERIOD]).collect(),
+            CollectiveKind::AllGather => {
+                let of = |(&rank, &count): (&usize, &usize)| (0..count).map(move |index| value(rank, index));
+                members.iter().zip(&self.counts).flat_map(of).collect()
+            }
+        }
+    }
+}
+
+/// The first element that is not as expected, or is missing or too many: its index, what it is, and what it should be.
+fn first_wrong(got: &[f32], expected: &[f32]) -> Option<(usize, f32, f32)> {
+    let differs = |i: &usize| got.get(*i) != expected.get(*i);
+    let at = |values: &[f32], i: usize| values.get(i).copied().unwrap_or(f32::NAN);
+    (0..got.len().max(expected.len())).find(differs).map(|i| (i, at(got, i), at(expected, i)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use collectives::{Options, launch};
+    use kernels::Device;
+    use spec::topology::Topology;
+
+    /// Every collective, with counts that do not divide; then a result that is not what was sent.
+    #[test]
+    fn right_results_pass_and_wrong_ones_do_not() {
+        let kinds = [
+            CollectiveKind::AllToAll,
+            CollectiveKind::AllReduce,
+            CollectiveKind::ReduceScatter,
+            CollectiveKind::AllGather,
+        ];
+        let body = |world: collectives::Communicator| -> Result<Vec<String>> {
+            let mut refusals = Vec::new();
+            for kind in kinds {
+                let mut trial = Trial::new(&world, kind, 1001)?;
+                trial.call(&Label::from("trial"))?;
+                trial.verify()?;
+                let result =
+                    if kind == CollectiveKind::AllReduce { &mut trial.send } else { &mut trial.recv };
+                result.write(7, &[-1.0]);
+                refusals.push(trial.verify().unwrap_err().to_string());
+            }
+            Ok(refusals)
+        };
+        let topology = Topology::new(1, 3).unwrap();
+        let refusals = launch(topology, &Options::default(), |_| Ok(Device::Reference), body).unwrap();
+        for (rank, refusals) in refusals.iter().enumerate() {
+            for (kind, refusal) in kinds.iter().zip(refusals) {
+                assert!(refusal.contains(&format!("rank {rank}: {kind} of 4004 bytes among 3")), "{refusal}");
+            }
+        }
+    }
+}
