@@ -13,7 +13,7 @@ use crate::text::median;
 use anyhow::{Result, ensure};
 use collectives::{Communicator, Label};
 use indicatif::{ProgressBar, ProgressStyle};
-use spec::schedule::{PhaseId, Work};
+use spec::schedule::{Phase, PhaseId, Work};
 use spec::topology::LinkClass;
 use spec::volume::LinkBytes;
 use std::time::Instant;
@@ -47,12 +47,7 @@ pub struct One {
 pub fn run(step: &Step, rounds: Rounds, serial: bool) -> Result<Option<Replayed>> {
     on_ranks(step.run.topology(), bytes_needed(step), |world| {
         let circles = Circles::new(world, &step.run.dataflow)?;
-        let flight = |phase: &spec::schedule::Phase| match &phase.work {
-            Work::Compute(_) => Ok(None),
-            Work::Collective(one) => Flight::new(step, &phase.name, one, circles.of(one.group)).map(Some),
-        };
-        let flights = step.schedule.phases().iter().map(flight).collect::<Result<Vec<_>>>()?;
-        Replay { step, world, flights, between: "between rounds".into() }.run(rounds, serial)
+        Replay::new(step, &circles)?.run(rounds, serial)
     })
 }
 
@@ -84,7 +79,16 @@ struct Replay<'a> {
     between: Label,
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn new(step: &'a Step, circles: &'a Circles) -> Result<Self> {
+        let flight = |phase: &Phase| match &phase.work {
+            Work::Compute(_) => Ok(None),
+            Work::Collective(one) => Flight::new(step, &phase.name, one, circles.of(one.group)).map(Some),
+        };
+        let flights = step.schedule.phases().iter().map(flight).collect::<Result<Vec<_>>>()?;
+        Ok(Self { step, world: circles.world(), flights, between: "between rounds".into() })
+    }
+
     fn run(mut self, rounds: Rounds, serial: bool) -> Result<Replayed> {
         let phases = self.step.schedule.phases();
         let bar = match self.world.rank() {
@@ -213,5 +217,36 @@ impl Replay<'_> {
         self.world.all_reduce_f64(&self.between, &mut total)?;
         let of = |pair: &[f64]| LinkBytes { host: pair[0] as u64, network: pair[1] as u64 };
         Ok(most.chunks(2).map(of).zip(total.chunks(2).map(of)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::run::Config;
+    use spec::schedule::Task;
+    use spec::volume::BatchSizes;
+
+    fn step(batch: usize) -> Step {
+        let mut config = Config::default();
+        config.train.batch = Some(batch);
+        let run = config.check().unwrap();
+        let sizes = BatchSizes::typical(&run.model, &run.placement, batch);
+        Step { schedule: run.schedule(Task::Train), run, sizes }
+    }
+
+    /// The buffers of one batch under the schedule of another.
+    #[test]
+    fn other_bytes_than_the_schedule_says_are_refused() {
+        let (small, large) = (step(64), step(128));
+        for serial in [false, true] {
+            let refused = on_ranks(small.run.topology(), 0, |world| {
+                let circles = Circles::new(world, &small.run.dataflow)?;
+                let replay = Replay { step: &large, ..Replay::new(&small, &circles)? };
+                replay.run(Rounds { measured: 1, warm_up: 0 }, serial).map(|_| ())
+            });
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains("in pooled exchange, where the schedule says"), "{message}");
+        }
     }
 }
