@@ -48,15 +48,19 @@ fn dependencies_point_one_way() {
 
 #[test]
 fn unsafe_code_stays_behind_its_fence() {
-    for krate in ["spec", "collectives", "training", "planning"] {
+    for krate in ["spec", "training", "planning"] {
         let lib = fs::read_to_string(root().join(format!("crates/{krate}/src/lib.rs"))).unwrap();
         assert!(lib.contains("#![forbid(unsafe_code)]"), "crates/{krate} must forbid unsafe code");
     }
+    // With the feature `mpi` there is unsafe code, all of it in one folder.
+    let lib = fs::read_to_string(root().join("crates/collectives/src/lib.rs")).unwrap();
+    assert!(lib.contains(r#"#![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]"#));
+    assert!(lib.contains(r#"#![cfg_attr(feature = "mpi", deny(unsafe_code))]"#));
     let cli = fs::read_to_string(root().join("crates/cli/src/main.rs")).unwrap();
     assert!(cli.contains("#![forbid(unsafe_code)]"));
-    for (krate, fenced) in [("kernels", None), ("data", Some("mapped.rs"))] {
+    for (krate, fenced) in [("kernels", None), ("data", Some("mapped.rs")), ("collectives", None)] {
         let source = root().join(format!("crates/{krate}/src"));
-        assert!(fs::read_to_string(source.join("lib.rs")).unwrap().contains("#![deny(unsafe_code)]"));
+        assert!(fs::read_to_string(source.join("lib.rs")).unwrap().contains("deny(unsafe_code)"));
         let outside: Vec<_> = fs::read_dir(source)
             .unwrap()
             .map(|entry| entry.unwrap().path())

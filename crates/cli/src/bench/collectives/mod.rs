@@ -11,10 +11,12 @@ mod sweep;
 mod sweep_report;
 mod trial;
 
+use crate::cluster::TransportArgs;
 use crate::logs::parse_bytes;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use spec::links::Circle;
+use spec::run::{Config, TopologyConfig};
 use spec::schedule::CollectiveKind;
 use spec::topology::Topology;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ use sweep::Sweep;
 
 #[derive(clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    transport: TransportArgs,
     /// Hosts [default: 2]
     #[arg(long, value_name = "H", conflicts_with = "replay")]
     hosts: Option<usize>,
@@ -86,7 +90,7 @@ enum Over {
 const MAX_BYTES: u64 = 4 << 30;
 
 /// How often everything is measured.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Rounds {
     measured: usize,
     warm_up: usize,
@@ -97,20 +101,26 @@ pub fn run(args: Args) -> Result<()> {
     ensure!((1..=most).contains(&args.rounds), "--rounds {}: measure between 1 and {most}", args.rounds);
     ensure!(args.warm_up <= most, "--warm-up {}: use at most {most}", args.warm_up);
     let rounds = Rounds { measured: args.rounds, warm_up: args.warm_up };
+    let place = args.transport.join()?;
     if let Some(path) = &args.replay {
         let file = file::read(path)?;
-        let replayed = replay::run(&file, rounds, args.serial)?;
+        let cluster = place.cluster(&format!("replay of {}", path.display()))?;
+        let replayed = replay::run(&file, rounds, args.serial, &cluster)?;
         return replayed.map_or(Ok(()), |replayed| replay_report::print(&file, &replayed, rounds, args.json));
     }
-    let sweep = args.sweep(rounds)?;
-    let swept = sweep::run(&sweep)?;
+    let mut config = Config::default();
+    (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
+    place.complete_topology(&mut config)?;
+    let sweep = args.sweep(rounds, &config.topology)?;
+    let cluster = place.cluster(&format!("{sweep:?}"))?;
+    let swept = sweep::run(&sweep, &cluster)?;
     swept.map_or(Ok(()), |swept| sweep_report::print(&sweep, &swept, args.json))
 }
 
 impl Args {
     /// The sweep that the flags describe, checked.
-    fn sweep(&self, rounds: Rounds) -> Result<Sweep> {
-        let topology = Topology::new(self.hosts.unwrap_or(2), self.ranks_per_host.unwrap_or(2))?;
+    fn sweep(&self, rounds: Rounds, cluster: &TopologyConfig) -> Result<Sweep> {
+        let topology = Topology::new(cluster.hosts.unwrap_or(2), cluster.ranks_per_host.unwrap_or(2))?;
         let (from, to) = (self.from.unwrap_or(1 << 10), self.to.unwrap_or(16 << 20));
         ensure!(from >= 4 && from.is_multiple_of(4), "--from {from}: sizes are whole floats of 4 bytes");
         ensure!(from <= to, "--from {from} --to {to}: the smallest size is beyond the largest");

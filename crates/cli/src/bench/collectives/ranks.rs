@@ -1,9 +1,11 @@
 //! Where the bench runs: a body on every rank, and what ranks tell each other about it.
 
+use crate::cluster::report_once;
 use anyhow::{Result, ensure};
 use collectives::{Communicator, Label, Options};
 use kernels::{Buffer, Device};
 use spec::topology::Topology;
+use training::Cluster;
 
 /// The most ranks of one process.
 const MAX_RANKS: usize = 1024;
@@ -11,11 +13,12 @@ const MAX_RANKS: usize = 1024;
 /// Runs `body` on every rank and gives what rank 0 makes of it, in the process that has rank 0. Each rank needs about
 /// `bytes`. Ranks share nothing but their communicators.
 pub fn on_ranks<R: Send>(
+    cluster: &Cluster,
     topology: Topology,
     bytes: u64,
     body: impl Fn(&Communicator) -> Result<R> + Sync,
 ) -> Result<Option<R>> {
-    let ranks = topology.ranks();
+    let ranks = cluster.ranks_here(topology).len();
     ensure!(
         ranks <= MAX_RANKS,
         "{topology} ranks: more than {MAX_RANKS} do not run as threads of one process"
@@ -31,11 +34,12 @@ pub fn on_ranks<R: Send>(
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let device = |_| Device::cpu((cores / ranks).max(1));
-    let results = collectives::launch(topology, &Options::default(), device, |world| {
+    let results = cluster.launch(topology, &Options::default(), device, |world| {
         let device = world.device().clone();
         device.enter(|| body(&world))
     });
-    Ok(results.map_err(anyhow::Error::new)?.into_iter().next())
+    let results = results.map_err(|failure| report_once(cluster, failure.into()))?;
+    Ok(results.into_iter().next().filter(|_| cluster.has_first_rank()))
 }
 
 /// Of each value the largest over all ranks: the slowest rank counts.

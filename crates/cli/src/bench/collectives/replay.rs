@@ -17,7 +17,7 @@ use spec::schedule::{Phase, PhaseId, Work};
 use spec::topology::LinkClass;
 use spec::volume::LinkBytes;
 use std::time::Instant;
-use training::Circles;
+use training::{Circles, Cluster};
 
 /// What a replay came to: medians over rounds, of the slowest rank of each.
 pub struct Replayed {
@@ -44,8 +44,8 @@ pub struct One {
 }
 
 /// Replays; the result is rank 0's.
-pub fn run(step: &Step, rounds: Rounds, serial: bool) -> Result<Option<Replayed>> {
-    on_ranks(step.run.topology(), bytes_needed(step), |world| {
+pub fn run(step: &Step, rounds: Rounds, serial: bool, cluster: &Cluster) -> Result<Option<Replayed>> {
+    on_ranks(cluster, step.run.topology(), bytes_needed(step), |world| {
         let circles = Circles::new(world, &step.run.dataflow)?;
         Replay::new(step, &circles)?.run(rounds, serial)
     })
@@ -240,7 +240,7 @@ mod tests {
     fn other_bytes_than_the_schedule_says_are_refused() {
         let (small, large) = (step(64), step(128));
         for serial in [false, true] {
-            let refused = on_ranks(small.run.topology(), 0, |world| {
+            let refused = on_ranks(&Cluster::Threads, small.run.topology(), 0, |world| {
                 let circles = Circles::new(world, &small.run.dataflow)?;
                 let replay = Replay { step: &large, ..Replay::new(&small, &circles)? };
                 replay.run(Rounds { measured: 1, warm_up: 0 }, serial).map(|_| ())

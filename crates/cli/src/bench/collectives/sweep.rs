@@ -13,8 +13,10 @@ use spec::placement::share;
 use spec::schedule::CollectiveKind;
 use spec::topology::{LinkClass, Topology};
 use std::time::Instant;
+use training::Cluster;
 
 /// What to measure.
+#[derive(Debug)]
 pub struct Sweep {
     pub topology: Topology,
     pub kinds: Vec<CollectiveKind>,
@@ -62,10 +64,10 @@ pub fn members(topology: Topology, circle: Circle) -> usize {
 }
 
 /// Measures; the result is rank 0's.
-pub fn run(sweep: &Sweep) -> Result<Option<Swept>> {
+pub fn run(sweep: &Sweep, cluster: &Cluster) -> Result<Option<Swept>> {
     let largest = sweep.sizes.last().copied().unwrap_or(0) as u64;
     // What is sent, what arrives, blocks to be summed and their sum; to verify, both once more.
-    on_ranks(sweep.topology, largest.saturating_mul(6), |world| sweep.on_rank(world))
+    on_ranks(cluster, sweep.topology, largest.saturating_mul(6), |world| sweep.on_rank(world))
 }
 
 impl Sweep {
