@@ -45,7 +45,11 @@ impl TransportArgs {
         return Ok(Place {
             job: match self.transport {
                 Transport::InProcess => None,
-                Transport::Mpi => Some(collectives::MpiJob::join().context("joining the MPI job")?),
+                Transport::Mpi => {
+                    // Such a process is no watcher: `main` would not have come here.
+                    let watch = collectives::watch_if_asked();
+                    Some(collectives::MpiJob::join(Some(&watch)).context("joining the MPI job")?)
+                }
             },
             assume_hosts: self.assume_hosts,
         });

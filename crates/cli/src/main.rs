@@ -78,6 +78,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A rank of an MPI job starts this program once more, to watch over it.
+    #[cfg(feature = "mpi")]
+    collectives::watch_if_asked();
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),

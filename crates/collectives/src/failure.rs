@@ -34,6 +34,8 @@ pub struct RankStatus {
     pub activity: Activity,
     /// The collective it was waiting in, or else had started last.
     pub collective: Option<CollectiveStatus>,
+    /// Whether the rank said so itself. If not, all this is what it had left in its status file.
+    pub answers: bool,
 }
 
 /// Whether a rank was at work.
@@ -96,9 +98,10 @@ impl fmt::Display for RankStatus {
             }
         };
         match &self.collective {
-            Some(collective) => write!(f, "{before} {collective}"),
-            None => write!(f, "; no collective started"),
+            Some(collective) => write!(f, "{before} {collective}")?,
+            None => write!(f, "; no collective started")?,
         }
+        if self.answers { Ok(()) } else { write!(f, " (from its status file; it does not answer)") }
     }
 }
 

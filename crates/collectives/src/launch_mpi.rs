@@ -2,7 +2,7 @@
 
 use crate::launch::{chain, panic_message};
 use crate::progress::Rank;
-use crate::transport::mpi::{Joined, Started};
+use crate::transport::mpi::{Joined, Started, Watch};
 use crate::{CollectiveError, Communicator, Failure, Options};
 use kernels::{Device, KernelError};
 use spec::topology::Topology;
@@ -22,12 +22,15 @@ pub struct MpiOptions {
     /// What must be the same on all ranks, besides the topology and this crate's version: say, the configuration and the
     /// program's version, readable, because it is shown where it differs.
     pub identity: String,
+    /// Whether each rank has a watcher, which reports where it was if it is killed. Comes from
+    /// [`watch_if_asked`](crate::watch_if_asked).
+    pub watch: Option<Watch>,
 }
 
 impl Default for MpiOptions {
     /// Hosts are checked.
     fn default() -> Self {
-        Self { check_hosts: true, piece: 1 << 30, identity: String::new() }
+        Self { check_hosts: true, piece: 1 << 30, identity: String::new(), watch: None }
     }
 }
 
@@ -40,8 +43,11 @@ pub struct MpiJob(Joined);
 impl MpiJob {
     /// Joins the job that `mpirun` (or another launcher) started this process in; started without one, the process is a
     /// job of its own. Once in the life of a process.
-    pub fn join() -> Result<Self, CollectiveError> {
-        Joined::new().map(Self)
+    ///
+    /// With the right to `watch`, which [`watch_if_asked`](crate::watch_if_asked) gives, the process gets a watcher, which
+    /// says where it was if it is killed.
+    pub fn join(watch: Option<&Watch>) -> Result<Self, CollectiveError> {
+        Joined::new(watch).map(Self)
     }
 
     /// Which rank this process is.
@@ -143,6 +149,6 @@ pub fn launch_mpi<R, E>(
 where
     E: Into<Box<dyn Error + Send + Sync>>,
 {
-    let job = MpiJob::join().map_err(|cause| Failure { cause, ranks: Vec::new() })?;
+    let job = MpiJob::join(mpi.watch.as_ref()).map_err(|cause| Failure { cause, ranks: Vec::new() })?;
     job.launch(topology, options, mpi, device, body)
 }

@@ -55,3 +55,11 @@ pub use launch::{Options, launch};
 pub use launch_mpi::{MpiJob, MpiOptions, launch_mpi};
 pub use meter::Traffic;
 pub use pending::{Output, Pending};
+#[cfg(feature = "mpi")]
+pub use transport::mpi::{Watch, watch_if_asked};
+
+/// What ranks that are processes leave in files for others on their machine to read.
+#[cfg(feature = "mpi")]
+pub mod status {
+    pub use crate::transport::mpi::{ProcessStatus, read_all};
+}

@@ -3,7 +3,7 @@
 mod mpirun;
 mod suite;
 
-use collectives::{CollectiveError, Communicator, Label, MpiOptions, Options, launch_mpi};
+use collectives::{CollectiveError, Communicator, Label, MpiOptions, Options, Watch, launch_mpi};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
@@ -79,11 +79,12 @@ fn beyond_31_bits() {
 }
 
 /// One rank: all cases, one after the other, each on a group of its own that has all ranks.
-fn rank(arguments: &[String]) -> ExitCode {
+fn rank(arguments: &[String], watch: Watch) -> ExitCode {
     let number = |index: usize| arguments[index].parse::<usize>().expect("a number");
     let topology = Topology::new(number(0), number(1)).expect("a cluster");
     let options = Options { wait_limit: Duration::from_secs(60) };
-    let mpi = MpiOptions { check_hosts: false, piece: number(2), ..MpiOptions::default() };
+    let mpi =
+        MpiOptions { check_hosts: false, piece: number(2), watch: Some(watch), ..MpiOptions::default() };
     let outcome = launch_mpi(
         topology,
         &options,

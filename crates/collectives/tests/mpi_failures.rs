@@ -2,7 +2,7 @@
 
 mod mpirun;
 
-use collectives::{Communicator, Label, MpiOptions, Options, launch_mpi};
+use collectives::{Communicator, Label, MpiOptions, Options, Watch, launch_mpi};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
@@ -72,8 +72,29 @@ fn body(case: &str, world: &Communicator) -> Outcome {
             world.enter(&Label::from("a long computation"));
             sleep(FOREVER);
         }
-        ("stopped", 1) => signal("-STOP"),
-        ("killed", 1) => signal("-KILL"),
+        // For who wants to kill one from outside, at any moment.
+        ("loop", rank) => loop {
+            world.enter(&Label::from("lookup"));
+            let counts = vec![500; world.size()];
+            let send = Buffer::<f32>::zeroed(world.device(), 2000)?;
+            world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::empty(), &counts)?;
+            world.enter(&Label::from("backward"));
+            world.all_reduce(&Label::from("gradients"), Buffer::zeroed(world.device(), 1000 + rank / 4)?)?;
+        },
+        ("stopped", 1) => {
+            world.enter(&Label::from("lookup"));
+            signal("-STOP");
+        }
+        ("killed_0", 0) | ("killed_3", 3) => {
+            world.enter(&Label::from("lookup"));
+            meanwhile();
+            signal("-KILL");
+        }
+        ("aborts", 2) => {
+            world.enter(&Label::from("native code"));
+            meanwhile();
+            std::process::abort();
+        }
         ("collective", 1) => {
             world.enter(&Label::from("backward"));
             world.all_reduce(&Label::from("gradients"), Buffer::zeroed(world.device(), 4)?)?;
@@ -105,14 +126,15 @@ fn body(case: &str, world: &Communicator) -> Outcome {
     stuck(world)
 }
 
-fn rank(arguments: &[String]) -> ExitCode {
+fn rank(arguments: &[String], watch: Watch) -> ExitCode {
     let case = arguments[0].as_str();
     let rank: usize = std::env::var("OMPI_COMM_WORLD_RANK").unwrap().parse().unwrap();
     let topology = Topology::new(2, 2).expect("a cluster");
-    let limit = if matches!(case, "late" | "stopped") { 1 } else { 60 };
+    let limit = if matches!(case, "late" | "stopped" | "loop") { 1 } else { 60 };
     let options = Options { wait_limit: Duration::from_secs(limit) };
     let identity = if case == "identity" && rank == 2 { "batch 512" } else { "batch 256" }.to_owned();
-    let mpi = MpiOptions { check_hosts: case == "hosts", identity, ..MpiOptions::default() };
+    let mpi =
+        MpiOptions { check_hosts: case == "hosts", identity, watch: Some(watch), ..MpiOptions::default() };
     let outcome = launch_mpi(topology, &options, &mpi, |_| Ok(Device::Reference), |world| body(case, &world));
     // In one piece: all ranks write to one place.
     let report = match outcome {
@@ -124,13 +146,14 @@ fn rank(arguments: &[String]) -> ExitCode {
 }
 
 /// Four ranks, which must end soon and say all of this.
-fn fails(case: &str, parts: &[&str]) {
+fn fails(case: &str, parts: &[&str]) -> String {
     let ended = mpirun(if case == "world" { 3 } else { 4 }, &[case]);
     assert!(!ended.success, "{case}: {}", ended.said);
     assert!(ended.took < Duration::from_secs(10), "{case} took {:.1?}: {}", ended.took, ended.said);
     println!("--- {case}, {:.1?}\n{}", ended.took, ended.said);
     assert!(!ended.said.contains("ended well"));
     parts.iter().for_each(|part| assert!(ended.said.contains(part), "`{part}` is not in: {}", ended.said));
+    ended.said
 }
 
 const WAITS: &str = "rank 0 on host 0, phase `forward`: waiting for";
@@ -157,9 +180,25 @@ fn main() -> ExitCode {
             }),
             ("a_rank_that_is_stopped", || {
                 let waited = "waited 1.0s in all_to_all #1 (`pooled`), the limit; not there: ranks [1]";
-                fails("stopped", &[waited, "rank 1 on host 0 does not answer"]);
+                let stopped = "rank 1 on host 0, phase `lookup`: computing; last started barrier #0 of 4 ranks (`begin`) \
+                               (from its status file; it does not answer)";
+                fails("stopped", &[waited, stopped]);
             }),
-            ("a_rank_that_is_killed", || fails("killed", &["rank 1", "signal 9"])),
+            ("ranks_that_are_killed", || {
+                for (case, rank) in [("killed_0", "rank 0 on host 0"), ("killed_3", "rank 3 on host 1")] {
+                    let said = fails(case, &["signal 9", rank]);
+                    let line = said.lines().find(|line| line.contains(" died in phase ")).unwrap_or_default();
+                    assert!(line.starts_with(rank) && line.contains(", pid "), "{said}");
+                    let place = " died in phase `lookup`: last started barrier #0 of 4 ranks (`begin`)";
+                    assert!(line.ends_with(place), "{said}");
+                    // Those that mpirun ends because of that are none of it.
+                    assert_eq!(said.matches(" died ").count(), 1, "{said}");
+                }
+            }),
+            ("a_rank_that_aborts", || {
+                let place = "died in phase `native code`: last started barrier #0 of 4 ranks (`begin`)";
+                fails("aborts", &["rank 2 on host 1 (", place, "signal 6"]);
+            }),
             ("another_collective", || {
                 let call = "rank 1 called all_reduce of f32 (`gradients`) in phase `backward`";
                 fails("collective", &[call, "called all_to_all of f32 (`pooled`) in phase `forward`"]);
@@ -168,11 +207,15 @@ fn main() -> ExitCode {
                 let call = "rank 3 called all_to_all of u32 (`ids`) in phase `ids`";
                 fails("type", &[call, "all_to_all of f32 (`pooled`)"]);
             }),
-            ("another_size", || fails("longer", &["disagree on their collective #1", "sending 20 bytes"])),
+            ("another_size", || {
+                fails("longer", &["disagree on their collective #1", "sending 20 bytes"]);
+            }),
             ("another_size_by_far", || {
                 fails("much_longer", &["disagree on their collective #1", "sending 4400000 bytes"]);
             }),
-            ("another_root", || fails("root", &["disagree on their collective #1"])),
+            ("another_root", || {
+                fails("root", &["disagree on their collective #1"]);
+            }),
             ("arguments_that_do_not_fit", || {
                 fails("arguments", &["rank 0: all_to_all (`pooled`): elements to send: expected 4, got 3"]);
             }),
@@ -180,7 +223,9 @@ fn main() -> ExitCode {
                 let need = "need it in all_to_all #1 (`pooled`)";
                 fails("left", &["rank 1 on host 0 finished in phase `last`, but ranks", need]);
             }),
-            ("another_world_size", || fails("world", &["MPI started 3 processes, but 2 × 2 has 4 ranks"])),
+            ("another_world_size", || {
+                fails("world", &["MPI started 3 processes, but 2 × 2 has 4 ranks"]);
+            }),
             ("other_hosts", || {
                 fails("hosts", &["shares a host with the ranks [0, 1, 2, 3], but on 2 × 2 these are"]);
             }),

@@ -135,7 +135,7 @@ impl World {
             None => Activity::Computing,
         };
         let (phase, collective) = (status.phase.clone(), status.collective.clone());
-        RankStatus { rank, host: self.topology.host_of(rank), phase, activity, collective }
+        RankStatus { rank, host: self.topology.host_of(rank), phase, activity, collective, answers: true }
     }
 
     pub(super) fn wake(&self, rank: usize) {

@@ -1,11 +1,13 @@
 //! Where a rank's thread and its worker meet: exchanges to start, exchanges that are done, and how the run ended.
 
-use super::wire::{HeaderBytes, set_lengths};
+use super::status::{self, StatusFile};
+use super::wire::{Envelope, HeaderBytes, set_lengths};
 use crate::sync::lock;
 use crate::transport::{Header, ROOM, Span};
 use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label, RankStatus};
 use kernels::Bytes;
 use spec::topology::Topology;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,8 @@ pub(super) struct State {
     /// By group: this rank's index in it.
     pub(super) places: Vec<usize>,
     pub(super) status: Status,
+    /// Where others on this machine can read that, unless no file could be made.
+    file: Option<StatusFile>,
     /// The group made last, by its place among the worker's.
     pub(super) made: Option<usize>,
     /// Why the run ends. The first cause stays.
@@ -72,28 +76,42 @@ pub(super) struct Job {
 }
 
 /// What a job knows of each member. Reused from one to the next.
-#[derive(Default)]
 pub(super) struct Vectors {
     /// Ranges of `send` and of `recv`, all inside.
     pub(super) to: Vec<Span>,
     pub(super) from: Vec<Span>,
     /// What to tell it, and what it has told.
-    pub(super) outgoing: Vec<HeaderBytes>,
-    pub(super) incoming: Vec<HeaderBytes>,
+    pub(super) outgoing: Vec<Envelope>,
+    pub(super) incoming: Vec<Envelope>,
 }
 
 impl Vectors {
-    pub(super) fn fill(mut self, to: &[Span], from: &[Span], header: HeaderBytes) -> Self {
+    /// For a group of this size; for the largest, because any job may get them next.
+    pub(super) fn with_room(size: usize) -> Self {
+        Self {
+            to: Vec::with_capacity(size),
+            from: Vec::with_capacity(size),
+            outgoing: Vec::with_capacity(size),
+            incoming: Vec::with_capacity(size),
+        }
+    }
+
+    /// For an exchange that sends these ranges, which lie inside `send`, and receives those.
+    pub(super) fn fill(mut self, send: &Bytes, to: &[Span], from: &[Span], header: HeaderBytes) -> Self {
         self.to.clear();
         self.to.extend_from_slice(to);
         self.from.clear();
         self.from.extend_from_slice(from);
-        self.outgoing.clear();
-        self.outgoing.resize(to.len(), header);
-        for (member, bytes) in self.outgoing.iter_mut().enumerate() {
-            set_lengths(bytes, to[member].len, from[member].len);
+        self.outgoing.resize(to.len(), Envelope::EMPTY);
+        self.incoming.resize(to.len(), Envelope::EMPTY);
+        for (envelope, (to, from)) in self.outgoing.iter_mut().zip(to.iter().zip(from)) {
+            envelope.header = header;
+            set_lengths(&mut envelope.header, to.len, from.len);
+            if let Some(place) = envelope.data.get_mut(..to.len) {
+                // SAFETY: the span lies inside `send`, which nobody else has now, and `place` is as long.
+                unsafe { place.as_mut_ptr().copy_from_nonoverlapping(send.as_ptr().add(to.at), to.len) };
+            }
         }
-        self.incoming.resize(to.len(), header);
         self
     }
 }
@@ -105,22 +123,61 @@ pub(super) enum Slot {
     Done(Job),
 }
 
+impl State {
+    /// The rank enters a phase.
+    pub(super) fn enter(&mut self, phase: &Label) {
+        self.status.phase = phase.clone();
+        if let Some(file) = &mut self.file {
+            file.enter(phase.as_str());
+        }
+    }
+
+    /// The rank has started this collective.
+    pub(super) fn started(&mut self, collective: CollectiveStatus) {
+        if let Some(file) = &mut self.file {
+            file.say(Activity::Computing, Some(&collective));
+        }
+        self.status.collective = Some(collective);
+    }
+
+    /// The rank waits from now on; in this collective, if it is still under way.
+    pub(super) fn waits(&mut self, collective: Option<CollectiveStatus>) {
+        self.status.waiting = Some(Instant::now());
+        if let Some(file) = &mut self.file {
+            file.say(Activity::Waiting(Duration::ZERO), collective.as_ref());
+        }
+        self.status.collective = collective.or(self.status.collective.take());
+    }
+
+    /// The rank waits no longer, or has left or failed.
+    pub(super) fn acts(&mut self, activity: Activity) {
+        self.status.waiting = None;
+        self.status.left |= activity == Activity::Finished;
+        self.status.failed |= activity == Activity::Failed;
+        if let Some(file) = &mut self.file {
+            file.say(activity, None);
+        }
+    }
+}
+
 impl Board {
-    pub(super) fn new(rank: usize, topology: Topology) -> Self {
+    pub(super) fn new(rank: usize, topology: Topology, file: Option<StatusFile>) -> Self {
         let phase = Label::from("launch");
-        let state = State {
+        let mut state = State {
             commands: Vec::with_capacity(ROOM),
             slots: Vec::with_capacity(ROOM),
             free: Vec::with_capacity(ROOM),
             spare: Vec::with_capacity(ROOM),
             places: vec![rank],
             status: Status { phase, collective: None, waiting: None, failed: false, left: false },
+            file,
             made: None,
             cause: None,
             failure: None,
             finished: false,
             closed: false,
         };
+        state.enter(&Label::from("launch"));
         Self { rank, topology, state: Mutex::new(state), work: Condvar::new(), changed: Condvar::new() }
     }
 
@@ -169,16 +226,22 @@ impl Board {
 
     /// Ends the run for this rank with what it knows itself: its worker does not answer.
     pub(super) fn fail_alone(&self, cause: CollectiveError) {
-        let silent = |rank| RankStatus {
+        let mut ranks: Vec<_> = (0..self.topology.ranks()).map(|rank| self.silent(rank)).collect();
+        ranks[self.rank] = self.status();
+        self.fail(Failure { cause, ranks });
+    }
+
+    /// What is known of a rank that does not answer: what its status file says, if it is on this machine.
+    pub(super) fn silent(&self, rank: usize) -> RankStatus {
+        let folder = self.state().file.as_ref().map(|file| file.folder().to_owned());
+        folder.and_then(|folder| status::of_silent(&folder, rank)).unwrap_or_else(|| RankStatus {
             rank,
             host: self.topology.host_of(rank),
             phase: Label::from("unknown"),
             activity: Activity::Silent,
             collective: None,
-        };
-        let mut ranks: Vec<_> = (0..self.topology.ranks()).map(silent).collect();
-        ranks[self.rank] = self.status();
-        self.fail(Failure { cause, ranks });
+            answers: false,
+        })
     }
 
     /// Where this rank is.
@@ -192,7 +255,14 @@ impl Board {
             None => Activity::Computing,
         };
         let (phase, collective) = (status.phase.clone(), status.collective.clone());
-        RankStatus { rank: self.rank, host: self.topology.host_of(self.rank), phase, activity, collective }
+        RankStatus {
+            rank: self.rank,
+            host: self.topology.host_of(self.rank),
+            phase,
+            activity,
+            collective,
+            answers: true,
+        }
     }
 
     /// For the worker: swaps the rank's commands with an empty vector. Gives the cause if the run must end.
@@ -226,6 +296,16 @@ impl Board {
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.work.notify_one();
+    }
+
+    /// Where the status file of this rank lies, if there is one.
+    pub(super) fn status_path(&self) -> Option<PathBuf> {
+        self.state().file.as_ref().map(|file| file.path().to_owned())
+    }
+
+    /// Removes the status file: nobody will ask for it any more.
+    pub(super) fn remove_status(&self) {
+        drop(self.state().file.take());
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use super::wire::Message;
 use super::worker::Worker;
-use crate::{Activity, CollectiveError, Failure, Label, RankStatus};
+use crate::{CollectiveError, Failure};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ impl Worker {
         self.heard[self.rank] = Some(status.clone());
         // From here on, faults are of no interest: the run has its cause.
         let _ = self.control.tell(&Message::Ended { origin, cause: text, status });
+        // Read now: ranks that end at the same time, but cannot reach this one, will have removed theirs.
+        let silent: Vec<_> = (0..self.heard.len()).map(|rank| self.board.silent(rank)).collect();
         let begun = Instant::now();
         while begun.elapsed() < GRACE {
             self.hear();
@@ -34,8 +36,7 @@ impl Worker {
             }
             thread::sleep(NAP);
         }
-        let ranks =
-            (0..self.heard.len()).map(|rank| self.heard[rank].take().unwrap_or_else(|| self.silent(rank)));
+        let ranks = self.heard.iter_mut().zip(silent).map(|(heard, silent)| heard.take().unwrap_or(silent));
         let failure = Failure { cause, ranks: ranks.collect() };
         let report = failure.to_string();
         self.board.fail(failure);
@@ -58,10 +59,5 @@ impl Worker {
             let from = status.rank;
             self.heard[from] = Some(status);
         }
-    }
-
-    fn silent(&self, rank: usize) -> RankStatus {
-        let (host, phase) = (self.topology.host_of(rank), Label::from("unknown"));
-        RankStatus { rank, host, phase, activity: Activity::Silent, collective: None }
     }
 }

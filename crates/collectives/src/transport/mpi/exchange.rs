@@ -1,20 +1,16 @@
 //! One exchange as the worker sees it: its messages under way.
 //!
-//! Every member sends every other one a header, and then the data if there are any. So an exchange is complete once all
+//! Every member sends every other one a header, with the data if they are short. So an exchange is complete once all
 //! members have started it, and each pair of them has checked that their calls fit.
 //!
-//! Short data follow their header at once. Longer ones, for which MPI would wait for the other side anyway, follow when
-//! the other's header is here and fits. So nothing long ever arrives where less is expected: Open MPI 4.1.4 would report
-//! that it was cut, but by then it has written past the end of the receive (in shared memory, by its single copy).
+//! Longer data, for which MPI would wait for the other side anyway, follow when the other's header is here and fits. So
+//! nothing ever arrives where less is expected: Open MPI 4.1.4 would report that it was cut, but by then it has written
+//! past the end of the receive (in shared memory, by its single copy).
 
 use super::board::{Job, Vectors};
 use super::native::{Comm, Fault, Request, Tester};
-use super::wire::{HeaderBytes, agree};
+use super::wire::{Envelope, HeaderBytes, SHORT, agree};
 use std::time::Instant;
-
-/// The longest data that are sent before the other side is known to fit: below what MPI libraries send at once (Open MPI:
-/// 4 KiB in shared memory, 64 KiB over TCP), and so copy and cut themselves.
-const SHORT: usize = 2048;
 
 /// A group's communicator, and its members' world ranks.
 pub(super) struct Group {
@@ -48,7 +44,6 @@ impl Cutting {
 }
 
 /// Messages under way. Reused for its vectors.
-#[derive(Default)]
 pub(super) struct Exchange {
     job: Option<Job>,
     requests: Vec<Request>,
@@ -58,7 +53,8 @@ pub(super) struct Exchange {
     open: usize,
     /// Members whose header has just arrived.
     ready: Vec<usize>,
-    members: Vec<Member>,
+    /// By member: whether its header is here, and fits.
+    arrived: Vec<bool>,
     posted: Option<Instant>,
 }
 
@@ -67,14 +63,6 @@ enum Part {
     Header,
     Data,
     Sent,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Member {
-    /// Its header is here, and fits.
-    arrived: bool,
-    /// Its data were longer than expected; its header will say why.
-    truncated: bool,
 }
 
 /// Why an exchange cannot go on.
@@ -86,34 +74,48 @@ pub(super) enum Trouble {
 }
 
 impl Exchange {
+    /// With room for a group of this size. Which of the spare ones carries out which job is a matter of luck, so each has
+    /// room for the largest: otherwise one would grow long after warm-up.
+    pub(super) fn with_room(size: usize) -> Self {
+        Self {
+            job: None,
+            requests: Vec::with_capacity(4 * size),
+            parts: Vec::with_capacity(4 * size),
+            open: 0,
+            ready: Vec::with_capacity(size),
+            arrived: Vec::with_capacity(size),
+            posted: None,
+        }
+    }
+
     /// Starts all messages of a job.
     pub(super) fn post(&mut self, job: Job, group: &Group, cutting: Cutting) -> Result<(), Trouble> {
         let size = group.members.len();
         self.requests.clear();
         self.parts.clear();
         self.ready.clear();
-        self.members.clear();
-        self.members.resize(size, Member::default());
-        self.members[group.me].arrived = true;
+        self.arrived.clear();
+        self.arrived.resize(size, false);
+        self.arrived[group.me] = true;
         self.posted = Some(Instant::now());
         let job = self.job.insert(job);
         let (header, data) = cutting.tags(job.sequence);
         let recv = job.recv.as_mut_ptr();
         let Vectors { to, from, outgoing, incoming } = &mut job.vectors;
         let (outgoing, incoming) = (outgoing.as_ptr(), incoming.as_mut_ptr());
-        let len = size_of::<HeaderBytes>();
         // Each begins with its right neighbour, so that not all send to the same one at once. Receives come first:
         // what arrives for them then needs no place to wait.
         let others = || (group.me + 1..size).chain(0..group.me);
         let comm = &group.comm;
         for member in others() {
             let failed = |fault| Trouble::Fault(Some(member), fault);
-            // SAFETY: `incoming` has one header for each member, and belongs to the job, which is kept untouched until
+            let len = size_of::<Envelope>();
+            // SAFETY: `incoming` has one envelope for each member, and belongs to the job, which is kept untouched until
             // all requests are complete, and never freed if they are not (see `drop`).
             let request = unsafe { comm.receive(incoming.add(member).cast(), len, Some(member), header) };
             self.requests.push(request.map_err(failed)?);
             self.parts.push((member, Part::Header));
-            for (at, len) in cutting.pieces(from[member].len) {
+            for (at, len) in cutting.pieces(long(from[member].len)) {
                 // SAFETY: the span lies inside `recv`, which was checked when the job was made; then as above.
                 let place = unsafe { recv.add(from[member].at + at) };
                 // SAFETY: as above.
@@ -122,30 +124,24 @@ impl Exchange {
                 self.parts.push((member, Part::Data));
             }
         }
-        let long = to.iter().enumerate().filter(|(member, span)| *member != group.me && span.len > SHORT);
-        let later: usize = long.map(|(_, span)| cutting.pieces(span.len).count()).sum();
+        let mut later = 0;
         for member in others() {
+            let len = Envelope::len(to[member].len);
             // SAFETY: as for `incoming`; nobody changes it.
             let request = unsafe { comm.send(outgoing.add(member).cast(), len, member, header) };
             self.requests.push(request.map_err(|fault| Trouble::Fault(Some(member), fault))?);
             self.parts.push((member, Part::Sent));
-            if self.is_short(member) {
-                self.send(member, group, cutting)?;
-            }
+            later += cutting.pieces(long(to[member].len)).count();
         }
         self.open = self.requests.len() + later;
         Ok(())
     }
 
-    fn is_short(&self, member: usize) -> bool {
-        self.job.as_ref().is_none_or(|job| job.vectors.to[member].len <= SHORT)
-    }
-
-    /// Starts the messages with the data for one member.
+    /// Starts the messages with the data for one member, if they are long.
     fn send(&mut self, member: usize, group: &Group, cutting: Cutting) -> Result<(), Trouble> {
         let Some(job) = &self.job else { return Ok(()) };
         let (span, tag) = (job.vectors.to[member], cutting.tags(job.sequence).1);
-        for (at, len) in cutting.pieces(span.len) {
+        for (at, len) in cutting.pieces(long(span.len)) {
             // SAFETY: the span lies inside `send`, which was checked when the job was made.
             let place = unsafe { job.send.as_ptr().add(span.at + at) };
             // SAFETY: as for the headers in `post`; nobody changes it.
@@ -163,39 +159,34 @@ impl Exchange {
         groups: &[Group],
         cutting: Cutting,
     ) -> Result<bool, Trouble> {
-        let Self { job: Some(job), requests, parts, open, ready, members, .. } = self else {
+        let Self { job: Some(job), requests, parts, open, ready, arrived, .. } = self else {
             return Ok(false);
         };
         let group = &groups[job.group];
-        let incoming = job.vectors.incoming.as_ptr();
+        let (incoming, recv) = (job.vectors.incoming.as_ptr(), job.recv.as_mut_ptr());
         let mut trouble = None;
         let tested = tester.test(requests, |index, outcome| {
             *open -= 1;
             let (member, part) = parts[index];
-            let state = &mut members[member];
             match outcome {
                 Ok(()) if part == Part::Header => {
-                    // SAFETY: the request for this header is complete: MPI is done with it. Read through a pointer,
+                    // SAFETY: the request for this envelope is complete: MPI is done with it. Looked at through a pointer,
                     // because others of the same vector are still to be written.
-                    let theirs = unsafe { incoming.add(member).read() };
-                    if agree(&job.vectors.outgoing[member], &theirs) {
-                        state.arrived = true;
-                        ready.push(member);
-                    } else {
+                    let theirs = unsafe { &*incoming.add(member) };
+                    if !agree(&job.vectors.outgoing[member].header, &theirs.header) {
                         trouble = Some(Trouble::Mismatch(member));
+                        return;
                     }
+                    let span = job.vectors.from[member];
+                    if let Some(data) = theirs.data.get(..span.len) {
+                        // SAFETY: the span lies inside `recv`, and MPI was not told of it: short data come only this way.
+                        unsafe { recv.add(span.at).copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+                    }
+                    arrived[member] = true;
+                    ready.push(member);
                 }
                 Ok(()) => {}
-                // Longer than expected: the header, which travels by itself, will say why.
-                Err(fault) if fault.truncated && part == Part::Data && !state.arrived => {
-                    state.truncated = true;
-                }
                 Err(fault) => trouble = trouble.take().or(Some(Trouble::Fault(Some(member), fault))),
-            }
-            if state.arrived && state.truncated && trouble.is_none() {
-                let message = "more data came than the header promised".into();
-                trouble =
-                    Some(Trouble::Fault(Some(member), Fault { call: "MPI_Irecv", message, truncated: true }));
             }
         });
         if let Some(trouble) = trouble {
@@ -203,9 +194,7 @@ impl Exchange {
         }
         let count = tested.map_err(|fault| Trouble::Fault(None, fault))?;
         while let Some(member) = self.ready.pop() {
-            if !self.is_short(member) {
-                self.send(member, group, cutting)?;
-            }
+            self.send(member, group, cutting)?;
         }
         Ok(count > 0)
     }
@@ -223,7 +212,7 @@ impl Exchange {
     pub(super) fn theirs(&self, member: usize) -> HeaderBytes {
         let job = self.job.as_ref().expect("asked while under way");
         // SAFETY: inside the vector. Read through a pointer, because MPI may still have others of it to write.
-        unsafe { job.vectors.incoming.as_ptr().add(member).read() }
+        unsafe { (*job.vectors.incoming.as_ptr().add(member)).header }
     }
 
     /// Since when its messages are under way.
@@ -233,7 +222,7 @@ impl Exchange {
 
     /// Whether this member has started the exchange too.
     pub(super) fn arrived(&self, member: usize) -> bool {
-        self.members[member].arrived
+        self.arrived[member]
     }
 
     /// Members with which something is still to be exchanged.
@@ -247,6 +236,11 @@ impl Exchange {
         let absent: Vec<usize> = missing.iter().copied().filter(|&member| !self.arrived(member)).collect();
         if absent.is_empty() { missing } else { absent }
     }
+}
+
+/// How many of so many bytes travel by themselves, after the header.
+fn long(len: usize) -> usize {
+    if len > SHORT { len } else { 0 }
 }
 
 impl Drop for Exchange {

@@ -12,14 +12,18 @@ mod ending;
 mod exchange;
 mod native;
 mod start;
+mod status;
+mod watcher;
 mod wire;
 mod worker;
 
 pub(crate) use start::{Joined, Started};
+pub use status::{ProcessStatus, read_all};
+pub use watcher::{Watch, watch_if_asked};
 
 use super::{GroupId, Header, Span, Ticket, Transport};
-use crate::{CollectiveError, CollectiveStatus, Failure, Label};
-use board::{Board, Command, Job, Slot, State};
+use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label};
+use board::{Board, Command, Job, Slot, State, Vectors};
 use kernels::Bytes;
 use spec::topology::Topology;
 use std::sync::Arc;
@@ -42,7 +46,7 @@ impl Mpi {
     /// Starts nothing more, and returns when all ranks do the same.
     pub(crate) fn leave(&self) -> Result {
         let mut state = self.board.state();
-        state.status.left = true;
+        state.acts(Activity::Finished);
         self.board.command(&mut state, Command::Leave);
         while !state.finished {
             ended(&state)?;
@@ -56,7 +60,7 @@ impl Mpi {
     pub(crate) fn fail(&self, cause: impl FnOnce(usize, Label) -> CollectiveError) -> Failure {
         let mut state = self.board.state();
         if state.failure.is_none() {
-            state.status.failed = true;
+            state.acts(Activity::Failed);
             let cause = cause(self.topology.host_of(self.rank), state.status.phase.clone());
             drop(state);
             self.abort(cause);
@@ -118,7 +122,7 @@ impl Transport for Mpi {
         let header_bytes = wire::header(&header, &state.status.phase);
         let Header { operation, label, .. } = header.clone();
         let status = CollectiveStatus { operation, label, sequence, size };
-        state.status.collective = Some(status.clone());
+        state.started(status.clone());
         let group = group.0 as usize;
         let me = state.places[group];
         let slot = state.free.pop().unwrap_or_else(|| {
@@ -126,14 +130,15 @@ impl Transport for Mpi {
             state.slots.len() - 1
         });
         state.slots[slot] = Slot::UnderWay(status);
-        let vectors = state.spare.pop().unwrap_or_default();
+        let room = || Vectors::with_room(self.topology.ranks());
+        let vectors = state.spare.pop().unwrap_or_else(room);
         drop(state);
 
         // Before MPI gets any of this memory, so that nobody else is looking.
         if to[me].len > 0 {
             recv.copy_from(from[me].at, &send, to[me].at, to[me].len);
         }
-        let vectors = vectors.fill(to, from, header_bytes);
+        let vectors = vectors.fill(&send, to, from, header_bytes);
         let job = Job { slot, group, sequence, header, send, recv, vectors };
         self.board.command(&mut self.board.state(), Command::Start(job));
         Ok(Ticket(slot))
@@ -154,16 +159,17 @@ impl Transport for Mpi {
 
     fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {
         let mut state = self.board.state();
-        if let Slot::UnderWay(collective) = &state.slots[wanted.0] {
-            state.status.collective = Some(collective.clone());
-        }
-        state.status.waiting = Some(Instant::now());
+        let collective = match &state.slots[wanted.0] {
+            Slot::UnderWay(collective) => Some(collective.clone()),
+            Slot::Free | Slot::Done(_) => None,
+        };
+        state.waits(collective);
         let mut late = false;
         loop {
             ended(&state)?;
             let mut tickets = std::iter::once(&wanted).chain(others);
             if tickets.any(|ticket| matches!(state.slots[ticket.0], Slot::Done(_))) {
-                state.status.waiting = None;
+                state.acts(Activity::Computing);
                 return Ok(());
             }
             let (next, in_time) = self.board.wait(state, deadline);
@@ -239,6 +245,6 @@ impl Transport for Mpi {
     }
 
     fn enter(&self, phase: &Label) {
-        self.board.state().status.phase = phase.clone();
+        self.board.state().enter(phase);
     }
 }

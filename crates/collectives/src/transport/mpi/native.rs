@@ -15,8 +15,6 @@ pub(super) type Result<T = ()> = std::result::Result<T, Fault>;
 pub(super) struct Fault {
     pub(super) call: &'static str,
     pub(super) message: Box<str>,
-    /// Whether a message was longer than the memory for it.
-    pub(super) truncated: bool,
 }
 
 fn check(call: &'static str, code: c_int) -> Result {
@@ -24,14 +22,11 @@ fn check(call: &'static str, code: c_int) -> Result {
         return Ok(());
     }
     let mut text = [0u8; ffi::MPI_MAX_ERROR_STRING as usize + 1];
-    let (mut len, mut class) = (0, 0);
+    let mut len = 0;
     // SAFETY: `text` has room for the longest message MPI may write.
-    unsafe {
-        ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &mut len);
-        ffi::MPI_Error_class(code, &mut class);
-    }
+    unsafe { ffi::MPI_Error_string(code, text.as_mut_ptr().cast::<c_char>(), &mut len) };
     let message = String::from_utf8_lossy(&text[..len as usize]).into();
-    Err(Fault { call, message, truncated: class == ffi::MPI_ERR_TRUNCATE as c_int })
+    Err(Fault { call, message })
 }
 
 /// MPI itself, from start to end. Dropped without [`Environment::finish`], MPI is left as it is: after a failure there
@@ -44,8 +39,7 @@ impl Environment {
     /// Starts MPI for this thread. Once per process.
     pub(super) fn start() -> Result<Self> {
         let started = mpi::initialize_with_threading(Threading::Funneled);
-        let fault =
-            |message: &str| Fault { call: "MPI_Init_thread", message: message.into(), truncated: false };
+        let fault = |message: &str| Fault { call: "MPI_Init_thread", message: message.into() };
         let (universe, threading) = started.ok_or_else(|| fault("MPI was started before in this process"))?;
         let universe = ManuallyDrop::new(universe);
         if threading < Threading::Funneled {

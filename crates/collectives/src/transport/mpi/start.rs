@@ -5,6 +5,8 @@ use super::board::Board;
 use super::control::Control;
 use super::exchange::{Cutting, Group};
 use super::native::{Comm, Environment, Fault, Tester};
+use super::status::{self, StatusFile};
+use super::watcher::{Watch, Watcher};
 use super::worker::{Life, Worker};
 use crate::launch::panic_message;
 use crate::{CollectiveError, Label, MpiOptions, Peer};
@@ -29,7 +31,14 @@ pub(crate) struct Joined {
     /// By rank: the lowest rank on its host.
     pub(crate) hosts: Vec<usize>,
     /// Empty once the job has been launched.
-    thread: Mutex<Option<(Sender<Ask>, JoinHandle<()>)>>,
+    thread: Mutex<Option<Serving>>,
+}
+
+/// The thread that owns MPI, how to ask it, and the watcher of this process.
+struct Serving {
+    ask: Sender<Ask>,
+    thread: JoinHandle<()>,
+    watcher: Option<Watcher>,
 }
 
 /// What the thread that owns MPI can be asked before the launch.
@@ -51,11 +60,14 @@ struct Launch {
 pub(crate) struct Started {
     pub(crate) transport: Arc<Mpi>,
     worker: JoinHandle<()>,
+    watcher: Option<Watcher>,
 }
 
 impl Joined {
     /// Starts MPI on a thread of its own. Once per process.
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(watch: Option<&Watch>) -> Result<Self> {
+        // Before MPI, whose files and connections it must not inherit.
+        let watcher = Watcher::start(watch)?;
         let (tell, told) = mpsc::channel();
         let (ask, asked) = mpsc::channel();
         let work = move || match Host::join() {
@@ -69,14 +81,19 @@ impl Joined {
         let thread = thread::Builder::new().name("mpi".to_owned()).spawn(work);
         let thread = thread.map_err(|error| spawn(error.to_string()))?;
         let (rank, hosts) = told.recv().map_err(|_| spawn("the MPI worker panicked".to_owned()))??;
-        Ok(Self { rank, size: hosts.len(), hosts, thread: Mutex::new(Some((ask, thread))) })
+        Ok(Self {
+            rank,
+            size: hosts.len(),
+            hosts,
+            thread: Mutex::new(Some(Serving { ask, thread, watcher })),
+        })
     }
 
     /// Returns when all processes have called it, however long that takes.
     pub(crate) fn meet(&self) -> Result {
         let (answer, answered) = mpsc::channel();
         let asked = match &*crate::sync::lock(&self.thread) {
-            Some((ask, _)) => ask.send(Ask::Meet(answer)).is_ok(),
+            Some(serving) => serving.ask.send(Ask::Meet(answer)).is_ok(),
             None => false,
         };
         if !asked {
@@ -91,14 +108,18 @@ impl Joined {
         wait_limit: Duration,
         options: &MpiOptions,
     ) -> Result<Started> {
-        let (ask, worker) = crate::sync::lock(&self.thread).take().ok_or_else(|| self.gone())?;
+        let serving = crate::sync::lock(&self.thread).take().ok_or_else(|| self.gone())?;
+        let Serving { ask, thread: worker, mut watcher } = serving;
         let (answer, answered) = mpsc::channel();
         let launch = Launch { topology, wait_limit, options: options.clone(), answer };
         let asked = ask.send(Ask::Launch(Box::new(launch)));
         asked.map_err(|_| self.gone())?;
         let board = answered.recv().map_err(|_| self.gone())??;
+        if let (Some(watcher), Some(path)) = (&mut watcher, board.status_path()) {
+            watcher.follow(&path);
+        }
         let transport = Arc::new(Mpi { board, rank: self.rank, topology, wait_limit });
-        Ok(Started { transport, worker })
+        Ok(Started { transport, worker, watcher })
     }
 
     fn gone(&self) -> CollectiveError {
@@ -115,6 +136,8 @@ impl Started {
         while !self.worker.is_finished() && begun.elapsed() < CLOSING {
             thread::sleep(Duration::from_millis(1));
         }
+        self.transport.board.remove_status();
+        drop(self.watcher);
     }
 }
 
@@ -184,6 +207,11 @@ impl Host {
         if options.check_hosts && got != expected {
             return Err(CollectiveError::Hosts { rank, topology, expected, got });
         }
+        let job = all.first_text(&status::job_id()).map_err(&fault)?;
+        status::sweep(&status::folder(&job));
+        let file =
+            StatusFile::create(status::folder(&job), rank, topology.host_of(rank), &status::node_name());
+        let file = file.inspect_err(|error| eprintln!("rank {rank} has no status file: {job}: {error}")).ok();
         let world = all.duplicate().map_err(&fault)?;
         let control = Control::new(all.duplicate().map_err(&fault)?).map_err(&fault)?;
         let largest_tag = world.largest_tag().map_err(&fault)?;
@@ -191,7 +219,7 @@ impl Host {
         let piece = options.piece.clamp(1, 1 << 30);
         Ok(Worker {
             environment,
-            board: Arc::new(Board::new(rank, topology)),
+            board: Arc::new(Board::new(rank, topology, file)),
             rank,
             topology,
             wait_limit,

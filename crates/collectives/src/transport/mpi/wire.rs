@@ -8,6 +8,27 @@ use std::time::Duration;
 /// element, the label and the phase, each in its place. Names that are too long are cut.
 pub(super) type HeaderBytes = [u8; 160];
 
+/// The longest data that travel with their header. Header and data are then below what MPI libraries send at once (Open
+/// MPI: 4 KiB in shared memory, 64 KiB over TCP).
+pub(super) const SHORT: usize = 2048;
+
+/// What one member sends another first: the header, and the data if they are short.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Envelope {
+    pub(super) header: HeaderBytes,
+    pub(super) data: [u8; SHORT],
+}
+
+impl Envelope {
+    pub(super) const EMPTY: Self = Self { header: [0; size_of::<HeaderBytes>()], data: [0; SHORT] };
+
+    /// Bytes to send for so many of data.
+    pub(super) fn len(data: usize) -> usize {
+        size_of::<HeaderBytes>() + if data <= SHORT { data } else { 0 }
+    }
+}
+
 const SENDS: std::ops::Range<usize> = 0..8;
 const EXPECTS: std::ops::Range<usize> = 8..16;
 const OPERATION: std::ops::Range<usize> = 16..48;
@@ -53,12 +74,15 @@ pub(super) fn call(rank: usize, bytes: &HeaderBytes) -> Call {
     }
 }
 
-fn put(place: &mut [u8], text: &str) {
+/// Writes a text to its place, cut if it is too long, with zeros after it.
+pub(super) fn put(place: &mut [u8], text: &str) {
     let text = cut(text, place.len()).as_bytes();
-    place[..text.len()].copy_from_slice(text);
+    let (start, rest) = place.split_at_mut(text.len());
+    start.copy_from_slice(text);
+    rest.fill(0);
 }
 
-fn get(place: &[u8]) -> String {
+pub(super) fn get(place: &[u8]) -> String {
     let len = place.iter().position(|&byte| byte == 0).unwrap_or(place.len());
     String::from_utf8_lossy(&place[..len]).into_owned()
 }
@@ -141,7 +165,11 @@ impl Message {
                 Some(CollectiveStatus { operation, label, sequence, size })
             }
         };
-        Some(Self::Ended { origin, cause, status: RankStatus { rank, host, phase, activity, collective } })
+        Some(Self::Ended {
+            origin,
+            cause,
+            status: RankStatus { rank, host, phase, activity, collective, answers: true },
+        })
     }
 }
 
@@ -189,8 +217,14 @@ mod tests {
         let collective =
             CollectiveStatus { operation: "all_to_all", label: "pooled".into(), sequence: 7, size: 4 };
         let activity = Activity::Waiting(Duration::from_millis(12));
-        let status =
-            RankStatus { rank: 2, host: 1, phase: "lookup".into(), activity, collective: Some(collective) };
+        let status = RankStatus {
+            rank: 2,
+            host: 1,
+            phase: "lookup".into(),
+            activity,
+            collective: Some(collective),
+            answers: true,
+        };
         let long = "é".repeat(LONGEST);
         for (cause, status) in
             [("disk is gone", status.clone()), (&long, RankStatus { collective: None, ..status })]

@@ -99,7 +99,8 @@ impl Worker {
     fn obey(&mut self, command: Command) -> Result {
         match command {
             Command::Start(job) => {
-                let mut exchange = self.spare.pop().unwrap_or_default();
+                let room = || Exchange::with_room(self.groups[0].members.len());
+                let mut exchange = self.spare.pop().unwrap_or_else(room);
                 let group = &self.groups[job.group];
                 let posted = exchange.post(job, group, self.cutting);
                 let posted = posted.map_err(|trouble| self.trouble(&exchange, trouble));
@@ -250,7 +251,7 @@ impl Worker {
                 sequence: job.sequence,
                 members: members.clone(),
                 first: Box::new(call(members[member], &exchange.theirs(member))),
-                second: Box::new(call(self.rank, &job.vectors.outgoing[member])),
+                second: Box::new(call(self.rank, &job.vectors.outgoing[member].header)),
             },
             Trouble::Fault(member, fault) => CollectiveError::Mpi {
                 rank: self.rank,

@@ -1,0 +1,141 @@
+//! Long runs over MPI stay as they are: after warm-up exchanges allocate nothing, and the process does not grow.
+
+mod mpirun;
+
+use collectives::{CollectiveError, Communicator, Label, MpiOptions, Options, Watch, launch_mpi};
+use kernels::{Buffer, Device};
+use mpirun::mpirun;
+use spec::topology::Topology;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came; the counter allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Elements for each member: short and long ones, and none.
+const SIZES: [usize; 6] = [1, 100, 513, 0, 3000, 20_000];
+
+/// All-to-alls of all sizes, and a reduction beside them.
+struct Rounds {
+    buffers: [Buffer<f32>; 3],
+    counts: Vec<usize>,
+    labels: [Label; 2],
+}
+
+impl Rounds {
+    fn run(&mut self, world: &Communicator, rounds: usize) -> Result<(), CollectiveError> {
+        let [pooled, gradients] = &self.labels;
+        for round in 0..rounds {
+            world.enter(pooled);
+            let size = SIZES[round % SIZES.len()];
+            self.counts.fill(size);
+            let [mut send, recv, dense] = self.buffers.each_mut().map(std::mem::take);
+            send.resize(size * world.size())?;
+            let exchange = world.start_all_to_all(pooled, send, &self.counts, recv, &self.counts)?;
+            world.enter(gradients);
+            let reduction = world.start_all_reduce(gradients, dense)?;
+            let (send, recv) = exchange.wait()?;
+            self.buffers = [send, recv, reduction.wait()?];
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of memory that the process has in use.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number of pages") * 4096
+}
+
+fn steady(world: &Communicator) -> Result<(), CollectiveError> {
+    let most = SIZES.iter().max().expect("some") * world.size();
+    let buffer = |len| Buffer::<f32>::zeroed(world.device(), len);
+    let mut rounds = Rounds {
+        buffers: [buffer(most)?, buffer(most)?, buffer(1000)?],
+        counts: vec![0; world.size()],
+        labels: ["pooled", "gradients"].map(Label::from),
+    };
+    rounds.run(world, 2000)?;
+    let (resident_before, before) = (resident(), ALLOCATIONS.load(Ordering::SeqCst));
+    rounds.run(world, 10_000)?;
+    let (allocations, resident) = (ALLOCATIONS.load(Ordering::SeqCst) - before, resident());
+    let text = format!(
+        "rank {}: {allocations} allocations, resident {resident_before} to {resident} bytes",
+        world.rank()
+    );
+    println!("{text}");
+    // Nobody may leave before all have looked: that a rank leaves is news to the others, and takes memory.
+    world.barrier(&Label::from("looked"))?;
+    assert!(allocations == 0 && resident as f64 <= resident_before as f64 * 1.02, "{text}");
+    Ok(())
+}
+
+/// Prints how long exchanges take, for who wants to know.
+fn times(world: &Communicator) -> Result<(), CollectiveError> {
+    for (bytes, rounds) in [(0, 2000), (64, 2000), (2048, 2000), (8192, 1000), (65_536, 500), (1 << 20, 50)] {
+        let label = Label::from("times");
+        let counts = vec![bytes; world.size()];
+        let mut pair = (Buffer::<u8>::zeroed(world.device(), bytes * world.size())?, Buffer::empty());
+        for warm in [true, false] {
+            world.barrier(&label)?;
+            let begun = Instant::now();
+            for _ in 0..rounds {
+                let (send, recv) = std::mem::take(&mut pair);
+                pair = world.all_to_all(&label, send, &counts, recv, &counts)?;
+            }
+            if world.rank() == 0 && !warm {
+                let each = begun.elapsed() / rounds;
+                let rate = (bytes * (world.size() - 1)) as f64 / each.as_secs_f64() / 1e6;
+                println!("{} ranks, {bytes} bytes to each: {each:.1?}, {rate:.0} MB/s a rank", world.size());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rank(arguments: &[String], watch: Watch) -> ExitCode {
+    let ranks = std::env::var("OMPI_COMM_WORLD_SIZE").ok().and_then(|size| size.parse().ok());
+    let topology = Topology::new(1, ranks.expect("mpirun says it")).expect("a cluster");
+    let mpi = MpiOptions { watch: Some(watch), check_hosts: false, ..MpiOptions::default() };
+    let case = if arguments[0] == "times" { times } else { steady };
+    let outcome =
+        launch_mpi(topology, &Options::default(), &mpi, |_| Ok(Device::Reference), |world| case(&world));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    mpirun::main(
+        rank,
+        &[("steady_state", || {
+            let ended = mpirun(4, &["steady"]);
+            println!("after {:.1?}: {}", ended.took, ended.said);
+            assert!(ended.success);
+        })],
+    )
+}
