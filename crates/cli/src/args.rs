@@ -58,6 +58,9 @@ pub struct RunArgs {
     /// multi-hot by rows) [default: whole, and with flat balanced over the world]
     #[arg(long, help_heading = "Cluster")]
     pub cut: Option<Cut>,
+    /// Let every phase of a step wait for the one before it, so that no communication is hidden; the result is the same
+    #[arg(long, help_heading = "Cluster")]
+    pub no_overlap: bool,
     /// Threads of each rank [default: the machine's cores shared out]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub threads: Option<usize>,
@@ -192,6 +195,9 @@ impl RunArgs {
             config.topology.hosts_per_tower = None;
         }
         set(&mut config.placement.replicate_rows, &self.replicate_rows);
+        if self.no_overlap {
+            config.train.overlap = Some(false);
+        }
         set(&mut config.train.threads, &self.threads);
         set(&mut config.train.batch, &self.batch);
         if self.steps.is_none() && (self.epochs.is_some() || self.batch.is_some() || self.samples.is_some()) {

@@ -37,13 +37,14 @@ pub fn run(args: Args) -> Result<()> {
 /// A step as people read it.
 pub fn to_text(run: &Run, schedule: &Schedule) -> String {
     format!(
-        "{} on {} ranks, global batch {}, {}\n\n{}\n\
+        "{} on {} ranks, global batch {}, {}{}\n\n{}\n\
          + works on the next step's batch; after: phases it waits for, ′ of the step before.\n\
          FLOPs and bytes of the busiest rank; (bytes) of memory touched, others sent inside a host / between hosts.\n",
         run.model.kind(),
         run.topology(),
         run.batch,
         dataflow::described(&run.dataflow),
+        if run.overlap { "" } else { ", nothing overlaps" },
         schedule.table(run.batch)
     )
 }

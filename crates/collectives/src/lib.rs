@@ -54,7 +54,7 @@ pub use launch::{Options, launch};
 #[cfg(feature = "mpi")]
 pub use launch_mpi::{MpiJob, MpiOptions, launch_mpi};
 pub use meter::Traffic;
-pub use pending::{Output, Pending};
+pub use pending::{Completion, Output, Pending};
 #[cfg(feature = "mpi")]
 pub use transport::mpi::{Watch, watch_if_asked};
 

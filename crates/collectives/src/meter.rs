@@ -14,7 +14,7 @@ pub struct Traffic {
     pub calls: u64,
     /// Time spent in `wait` (or in a blocking form), the rank's own sums included.
     pub blocked: Duration,
-    /// Time from each start until the collective was known to be complete.
+    /// Time from each start until the transport had the collective done.
     pub in_flight: Duration,
     sent: [u64; 3],
 }

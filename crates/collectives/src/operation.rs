@@ -28,6 +28,10 @@ pub(crate) struct Operation {
     /// there.
     pub(crate) sequence: u64,
     pub(crate) started: Instant,
+    /// When its last exchange so far was complete; its start where it needs none.
+    pub(crate) completed: Instant,
+    /// Bytes given to other ranks.
+    pub(crate) sent: u64,
     pub(crate) stage: Stage,
     /// The exchange that the stage waits for.
     pub(crate) ticket: Option<Ticket>,

@@ -6,6 +6,7 @@ use kernels::{Buffer, Bytes, Element};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A started operation. It owns its buffers; [`Pending::wait`] gives them back.
 ///
@@ -20,16 +21,30 @@ pub struct Pending<O: Output> {
     output: PhantomData<fn() -> O>,
 }
 
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// When the transport had its last exchange done, as far as the transport tells; its start where there was none.
+    pub at: Instant,
+    /// Bytes that this rank sent to others.
+    pub sent: u64,
+}
+
 impl<O: Output> Pending<O> {
     pub(crate) fn new(rank: Arc<Rank>, operation: usize) -> Self {
         Self { rank, operation: Some(operation), output: PhantomData }
     }
 
     /// Blocks until the operation is complete and gives its buffers back.
-    pub fn wait(mut self) -> Result<O, CollectiveError> {
+    pub fn wait(self) -> Result<O, CollectiveError> {
+        Ok(self.wait_timed()?.0)
+    }
+
+    /// As [`wait`](Self::wait), and says when the transport had it done, which may have been long before.
+    pub fn wait_timed(mut self) -> Result<(O, Completion), CollectiveError> {
         let operation = self.operation.take().expect("only wait and drop take it, and both end this value");
-        let (send, recv) = self.rank.wait(operation)?;
-        Ok(O::from_bytes(sealed::Token, send, recv))
+        let (send, recv, completion) = self.rank.wait(operation)?;
+        Ok((O::from_bytes(sealed::Token, send, recv), completion))
     }
 
     /// Takes the next step of this and all other outstanding operations of the rank, if it can be taken without

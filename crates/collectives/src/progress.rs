@@ -6,8 +6,9 @@
 
 use crate::meter::Meter;
 use crate::operation::{Membership, Operation, Pool, Setup, Spans, Stage};
+use crate::pending::Completion;
 use crate::sync::lock;
-use crate::transport::{Header, ROOM, Span, Ticket, Transport};
+use crate::transport::{Exchanged, Header, ROOM, Span, Ticket, Transport};
 use crate::{CollectiveError, Label};
 use kernels::{Buffer, Bytes, Device};
 use spec::placement::share;
@@ -88,6 +89,8 @@ impl Rank {
             metered,
             sequence: group.sequence.fetch_add(exchanges, Ordering::Relaxed),
             started,
+            completed: started,
+            sent: 0,
             stage,
             ticket: None,
             abandoned: false,
@@ -108,7 +111,7 @@ impl Rank {
     }
 
     /// Blocks until an operation is complete, moving all others on meanwhile. Gives its `send` and `recv`.
-    pub(crate) fn wait(&self, index: usize) -> Result<(Bytes, Bytes)> {
+    pub(crate) fn wait(&self, index: usize) -> Result<(Bytes, Bytes, Completion)> {
         let begun = Instant::now();
         let deadline = begun.checked_add(self.wait_limit);
         loop {
@@ -176,8 +179,9 @@ impl Rank {
             while let Some(ticket) = operation.ticket {
                 match self.transport.test(ticket) {
                     Ok(None) => break,
-                    Ok(Some((send, recv))) => {
+                    Ok(Some(Exchanged { send, recv, at })) => {
                         operation.ticket = None;
+                        operation.completed = at;
                         if let Err(error) = self.advance(operation, send, recv, &mut state.spans) {
                             operation.stage = Stage::Failed(error);
                         }
@@ -188,7 +192,8 @@ impl Rank {
                     }
                 }
                 if operation.ticket.is_none() {
-                    lock(&self.meter).complete(operation.metered, operation.started.elapsed());
+                    let in_flight = operation.completed.saturating_duration_since(operation.started);
+                    lock(&self.meter).complete(operation.metered, in_flight);
                 }
             }
             if operation.abandoned && operation.ticket.is_none() {
@@ -257,6 +262,7 @@ impl Rank {
         let mut meter = lock(&self.meter);
         for (span, &member) in spans.to.iter().zip(&group.members) {
             meter.sent(operation.metered, self.topology.link(self.rank, member), span.len);
+            operation.sent += if member == self.rank { 0 } else { span.len as u64 };
         }
         drop(meter);
         let sequence = operation.sequence + number;
@@ -268,12 +274,14 @@ impl Rank {
 
 impl State {
     /// Ends an operation that is complete or refused.
-    fn end(&mut self, index: usize) -> Result<(Bytes, Bytes)> {
+    fn end(&mut self, index: usize) -> Result<(Bytes, Bytes, Completion)> {
         let operation = self.operations[index].take().expect("an operation ends once");
         self.free.push(index);
         operation.scratch.into_iter().for_each(|piece| self.pool.give_back(piece));
         match operation.stage {
-            Stage::Done { send, recv } => Ok((send, recv)),
+            Stage::Done { send, recv } => {
+                Ok((send, recv, Completion { at: operation.completed, sent: operation.sent }))
+            }
             Stage::Failed(error) => Err(error),
             _ => unreachable!("an operation without a ticket is complete"),
         }

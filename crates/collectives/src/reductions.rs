@@ -100,7 +100,7 @@ impl Communicator {
             state.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
             Ok(Setup::exchange(send.into_bytes(), recv))
         })?;
-        let (send, recv) = self.rank.wait(index)?;
+        let (send, recv, _) = self.rank.wait(index)?;
         let recv = recv.into_buffer::<f64>();
         let mut state = self.rank.state();
         let mut block = std::mem::take(&mut state.host);

@@ -57,6 +57,8 @@ pub struct Run {
     pub threads: Option<usize>,
     /// Bytes of a gradient bucket, about.
     pub bucket_bytes: usize,
+    /// Whether communication runs beside what does not depend on it.
+    pub overlap: bool,
     /// Seconds a collective may wait.
     pub wait_limit_s: f64,
     /// Evaluate every so many steps, besides at the end.
@@ -122,7 +124,8 @@ impl Run {
 
     /// The step that trains.
     pub fn schedule(&self, task: Task) -> Schedule {
-        Schedule::new(&self.deployment(), task, self.bucket_bytes)
+        let schedule = Schedule::new(&self.deployment(), task, self.bucket_bytes);
+        if self.overlap { schedule } else { schedule.serialised() }
     }
 
     /// The model on its cluster.

@@ -266,6 +266,23 @@ impl Schedule {
         }
     }
 
+    /// The same phases in the same order, each waiting for all that were issued before it, so that nothing overlaps.
+    ///
+    /// A phase waits for the nearest before it that works ahead and for the nearest that does not: one of the two is the
+    /// phase just before it, and the prologue and the last step each leave the other kind out.
+    pub fn serialised(mut self) -> Self {
+        let ahead: Vec<bool> = self.phases.iter().map(|phase| phase.ahead).collect();
+        let nearest = |i: usize, kind: bool| {
+            let earlier = ahead[..i].iter().rposition(|&ahead| ahead == kind).map(|id| (PhaseId(id), 0));
+            earlier.or_else(|| ahead.iter().rposition(|&ahead| ahead == kind).map(|id| (PhaseId(id), 1)))
+        };
+        for (i, phase) in self.phases.iter_mut().enumerate() {
+            phase.after = [true, false].into_iter().filter_map(|kind| nearest(i, kind)).collect();
+            phase.after.sort_by_key(|&(id, distance)| (distance, id));
+        }
+        self
+    }
+
     /// The phases, in issue order.
     pub fn phases(&self) -> &[Phase] {
         &self.phases

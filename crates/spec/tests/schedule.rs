@@ -5,7 +5,7 @@ use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
 use spec::placement::{Cut, Placement};
 use spec::presets::{ModelKind, Preset};
-use spec::schedule::{PhaseId, Schedule, Slot, Task, Work};
+use spec::schedule::{Lane, PhaseId, Schedule, Slot, Task, Work};
 use spec::topology::{Groups, Topology};
 use spec::towers::{Assignment, Module};
 use spec::volume::BatchSizes;
@@ -232,4 +232,63 @@ fn phases_of_sptt_follow_from_the_deployment() {
             names.iter().for_each(|name| assert_eq!(has(name), there, "{name}"));
         }
     }
+}
+
+/// Serialised, everything that was issued has ended before the next phase begins: in the middle of a run, in the prologue
+/// (ahead phases alone) and in the last step (all but those).
+#[test]
+fn a_serialised_schedule_overlaps_nothing() {
+    for schedule in schedules() {
+        let (before, schedule) = (schedule.clone(), schedule.serialised());
+        let names = |s: &Schedule| s.phases().iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&before), names(&schedule));
+        let (steps, count) = (4, schedule.phases().len());
+        let runs = |node: usize| {
+            let (step, ahead) = (node / count, schedule.phases()[node % count].ahead);
+            if ahead { step + 1 < steps } else { step > 0 }
+        };
+        let mut under_way: HashSet<usize> = HashSet::new();
+        for node in (0..steps * count).filter(|&node| runs(node)) {
+            for (PhaseId(id), distance) in &schedule.phases()[node % count].after {
+                if let Some(step) = (node / count).checked_sub(*distance as usize) {
+                    assert!(step * count + id < node);
+                    under_way.remove(&(step * count + id));
+                }
+            }
+            assert!(under_way.is_empty(), "{under_way:?} beside {}", schedule.phases()[node % count].name);
+            under_way.insert(node);
+        }
+    }
+}
+
+/// What the default schedule hides (Neo §4.2): `hidden` is under way while `beside` computes.
+#[test]
+fn communication_hides_behind_computation() {
+    let overlaps = |schedule: &Schedule, hidden: &str, beside: &str| {
+        let find = |name: &str| schedule.phases().iter().position(|phase| phase.name == name);
+        let (Some(hidden), Some(beside)) = (find(hidden), find(beside)) else {
+            panic!("no {hidden} or no {beside} in {}", schedule.table(64))
+        };
+        let waits = |i: usize| schedule.phases()[i].after.contains(&(PhaseId(hidden), 0));
+        assert!(hidden < beside && !(hidden..=beside).any(waits), "{}", schedule.table(64));
+    };
+    let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
+    let placement = Placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let flat = Deployment { model, placement, dataflow: Dataflow::Flat };
+    let flat = Schedule::new(&flat, Task::Train, 1 << 20);
+    overlaps(&flat, "ids exchange", "top forward");
+    overlaps(&flat, "pooled exchange", "bottom forward");
+    overlaps(&flat, "reduce bucket 0", "interaction backward");
+    overlaps(&flat, "gradient exchange", "bottom backward");
+    let towers = by_towers().into_iter().find(|d| d.model.has_tower_modules() && d.model.dense_features() > 0);
+    let towers = Schedule::new(&towers.unwrap(), Task::Train, 1 << 20);
+    overlaps(&towers, "ids exchange", "top forward");
+    overlaps(&towers, "peer exchange", "bottom forward");
+    overlaps(&towers, "reduce tower gradients", "reverse transpose");
+    overlaps(&towers, "reduce tower gradients", "sort ids");
+    overlaps(&towers, "reduce tower gradients", "update tables");
+    // Gradients queue apart from the exchanges.
+    let lane = |name: &str| towers.phases().iter().find(|phase| phase.name == name).map(|phase| phase.lane);
+    assert_eq!(lane("reduce tower gradients"), Some(Lane::Gradients));
+    assert_eq!(lane("group gradient exchange"), Some(Lane::Exchange));
 }

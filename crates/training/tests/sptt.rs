@@ -261,3 +261,24 @@ fn tables_of_one_row() {
     let run = same_bits(config, &PERMUTES, "a table of one row");
     assert!(matches!(run.placement.layouts()[0], Layout::TableWise { .. }));
 }
+
+/// Whether communication overlaps changes no bit: flat, SPTT, and towers with modules.
+#[test]
+fn overlap_changes_no_bit() {
+    let flat = on(ModelKind::Dlrm, true, (2, 2, 1));
+    let mut sptt = flat.clone();
+    sptt.model.towers = Some(Assignment::Each);
+    sptt.placement.cut = Some(Cut::Hotness);
+    let mut towers = flat.clone();
+    towers.model.towers = Some(Assignment::Strided(4));
+    towers.model.tower_module = Some("dlrm:c=1,p=1,d=8".parse().unwrap());
+    for (what, mut config) in [("flat", flat), ("sptt", sptt), ("towers", towers)] {
+        let overlapped = train(&config.check().unwrap());
+        config.train.overlap = Some(false);
+        let run = config.check().unwrap();
+        assert!(!run.overlap && config.explicit(&run).train.overlap == Some(false));
+        let serial = train(&run);
+        assert_eq!(overlapped.losses, serial.losses, "{what}");
+        assert_eq!(overlapped.parameters_sha256, serial.parameters_sha256, "{what}");
+    }
+}

@@ -44,6 +44,13 @@ pub(crate) struct Header {
     pub(crate) label: Label,
 }
 
+/// An exchange that is complete: its memory, and when its last byte had come and gone.
+pub(crate) struct Exchanged {
+    pub(crate) send: Bytes,
+    pub(crate) recv: Bytes,
+    pub(crate) at: Instant,
+}
+
 /// One rank's connection to the others. Any of its errors ends the run on all ranks.
 pub(crate) trait Transport: Send + Sync {
     /// Starts an exchange in a group: the range `to[i]` of `send` goes to its member `i` (ranges may overlap), the
@@ -61,7 +68,7 @@ pub(crate) trait Transport: Send + Sync {
     ) -> Result<Ticket, CollectiveError>;
 
     /// Gives `send` and `recv` back, and ends the ticket, if the exchange is complete.
-    fn test(&self, ticket: Ticket) -> Result<Option<(Bytes, Bytes)>, CollectiveError>;
+    fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>, CollectiveError>;
 
     /// Blocks until a test of `wanted` or of one of `others` would succeed. Waiting past `deadline` for `wanted` ends
     /// the run.

@@ -91,6 +91,7 @@ impl Config {
             seed: train.seed.unwrap_or(0),
             threads: train.threads,
             bucket_bytes: train.bucket_bytes.unwrap_or(4 << 20),
+            overlap: train.overlap.unwrap_or(true),
             wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
             eval_every: positive("train.eval_every", train.eval_every)?,
             checkpoint_every: positive("checkpoint.every", self.checkpoint.every)?,
@@ -136,6 +137,7 @@ impl Config {
         config.train.steps = Some(run.steps);
         config.train.seed = Some(run.seed);
         config.train.bucket_bytes = Some(run.bucket_bytes);
+        config.train.overlap = Some(run.overlap);
         config.train.wait_limit_s = Some(run.wait_limit_s);
         config.optimizer = OptimizerConfig {
             peak: None,

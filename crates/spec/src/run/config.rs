@@ -137,6 +137,9 @@ pub struct TrainConfig {
     /// Dense gradients are reduced in buckets of about this many bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_bytes: Option<usize>,
+    /// Whether communication runs beside what does not depend on it; absent, it does. The result is the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<bool>,
     /// Seconds a collective may wait for a rank before the run is given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,

@@ -6,13 +6,16 @@
 use crate::sync::lock;
 use crate::transport::{Header, Span};
 use kernels::Bytes;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// A meeting of `n` members. Reused once all of them have taken their memory back.
 pub(super) struct Exchange {
     arrivals: Mutex<Vec<Arrival>>,
     cells: Vec<Cell>,
+    /// When this exchange was made: moments are counted from here.
+    made: Instant,
     /// Members that have not taken their memory back.
     untaken: AtomicUsize,
 }
@@ -31,6 +34,8 @@ struct Cell {
     recv: Mutex<Option<Bytes>>,
     /// Members whose data has not been exchanged with this one's, itself included.
     remaining: AtomicUsize,
+    /// The moment of the last copy for this member, in nanoseconds.
+    last_copy: AtomicU64,
 }
 
 /// The two copies between the arriving member and one that was there before it (or itself).
@@ -53,11 +58,16 @@ impl Exchange {
     pub(super) fn new(size: usize) -> Self {
         let arrival =
             |_| Arrival { header: None, to: Vec::with_capacity(size), from: Vec::with_capacity(size) };
-        let cell =
-            |_| Cell { send: RwLock::new(None), recv: Mutex::new(None), remaining: AtomicUsize::new(size) };
+        let cell = |_| Cell {
+            send: RwLock::new(None),
+            recv: Mutex::new(None),
+            remaining: AtomicUsize::new(size),
+            last_copy: AtomicU64::new(0),
+        };
         Self {
             arrivals: Mutex::new((0..size).map(arrival).collect()),
             cells: (0..size).map(cell).collect(),
+            made: Instant::now(),
             untaken: AtomicUsize::new(size),
         }
     }
@@ -125,6 +135,9 @@ impl Exchange {
     }
 
     fn count_down(&self, member: usize, complete: &mut impl FnMut(usize)) {
+        // Before the count: whoever sees that nothing remains also sees the moment of the last copy.
+        let moment = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.cells[member].last_copy.fetch_max(moment, Ordering::Relaxed);
         if self.cells[member].remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
             complete(member);
         }
@@ -135,6 +148,11 @@ impl Exchange {
         self.cells[me].remaining.load(Ordering::Acquire) == 0
     }
 
+    /// When everything for and from member `me`, for whom the exchange is complete, had been copied.
+    pub(super) fn completed(&self, me: usize) -> Instant {
+        self.made + Duration::from_nanos(self.cells[me].last_copy.load(Ordering::Relaxed))
+    }
+
     /// Gives member `me` its memory back, and says whether it was the last: then the exchange is as new.
     pub(super) fn take(&self, me: usize) -> (Bytes, Bytes, bool) {
         let send = self.cells[me].send.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -143,6 +161,7 @@ impl Exchange {
         if last {
             self.untaken.store(self.cells.len(), Ordering::Release);
             for (cell, arrival) in self.cells.iter().zip(lock(&self.arrivals).iter_mut()) {
+                cell.last_copy.store(0, Ordering::Relaxed);
                 cell.remaining.store(self.cells.len(), Ordering::Release);
                 arrival.header = None;
                 arrival.to.clear();

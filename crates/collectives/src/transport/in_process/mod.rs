@@ -5,7 +5,7 @@ mod world;
 
 pub(crate) use world::World;
 
-use super::{GroupId, Header, ROOM, Span, Ticket, Transport};
+use super::{Exchanged, GroupId, Header, ROOM, Span, Ticket, Transport};
 use crate::sync::lock;
 use crate::{Call, CollectiveError, CollectiveStatus, Label};
 use exchange::{Disagreement, Exchange, Pair};
@@ -151,7 +151,7 @@ impl Transport for InProcess {
         Ok(Ticket(ticket))
     }
 
-    fn test(&self, ticket: Ticket) -> Result<Option<(Bytes, Bytes)>> {
+    fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>> {
         self.world.check()?;
         let mut local = lock(&self.local);
         let place = &mut local.under_way[ticket.0];
@@ -160,11 +160,12 @@ impl Transport for InProcess {
         }
         let started = place.take().expect("it was there a moment ago");
         local.free.push(ticket.0);
+        let at = started.exchange.completed(started.me);
         let (send, recv, last) = started.exchange.take(started.me);
         if last {
             started.group.recycle(started.status.sequence);
         }
-        Ok(Some((send, recv)))
+        Ok(Some(Exchanged { send, recv, at }))
     }
 
     fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {

@@ -21,7 +21,7 @@ pub(crate) use start::{Joined, Started};
 pub use status::{ProcessStatus, read_all};
 pub use watcher::{Watch, watch_if_asked};
 
-use super::{GroupId, Header, Span, Ticket, Transport};
+use super::{Exchanged, GroupId, Header, Span, Ticket, Transport};
 use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label};
 use board::{Board, Command, Job, Slot, State, Vectors};
 use kernels::Bytes;
@@ -144,7 +144,7 @@ impl Transport for Mpi {
         Ok(Ticket(slot))
     }
 
-    fn test(&self, ticket: Ticket) -> Result<Option<(Bytes, Bytes)>> {
+    fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>> {
         let mut state = self.board.state();
         ended(&state)?;
         let slot = &mut state.slots[ticket.0];
@@ -154,7 +154,7 @@ impl Transport for Mpi {
         let Slot::Done(job) = std::mem::replace(slot, Slot::Free) else { unreachable!("looked at just now") };
         state.free.push(ticket.0);
         state.spare.push(job.vectors);
-        Ok(Some((job.send, job.recv)))
+        Ok(Some(Exchanged { send: job.send, recv: job.recv, at: Instant::now() }))
     }
 
     fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {
