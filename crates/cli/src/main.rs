@@ -13,6 +13,7 @@ mod eval;
 mod folder;
 mod logs;
 mod on_samples;
+mod pace;
 mod partition;
 mod report;
 mod reproduce;
@@ -67,6 +68,8 @@ enum Command {
     Report(report::Args),
     /// Print the phases of one training step
     Schedule(schedule::Args),
+    /// Measure what each computation of a step takes, for `train --compute paced:FILE`; --steps says in how many [default: 5]
+    Pace(pace::Args),
     /// Count a model's parameters and FLOPs
     Describe(describe::Args),
     /// Measure this machine
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Towers(args) => towers::run(args),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
+        Command::Pace(args) => pace::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),
         Command::Reproduce(command) => reproduce::run(command),

@@ -54,6 +54,56 @@ fn train_prints_a_summary() {
     }
 }
 
+/// Nothing overlaps, and the bits are the same.
+#[test]
+fn overlap_can_be_turned_off() {
+    let args = [&["train", "--json"], SMALL].concat();
+    let serial = json(&[&args[..], &["--no-overlap"]].concat());
+    assert_eq!((&serial["overlap"], &serial["compute"]), (&Value::from(false), &Value::from("real")));
+    assert_eq!(serial["parameters_sha256"], json(&args)["parameters_sha256"]);
+    has(&serial["step_time"], "step_s compute_s communication_s exposed_s exposed_share");
+    has(&serial["phases"][0], "busy_s communication_s exposed_s ranks");
+    let schedule = campanile(&["schedule", "--no-overlap"]);
+    assert!(String::from_utf8(schedule.stdout).unwrap().contains("nothing overlaps"));
+}
+
+/// Measured, then paced by what was measured: everything says so, and nothing else is claimed.
+#[test]
+fn a_paced_run_says_so_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, out, trace) = (path("pace.json"), path("run"), path("trace.json"));
+    let measured = json(&[&["pace", "--steps", "2", "--out", &file, "--json"], SMALL].concat());
+    assert_eq!(measured["pace"]["phases"]["lookup"].as_array().unwrap().len(), 4);
+    let compute = format!("paced:{file}");
+    let run = ["train", "--steps", "6", "--compute", &compute];
+    let result = json(&[&run[..], &["--out", &out, "--trace", &trace, "--json"], SMALL].concat());
+    assert_eq!(result["compute"], "paced");
+    for absent in ["auc", "logloss", "final_loss", "parameters_sha256"] {
+        assert!(result[absent].is_null(), "{absent}: {}", result[absent]);
+    }
+    let read = |path: &str| fs::read_to_string(path).unwrap();
+    let events: Value = serde_json::from_str(&read(&trace)).unwrap();
+    assert!(events["traceEvents"].as_array().unwrap().len() > 100);
+    let metrics = read(&path("run/metrics.jsonl"));
+    let start: Value = serde_json::from_str(metrics.lines().next().unwrap()).unwrap();
+    let end: Value = serde_json::from_str(metrics.lines().last().unwrap()).unwrap();
+    assert_eq!((&start["compute"], &end["parameters_sha256"]), (&Value::from("paced"), &Value::Null));
+    has(&end["step_time"], "step_s exposed_share");
+    let page = read(&path("run/report.html"));
+    assert!(page.contains("(paced)") && page.contains("Compute and exposed communication"));
+    assert!(!page.contains("id=\"loss\""), "a loss curve of nothing");
+    assert_eq!(fs::read_dir(path("run/checkpoints")).unwrap().count(), 0);
+    let text = campanile(&[&run[..], SMALL].concat());
+    assert!(String::from_utf8(text.stdout).unwrap().contains("Paced dlrm"));
+
+    let refused = refusal(&[&run[..], &["--checkpoint-every", "2"], SMALL].concat());
+    assert!(refused.contains("--checkpoint-every with --compute paced"), "{refused}");
+    let refused = refusal(&[&run[..], &["--model", "dcn"], SMALL].concat());
+    assert!(refused.contains("pace.json") && refused.contains("no time is given for"), "{refused}");
+    assert!(refusal(&["train", "--compute", "quickly"]).contains("paced:FILE"));
+}
+
 /// DMT, Tables 3 and 4.
 #[test]
 fn describe_counts_the_terabyte_models_without_allocating_them() {

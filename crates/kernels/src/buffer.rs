@@ -93,7 +93,7 @@ impl<T: Element> Buffer<T> {
     pub fn zeroed(device: &Device, len: usize) -> Result<Self, KernelError> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(KernelError::OutOfMemory { bytes: usize::MAX })?;
         let memory = match device {
-            Device::Reference | Device::Cpu(_) => Memory::zeroed(bytes)?,
+            Device::Reference | Device::Cpu(_) | Device::Idle => Memory::zeroed(bytes)?,
         };
         Ok(Self { bytes: Bytes { memory }, len, element: PhantomData })
     }

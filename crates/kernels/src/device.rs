@@ -18,6 +18,9 @@ pub enum Device {
     Reference,
     /// The host's cores.
     Cpu(Cpu),
+    /// No arithmetic at all: every operation checks its operands and gives its outputs their sizes, and their contents
+    /// mean nothing. Tables have no memory here. For steps whose computations are only waited for.
+    Idle,
 }
 
 /// `rows` samples through a map from `inputs` to `outputs`.
@@ -85,10 +88,15 @@ impl Device {
         Ok(Device::Cpu(Cpu::new(threads)?))
     }
 
+    /// Whether results mean anything; not on [`Device::Idle`].
+    pub fn computes(&self) -> bool {
+        !matches!(self, Device::Idle)
+    }
+
     /// Runs `work` where the device's own threads are at hand. Everything a rank does in a step happens inside.
     pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match self {
-            Device::Reference => work(),
+            Device::Reference | Device::Idle => work(),
             Device::Cpu(cpu) => cpu.enter(work),
         }
     }
@@ -114,6 +122,7 @@ impl Device {
         match self {
             Device::Reference => reference::linear_forward(shape, x, w, b, activation, y),
             Device::Cpu(cpu) => cpu::linear::forward(cpu, shape, x, w, b, activation, y),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -143,6 +152,7 @@ impl Device {
         match self {
             Device::Reference => reference::linear_cross_forward(shape, h, w, b, x0_x, z, out),
             Device::Cpu(cpu) => cpu::linear::forward_cross(cpu, shape, h, w, b, x0_x, z, out),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -175,6 +185,7 @@ impl Device {
         match self {
             Device::Reference => reference::linear_backward(shape, x, w, dy, dx, dw, db),
             Device::Cpu(cpu) => cpu::linear::backward(cpu, shape, x, w, dy, dx, dw, db),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -187,6 +198,7 @@ impl Device {
         match self {
             Device::Reference => reference::relu_backward(y, dy),
             Device::Cpu(cpu) => cpu::elementwise::relu_backward(cpu, y, dy),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -208,6 +220,7 @@ impl Device {
         match self {
             Device::Reference => reference::dot_forward(rows, count, dim, vectors, out),
             Device::Cpu(cpu) => cpu::interaction::forward(cpu, rows, count, dim, vectors, out),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -230,6 +243,7 @@ impl Device {
         match self {
             Device::Reference => reference::dot_backward(rows, count, dim, vectors, dout, dvectors),
             Device::Cpu(cpu) => cpu::interaction::backward(cpu, rows, count, dim, vectors, dout, dvectors),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -256,6 +270,7 @@ impl Device {
         match self {
             Device::Reference => reference::cross_backward(len, x0, z, dout, dz, dx0, accumulate),
             Device::Cpu(cpu) => cpu::elementwise::cross_backward(cpu, len, x0, z, dout, dz, dx0, accumulate),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -268,6 +283,7 @@ impl Device {
         match self {
             Device::Reference => reference::add(x, y),
             Device::Cpu(cpu) => cpu::elementwise::add(cpu, x, y),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -286,6 +302,9 @@ impl Device {
         need(OP, "logits", rows, logits.len())?;
         need(OP, "labels", rows, labels.len())?;
         need(OP, "dlogits", rows, dlogits.len())?;
+        if !self.computes() {
+            return Ok(0.0);
+        }
         // One value a sample: no device gains from a kernel of its own here yet.
         Ok(reference::bce(rows, logits.host(), labels.host(), scale, dlogits.host_mut()))
     }
@@ -294,7 +313,9 @@ impl Device {
     pub fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
         need("sigmoid", "logits", rows, logits.len())?;
         need("sigmoid", "out", rows, out.len())?;
-        reference::sigmoid(rows, logits.host(), out.host_mut());
+        if self.computes() {
+            reference::sigmoid(rows, logits.host(), out.host_mut());
+        }
         Ok(())
     }
 
@@ -322,6 +343,7 @@ impl Device {
         match self {
             Device::Reference => reference::copy_columns(copies, from, from_width, to, to_width),
             Device::Cpu(cpu) => cpu::elementwise::copy_columns(cpu, copies, from, from_width, to, to_width),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -350,6 +372,7 @@ impl Device {
         match self {
             Device::Reference => reference::add_columns(copies, from, from_width, to, to_width),
             Device::Cpu(cpu) => cpu::elementwise::add_columns(cpu, copies, from, from_width, to, to_width),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -370,6 +393,7 @@ impl Device {
         match self {
             Device::Reference => reference::sum_blocks(len, blocks, out),
             Device::Cpu(cpu) => cpu::elementwise::sum_blocks(cpu, len, blocks, out),
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -379,6 +403,7 @@ impl Device {
         match self {
             Device::Reference => reference::sum(x.host()),
             Device::Cpu(cpu) => cpu::elementwise::sum(cpu, x.host()),
+            Device::Idle => 0.0,
         }
     }
 
@@ -408,6 +433,7 @@ impl Device {
             Device::Cpu(cpu) => {
                 cpu::elementwise::update_dense(cpu, rule, rate, step, weights, gradient, state)
             }
+            Device::Idle => {}
         }
         Ok(())
     }
@@ -441,7 +467,10 @@ impl Device {
         index.samples = samples;
         index.starts.resize(tables * samples)?;
         index.lengths.resize(tables * samples)?;
-        reference::index_bags(samples, segments, lengths, index.starts.host_mut(), index.lengths.host_mut());
+        if self.computes() {
+            let (starts, bag_lengths) = (index.starts.host_mut(), index.lengths.host_mut());
+            reference::index_bags(samples, segments, lengths, starts, bag_lengths);
+        }
         Ok(())
     }
 
@@ -457,6 +486,11 @@ impl Device {
         match self {
             Device::Reference => reference::sort_ids(tables, index, values.host(), sorted),
             Device::Cpu(cpu) => cpu::sort::sort_ids(cpu, tables, index, values.host(), sorted),
+            Device::Idle => {
+                sorted.bounds.clear();
+                sorted.bounds.resize(index.tables + 1, 0);
+                sorted.samples.resize(values.len())
+            }
         }
     }
 
@@ -492,6 +526,7 @@ impl Device {
             Device::Cpu(cpu) => {
                 cpu::lookup::lookup(cpu, tables, which, columns, width, index, samples, values, weights, out)
             }
+            Device::Idle => Ok(()),
         }
     }
 
@@ -528,7 +563,9 @@ impl Device {
         for t in which.clone() {
             let table = &tables[t];
             need(OP, "a row of dout", columns[t].saturating_add(table.dim), width)?;
-            need(OP, "table state", table.rows * rule.state_per_row(table.dim), table.state.len())?;
+            if self.computes() {
+                need(OP, "table state", table.rows * rule.state_per_row(table.dim), table.state.len())?;
+            }
         }
         let (weights, dout) = (weights.map(Buffer::host), dout.host());
         match self {
@@ -542,6 +579,7 @@ impl Device {
             Device::Cpu(cpu) => cpu::update::update_tables(
                 cpu, tables, which, columns, width, index, sorted, weights, dout, rule, rate, step,
             ),
+            Device::Idle => Ok(()),
         }
     }
 }

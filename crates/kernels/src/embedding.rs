@@ -28,7 +28,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of zeros with the state that `rule` needs.
+    /// A table of zeros with the state that `rule` needs; without any memory on [`Device::Idle`].
     pub fn zeroed(
         device: &Device,
         rows: usize,
@@ -36,7 +36,9 @@ impl Table {
         pooling: Pooling,
         rule: &UpdateRule,
     ) -> Result<Self, KernelError> {
-        let of = |width: usize| rows.checked_mul(width).ok_or(KernelError::OutOfMemory { bytes: usize::MAX });
+        let rows_here = if device.computes() { rows } else { 0 };
+        let of =
+            |width: usize| rows_here.checked_mul(width).ok_or(KernelError::OutOfMemory { bytes: usize::MAX });
         Ok(Self {
             rows,
             dim,

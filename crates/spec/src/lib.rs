@@ -7,6 +7,7 @@ pub mod feature;
 pub mod links;
 pub mod model;
 pub mod optimizer;
+pub mod pace;
 pub mod placement;
 pub mod presets;
 pub mod random;

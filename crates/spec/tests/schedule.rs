@@ -280,7 +280,8 @@ fn communication_hides_behind_computation() {
     overlaps(&flat, "pooled exchange", "bottom forward");
     overlaps(&flat, "reduce bucket 0", "interaction backward");
     overlaps(&flat, "gradient exchange", "bottom backward");
-    let towers = by_towers().into_iter().find(|d| d.model.has_tower_modules() && d.model.dense_features() > 0);
+    let towers =
+        by_towers().into_iter().find(|d| d.model.has_tower_modules() && d.model.dense_features() > 0);
     let towers = Schedule::new(&towers.unwrap(), Task::Train, 1 << 20);
     overlaps(&towers, "ids exchange", "top forward");
     overlaps(&towers, "peer exchange", "bottom forward");

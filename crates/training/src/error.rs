@@ -77,6 +77,12 @@ pub enum Error {
         "affinity is measured between embeddings, but this model's towers have changed them; train a flat model first"
     )]
     AffinityOfTowers,
+    /// Times that do not fit the step.
+    #[error("compute: {0}")]
+    Pace(#[from] spec::pace::PaceError),
+    /// A run that computes nothing has no state worth keeping, and none to go on from.
+    #[error("a paced run computes nothing: it neither writes checkpoints nor goes on from one")]
+    PacedState,
     /// A split without samples was asked for.
     #[error("there are no samples; give a log with --data, or with --eval")]
     NoSamples,

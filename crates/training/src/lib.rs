@@ -24,8 +24,10 @@ mod evaluate;
 mod event;
 mod gather;
 mod logs;
+mod meter;
 pub mod metrics;
 mod network;
+pub mod pace;
 mod phases;
 mod prefetch;
 mod rank;
@@ -34,6 +36,7 @@ mod state;
 mod step;
 mod supervisor;
 mod tower;
+mod trace;
 mod trainer;
 
 pub use affinity::{Cosines, affinity};
@@ -44,11 +47,13 @@ pub use evaluate::{Receiver, Scores};
 pub use event::{Event, Progress};
 pub use logs::Logs;
 pub use network::Network;
-pub use phases::PhaseReport;
+pub use pace::Compute;
+pub use phases::{PhaseReport, RankTime, StepTime};
 pub use prefetch::Prefetch;
 pub use rank::Rank;
-pub use source::Source;
+pub use source::{Repeated, Source};
 pub use step::{Execution, PhaseTime};
+pub use trace::{Span, Stream, Trace};
 pub use trainer::{
     Outcome, Saving, Session, Sources, available_memory, check_size, evaluate, threads, train, train_on,
 };

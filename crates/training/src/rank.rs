@@ -213,6 +213,10 @@ impl Rank {
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, logits, &mut self.probabilities)?;
         self.network.top.gradient = dlogits;
+        if !self.device.computes() {
+            // Nothing was predicted.
+            return Ok(());
+        }
         if !self.loss.is_finite() {
             return Err(Error::Diverged { step: self.steps, loss: self.loss });
         }

@@ -24,12 +24,48 @@ pub enum Source {
     },
     /// Another source, read ahead of time.
     Ahead(Prefetch),
+    /// The first few batches of another source, again and again.
+    Repeated(Repeated),
     /// Batches in memory, used over and over: sample `i` is sample `i % batch` of batch `(i / batch) % batches`. Only
     /// whole shares of a batch can be read; for tests and benchmarks.
     Resident(Vec<Batch>),
 }
 
+/// The first few batches of a source, again and again.
+#[derive(Debug)]
+pub struct Repeated {
+    source: Box<Source>,
+    kept: Vec<Batch>,
+    next: usize,
+}
+
+/// Batches that [`Repeated`] keeps: enough for buffers to change places.
+const KEPT: usize = 2;
+
+impl Repeated {
+    /// The positions only say how many samples are wanted: a batch of another size than the first is read truly.
+    fn fill(&mut self, positions: Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
+        let samples = (positions.end - positions.start) as usize;
+        let other_size = self.kept.first().is_some_and(|first| first.samples != samples);
+        if other_size || self.kept.len() < KEPT {
+            self.source.fill(positions, batch)?;
+            if !other_size {
+                self.kept.push(batch.clone());
+            }
+            return Ok(());
+        }
+        batch.copy_range(&self.kept[self.next % KEPT], 0..samples);
+        self.next += 1;
+        Ok(())
+    }
+}
+
 impl Source {
+    /// The first two batches of `source`, again and again.
+    pub fn repeated(source: Source) -> Source {
+        Source::Repeated(Repeated { source: Box::new(source), kept: Vec::with_capacity(KEPT), next: 0 })
+    }
+
     /// Replaces the contents of `batch` by the samples at `positions`.
     pub fn fill(&mut self, positions: Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
         match self {
@@ -48,6 +84,7 @@ impl Source {
                 }
             }
             Source::Ahead(prefetch) => prefetch.take(positions, batch),
+            Source::Repeated(repeated) => repeated.fill(positions, batch),
             Source::Resident(batches) => {
                 let size = batches[0].samples as u64;
                 let from = &batches[(positions.start / size) as usize % batches.len()];

@@ -6,7 +6,9 @@
 use crate::Error;
 use crate::circles::Circles;
 use crate::dataflow::OnTheWay;
+use crate::pace::Manner;
 use crate::rank::{Carried, Rank};
+use crate::trace::{Record, Recorder, Stream, Trace};
 use collectives::{Label, Pending};
 use kernels::Buffer;
 use spec::schedule::{Collective, Phase, PhaseId, Schedule, Slot, Task, Work};
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant};
 pub struct PhaseTime {
     /// At work: computing, or laying out and starting a collective.
     pub busy: Duration,
+    /// From the start of a collective until the transport had it done.
+    pub communication: Duration,
     /// Waiting for a collective with nothing else to do.
     pub exposed: Duration,
 }
@@ -27,8 +31,27 @@ pub struct PhaseTime {
 pub struct Execution {
     schedule: Schedule,
     labels: Vec<Label>,
-    in_flight: Vec<Option<(u64, InFlight)>>,
+    in_flight: Vec<Option<Started>>,
     times: Vec<PhaseTime>,
+    manner: Manner,
+    recorder: Option<Recorder>,
+}
+
+/// A collective that was started.
+#[derive(Debug)]
+struct Started {
+    step: u64,
+    /// When, in the numbers of the whole run.
+    issue: Issue,
+    began: Instant,
+    pending: InFlight,
+}
+
+/// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
+#[derive(Clone, Copy, Debug)]
+struct Issue {
+    step: u64,
+    batch: u64,
 }
 
 /// A collective that was started, by what it carries.
@@ -48,7 +71,38 @@ impl Execution {
         let labels = schedule.phases().iter().map(label).collect();
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
-        Self { schedule, labels, in_flight, times }
+        Self { schedule, labels, in_flight, times, manner: Manner::Real, recorder: None }
+    }
+
+    /// The same, where each phase takes the time given for it. The rank's device should compute nothing.
+    pub fn paced(self, times: Vec<Duration>) -> Self {
+        assert_eq!(times.len(), self.labels.len(), "a time for each phase");
+        Self { manner: Manner::Paced(times), ..self }
+    }
+
+    /// The same, where ranks compute one after the other.
+    pub(crate) fn in_turns(self) -> Self {
+        let taken = vec![Vec::new(); self.labels.len()];
+        Self { manner: Manner::InTurns { label: Label::from("turn"), taken }, ..self }
+    }
+
+    /// What each phase took alone, time after time; nothing unless ranks took turns.
+    pub(crate) fn taken(&self) -> &[Vec<f64>] {
+        match &self.manner {
+            Manner::InTurns { taken, .. } => taken,
+            Manner::Real | Manner::Paced(_) => &[],
+        }
+    }
+
+    /// The same, which records when the phases of the last `steps` steps ran.
+    pub fn traced(self, steps: u64) -> Self {
+        Self { recorder: Some(Recorder::new(steps, self.labels.len())), ..self }
+    }
+
+    /// The records of all ranks, on rank 0. All ranks call it; `None` where nothing was recorded.
+    pub fn trace(&self, circles: &Circles) -> Result<Option<Trace>, Error> {
+        let Some(recorder) = &self.recorder else { return Ok(None) };
+        Trace::gather(circles.world(), self.schedule.phases(), recorder)
     }
 
     /// The schedule.
@@ -120,15 +174,21 @@ impl Execution {
             let began = Instant::now();
             circles.world().enter(&self.labels[phase]);
             let batch = if ahead { step + 1 } else { step };
+            // The prologue belongs to the first step, whose batch it reads.
+            let issue = Issue { step: rank.steps, batch: rank.steps + u64::from(ahead && !prologue) };
             match &self.schedule.phases()[phase].work {
-                Work::Compute(operation) => rank.compute(operation, batch, next.clone())?,
+                Work::Compute(operation) => self.manner.carry_out(circles.world(), phase, began, || {
+                    rank.compute(operation, batch, next.clone())
+                })?,
                 Work::Collective(collective) => {
                     let slot = carries(&self.schedule, phase);
-                    let started = start(rank, circles, &self.labels[phase], collective, slot, batch)?;
-                    self.in_flight[phase] = Some((step, started));
+                    let pending = start(rank, circles, &self.labels[phase], collective, slot, batch)?;
+                    self.in_flight[phase] = Some(Started { step, issue, began, pending });
                 }
             }
-            self.times[phase].busy += began.elapsed();
+            let ended = Instant::now();
+            self.times[phase].busy += ended - began;
+            self.record(Stream::Compute, phase, issue, began..ended, 0);
             // Outstanding collectives take their next step.
             circles.world().progress()?;
         }
@@ -138,24 +198,45 @@ impl Execution {
     /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
     fn finish(&mut self, rank: &mut Rank, phase: usize, needed: u64) -> Result<(), Error> {
         match &self.in_flight[phase] {
-            Some((step, _)) if *step <= needed => {}
+            Some(started) if started.step <= needed => {}
             _ => return Ok(()),
         }
-        let began = Instant::now();
-        let (step, pending) = self.in_flight[phase].take().expect("looked at above");
-        let ahead = self.schedule.phases()[phase].ahead;
+        let waited = Instant::now();
+        let Started { step, issue, began, pending } = self.in_flight[phase].take().expect("looked at above");
+        let Phase { ahead, lane, .. } = self.schedule.phases()[phase];
         let batch = if ahead { step + 1 } else { step };
         let slot = carries(&self.schedule, phase);
-        match (rank.carried(slot, batch), pending) {
-            (Carried::Words(words), InFlight::Words(pending)) => (words.send, words.recv) = pending.wait()?,
-            (Carried::Floats(floats), InFlight::Floats(pending)) => {
-                (floats.send, floats.recv) = pending.wait()?;
+        let completion = match (rank.carried(slot, batch), pending) {
+            (Carried::Words(words), InFlight::Words(pending)) => {
+                let (buffers, completion) = pending.wait_timed()?;
+                (words.send, words.recv) = buffers;
+                completion
             }
-            (Carried::Gradient(gradient), InFlight::Sum(pending)) => *gradient = pending.wait()?,
+            (Carried::Floats(floats), InFlight::Floats(pending)) => {
+                let (buffers, completion) = pending.wait_timed()?;
+                (floats.send, floats.recv) = buffers;
+                completion
+            }
+            (Carried::Gradient(gradient), InFlight::Sum(pending)) => {
+                let (sum, completion) = pending.wait_timed()?;
+                *gradient = sum;
+                completion
+            }
             (_, pending) => unreachable!("{pending:?} was started for {slot:?}"),
-        }
-        self.times[phase].exposed += began.elapsed();
+        };
+        let ended = Instant::now();
+        self.times[phase].communication += completion.at.saturating_duration_since(began);
+        self.times[phase].exposed += ended - waited;
+        self.record(Stream::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
+        self.record(Stream::Waiting, phase, issue, waited..ended, 0);
         Ok(())
+    }
+
+    fn record(&mut self, stream: Stream, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            let Issue { step, batch } = issue;
+            recorder.add(Record { stream, phase, step, batch, began: time.start, ended: time.end, sent });
+        }
     }
 }
 

@@ -5,25 +5,27 @@ use crate::circles::Circles;
 use crate::cluster::Cluster;
 use crate::digest;
 use crate::evaluate::{self, Receiver, Scores};
-use crate::event::{Event, Progress};
-use crate::gather;
-use crate::phases::{self, PhaseReport};
+use crate::event::Event;
+use crate::meter::Meter;
+use crate::pace::Compute;
+use crate::phases::{self, PhaseReport, StepTime};
 use crate::rank::Rank;
 use crate::source::Source;
 use crate::state::{self, Restore};
 use crate::step::Execution;
 use crate::supervisor::Supervisor;
+use crate::trace::Trace;
 use crate::{Error, Logs, Prefetch};
-use collectives::{Communicator, Label, Options};
+use collectives::{Communicator, Options};
 use data::Split;
 use kernels::{Device, KernelError};
-use spec::run::{Optimizer, Run};
+use spec::run::Run;
 use spec::schedule::Task;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How a run is carried out, besides what it is.
 pub struct Session<'a> {
@@ -37,6 +39,10 @@ pub struct Session<'a> {
     pub checkpoints: Option<Saving>,
     /// Where to go on from.
     pub resume: Option<&'a Checkpoint>,
+    /// Whether computations are made, or only waited for.
+    pub compute: Compute<'a>,
+    /// Records when the phases of so many steps at the end of the run ran.
+    pub trace_steps: Option<u64>,
 }
 
 /// Where checkpoints go, and what they say of the run.
@@ -50,7 +56,15 @@ pub struct Saving {
 
 impl Default for Session<'_> {
     fn default() -> Self {
-        Self { cluster: &Cluster::Threads, observe: &|_| (), stop: None, checkpoints: None, resume: None }
+        Self {
+            cluster: &Cluster::Threads,
+            observe: &|_| (),
+            stop: None,
+            checkpoints: None,
+            resume: None,
+            compute: Compute::Real,
+            trace_steps: None,
+        }
     }
 }
 
@@ -64,6 +78,10 @@ pub struct Outcome {
     pub steps: u64,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
+    /// Steps of this session.
+    pub trained: u64,
+    /// Whether computations were only waited for: then there are no losses, no scores and no digest.
+    pub paced: bool,
     /// Mean loss of every step of this session.
     pub losses: Vec<f64>,
     /// The model on the evaluation samples; `None` when there are none, or when the run was stopped.
@@ -73,17 +91,24 @@ pub struct Outcome {
     /// Seconds of training, without set-up and evaluation.
     pub seconds: f64,
     /// Digest of all parameters, the same wherever they were trained.
-    pub parameters_sha256: String,
+    pub parameters_sha256: Option<String>,
     /// What each phase took.
     pub phases: Vec<PhaseReport>,
     /// Threads of each rank.
     pub threads: usize,
+    /// When the phases of the last steps ran, where that was recorded.
+    pub trace: Option<Trace>,
 }
 
 impl Outcome {
     /// Training samples a second; 0 when nothing was left to train.
     pub fn samples_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.samples as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Where the time of a step went; `None` when nothing was left to train.
+    pub fn step_time(&self) -> Option<StepTime> {
+        StepTime::of(&self.phases, self.seconds, self.trained)
     }
 
     /// The AUC on the evaluation samples, where there are some of both labels.
@@ -113,7 +138,21 @@ pub fn train_on(
     sources: &Sources,
     session: &Session,
 ) -> Result<Outcome, Error> {
-    check_size(run, session.cluster, session.checkpoints.is_some())?;
+    let devices = |rank| match session.compute {
+        Compute::Real => devices(rank),
+        Compute::Paced(_) => Ok(Device::Idle),
+    };
+    match session.compute {
+        Compute::Real => check_size(run, session.cluster, session.checkpoints.is_some())?,
+        Compute::Paced(pace) => {
+            if session.checkpoints.is_some() || session.resume.is_some() {
+                return Err(Error::PacedState);
+            }
+            pace.check(&run.schedule(Task::Train))?;
+            let without_tables = |rank| run.memory(rank).saturating_sub(run.state_bytes(rank));
+            check_ranks(run, session.cluster, without_tables)?;
+        }
+    }
     let outcomes = on_ranks(run, session.cluster, devices, |world| {
         let circles = Circles::new(&world, &run.dataflow)?;
         Trainer { run, circles: &circles, sources, session }.train().map(Some)
@@ -184,13 +223,23 @@ impl Trainer<'_> {
         let Self { run, circles, sources, session } = self;
         let world = circles.world();
         let schedule = run.schedule(Task::Train);
-        let mut rank =
-            Rank::new(world.device().clone(), run, &schedule, world.rank(), sources(Split::Train)?)?;
+        let source = sources(Split::Train)?;
+        let source = if self.paced() { Source::repeated(source) } else { source };
+        let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
         let mut supervisor = Supervisor::new(run, world, session)?;
         if let Some(checkpoint) = session.resume {
             supervisor.restore(&mut rank, checkpoint)?;
         }
-        let mut execution = Execution::new(schedule);
+        let mut execution = match session.compute {
+            Compute::Real => Execution::new(schedule),
+            Compute::Paced(pace) => {
+                let times = pace.of_rank(&schedule, world.rank())?;
+                Execution::new(schedule).paced(times)
+            }
+        };
+        if let Some(steps) = session.trace_steps {
+            execution = execution.traced(steps);
+        }
         let mut meter = Meter::new(run, rank.steps);
         let mut interrupted = false;
         let mut scores = None;
@@ -204,7 +253,7 @@ impl Trainer<'_> {
         // Training stops for every evaluation, so that a batch read ahead is never in its way.
         while rank.steps < run.steps && !interrupted {
             let first = rank.steps;
-            let every = run.eval_every.unwrap_or(run.steps);
+            let every = run.eval_every.filter(|_| !self.paced()).unwrap_or(run.steps);
             let end = run.steps.min((first / every + 1).saturating_mul(every));
             let batches = run.batches();
             let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
@@ -227,22 +276,34 @@ impl Trainer<'_> {
             }
         }
         let phases = phases::report(world, execution.schedule(), execution.times())?;
-        let parameters_sha256 = digest::parameters(world, run, &rank)?;
-        supervisor.finish(&rank, rank.steps, &parameters_sha256)?;
+        let trace = execution.trace(circles)?;
+        let mut parameters_sha256 = None;
+        if !self.paced() {
+            let digest = digest::parameters(world, run, &rank)?;
+            supervisor.finish(&rank, rank.steps, &digest)?;
+            parameters_sha256 = Some(digest);
+        }
         if !interrupted {
             (scores, interrupted) = self.evaluate(&mut rank, &mut supervisor)?;
         }
         Ok(Outcome {
             steps: rank.steps,
             interrupted,
+            trained: meter.losses.len() as u64,
+            paced: self.paced(),
             samples: meter.samples,
             seconds: meter.seconds,
-            losses: meter.losses(world)?,
+            losses: if self.paced() { Vec::new() } else { meter.mean_losses(world)? },
             scores,
             parameters_sha256,
             phases,
             threads: threads(run, session.cluster),
+            trace,
         })
+    }
+
+    fn paced(&self) -> bool {
+        matches!(self.session.compute, Compute::Paced(_))
     }
 
     /// Scores, and whether the run is to stop.
@@ -252,6 +313,9 @@ impl Trainer<'_> {
         supervisor: &mut Supervisor,
     ) -> Result<(Option<Scores>, bool), Error> {
         let Self { run, circles, sources, session } = self;
+        if self.paced() {
+            return Ok((None, false));
+        }
         let mut stop = false;
         let mut between = || {
             let flow = supervisor.during_evaluation()?;
@@ -267,107 +331,6 @@ impl Trainer<'_> {
     }
 }
 
-/// Losses and speed of a run, reported now and then.
-struct Meter<'a> {
-    run: &'a Run,
-    label: Label,
-    first: u64,
-    /// Sum of each step's losses on this rank.
-    losses: Vec<f64>,
-    samples: u64,
-    seconds: f64,
-    report_every: u64,
-    began: Instant,
-    window: Window,
-}
-
-struct Window {
-    began: Instant,
-    samples: u64,
-    loss: f64,
-}
-
-impl Window {
-    fn new() -> Self {
-        Self { began: Instant::now(), samples: 0, loss: 0.0 }
-    }
-}
-
-impl<'a> Meter<'a> {
-    fn new(run: &'a Run, first: u64) -> Self {
-        Self {
-            run,
-            label: Label::from("report"),
-            first,
-            // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
-            losses: Vec::with_capacity(run.steps.saturating_sub(first).min(1 << 20) as usize),
-            samples: 0,
-            seconds: 0.0,
-            // About a hundred events, whatever the length.
-            report_every: run.steps.div_ceil(100),
-            began: Instant::now(),
-            window: Window::new(),
-        }
-    }
-
-    fn start(&mut self) {
-        (self.began, self.window) = (Instant::now(), Window::new());
-    }
-
-    fn pause(&mut self) {
-        self.seconds += self.began.elapsed().as_secs_f64();
-    }
-
-    fn after_step(
-        &mut self,
-        world: &Communicator,
-        rank: &Rank,
-        observe: &(dyn Fn(Event) + Sync),
-    ) -> Result<(), Error> {
-        let batch = self.run.batches().at(rank.steps - 1);
-        self.losses.push(rank.loss);
-        self.samples += batch.end - batch.start;
-        self.window.samples += batch.end - batch.start;
-        self.window.loss += rank.loss;
-        if !rank.steps.is_multiple_of(self.report_every) && rank.steps != self.run.steps {
-            return Ok(());
-        }
-        let mut sums = [self.window.loss];
-        world.all_reduce_f64(&self.label, &mut sums)?;
-        let seen = gather::merged(world, &self.label, &rank.seen)?;
-        if world.rank() == 0 {
-            let rate = |optimizer: &Optimizer| optimizer.rate.at(rank.steps - 1);
-            observe(Event::Training(Progress {
-                step: rank.steps,
-                steps: self.run.steps,
-                samples: batch.end,
-                epoch_samples: self.run.data.samples(),
-                loss: sums[0] / self.window.samples as f64,
-                auc: seen.auc(),
-                samples_per_s: self.window.samples as f64 / self.window.began.elapsed().as_secs_f64(),
-                seconds: self.seconds + self.began.elapsed().as_secs_f64(),
-                rates: (rate(&self.run.dense_optimizer), rate(&self.run.table_optimizer)),
-            }));
-        }
-        self.window = Window::new();
-        Ok(())
-    }
-
-    /// Mean loss of every step, over all ranks.
-    fn losses(self, world: &Communicator) -> Result<Vec<f64>, Error> {
-        let mut losses = self.losses;
-        // In parts, because a sum takes room for the numbers of all ranks.
-        for part in losses.chunks_mut(1 << 16) {
-            world.all_reduce_f64(&self.label, part)?;
-        }
-        for (step, loss) in losses.iter_mut().enumerate() {
-            let batch = self.run.batches().at(self.first + step as u64);
-            *loss /= (batch.end - batch.start) as f64;
-        }
-        Ok(losses)
-    }
-}
-
 /// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
 const MAX_RANKS: usize = 1024;
 
@@ -375,13 +338,17 @@ const MAX_RANKS: usize = 1024;
 ///
 /// A run that `saves` checkpoints holds a copy of its state now and then.
 pub fn check_size(run: &Run, cluster: &Cluster, saves: bool) -> Result<(), Error> {
+    let copy = |rank| if saves { run.state_bytes(rank) } else { 0 };
+    check_ranks(run, cluster, |rank| run.memory(rank).saturating_add(copy(rank)))
+}
+
+/// The same, for ranks that need so many bytes each.
+fn check_ranks(run: &Run, cluster: &Cluster, bytes: impl Fn(usize) -> u64) -> Result<(), Error> {
     let here = cluster.ranks_here(run.topology());
     if here.len() > MAX_RANKS {
         return Err(Error::Ranks { ranks: here.len(), most: MAX_RANKS });
     }
-    let needed = here.clone().fold(0u64, |sum, rank| sum.saturating_add(run.memory(rank)));
-    let copy = if saves { here.map(|rank| run.state_bytes(rank)).fold(0, u64::saturating_add) } else { 0 };
-    let needed = needed.saturating_add(copy);
+    let needed = here.fold(0u64, |sum, rank| sum.saturating_add(bytes(rank)));
     let Some(available) = available_memory() else { return Ok(()) };
     if needed > available {
         return Err(Error::Memory { needed_gb: needed as f64 / 1e9, available_gb: available as f64 / 1e9 });

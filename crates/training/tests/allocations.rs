@@ -59,7 +59,7 @@ fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Sourc
                 let schedule = run.schedule(Task::Train);
                 let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
                 let circles = training::Circles::new(&world, &run.dataflow)?;
-                let mut execution = Execution::new(schedule);
+                let mut execution = Execution::new(schedule).traced(5);
                 let mut marks = Vec::with_capacity(WINDOWS as usize + 1);
                 execution.run(
                     &mut rank,

@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<()> {
     let named = || schedule.phases().iter().zip(&phases);
     if args.json {
         let phases: Vec<_> = named()
-            .map(|(phase, PhaseTime { busy, exposed })| {
+            .map(|(phase, PhaseTime { busy, exposed, .. })| {
                 json!({ "name": phase.name, "ms": per_step(*busy), "exposed_ms": per_step(*exposed) })
             })
             .collect();
@@ -122,7 +122,7 @@ pub fn run(args: Args) -> Result<()> {
         run.model.training_flops() as f64 * samples_per_s / 1e9
     );
     let mut rows = vec![vec!["phase of rank 0".to_string(), "ms".into(), "waited".into()]];
-    for (phase, PhaseTime { busy, exposed }) in named() {
+    for (phase, PhaseTime { busy, exposed, .. }) in named() {
         let cells = [per_step(*busy), per_step(*exposed)].map(|ms| format!("{ms:.3}"));
         rows.push([vec![phase.name.clone()], cells.to_vec()].concat());
     }

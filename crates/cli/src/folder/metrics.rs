@@ -62,6 +62,9 @@ pub struct Start {
     /// How vectors travel, and by way of which towers, in words. Older runs do not say.
     #[serde(default)]
     pub dataflow: String,
+    /// `real`, or `paced`: computations were only waited for. Older runs do not say, and are real.
+    #[serde(default)]
+    pub compute: String,
     /// The command line.
     pub command: Vec<String>,
 }
@@ -180,8 +183,12 @@ pub struct End {
     pub samples_per_s: f64,
     /// Whether it was asked to stop before its last step.
     pub interrupted: bool,
-    /// Digest of all parameters.
-    pub parameters_sha256: String,
+    /// Digest of all parameters; a paced run has none.
+    #[serde(default)]
+    pub parameters_sha256: Option<String>,
+    /// Where the time of a step went. Older runs do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_time: Option<StepTime>,
     /// What each phase took since the start or the last resume.
     pub phases: Vec<Phase>,
     /// What each rank holds.
@@ -200,11 +207,51 @@ pub struct Phase {
     /// Seconds at work, mean over ranks.
     #[serde(deserialize_with = "number")]
     pub busy_s: f64,
+    /// Seconds from its start until the transport had it done, mean over ranks. Older runs do not say.
+    #[serde(default, deserialize_with = "number")]
+    pub communication_s: f64,
     /// Seconds waited for with nothing else to do, mean over ranks.
     #[serde(deserialize_with = "number")]
     pub exposed_s: f64,
     /// Bytes sent by all ranks.
     pub sent: Sent,
+    /// The same times on each rank. Older runs do not say.
+    #[serde(default)]
+    pub ranks: Vec<RankTime>,
+}
+
+/// One phase on one rank, over all steps since the start or the last resume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankTime {
+    /// Seconds at work.
+    #[serde(deserialize_with = "number")]
+    pub busy_s: f64,
+    /// Seconds under way.
+    #[serde(deserialize_with = "number")]
+    pub communication_s: f64,
+    /// Seconds waited for with nothing else to do.
+    #[serde(deserialize_with = "number")]
+    pub exposed_s: f64,
+}
+
+/// Where the time of a step went, mean over ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepTime {
+    /// Seconds of a step.
+    #[serde(deserialize_with = "number")]
+    pub step_s: f64,
+    /// Seconds at work in it.
+    #[serde(deserialize_with = "number")]
+    pub compute_s: f64,
+    /// Seconds that its collectives were under way; those side by side count each.
+    #[serde(deserialize_with = "number")]
+    pub communication_s: f64,
+    /// Seconds waited for them with nothing else to do.
+    #[serde(deserialize_with = "number")]
+    pub exposed_s: f64,
+    /// What share of the step that is.
+    #[serde(deserialize_with = "number")]
+    pub exposed_share: f64,
 }
 
 /// Bytes by what they cross.
@@ -239,7 +286,8 @@ impl Record {
             Record::Train(r) => (
                 r.step,
                 vec![
-                    ("train/loss", Some(r.loss)),
+                    // A paced run has none.
+                    ("train/loss", Some(r.loss).filter(|loss| !loss.is_nan())),
                     ("train/auc", r.auc),
                     ("train/samples_per_s", Some(r.samples_per_s)),
                     ("train/epoch", Some(r.epoch)),

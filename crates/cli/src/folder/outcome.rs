@@ -1,6 +1,6 @@
 //! What training reports, as records.
 
-use super::metrics::{Bin, Eval, Phase, Place, Sent};
+use super::metrics::{Bin, Eval, Phase, Place, RankTime, Sent, StepTime};
 use spec::run::Run;
 use spec::schedule::Lane;
 use training::PhaseReport;
@@ -43,9 +43,25 @@ impl From<&PhaseReport> for Phase {
             name: phase.name.clone(),
             lane: lane.into(),
             busy_s: phase.busy_s,
+            communication_s: phase.communication_s,
             exposed_s: phase.exposed_s,
             sent: Sent { host: phase.sent.host, network: phase.sent.network },
+            ranks: phase.ranks.iter().map(RankTime::from).collect(),
         }
+    }
+}
+
+impl From<&training::RankTime> for RankTime {
+    fn from(time: &training::RankTime) -> Self {
+        let training::RankTime { busy_s, communication_s, exposed_s } = *time;
+        Self { busy_s, communication_s, exposed_s }
+    }
+}
+
+impl From<training::StepTime> for StepTime {
+    fn from(time: training::StepTime) -> Self {
+        let training::StepTime { step_s, compute_s, communication_s, exposed_s, exposed_share } = time;
+        Self { step_s, compute_s, communication_s, exposed_s, exposed_share }
     }
 }
 

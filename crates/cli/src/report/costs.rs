@@ -37,6 +37,46 @@ pub fn times(end: &End, steps: u64) -> String {
     figure("times", "Time per phase", &note, &legend, &bars("Time per phase", ["at work", "waited"], &rows))
 }
 
+/// The most ranks that the chart of ranks shows.
+const MOST_RANKS: usize = 64;
+
+/// Milliseconds a step of every rank, over all phases: at work, and waiting for communication.
+pub fn ranks(end: &End, steps: u64) -> String {
+    let ranks = end.phases.iter().map(|phase| phase.ranks.len()).max().unwrap_or(0);
+    if ranks == 0 {
+        // A run of an older version.
+        return String::new();
+    }
+    let ms = |seconds: f64| 1e3 * seconds / steps.max(1) as f64;
+    let bar = |rank: usize| {
+        let times = end.phases.iter().filter_map(|phase| phase.ranks.get(rank));
+        let (busy, waited) = times.fold((0.0, 0.0), |sum, t| (sum.0 + t.busy_s, sum.1 + t.exposed_s));
+        let (busy, waited) = (ms(busy), ms(waited));
+        let share = 100.0 * waited / ms(end.seconds);
+        Bar {
+            name: format!("rank {rank}"),
+            parts: [busy, waited],
+            text: format!("{waited:.2} ms exposed · {share:.0} %"),
+        }
+    };
+    let rows: Vec<Bar> = (0..ranks.min(MOST_RANKS)).map(bar).collect();
+    let legend = key("first", "at work") + &key("second", "exposed communication");
+    let total = end.step_time.map_or(String::new(), |time| {
+        format!(
+            " Of a step of {:.2} ms, communication was under way for {:.2} ms and exposed for {:.2} ms ({:.1} %).",
+            1e3 * time.step_s,
+            1e3 * time.communication_s,
+            1e3 * time.exposed_s,
+            100.0 * time.exposed_share
+        )
+    });
+    let shown =
+        if ranks > MOST_RANKS { format!(" The first {MOST_RANKS} of {ranks} ranks.") } else { String::new() };
+    let note = format!("Milliseconds a step.{total}{shown}");
+    let svg = bars("Time per rank", ["at work", "exposed"], &rows);
+    figure("ranks", "Compute and exposed communication", &note, &legend, &svg)
+}
+
 /// Bytes a step, of phases that send any.
 pub fn traffic(end: &End, steps: u64) -> String {
     let per_step = |sent: u64| sent / steps.max(1);

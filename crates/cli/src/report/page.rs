@@ -1,6 +1,6 @@
 //! The page of one run.
 
-use super::costs::{places, times, traffic};
+use super::costs::{places, ranks, times, traffic};
 use super::curves;
 use super::html::{Escaped, document, four};
 use super::recorded::{RecordedRun, State};
@@ -14,7 +14,8 @@ pub fn page(run: &RecordedRun) -> String {
     body.push_str(&tiles(run));
     let runs = std::slice::from_ref(run);
     body.push_str("<section class=\"grid2\">\n");
-    for chart in [curves::loss, curves::auc, curves::calibration, curves::throughput, curves::rates] {
+    let learning = [curves::loss, curves::auc, curves::calibration];
+    for chart in learning.into_iter().filter(|_| !run.paced()).chain([curves::throughput, curves::rates]) {
         body.push_str(&chart(runs));
     }
     let steps = run.steps_of_last_sitting();
@@ -25,6 +26,7 @@ pub fn page(run: &RecordedRun) -> String {
             body.push_str(&times(end, steps));
             // The bars are tall: two tables fit beside them.
             body.push_str("<div class=\"stack\">");
+            body.push_str(&ranks(end, steps));
             body.push_str(&places(&end.placement));
             body.push_str(&checkpoints(&run.checkpoints));
             body.push_str("</div>");
@@ -54,6 +56,10 @@ fn header(run: &RecordedRun) -> String {
         ];
         if !start.dataflow.is_empty() {
             facts.insert(3, ("Dataflow", start.dataflow.clone()));
+        }
+        if run.paced() {
+            let what = "paced: computations were only waited for, so nothing was learnt";
+            facts.push(("Compute", what.into()));
         }
         for resume in &run.resumes {
             facts.push(("Resumed", format!("{}, after step {}", moment(&resume.time), resume.step)));
@@ -157,7 +163,8 @@ fn checkpoints(checkpoints: &[Checkpoint]) -> String {
 
 fn files(run: &RecordedRun) -> String {
     let command = run.start.as_ref().map(|start| start.command.join(" "));
-    let digest = run.end.as_ref().map(|end| format!("sha256 {}", end.parameters_sha256));
+    let digest = run.end.as_ref().and_then(|end| end.parameters_sha256.as_ref());
+    let digest = digest.map(|digest| format!("sha256 {digest}"));
     let parts = [
         ("Command", command),
         ("Config", run.config.clone()),

@@ -81,6 +81,10 @@ pub struct Results {
     pub samples_per_s: Option<f64>,
     /// Seconds of training.
     pub seconds: Option<f64>,
+    /// `real` or `paced`.
+    pub compute: &'static str,
+    /// Share of a step that waited for communication.
+    pub exposed_share: Option<f64>,
     /// Digest of all parameters.
     pub parameters_sha256: Option<String>,
 }
@@ -94,6 +98,9 @@ impl RecordedRun {
         // The folder may be given as `.`, whose name is not in the path.
         let full = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         run.name = full.file_name().unwrap_or(full.as_os_str()).to_string_lossy().into_owned();
+        if run.paced() {
+            run.name.push_str(" (paced)");
+        }
         run.dir = dir.to_owned();
         run.config = folder::read_if_there(&dir.join(CONFIG))?;
         run.schedule = folder::read_if_there(&dir.join(SCHEDULE))?;
@@ -117,6 +124,11 @@ impl RecordedRun {
             }
         }
         run
+    }
+
+    /// Whether its computations were only waited for.
+    pub fn paced(&self) -> bool {
+        self.start.as_ref().is_some_and(|start| start.compute == "paced")
     }
 
     /// How far it came.
@@ -177,10 +189,12 @@ impl RecordedRun {
             ne: eval.and_then(|eval| eval.ne),
             accuracy: eval.map(|eval| eval.accuracy),
             calibration: eval.and_then(|eval| eval.calibration),
-            final_loss: last.map(|train| train.loss),
+            final_loss: last.map(|train| train.loss).filter(|_| !self.paced()),
             samples_per_s: self.end.as_ref().map(|end| end.samples_per_s).or(typical),
             seconds: last.map(|_| self.seconds()),
-            parameters_sha256: self.end.as_ref().map(|end| end.parameters_sha256.clone()),
+            compute: if self.paced() { "paced" } else { "real" },
+            exposed_share: self.end.as_ref().and_then(|end| end.step_time).map(|time| time.exposed_share),
+            parameters_sha256: self.end.as_ref().and_then(|end| end.parameters_sha256.clone()),
         }
     }
 }

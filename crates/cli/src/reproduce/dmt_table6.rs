@@ -229,7 +229,7 @@ impl Lab<'_> {
             seed,
             auc,
             seconds: outcome.seconds,
-            parameters_sha256: outcome.parameters_sha256,
+            parameters_sha256: outcome.parameters_sha256.unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION").into(),
         })?;
         Ok(auc)

@@ -48,6 +48,7 @@ impl Keeper {
         logs: &OpenLogs,
         resumed: Option<&Resumed>,
         cluster: &Cluster,
+        paced: bool,
     ) -> Result<()> {
         let schedule = run.schedule(Task::Train);
         let folder = self.folder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -78,6 +79,7 @@ impl Keeper {
             seed: run.seed,
             data: logs.train().map_or("synthetic log".into(), |log| logs::described(log.manifest())),
             dataflow: crate::dataflow::of_run(run),
+            compute: if paced { "paced" } else { "real" }.into(),
             command: std::env::args().collect(),
         }))
     }
@@ -161,6 +163,7 @@ fn end(run: &Run, outcome: &Outcome) -> metrics::End {
         samples_per_s: outcome.samples_per_s(),
         interrupted: outcome.interrupted,
         parameters_sha256: outcome.parameters_sha256.clone(),
+        step_time: outcome.step_time().map(metrics::StepTime::from),
         phases: outcome.phases.iter().map(metrics::Phase::from).collect(),
         placement: folder::outcome::placement(run),
         threads_per_rank: outcome.threads as u64,

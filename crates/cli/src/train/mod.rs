@@ -1,27 +1,30 @@
 //! `campanile train`: a progress bar on the way, a summary at the end, and a run folder that keeps all of it.
 
+mod compute;
 mod keep;
 mod resume;
 mod summary;
 
 use crate::args::RunArgs;
 use crate::cluster::{Place, TransportArgs, report_once};
-use crate::folder::{CHECKPOINTS, PREPARED};
+use crate::folder::{CHECKPOINTS, PREPARED, replace};
 use crate::logs::{self, OpenLogs};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
 pub use summary::{quality_on, sent_between_hosts};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use compute::ComputeArg;
 use indicatif::{ProgressBar, ProgressStyle};
 use keep::Keeper;
 use resume::Resumed;
+use spec::pace::Pace;
 use spec::run::{Config, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use training::{Cluster, Event, Outcome, Progress, Saving, Session};
+use training::{Cluster, Compute, Event, Outcome, Progress, Saving, Session, Trace};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -45,12 +48,25 @@ pub struct Args {
     /// Evaluate every so many steps, besides at the end
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     eval_every: Option<u64>,
+    /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    trace: Option<PathBuf>,
+    /// Steps in the trace
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(requires = "trace", help_heading = "Output")]
+    trace_steps: u64,
+    /// How to compute: real, or paced: every byte travels, but each computation only lasts as long as FILE says (see
+    /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then
+    #[arg(long, value_name = "real|paced|paced:FILE", default_value = "real", help_heading = "Cluster")]
+    #[arg(hide_default_value = true)]
+    compute: ComputeArg,
     /// Print one JSON object as the last line
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    compute::check(&args)?;
     let resumed = args.resume.as_deref().map(Resumed::find).transpose()?;
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let place = args.transport.join()?;
@@ -75,11 +91,17 @@ pub fn run(args: Args) -> Result<()> {
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;
     }
+    ensure!(
+        !place.is_distributed() || args.compute != ComputeArg::Paced,
+        "ranks that are processes cannot take turns at being measured: write the times with `campanile pace --out FILE`, and \
+         give them with --compute paced:FILE"
+    );
+    let pace = compute::pace(&args.compute, &run, &logs)?;
     if goes_on {
         keeper = open_keeper()?;
     }
     let written = written_optimizer(&args, &config, resumed.as_ref());
-    let saving = match &out {
+    let saving = match out.as_ref().filter(|_| pace.is_none()) {
         None => None,
         Some(out) => {
             Some(Saving { root: out.join(CHECKPOINTS), run: resume::saved(&explicit, written, &logs)? })
@@ -87,7 +109,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     let cluster = place.cluster(&identity(&explicit, &saving, resumed.as_ref())?)?;
     if let Some(keeper) = &mut keeper {
-        keeper.begin(&run, &explicit, &logs, resumed.as_ref(), &cluster)?;
+        keeper.begin(&run, &explicit, &logs, resumed.as_ref(), &cluster, pace.is_some())?;
     }
     let job = Job {
         run: &run,
@@ -96,6 +118,8 @@ pub fn run(args: Args) -> Result<()> {
         saving,
         resumed: resumed.as_ref(),
         cluster: &cluster,
+        pace: pace.as_ref(),
+        trace_steps: args.trace.is_some().then_some(args.trace_steps),
         title: "",
     };
     let outcome = train(&job, &stop).map_err(|error| report_once(&cluster, error))?;
@@ -103,6 +127,8 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let result = summary::to_json(&run, &outcome);
+    let traced = args.trace.as_deref().zip(outcome.trace.as_ref());
+    let traced = traced.map_or(Ok(()), |(path, trace)| write_trace(path, trace));
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
     if args.json {
@@ -114,10 +140,19 @@ pub fn run(args: Args) -> Result<()> {
         }
     }
     if outcome.interrupted {
-        let saved = if out.is_some() { "its state is saved" } else { "nothing was saved, for want of --out" };
+        let saved = match &out {
+            _ if outcome.paced => "a paced run has no state to save",
+            Some(_) => "its state is saved",
+            None => "nothing was saved, for want of --out",
+        };
         eprintln!("stopped after step {} of {}: {saved}", outcome.steps, run.steps);
     }
-    kept
+    kept.and(traced)
+}
+
+fn write_trace(path: &Path, trace: &Trace) -> Result<()> {
+    let text = serde_json::to_string(&trace.to_json()).context("the trace as JSON")?;
+    replace(path, text.as_bytes())
 }
 
 /// What all ranks of a run must have been started with, line by line.
@@ -163,6 +198,10 @@ struct Job<'a> {
     saving: Option<Saving>,
     resumed: Option<&'a Resumed>,
     cluster: &'a Cluster,
+    /// The times to compute by; `None` to compute truly.
+    pace: Option<&'a Pace>,
+    /// Steps to record for a trace.
+    trace_steps: Option<u64>,
     /// What the bar calls it; nothing where it is the only one.
     title: &'a str,
 }
@@ -180,7 +219,7 @@ pub fn one_of_several(
     let (explicit, cluster) = (config.explicit(&run), &Cluster::Threads);
     let mut keeper = out.map(|out| Keeper::open(out, None)).transpose()?;
     if let Some(keeper) = &mut keeper {
-        keeper.begin(&run, &explicit, logs, None, cluster)?;
+        keeper.begin(&run, &explicit, logs, None, cluster, false)?;
     }
     let saving = match &keeper {
         None => None,
@@ -190,7 +229,17 @@ pub fn one_of_several(
         }),
     };
     let keep = keeper.as_ref();
-    let job = Job { run: &run, logs, keeper: keep, saving, resumed: None, cluster, title };
+    let job = Job {
+        run: &run,
+        logs,
+        keeper: keep,
+        saving,
+        resumed: None,
+        cluster,
+        pace: None,
+        trace_steps: None,
+        title,
+    };
     let outcome = train(&job, stop).with_context(|| title.to_owned())?;
     keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &summary::to_json(&run, &outcome)))?;
     ensure!(!outcome.interrupted, "{title}: stopped after step {} of {}", outcome.steps, run.steps);
@@ -213,7 +262,11 @@ fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
             Event::Training(Progress { step, loss, auc, samples_per_s, .. }) => {
                 bar.set_position(step);
                 let auc = auc.map_or("–".into(), |auc| format!("{auc:.4}"));
-                bar.set_message(format!("loss {loss:.4}  AUC so far {auc}  {} samples/s", si(samples_per_s)));
+                let learning = match job.pace {
+                    None => format!("loss {loss:.4}  AUC so far {auc}"),
+                    Some(_) => "paced".into(),
+                };
+                bar.set_message(format!("{learning}  {} samples/s", si(samples_per_s)));
             }
             Event::Evaluating { samples } => {
                 bar.set_message(format!("evaluating {} samples", si(samples as f64)))
@@ -230,6 +283,8 @@ fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
         stop: Some(stop),
         checkpoints: job.saving.clone(),
         resume: job.resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
+        compute: job.pace.map_or(Compute::Real, Compute::Paced),
+        trace_steps: job.trace_steps,
     };
     let outcome = training::train(run, &logs.logs, &session);
     bar.finish_and_clear();

@@ -27,6 +27,9 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "eval_samples": evaluation.map(|e| e.samples),
         "samples_per_s": outcome.samples_per_s(),
         "seconds": outcome.seconds,
+        "compute": if outcome.paced { "paced" } else { "real" },
+        "overlap": run.overlap,
+        "step_time": outcome.step_time(),
         "steps": outcome.steps,
         "samples": outcome.samples,
         "interrupted": outcome.interrupted,
@@ -42,37 +45,48 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
 /// The result as text.
 pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
     let mut text = String::new();
-    let steps = outcome.losses.len();
+    let steps = outcome.trained;
     let _ = writeln!(
         text,
-        "Trained {} ({} parameters) for {steps} steps of {} samples on {} ranks, {:.1} s in all",
+        "{} {} ({} parameters) for {steps} steps of {} samples on {} ranks, {:.1} s in all",
+        if outcome.paced { "Paced" } else { "Trained" },
         run.model.kind(),
         si(run.model.parameters() as f64),
         run.batch,
         run.topology(),
         wall
     );
-    let _ = writeln!(text, "Dataflow {}", dataflow::of_run(run));
+    let overlap = if run.overlap { "" } else { "; nothing overlaps" };
+    let _ = writeln!(text, "Dataflow {}{overlap}", dataflow::of_run(run));
     text.push_str(&quality(run, outcome));
     if steps > 0 {
         let _ = writeln!(
             text,
-            "\nThroughput  {} samples/s, {:.2} ms a step",
+            "\nThroughput  {} samples/s, {:.2} ms a step{}",
             si(outcome.samples_per_s()),
-            1e3 * outcome.seconds / steps as f64
+            1e3 * outcome.seconds / steps as f64,
+            if outcome.paced { " (paced)" } else { "" }
         );
-        text.push_str("\nWhere the time went (mean of ranks, ms a step; waited: with nothing else to do)\n");
+        text.push_str(
+            "\nWhere the time went (mean of ranks, ms a step; under way: until the transport was done; waited: with \
+             nothing else to do)\n",
+        );
         text.push_str(&time_table(outcome));
         text.push_str("\nWhat ran where\n");
         text.push_str(&place_table(run, outcome));
     }
-    let _ = writeln!(text, "\nparameters sha256 {}", outcome.parameters_sha256);
+    if let Some(digest) = &outcome.parameters_sha256 {
+        let _ = writeln!(text, "\nparameters sha256 {digest}");
+    }
     text
 }
 
 fn quality(run: &Run, outcome: &Outcome) -> String {
     let Some(scores) = &outcome.scores else {
-        return if outcome.interrupted {
+        return if outcome.paced {
+            "Computations were only waited for (paced): nothing was learnt, so there is no loss and no AUC\n"
+                .into()
+        } else if outcome.interrupted {
             "Stopped before its evaluation\n".into()
         } else {
             "No evaluation, so no AUC; give samples to evaluate on with --eval or --eval-samples\n".into()
@@ -124,39 +138,43 @@ fn what_keeps_it(run: &Run, outcome: &Outcome) -> String {
     }
 }
 
-/// One row per phase that took at least a hundredth of the step, the others in one row.
+/// One row per phase that took at least a hundredth of the step, the others in one row; then their sum.
 fn time_table(outcome: &Outcome) -> String {
-    let steps = outcome.losses.len() as f64;
-    let step_s = outcome.seconds / steps;
-    let mut rows = vec![vec!["phase".into(), "at work".into(), "waited".into(), "share".into()]];
-    let mut other = (0.0, 0.0);
-    let mut accounted = 0.0;
-    let mut row = |name: &str, busy: f64, exposed: f64| {
-        let share = 100.0 * (busy + exposed) / step_s;
-        rows.push(vec![
-            name.into(),
-            format!("{:.2}", 1e3 * busy),
-            format!("{:.2}", 1e3 * exposed),
-            format!("{share:.0} %"),
-        ]);
+    let Some(total) = outcome.step_time() else { return String::new() };
+    let steps = outcome.trained as f64;
+    let head = ["phase", "at work", "under way", "waited", "share"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    // Seconds at work, under way, waited.
+    let row = |name: &str, [busy, under_way, exposed]: [f64; 3]| {
+        let ms = |seconds: f64| format!("{:.2}", 1e3 * seconds);
+        let share = format!("{:.0} %", 100.0 * (busy + exposed) / total.step_s);
+        vec![name.into(), ms(busy), ms(under_way), ms(exposed), share]
     };
+    let mut other = [(total.step_s - total.compute_s - total.exposed_s).max(0.0), 0.0, 0.0];
     for phase in &outcome.phases {
-        let (busy, exposed) = (phase.busy_s / steps, phase.exposed_s / steps);
-        accounted += busy + exposed;
-        if busy + exposed >= 0.01 * step_s {
-            row(&phase.name, busy, exposed);
+        let times = [phase.busy_s, phase.communication_s, phase.exposed_s].map(|seconds| seconds / steps);
+        if times[0] + times[2] >= 0.01 * total.step_s {
+            rows.push(row(&phase.name, times));
         } else {
-            other = (other.0 + busy, other.1 + exposed);
+            other.iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
         }
     }
-    row("between phases, and the rest", other.0 + (step_s - accounted).max(0.0), other.1);
-    columns(&rows)
+    rows.push(row("between phases, and the rest", other));
+    rows.push(row("all", [total.step_s - total.exposed_s, total.communication_s, total.exposed_s]));
+    let mut text = columns(&rows);
+    let _ = writeln!(
+        text,
+        "  exposed communication {:.1} % of a step; {:.0} % of the communication was hidden",
+        100.0 * total.exposed_share,
+        100.0 * (1.0 - total.exposed_s / total.communication_s.max(total.exposed_s)).max(0.0)
+    );
+    text
 }
 
 /// Bytes that all ranks together send to other hosts in a step.
 pub fn sent_between_hosts(outcome: &Outcome) -> u64 {
     let sent: u64 = outcome.phases.iter().map(|phase| phase.sent.network).sum();
-    sent / (outcome.losses.len() as u64).max(1)
+    sent / outcome.trained.max(1)
 }
 
 fn place_table(run: &Run, outcome: &Outcome) -> String {
@@ -184,7 +202,7 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
         si(network as f64),
         outcome.threads
     );
-    let steps = outcome.losses.len() as u64;
+    let steps = outcome.trained;
     let total = |lane: Lane| {
         let phases = outcome.phases.iter().filter(|p| p.lane == lane);
         phases.fold((0, 0), |sum, p| (sum.0 + p.sent.host / steps, sum.1 + p.sent.network / steps))

@@ -25,7 +25,9 @@ pub fn allocate(
             false => model.features()[shard.feature].pooling,
         };
         let mut table = Table::zeroed(device, shard.rows.len(), shard.columns.len(), pooling, rule)?;
-        initialise(&mut table, shard, model, seed);
+        if device.computes() {
+            initialise(&mut table, shard, model, seed);
+        }
         tables.push(table);
     }
     Ok(tables)

@@ -46,6 +46,9 @@ impl Parameters {
             let mut weights = Buffer::zeroed(device, bucket.elements)?;
             for (&parameter, &start) in bucket.parameters.iter().zip(&bucket.starts) {
                 places[parameter] = Some((b, start));
+                if !device.computes() {
+                    continue;
+                }
                 let Parameter { name, len, bound, .. } = &list[parameter];
                 let stream = Stream::new(seed, name);
                 drawn.clear();

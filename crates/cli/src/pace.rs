@@ -1,0 +1,77 @@
+//! `campanile pace`: what each computation of a step takes on this machine, for `campanile train --compute paced:FILE`.
+
+use crate::args::RunArgs;
+use crate::folder::replace;
+use crate::logs;
+use crate::text::columns;
+use crate::train::stop_on_signals;
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use spec::pace::Pace;
+use spec::run::Run;
+use spec::schedule::{Task, Work};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Write the times to this file, for `train --compute paced:FILE`
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let mut config = args.run.config()?;
+    let steps = config.train.steps.take().unwrap_or(5);
+    ensure!((1..=1000).contains(&steps), "--steps {steps}: measure between 1 and 1000 steps");
+    let stop = stop_on_signals()?;
+    let logs = logs::open(&config.data, None, &stop)?;
+    let run = logs.check(&config).with_context(|| args.run.described())?;
+    let pace = training::pace::measure(&run, &logs.logs, steps)?;
+    let text = serde_json::to_string_pretty(&pace).context("the times as JSON")?;
+    if let Some(path) = &args.out {
+        replace(path, text.as_bytes())?;
+    }
+    if args.json {
+        println!("{}", json!({ "steps": steps, "pace": pace }));
+        return Ok(());
+    }
+    println!(
+        "{} on {} ranks × {} threads, global batch {}: median of {steps} steps, each rank computing alone\n",
+        run.model.kind(),
+        run.topology(),
+        training::threads(&run, &training::Cluster::Threads),
+        run.batch
+    );
+    print!("{}", table(&run, &pace));
+    if let Some(path) = &args.out {
+        println!("\nwritten to {0}; use it by campanile train --compute paced:{0}", path.display());
+    }
+    Ok(())
+}
+
+/// A row for each computation: the quickest rank, the mean, and the slowest.
+fn table(run: &Run, pace: &Pace) -> String {
+    let ranks = run.topology().ranks();
+    let head = ["phase (ms)", "least", "mean", "most"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    let mut total = [0.0; 3];
+    for phase in run.schedule(Task::Train).phases().iter().filter(|p| matches!(p.work, Work::Compute(_))) {
+        let times = (0..ranks).filter_map(|rank| pace.seconds(&phase.name, rank));
+        let least = times.clone().fold(f64::INFINITY, f64::min);
+        let most = times.clone().fold(0.0, f64::max);
+        let row = [least, times.sum::<f64>() / ranks as f64, most];
+        total.iter_mut().zip(row).for_each(|(sum, time)| *sum += time);
+        rows.push(cells(&phase.name, row));
+    }
+    rows.push(cells("all", total));
+    columns(&rows)
+}
+
+fn cells(name: &str, seconds: [f64; 3]) -> Vec<String> {
+    std::iter::once(name.into()).chain(seconds.map(|s| format!("{:.3}", 1e3 * s))).collect()
+}

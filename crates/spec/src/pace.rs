@@ -1,0 +1,204 @@
+//! How long the computations of a step take, given rather than computed.
+//!
+//! ```
+//! let pace: spec::pace::Pace = serde_json::from_str(
+//!     r#"{"threads": 1, "scale": 0.5, "phases": {"lookup": [0.002, 0.003], "top forward": 0.01}}"#,
+//! ).unwrap();
+//! assert_eq!(pace.seconds("lookup", 1), Some(0.0015));
+//! assert_eq!(pace.seconds("top forward", 1), Some(0.005));
+//! ```
+
+use crate::schedule::{Schedule, Work};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Seconds of every computation of a step, by the name of its phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    /// Threads of the ranks that were measured, where they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// All times are multiplied by it: 0.1 stands for an accelerator ten times as fast.
+    #[serde(default = "one")]
+    pub scale: f64,
+    /// The times.
+    pub phases: BTreeMap<String, Seconds>,
+}
+
+/// The time of one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Seconds {
+    /// On every rank.
+    Everywhere(f64),
+    /// On each rank.
+    ByRank(Vec<f64>),
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// The longest time of a phase that is believed, in seconds; the message of [`PaceError::Number`] names it too.
+const LONGEST: f64 = 3600.0;
+
+/// Why a pace does not fit a step.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PaceError {
+    /// Computations without a time.
+    #[error("no time is given for {}", listed(.phases))]
+    Missing {
+        /// Their names.
+        phases: Vec<String>,
+    },
+    /// Times of phases that the step does not have, or that communicate.
+    #[error("{} is no computation of this step; `campanile schedule` lists them", listed(.phases))]
+    Unknown {
+        /// Their names.
+        phases: Vec<String>,
+    },
+    /// A list of times that is not one for each rank.
+    #[error("{phase:?} has {got} times, the run has {ranks} ranks; give one for each, or a single number")]
+    Ranks {
+        /// The phase.
+        phase: String,
+        /// Ranks of the run.
+        ranks: usize,
+        /// Times given.
+        got: usize,
+    },
+    /// A number that is no time.
+    #[error("{what} is {value}; a time lies between 0 and 3600 s, and a scale between 0 and 1e6")]
+    Number {
+        /// The phase, or `scale`.
+        what: String,
+        /// What was given.
+        value: f64,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Pace {
+    /// Seconds of a phase on a rank; `None` where no time is given.
+    pub fn seconds(&self, phase: &str, rank: usize) -> Option<f64> {
+        let seconds = match self.phases.get(phase)? {
+            Seconds::Everywhere(seconds) => seconds,
+            Seconds::ByRank(by_rank) => by_rank.get(rank)?,
+        };
+        Some(self.scale * seconds)
+    }
+
+    /// Refuses a pace that does not fit `schedule`: every computation has a time, and nothing else does.
+    pub fn check(&self, schedule: &Schedule) -> Result<(), PaceError> {
+        let ranks = schedule.placement().topology().ranks();
+        let computations: Vec<&str> = schedule
+            .phases()
+            .iter()
+            .filter(|phase| matches!(phase.work, Work::Compute(_)))
+            .map(|phase| phase.name.as_str())
+            .collect();
+        let missing = computations.iter().filter(|name| !self.phases.contains_key(**name));
+        let missing: Vec<String> = missing.map(|name| name.to_string()).collect();
+        if !missing.is_empty() {
+            return Err(PaceError::Missing { phases: missing });
+        }
+        let unknown = self.phases.keys().filter(|name| !computations.contains(&name.as_str()));
+        let unknown: Vec<String> = unknown.cloned().collect();
+        if !unknown.is_empty() {
+            return Err(PaceError::Unknown { phases: unknown });
+        }
+        if !(0.0..=1e6).contains(&self.scale) {
+            return Err(PaceError::Number { what: "scale".into(), value: self.scale });
+        }
+        for (phase, seconds) in &self.phases {
+            let given = match seconds {
+                Seconds::Everywhere(seconds) => std::slice::from_ref(seconds),
+                Seconds::ByRank(by_rank) if by_rank.len() == ranks => by_rank,
+                Seconds::ByRank(by_rank) => {
+                    return Err(PaceError::Ranks { phase: phase.clone(), ranks, got: by_rank.len() });
+                }
+            };
+            if let Some(&value) = given.iter().find(|s| !(0.0..=LONGEST).contains(&(**s * self.scale))) {
+                return Err(PaceError::Number { what: format!("{phase:?}"), value });
+            }
+        }
+        Ok(())
+    }
+
+    /// The times of a rank, one for each phase of `schedule`; collectives, which take the time they take, have none.
+    pub fn of_rank(&self, schedule: &Schedule, rank: usize) -> Result<Vec<Duration>, PaceError> {
+        self.check(schedule)?;
+        let phases = schedule.phases().iter();
+        let seconds = phases.map(|phase| self.seconds(&phase.name, rank).unwrap_or(0.0));
+        Ok(seconds.map(Duration::from_secs_f64).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Config;
+    use crate::schedule::Task;
+
+    fn schedule() -> Schedule {
+        Config::default().check().unwrap().schedule(Task::Train)
+    }
+
+    fn pace() -> Pace {
+        let computations = schedule();
+        let computations = computations.phases().iter().filter(|p| matches!(p.work, Work::Compute(_)));
+        let phases = computations.map(|p| (p.name.clone(), Seconds::Everywhere(0.001))).collect();
+        Pace { threads: None, scale: 2.0, phases }
+    }
+
+    #[test]
+    fn times_are_scaled_and_collectives_have_none() {
+        let (schedule, mut pace) = (schedule(), pace());
+        pace.phases.insert("lookup".into(), Seconds::ByRank(vec![0.0, 0.5, 1.0, 1.5]));
+        let times = pace.of_rank(&schedule, 2).unwrap();
+        for (phase, time) in schedule.phases().iter().zip(times) {
+            let expected = match (&phase.work, phase.name.as_str()) {
+                (Work::Collective(_), _) => 0,
+                (_, "lookup") => 2000,
+                _ => 2,
+            };
+            assert_eq!(time, Duration::from_millis(expected), "{}", phase.name);
+        }
+        let text = serde_json::to_string(&pace).unwrap();
+        assert_eq!(serde_json::from_str::<Pace>(&text).unwrap(), pace);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let refused = |change: &dyn Fn(&mut Pace)| {
+            let mut pace = pace();
+            change(&mut pace);
+            pace.check(&schedule()).unwrap_err().to_string()
+        };
+        let lookup = |seconds: Seconds| {
+            refused(&|pace| {
+                pace.phases.insert("lookup".into(), seconds.clone());
+            })
+        };
+        let missing = refused(&|pace| {
+            pace.phases.remove("lookup");
+            pace.phases.remove("loss");
+        });
+        assert!(missing.contains("\"lookup\"") && missing.contains("\"loss\""), "{missing}");
+        let unknown = refused(&|pace| {
+            pace.phases.insert("ids exchange".into(), Seconds::Everywhere(1.0));
+        });
+        assert!(unknown.contains("\"ids exchange\" is no computation"), "{unknown}");
+        assert!(lookup(Seconds::ByRank(vec![0.1; 3])).contains("3 times, the run has 4 ranks"));
+        for wrong in [f64::NAN, -1.0, f64::INFINITY, 1e9] {
+            assert!(lookup(Seconds::Everywhere(wrong)).contains("\"lookup\" is"), "{wrong}");
+            assert!(refused(&|pace| pace.scale = wrong).contains("scale is"), "{wrong}");
+        }
+        assert!(serde_json::from_str::<Pace>(r#"{"phases": {"lookup": "soon"}}"#).is_err());
+    }
+}
