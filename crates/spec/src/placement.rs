@@ -11,6 +11,7 @@
 //! assert!(!placement.owned_by(3).is_empty());
 //! ```
 
+mod balanced;
 mod in_towers;
 
 pub use in_towers::Cut;
@@ -216,28 +217,6 @@ impl Placement {
             shards.extend(replicas.iter().cloned());
         }
         Ok(Self { topology, layouts, held })
-    }
-
-    /// Tables of at most `replicate_rows` rows on every rank; the others whole, each on the rank with the least to look
-    /// up and exchange so far, largest first.
-    pub fn balanced(model: &Model, topology: Topology, replicate_rows: usize) -> Self {
-        // What a table costs its holder per sample: the rows it reads and the vector it sends.
-        let cost = |feature: usize| model.features()[feature].hotness.mean() + 1;
-        let mut order: Vec<usize> = (0..model.features().len()).collect();
-        order.sort_by_key(|&f| std::cmp::Reverse((cost(f), model.features()[f].rows)));
-        let mut layouts = vec![Layout::Replicated; order.len()];
-        let mut load = vec![(0u64, 0u64); topology.ranks()];
-        for feature in order {
-            let rows = model.features()[feature].rows;
-            if rows <= replicate_rows {
-                continue;
-            }
-            let rank = (0..load.len()).min_by_key(|&r| (load[r], r)).expect("a topology has ranks");
-            load[rank].0 += cost(feature);
-            load[rank].1 += rows as u64;
-            layouts[feature] = Layout::TableWise { rank };
-        }
-        Self::new(model, topology, layouts).expect("built from the model and the cluster themselves")
     }
 
     /// The layouts, by feature.

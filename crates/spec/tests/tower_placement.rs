@@ -225,3 +225,28 @@ proptest! {
         }
     }
 }
+
+/// More ranks than tables: the largest are cut by columns until every rank has some, and none has much more than another.
+#[test]
+fn every_rank_holds_something() {
+    use spec::placement::width;
+    use spec::presets::{ModelKind, Preset};
+    let model = Preset::Mlperf.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
+    for (hosts, columns) in [(3, model.dim()), (4, model.dim()), (8, model.dim() / 2)] {
+        let placement = Placement::balanced(&model, Topology::new(hosts, 8).unwrap(), 0);
+        held_once(&model, &placement);
+        let widths: Vec<usize> = (0..hosts * 8).map(|rank| width(placement.held_by(rank))).collect();
+        let (least, most) = (*widths.iter().min().unwrap(), *widths.iter().max().unwrap());
+        assert!(
+            least > 0 && most <= 2 * least && (hosts == 3 || most == columns),
+            "{hosts} hosts: {widths:?}"
+        );
+        let whole = placement.layouts().iter().all(|layout| matches!(layout, Layout::TableWise { .. }));
+        assert_eq!(whole, hosts == 3, "tables are cut only where there are more ranks");
+    }
+    // Pieces of fewer than 4 columns are not made: some ranks of many have nothing.
+    let placement = Placement::balanced(&model, Topology::new(128, 8).unwrap(), 0);
+    held_once(&model, &placement);
+    let narrowest = (0..1024).flat_map(|rank| placement.held_by(rank)).map(|shard| shard.columns.len()).min();
+    assert_eq!(narrowest, Some(4));
+}
