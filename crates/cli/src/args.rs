@@ -2,18 +2,19 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use spec::dataflow::{DataflowKind, PeerPermute};
+use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::placement::Cut;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, DataFormat, Optimizer, Run};
 use spec::towers::{Assignment, Module, TowersFile};
+use spec::wire::WireConfig;
 use std::path::{Path, PathBuf};
 
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunArgs {
-    /// A run as TOML, with sections model, topology, placement, train, optimizer and data
+    /// A run as TOML, with sections model, topology, placement, train, wire, optimizer and data
     pub config: Option<PathBuf>,
 
     /// Network over the embeddings: dlrm or dcn [default: dlrm]
@@ -50,6 +51,15 @@ pub struct RunArgs {
     /// with --towers]
     #[arg(long, help_heading = "Cluster")]
     pub dataflow: Option<DataflowKind>,
+    /// How flat exchanges vectors and their gradients: flat (every rank with every other) or hierarchical (inside hosts first,
+    /// then between ranks of equal index: fewer, longer messages between hosts, the same bits). Ids and lengths go directly
+    /// [default: flat]
+    #[arg(long, value_name = "HOW", help_heading = "Cluster")]
+    pub all_to_all: Option<AllToAll>,
+    /// Format of floats on the wire: f32, f16 or bf16, for all or by what travels: vectors=bf16,gradients=f16,dense=f32 (pooled
+    /// vectors, their gradients, and dense gradients). Sums are in f32 [default: f32]
+    #[arg(long, value_name = "FORMAT", help_heading = "Cluster")]
+    pub wire: Option<WireConfig>,
     /// What sptt brings into peer order: vectors (after the lookup), ids (before it), or none (ranks are numbered in peer
     /// order) [default: ids, which costs nothing]
     #[arg(long, value_name = "WHAT", help_heading = "Cluster")]
@@ -186,10 +196,17 @@ impl RunArgs {
         set(&mut config.topology.hosts_per_tower, &self.hosts_per_tower);
         set(&mut config.train.dataflow, &self.dataflow);
         set(&mut config.train.peer_permute, &self.peer_permute);
+        set(&mut config.train.all_to_all, &self.all_to_all);
+        if let Some(wire) = &self.wire {
+            config.wire = config.wire.overlaid(wire);
+        }
         set(&mut config.placement.cut, &self.cut);
         // What a run that is resumed says of its groups does not fit another dataflow or cluster.
         if self.dataflow == Some(DataflowKind::Flat) && self.peer_permute.is_none() {
             config.train.peer_permute = None;
+        }
+        if self.dataflow == Some(DataflowKind::Sptt) && self.all_to_all.is_none() {
+            config.train.all_to_all = None;
         }
         if self.hosts.is_some() && self.hosts_per_tower.is_none() {
             config.topology.hosts_per_tower = None;

@@ -1,12 +1,17 @@
 //! How the vectors of a run travel, in words.
 
-use spec::dataflow::{Dataflow, PeerPermute};
+use spec::dataflow::{AllToAll, Dataflow, PeerPermute};
 use spec::model::Model;
 use spec::run::Run;
+use spec::wire::Wire;
 
 /// `flat`, or `sptt in 2 groups × 4 ranks, ids permuted`.
 pub fn described(dataflow: &Dataflow) -> String {
-    let Some(sptt) = dataflow.sptt() else { return "flat".into() };
+    let sptt = match dataflow {
+        Dataflow::Flat(AllToAll::Flat) => return "flat".into(),
+        Dataflow::Flat(AllToAll::Hierarchical) => return "flat, hierarchical all-to-all".into(),
+        Dataflow::Sptt(sptt) => sptt,
+    };
     let groups = sptt.groups();
     let permuted = match sptt.permute() {
         PeerPermute::Vectors => "vectors permuted",
@@ -32,7 +37,9 @@ pub fn towers_described(model: &Model) -> Option<String> {
 /// Both of a run.
 pub fn of_run(run: &Run) -> String {
     let towers = towers_described(&run.model).map_or(String::new(), |towers| format!("; {towers}"));
-    described(&run.dataflow) + &towers
+    let wire =
+        if run.wire == Wire::default() { String::new() } else { format!("; {} on the wire", run.wire) };
+    described(&run.dataflow) + &towers + &wire
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -32,6 +32,7 @@
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
 mod communicator;
+mod encoded;
 mod error;
 mod failure;
 mod label;

@@ -3,6 +3,7 @@
 use crate::transport::{GroupId, Span, Ticket};
 use crate::{CollectiveError, Label};
 use kernels::{Buffer, Bytes, Device, KernelError};
+use spec::wire::Format;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -54,6 +55,12 @@ pub(crate) enum Stage {
     AllReduce { total: usize },
     /// The shares of an all-reduce arrive.
     Gather,
+    /// Encoded blocks of `len` floats arrive to be summed into `into`; `send` is the caller's.
+    EncodedScatter { wire: Format, send: Buffer<f32>, into: Buffer<f32>, len: usize },
+    /// Encoded blocks of this rank's share of `buffer` arrive, to be summed there; the gather follows.
+    EncodedReduce { wire: Format, buffer: Buffer<f32> },
+    /// All of `into` arrives encoded; `send` is the caller's.
+    EncodedGather { wire: Format, send: Buffer<f32>, into: Buffer<f32> },
     /// Complete.
     Done { send: Bytes, recv: Bytes },
     /// Refused on the way.

@@ -10,7 +10,7 @@ use crate::pending::Completion;
 use crate::sync::lock;
 use crate::transport::{Exchanged, Header, ROOM, Span, Ticket, Transport};
 use crate::{CollectiveError, Label};
-use kernels::{Buffer, Bytes, Device};
+use kernels::{Buffer, Bytes, Device, KernelError};
 use spec::placement::share;
 use spec::topology::Topology;
 use std::sync::atomic::Ordering;
@@ -233,6 +233,18 @@ impl Rank {
                 operation.scratch[1] = send;
                 Stage::Done { send: Bytes::empty(), recv }
             }
+            Stage::EncodedScatter { wire, send: given, mut into, len } => {
+                self.sum_scattered(operation, wire, &mut into, len, [send, recv])?;
+                Stage::Done { send: given.into_bytes(), recv: into.into_bytes() }
+            }
+            Stage::EncodedReduce { wire, mut buffer } => {
+                self.share_sum(operation, wire, &mut buffer, [send, recv], spans)?;
+                Stage::EncodedGather { wire, send: Buffer::empty(), into: buffer }
+            }
+            Stage::EncodedGather { wire, send: given, mut into } => {
+                self.decode_gathered(operation, wire, &mut into, [send, recv])?;
+                Stage::Done { send: given.into_bytes(), recv: into.into_bytes() }
+            }
             ended @ (Stage::Done { .. } | Stage::Failed(_)) => ended,
         };
         Ok(())
@@ -242,14 +254,18 @@ impl Rank {
     fn sum(&self, count: usize, len: usize, blocks: Bytes, into: &mut Buffer<f32>) -> Result<Bytes> {
         let blocks = blocks.into_buffer();
         if len > 0 {
-            let summed = self.device.sum_blocks(count, len, &blocks, into, 0);
-            summed.map_err(|error| self.transport.abort(error.into()))?;
+            self.checked(self.device.sum_blocks(count, len, &blocks, into, 0))?;
         }
         Ok(blocks.into_bytes())
     }
 
+    /// What a kernel refuses ends the run.
+    pub(crate) fn checked(&self, result: std::result::Result<(), KernelError>) -> Result {
+        result.map_err(|error| self.transport.abort(error.into()))
+    }
+
     /// Hands an exchange of an operation to the transport, and counts what it is asked to move.
-    fn exchange(
+    pub(crate) fn exchange(
         &self,
         operation: &mut Operation,
         number: u64,
@@ -290,7 +306,8 @@ impl State {
     /// Exchanges after which this rank has another one to start, which others may be waiting for.
     fn with_more_to_do(&self) -> impl Iterator<Item = &Ticket> {
         let operations = self.operations.iter().flatten();
-        operations.filter(|o| matches!(o.stage, Stage::AllReduce { .. })).filter_map(|o| o.ticket.as_ref())
+        let more = |stage: &Stage| matches!(stage, Stage::AllReduce { .. } | Stage::EncodedReduce { .. });
+        operations.filter(move |o| more(&o.stage)).filter_map(|o| o.ticket.as_ref())
     }
 
     /// The same, less one, in a vector that the caller returns to `tickets`.

@@ -33,6 +33,8 @@ cases!(
     reduce_scatter,
     all_reduce,
     all_reduce_f64,
+    encoded_all_reduce,
+    encoded_scatter_and_gather,
     outstanding,
     crossed,
     abandoned,

@@ -20,6 +20,8 @@ const CASES: [(&str, suite::Case); 16] = [
     ("reduce_scatter", suite::reduce_scatter),
     ("all_reduce", suite::all_reduce),
     ("all_reduce_f64", suite::all_reduce_f64),
+    ("encoded_all_reduce", suite::encoded_all_reduce),
+    ("encoded_scatter_and_gather", suite::encoded_scatter_and_gather),
     ("large", large),
     ("outstanding", suite::outstanding),
     ("crossed", suite::crossed),

@@ -17,6 +17,9 @@ pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + std::fmt::Debug {
 impl Element for u8 {
     const NAME: &'static str = "u8";
 }
+impl Element for u16 {
+    const NAME: &'static str = "u16";
+}
 impl Element for u32 {
     const NAME: &'static str = "u32";
 }

@@ -607,7 +607,7 @@ fn dot_width(count: usize, dim: usize) -> usize {
 }
 
 /// Elements of a shape; past every buffer when they cannot be counted.
-fn size<const N: usize>(shape: [usize; N]) -> usize {
+pub(crate) fn size<const N: usize>(shape: [usize; N]) -> usize {
     // A shape with an empty side holds nothing, however long the others are.
     if shape.contains(&0) { 0 } else { shape.into_iter().fold(1, usize::saturating_mul) }
 }

@@ -11,9 +11,11 @@ mod device;
 mod embedding;
 mod error;
 pub mod reference;
+mod wire;
 
 pub use buffer::{Buffer, Bytes, Element};
 pub use cpu::Cpu;
 pub use device::{ColumnCopy, Device, InputGradient, LinearAt, LinearShape};
 pub use embedding::{BagIndex, Segment, SortedIds, Table};
 pub use error::KernelError;
+pub use wire::BlockCopy;

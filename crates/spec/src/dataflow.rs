@@ -9,13 +9,15 @@
 //! A [`Sptt`] says, for every group, which columns come in and which leave. It follows from where the tables are: a tower
 //! with a module needs all its features on one group, columns that pass through may be anywhere.
 
+mod kinds;
+
+pub use kinds::{AllToAll, DataflowKind, PeerPermute};
+
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
 use crate::topology::{Groups, Numbering, Topology};
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use crate::wire::Wire;
 use std::ops::Range;
-use std::str::FromStr;
 
 /// A model on a cluster: all that a schedule follows from.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,26 +28,17 @@ pub struct Deployment {
     pub placement: Placement,
     /// How their vectors travel.
     pub dataflow: Dataflow,
+    /// In which formats.
+    pub wire: Wire,
 }
 
 /// How vectors get from the tables to the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dataflow {
     /// Over the world, at once.
-    Flat,
+    Flat(AllToAll),
     /// By way of tower groups.
     Sptt(Sptt),
-}
-
-/// A dataflow by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DataflowKind {
-    /// Over the world, at once.
-    #[default]
-    Flat,
-    /// By way of tower groups.
-    Sptt,
 }
 
 /// The semantic-preserving tower transform on a placement.
@@ -69,20 +62,6 @@ struct Columns {
     tower: Option<(usize, usize)>,
     /// Where they begin among the columns that the interaction sees, if they pass through.
     place: usize,
-}
-
-/// What is brought into peer order: step c of SPTT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PeerPermute {
-    /// The pooled vectors, after the lookup, at 4 bytes a column; their gradients go back.
-    Vectors,
-    /// The bags of ids, before the lookup (steps b and c swapped): vectors and gradients come out in peer order. By bytes
-    /// this always wins here: ids stay where they arrived, and the index that finds their bags is written anyway.
-    #[default]
-    Ids,
-    /// Nothing: ranks are numbered in peer order from the start.
-    None,
 }
 
 /// What one group of ranks takes in and gives.
@@ -195,7 +174,7 @@ impl Dataflow {
     /// Its name.
     pub fn kind(&self) -> DataflowKind {
         match self {
-            Dataflow::Flat => DataflowKind::Flat,
+            Dataflow::Flat(_) => DataflowKind::Flat,
             Dataflow::Sptt(_) => DataflowKind::Sptt,
         }
     }
@@ -203,7 +182,7 @@ impl Dataflow {
     /// The SPTT plan, where that is the dataflow.
     pub fn sptt(&self) -> Option<&Sptt> {
         match self {
-            Dataflow::Flat => None,
+            Dataflow::Flat(_) => None,
             Dataflow::Sptt(sptt) => Some(sptt),
         }
     }
@@ -373,39 +352,4 @@ fn overlapping<'a>(columns: &'a [Vec<Columns>], shard: &'a Shard) -> impl Iterat
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     a.start.max(b.start)..a.end.min(b.end)
-}
-
-impl FromStr for DataflowKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "flat" => Ok(DataflowKind::Flat),
-            "sptt" => Ok(DataflowKind::Sptt),
-            _ => Err(format!("{text:?} is no dataflow; there are flat and sptt")),
-        }
-    }
-}
-
-impl FromStr for PeerPermute {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "vectors" => Ok(PeerPermute::Vectors),
-            "ids" => Ok(PeerPermute::Ids),
-            "none" => Ok(PeerPermute::None),
-            _ => Err(format!("{text:?} is no peer permute; there are vectors, ids and none")),
-        }
-    }
-}
-
-impl fmt::Display for PeerPermute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            PeerPermute::Vectors => "vectors",
-            PeerPermute::Ids => "ids",
-            PeerPermute::None => "none",
-        })
-    }
 }

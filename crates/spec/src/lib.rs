@@ -18,6 +18,7 @@ pub mod synthetic;
 pub mod topology;
 pub mod towers;
 pub mod volume;
+pub mod wire;
 
 use serde::{Deserialize, Serialize};
 

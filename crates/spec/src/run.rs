@@ -18,6 +18,7 @@
 
 mod check;
 mod config;
+mod explicit;
 mod log;
 mod spread;
 
@@ -27,11 +28,12 @@ pub use config::{
 };
 pub use log::{Data, LogFacts, LogFeature, LogRows};
 
-use crate::dataflow::{Dataflow, Deployment, PeerPermute};
+use crate::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute};
 use crate::model::{Interaction, Model};
 use crate::placement::{Placement, width};
 use crate::schedule::{Schedule, Task};
 use crate::topology::Topology;
+use crate::wire::Wire;
 use std::ops::Range;
 
 /// A run that was checked: everything is there, and everything fits.
@@ -43,6 +45,8 @@ pub struct Run {
     pub placement: Placement,
     /// How their vectors travel.
     pub dataflow: Dataflow,
+    /// In which formats floats travel.
+    pub wire: Wire,
     /// Rule and rate of the dense layers.
     pub dense_optimizer: Optimizer,
     /// Rule and rate of the tables.
@@ -131,7 +135,7 @@ impl Run {
     /// The model on its cluster.
     pub fn deployment(&self) -> Deployment {
         let (model, placement) = (self.model.clone(), self.placement.clone());
-        Deployment { model, placement, dataflow: self.dataflow.clone() }
+        Deployment { model, placement, dataflow: self.dataflow.clone(), wire: self.wire }
     }
 
     /// The batches of its training.
@@ -201,6 +205,12 @@ impl Run {
             };
             samples * sptt.groups().count() as u64 * floats as u64 + permuted as u64
         });
-        here + in_group + self.batch as u64 * (2 * width(held) as u64 + 12 * ids)
+        let looked_up = self.batch as u64 * width(held) as u64;
+        // Encoded vectors lie beside those that are not, at half their length; those of two levels are there once more.
+        let legs =
+            [self.wire.vectors, self.wire.gradients].iter().filter(|wire| wire.encodes()).count() as u64;
+        let encoded = legs * (samples * vectors + looked_up) / 2;
+        let levels = u64::from(self.dataflow == Dataflow::Flat(AllToAll::Hierarchical)) * 4 * looked_up;
+        here + in_group + encoded + levels + 2 * looked_up + self.batch as u64 * 12 * ids
     }
 }

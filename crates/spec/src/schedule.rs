@@ -10,13 +10,15 @@ mod buckets;
 mod build;
 mod dependencies;
 mod flat;
+mod legs;
 mod sptt;
 mod table;
 
 use crate::dataflow::{Dataflow, Deployment, PeerPermute};
 use crate::model::{Block, Model};
 use crate::placement::Placement;
-use crate::volume::{BatchSizes, LinkBytes, Traffic, Volume};
+use crate::volume::{BatchSizes, Leg, LinkBytes, Traffic, Volume};
+use crate::wire::Format;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -68,6 +70,9 @@ pub struct Collective {
     pub group: Group,
     /// What goes between whom.
     pub traffic: Traffic,
+    /// The format of its floats. A reduction encodes and decodes them itself; in an all-to-all they are encoded by the phase
+    /// before. Ids and lengths travel as they are.
+    pub wire: Format,
 }
 
 /// The collectives a step uses.
@@ -94,6 +99,10 @@ pub enum Group {
     Group,
     /// Those of equal index in their groups; all S such circles at once.
     Peers,
+    /// Those of a host; all hosts at once.
+    Host,
+    /// Those of equal index on their hosts; all L such circles at once.
+    Across,
 }
 
 /// Where phases queue. A lane works through its phases in issue order; lanes run side by side.
@@ -122,8 +131,15 @@ pub enum Operation {
     SortIds,
     /// Look up and pool the world's samples in all tables held here.
     Lookup,
-    /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order.
+    /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order. The first level of a hierarchical
+    /// all-to-all needs them in that order too.
     PermutePeers,
+    /// Encode what a leg carries, laid out as its first exchange needs it.
+    Encode(Leg),
+    /// Decode what a leg brought.
+    Decode(Leg),
+    /// Between the levels of a hierarchical all-to-all: from what each host-mate sent to what each host gets.
+    Regroup(Leg),
     /// Step e of SPTT: from features × peers to peers × features, for the towers and for what leaves as it is.
     Transpose,
     /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
@@ -214,6 +230,14 @@ pub enum Slot {
     BucketGradient(usize),
     /// Probabilities.
     Predictions,
+    /// What a leg carries, encoded.
+    Encoded(Leg),
+    /// What arrived, yet to be decoded.
+    Arriving(Leg),
+    /// What host-mates have for ranks of this rank's index, on any host.
+    InHost(Leg),
+    /// The same, by host.
+    Regrouped(Leg),
 }
 
 /// What a phase costs one rank.
@@ -261,7 +285,7 @@ impl Schedule {
     /// of about `bucket_bytes`. Vectors travel as the deployment's dataflow says: flat as in Neo, or by SPTT.
     pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
         match &deployment.dataflow {
-            Dataflow::Flat => flat::build(deployment, task, bucket_bytes),
+            Dataflow::Flat(_) => flat::build(deployment, task, bucket_bytes),
             Dataflow::Sptt(plan) => sptt::build(deployment, plan, task, bucket_bytes),
         }
     }
@@ -359,6 +383,8 @@ impl fmt::Display for Group {
             Group::World => "world",
             Group::Group => "group",
             Group::Peers => "peers",
+            Group::Host => "host",
+            Group::Across => "ranks of equal index on their hosts",
         })
     }
 }

@@ -3,8 +3,10 @@
 //! A [`Volume`] is a sum of terms, each a constant times a [`Quantity`]; a [`Traffic`] says what goes from each rank to
 //! each other rank. Both become numbers when bound to the [`BatchSizes`] of a step, for one rank of a placement.
 
+mod leg;
 mod traffic;
 
+pub use leg::Leg;
 pub use traffic::{Item, LinkBytes, Traffic};
 
 use crate::dataflow::{Deployment, Sptt};
@@ -41,6 +43,12 @@ pub enum Quantity {
     TowerFlops,
     /// Weights of the towers of this rank's group.
     TowerWeights,
+    /// Floats that this rank lays out for a leg, its own part included.
+    Sent(Leg),
+    /// Floats that arrive from it, likewise.
+    Received(Leg),
+    /// Floats that pass through this rank from its host to others, where a leg goes in two levels.
+    Relayed(Leg),
 }
 
 /// A sum of constants times quantities.
@@ -77,7 +85,7 @@ impl Volume {
 
 impl Quantity {
     fn bind(self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
-        let Deployment { model, placement, dataflow } = deployment;
+        let Deployment { model, placement, dataflow, .. } = deployment;
         let world_ids = |shard: &Shard| (0..sizes.samples.len()).map(|r| sizes.ids_of(r, shard)).sum::<u64>();
         let world_samples = || sizes.samples.iter().sum::<u64>();
         let held = placement.held_by(rank);
@@ -111,6 +119,9 @@ impl Quantity {
             Quantity::TowerWeights => {
                 of_group(&|sptt, g| towers(sptt, g).iter().map(|&t| model.towers()[t].weights()).sum())
             }
+            Quantity::Sent(leg) => leg.sent(deployment, sizes, rank),
+            Quantity::Received(leg) => leg.received(deployment, sizes, rank),
+            Quantity::Relayed(leg) => leg.relayed(deployment, sizes, rank),
         }
     }
 }
@@ -141,6 +152,9 @@ impl fmt::Display for Volume {
                 Quantity::LeavingVectors => format!("{each}·leaving vectors"),
                 Quantity::TowerFlops => format!("{each}·tower FLOPs"),
                 Quantity::TowerWeights => format!("{each}·tower weights"),
+                Quantity::Sent(leg) => format!("{each}·floats sent in the {leg} exchange"),
+                Quantity::Received(leg) => format!("{each}·floats received in the {leg} exchange"),
+                Quantity::Relayed(leg) => format!("{each}·floats relayed in the {leg} exchange"),
             })
             .collect();
         f.pad(&terms.join(" + "))

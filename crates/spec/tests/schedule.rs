@@ -1,6 +1,6 @@
 //! A schedule's dependencies protect everything its phases hand to each other.
 
-use spec::dataflow::{Dataflow, Deployment, PeerPermute, Sptt};
+use spec::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute, Sptt};
 use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
 use spec::placement::{Cut, Placement};
@@ -9,6 +9,7 @@ use spec::schedule::{Lane, PhaseId, Schedule, Slot, Task, Work};
 use spec::topology::{Groups, Topology};
 use spec::towers::{Assignment, Module};
 use spec::volume::BatchSizes;
+use spec::wire::{Wire, WireConfig};
 use std::collections::{HashMap, HashSet};
 
 fn schedules() -> Vec<Schedule> {
@@ -28,16 +29,54 @@ fn schedules() -> Vec<Schedule> {
         [0, 100].map(|replicate| Deployment {
             model: model.clone(),
             placement: Placement::balanced(model, topology, replicate),
-            dataflow: Dataflow::Flat,
+            dataflow: Dataflow::Flat(AllToAll::Flat),
+            wire: Wire::default(),
         })
     });
-    flat.chain(by_towers())
-        .flat_map(|deployment| {
-            [Task::Train, Task::Evaluate]
-                .into_iter()
-                .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
-        })
-        .collect()
+    let all = flat.chain(by_towers()).flat_map(on_wires);
+    all.flat_map(|deployment| {
+        [Task::Train, Task::Evaluate]
+            .into_iter()
+            .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
+    })
+    .collect()
+}
+
+/// The same deployment with other formats, and with another all-to-all where there is a choice.
+fn on_wires(deployment: Deployment) -> Vec<Deployment> {
+    let wires = ["f32", "bf16", "vectors=f16", "gradients=bf16"]
+        .map(|text| text.parse::<WireConfig>().unwrap().check());
+    let mut all: Vec<Deployment> =
+        wires.into_iter().map(|wire| Deployment { wire, ..deployment.clone() }).collect();
+    if deployment.dataflow.sptt().is_none() {
+        let dataflow = Dataflow::Flat(AllToAll::Hierarchical);
+        let levels = |d: Deployment| Deployment { dataflow: dataflow.clone(), ..d };
+        all.extend(all.clone().into_iter().map(levels));
+    }
+    all
+}
+
+/// What a format and an all-to-all add, in order.
+#[test]
+fn phases_of_a_leg() {
+    let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
+    let placement = Placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let names = |all_to_all, wire: &str| -> Vec<String> {
+        let (model, placement) = (model.clone(), placement.clone());
+        let wire = wire.parse::<WireConfig>().unwrap().check();
+        let deployment = Deployment { model, placement, dataflow: Dataflow::Flat(all_to_all), wire };
+        let schedule = Schedule::new(&deployment, Task::Evaluate, 1 << 20);
+        let names = schedule.phases().iter().filter(|phase| !phase.ahead).map(|phase| phase.name.clone());
+        names.take_while(|name| name != "restore order").filter(|name| !name.starts_with("bottom")).collect()
+    };
+    assert_eq!(names(AllToAll::Flat, "f32"), ["lookup", "pooled exchange"]);
+    let encoded = ["lookup", "encode pooled", "pooled exchange", "decode pooled"];
+    assert_eq!(names(AllToAll::Flat, "bf16"), encoded);
+    let (inside, between) = ("pooled exchange in host", "pooled exchange between hosts");
+    let levels = ["lookup", "peer permute", inside, "pooled regroup", between];
+    assert_eq!(names(AllToAll::Hierarchical, "gradients=bf16"), levels);
+    let both = ["lookup", "encode pooled", inside, "pooled regroup", between, "decode pooled"];
+    assert_eq!(names(AllToAll::Hierarchical, "f16"), both);
 }
 
 /// SPTT with every permute, tables whole and cut, with and without modules, with and without a bottom MLP.
@@ -69,7 +108,7 @@ fn by_towers() -> Vec<Deployment> {
             let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
             let placement = Placement::in_towers(&model, groups, cut);
             let dataflow = Dataflow::Sptt(Sptt::new(&model, &placement, groups, permute).unwrap());
-            all.push(Deployment { model: model.clone(), placement, dataflow });
+            all.push(Deployment { model: model.clone(), placement, dataflow, wire: Wire::default() });
         }
     }
     all

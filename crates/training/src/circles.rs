@@ -1,38 +1,48 @@
-//! The groups of ranks that a rank talks in: the world, its tower group, and its peers.
+//! The groups of ranks that a rank talks in: the world, its tower group and its peers, or its host and those of its index on
+//! all hosts.
 
 use crate::Error;
 use collectives::{Communicator, Label};
-use spec::dataflow::Dataflow;
+use spec::dataflow::{AllToAll, Dataflow};
 use spec::schedule::Group;
+use spec::topology::Groups;
 
 /// A rank's end of every group that its schedule names.
 #[derive(Debug)]
 pub struct Circles<'a> {
     world: &'a Communicator,
-    of_towers: Option<OfTowers>,
+    divided: Option<Divided>,
 }
 
+/// The world cut both ways.
 #[derive(Debug)]
-struct OfTowers {
+struct Divided {
+    /// Whether the groups are tower groups, or hosts.
+    of_towers: bool,
+    /// Ranks of this rank's group.
     group: Communicator,
+    /// Ranks of its index in all groups.
     peers: Communicator,
 }
 
 impl<'a> Circles<'a> {
     /// Divides the world as `dataflow` needs it. All ranks call it.
     pub fn new(world: &'a Communicator, dataflow: &Dataflow) -> Result<Self, Error> {
-        let of_towers = match dataflow.sptt() {
-            None => None,
-            Some(sptt) => {
-                let (groups, label) = (sptt.groups(), Label::from("split"));
-                let (group, index) = (groups.group_of(world.rank()), groups.index_of(world.rank()));
-                Some(OfTowers {
-                    group: world.split(&label, group, index)?,
-                    peers: world.split(&label, index, group)?,
-                })
-            }
+        let groups = match dataflow {
+            Dataflow::Flat(AllToAll::Flat) => None,
+            Dataflow::Flat(AllToAll::Hierarchical) => Groups::new(world.topology(), 1).ok(),
+            Dataflow::Sptt(sptt) => Some(sptt.groups()),
         };
-        Ok(Self { world, of_towers })
+        let divide = |groups: Groups| {
+            let label = Label::from("split");
+            let (group, index) = (groups.group_of(world.rank()), groups.index_of(world.rank()));
+            Ok::<_, Error>(Divided {
+                of_towers: dataflow.sptt().is_some(),
+                group: world.split(&label, group, index)?,
+                peers: world.split(&label, index, group)?,
+            })
+        };
+        Ok(Self { world, divided: groups.map(divide).transpose()? })
     }
 
     /// All ranks.
@@ -42,11 +52,13 @@ impl<'a> Circles<'a> {
 
     /// The ranks of a collective.
     pub fn of(&self, group: Group) -> &Communicator {
-        match (group, &self.of_towers) {
+        match (group, &self.divided) {
             (Group::World, _) => self.world,
-            (Group::Group, Some(of_towers)) => &of_towers.group,
-            (Group::Peers, Some(of_towers)) => &of_towers.peers,
-            (group, None) => unreachable!("the flat dataflow has no {group}"),
+            (Group::Group, Some(divided)) if divided.of_towers => &divided.group,
+            (Group::Peers, Some(divided)) if divided.of_towers => &divided.peers,
+            (Group::Host, Some(divided)) if !divided.of_towers => &divided.group,
+            (Group::Across, Some(divided)) if !divided.of_towers => &divided.peers,
+            (group, _) => unreachable!("this dataflow has no {group}"),
         }
     }
 }

@@ -7,10 +7,12 @@ use crate::metrics::Histogram;
 use crate::network::Network;
 use crate::source::Source;
 use kernels::{Buffer, Device, Table};
+use spec::dataflow::Dataflow as Planned;
 use spec::model::{Block, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Run};
 use spec::schedule::{Bucket, Operation, Schedule, Slot};
+use spec::volume::Leg;
 use std::ops::Range;
 
 /// A rank's state.
@@ -52,6 +54,8 @@ pub enum Carried<'a> {
     Words(&'a mut Exchange<u32>),
     /// Weights of ids, vectors, or their gradients.
     Floats(&'a mut Exchange<f32>),
+    /// Vectors or their gradients, encoded.
+    Halves(&'a mut Exchange<u16>),
     /// The gradient of a bucket.
     Gradient(&'a mut Buffer<f32>),
 }
@@ -78,9 +82,14 @@ impl Rank {
         Ok(Self {
             network: Network::new(model.network(), &parameters),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
-            dataflow: match run.dataflow.sptt() {
-                None => Dataflow::Flat(Box::new(Flat::new(model, placement, rank))),
-                Some(plan) => Dataflow::Sptt(Box::new(Sptt::new(model, placement, plan, rank, &parameters))),
+            dataflow: match &run.dataflow {
+                Planned::Flat(all_to_all) => {
+                    Dataflow::Flat(Box::new(Flat::new(model, placement, *all_to_all, run.wire, rank)))
+                }
+                Planned::Sptt(plan) => {
+                    let sptt = Sptt::new(model, placement, plan, run.wire, rank, &parameters);
+                    Dataflow::Sptt(Box::new(sptt))
+                }
             },
             parameters,
             device,
@@ -115,14 +124,17 @@ impl Rank {
             (Slot::BucketGradient(bucket), _) => {
                 Carried::Gradient(&mut self.parameters.buckets[bucket].gradient)
             }
-            (Slot::Arrived, Dataflow::Flat(flat)) => Carried::Floats(&mut flat.pooled),
-            (Slot::ArrivedGradient, Dataflow::Flat(flat)) => Carried::Floats(&mut flat.gradients),
-            (Slot::Gathered, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.gathered),
             (Slot::Summed, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.sums),
-            (Slot::Arrived, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.leaving),
-            (Slot::LeavingGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.returned),
-            (Slot::ArrivedGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.gathered_gradients),
             (Slot::ArrivedSumGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.sum_gradients),
+            (Slot::InHost(leg), dataflow) => dataflow.leg(leg).in_host(),
+            (Slot::Arriving(leg), dataflow) => dataflow.leg(leg).last(),
+            // What is not encoded arrives as it is.
+            (Slot::Arrived, dataflow @ Dataflow::Flat(_)) => dataflow.leg(Leg::Pooled).last(),
+            (Slot::ArrivedGradient, dataflow @ Dataflow::Flat(_)) => dataflow.leg(Leg::Gradient).last(),
+            (Slot::Gathered, dataflow) => dataflow.leg(Leg::Group).last(),
+            (Slot::Arrived, dataflow) => dataflow.leg(Leg::Peer).last(),
+            (Slot::LeavingGradient, dataflow) => dataflow.leg(Leg::PeerGradient).last(),
+            (Slot::ArrivedGradient, dataflow) => dataflow.leg(Leg::GroupGradient).last(),
             (slot, _) => unreachable!("no collective of this dataflow brings {slot:?}"),
         }
     }
@@ -153,7 +165,14 @@ impl Rank {
                 Dataflow::Flat(flat) => flat.lookup(device, tables, input),
                 Dataflow::Sptt(sptt) => sptt.lookup(device, tables, input),
             },
-            Operation::PermutePeers => dataflow.sptt().permute_peers(device, input),
+            Operation::PermutePeers => match dataflow {
+                Dataflow::Flat(flat) => flat.pooled.permute(device),
+                Dataflow::Sptt(sptt) => sptt.permute_peers(device, input),
+            },
+            // Pooled vectors alone are looked up in the order of ranks.
+            Operation::Encode(leg) => dataflow.leg(*leg).encode(device, *leg == Leg::Pooled),
+            Operation::Decode(leg) => dataflow.leg(*leg).decode(device),
+            Operation::Regroup(leg) => dataflow.leg(*leg).regroup(device),
             Operation::Transpose => dataflow.sptt().transpose(device, input),
             Operation::RestoreOrder => {
                 let dense = (self.model.dense_features() > 0).then(|| network.bottom.output());

@@ -59,6 +59,7 @@ struct Issue {
 enum InFlight {
     Words(OnTheWay<u32>),
     Floats(OnTheWay<f32>),
+    Halves(OnTheWay<u16>),
     Sum(Pending<Buffer<f32>>),
 }
 
@@ -217,6 +218,11 @@ impl Execution {
                 (floats.send, floats.recv) = buffers;
                 completion
             }
+            (Carried::Halves(halves), InFlight::Halves(pending)) => {
+                let (buffers, completion) = pending.wait_timed()?;
+                (halves.send, halves.recv) = buffers;
+                completion
+            }
             (Carried::Gradient(gradient), InFlight::Sum(pending)) => {
                 let (sum, completion) = pending.wait_timed()?;
                 *gradient = sum;
@@ -260,9 +266,11 @@ fn start(
     let group = circles.of(collective.group);
     Ok(match rank.carried(slot, batch) {
         Carried::Words(words) => InFlight::Words(words.start(group, label)?),
-        Carried::Floats(floats) => InFlight::Floats(floats.start_as(collective.kind, group, label)?),
+        Carried::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
+        Carried::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
         Carried::Gradient(gradient) => {
-            InFlight::Sum(group.start_all_reduce(label, std::mem::take(gradient))?)
+            let gradient = std::mem::take(gradient);
+            InFlight::Sum(group.start_all_reduce_as(label, collective.wire, gradient)?)
         }
     })
 }

@@ -127,6 +127,13 @@ fn a_step_after_warm_up_allocates_nothing() {
         .collect();
     let counted = |run: &Run| allocations(run, 1, 300, || Source::Resident(batches.clone()));
     assert_eq!(counted(&flat), 0, "tables cut by rows");
+    for (all_to_all, wire) in [("flat", "bf16"), ("hierarchical", "f32"), ("hierarchical", "f16")] {
+        let mut config = config(ModelKind::Dlrm, true, 2, 2);
+        config.train.all_to_all = Some(all_to_all.parse().unwrap());
+        config.wire = wire.parse().unwrap();
+        let run = with_batches(config, BATCH as usize);
+        assert_eq!(counted(&run), 0, "{all_to_all}, {wire}");
+    }
     // SPTT: every permute, every cut and both kinds of modules.
     for (kind, module, d, cluster, cut, permute) in [
         (ModelKind::Dlrm, "none", 8, (2, 2, 1), Cut::Columns, PeerPermute::Ids),
@@ -142,6 +149,7 @@ fn a_step_after_warm_up_allocates_nothing() {
         config.model.bottom = Some(vec![16, d]);
         config.placement.cut = Some(cut);
         config.train.peer_permute = Some(permute);
+        config.wire = if cut == Cut::Hotness { "bf16" } else { "f32" }.parse().unwrap();
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{kind:?} under {module}, {cut:?}, permuting {permute}");
     }

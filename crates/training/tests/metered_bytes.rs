@@ -9,7 +9,7 @@ use kernels::Device;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::Pooling;
-use spec::dataflow::{DataflowKind, PeerPermute};
+use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
 use spec::placement::{Cut, Layout, share};
 use spec::presets::ModelKind;
@@ -19,6 +19,7 @@ use spec::synthetic::Synthetic;
 use spec::topology::LinkClass;
 use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
+use spec::wire::{Format, WireConfig};
 use std::ops::ControlFlow;
 use training::{Execution, Rank, Source};
 
@@ -267,6 +268,62 @@ fn slices_of_tables() {
             check_run(&config.check().unwrap(), &log, &format!("of {module}, permuting {permute}"));
         }
     }
+}
+
+/// Every format, with every reduction and exchange that knows one, and in two levels.
+#[test]
+fn formats_of_the_wire() {
+    let log = multi_hot_log();
+    for text in ["bf16", "f16", "vectors=f16,dense=bf16", "gradients=bf16"] {
+        let wire: WireConfig = text.parse().unwrap();
+        let mut sptt = in_towers(DMT_DLRM, true, (4, 2, 2), Cut::Hotness, PeerPermute::Vectors);
+        sptt.wire = wire;
+        check_run(&sptt.check().unwrap(), &log, &format!("of sptt, {text}"));
+        for all_to_all in [AllToAll::Flat, AllToAll::Hierarchical] {
+            let mut flat = config(ModelKind::Dlrm, true, 2, 2);
+            (flat.wire, flat.train.all_to_all) = (wire, Some(all_to_all));
+            check_run(&flat.check().unwrap(), &log, &format!("of flat, {text}, {all_to_all}"));
+        }
+    }
+}
+
+/// Two levels send the same between hosts, and more inside them: what is relayed.
+#[test]
+fn a_hierarchical_all_to_all() {
+    let log = multi_hot_log();
+    for (hosts, ranks) in [(2, 2), (4, 2), (2, 3), (3, 1), (1, 3)] {
+        let mut direct = config(ModelKind::Dlrm, true, hosts, ranks);
+        direct.placement.replicate_rows = Some(20);
+        let mut levels = direct.clone();
+        levels.train.all_to_all = Some(AllToAll::Hierarchical);
+        let levels = levels.check().unwrap();
+        check_run(&levels, &log, &format!("on {hosts} × {ranks}"));
+        let (direct, levels) = (metered(&direct.check().unwrap(), &log, 17), metered(&levels, &log, 17));
+        for leg in ["pooled", "gradient"] {
+            let all = in_all(&direct, &format!("{leg} exchange"));
+            let inside = in_all(&levels, &format!("{leg} exchange in host"));
+            let between = in_all(&levels, &format!("{leg} exchange between hosts"));
+            assert_eq!((between.network, between.host, inside.network), (all.network, 0, 0));
+            assert_eq!(inside.host > all.host, hosts > 1 && ranks > 1, "{leg} on {hosts} × {ranks}");
+        }
+    }
+}
+
+/// Two bytes a float are half of four, in every phase that carries floats.
+#[test]
+fn two_bytes_are_half_of_four() {
+    let (log, config) = (multi_hot_log(), config(ModelKind::Dlrm, true, 2, 2));
+    let with = |format: Format| {
+        let config = Config { wire: format.name().parse().unwrap(), ..config.clone() };
+        metered(&config.check().unwrap(), &log, EVEN)
+    };
+    let (whole, half) = (with(Format::F32), with(Format::Bf16));
+    for phase in ["pooled exchange", "gradient exchange", "reduce bucket 0"] {
+        let (whole, half) = (in_all(&whole, phase), in_all(&half, phase));
+        assert_eq!((whole.host, whole.network), (2 * half.host, 2 * half.network), "{phase}");
+        assert!(half.network > 0);
+    }
+    assert_eq!(in_all(&whole, "ids exchange"), in_all(&half, "ids exchange"));
 }
 
 fn any_feature() -> impl Strategy<Value = Feature> {

@@ -109,7 +109,8 @@ impl Resumed {
         self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.manifest().step)
     }
 
-    /// Refuses to go on with another model, optimizer, batch or log.
+    /// Refuses to go on with another model, optimizer, batch or log. Another cluster, dataflow or wire may take over: the
+    /// state does not depend on how it got there.
     pub fn check(&self, explicit: &Config, run: &Run, logs: &OpenLogs) -> Result<()> {
         if self.checkpoint.is_none() {
             return Ok(());

@@ -3,9 +3,11 @@
 //! ranks are threads or processes.
 
 use collectives::{CollectiveError, Communicator, Label, Pending};
+use kernels::reference::wire::{decoded, encoded};
 use kernels::{Buffer, Element};
 use spec::placement::share;
 use spec::topology::{LinkClass, Topology};
+use spec::wire::Format;
 use std::time::{Duration, Instant};
 
 pub type Outcome = Result<(), CollectiveError>;
@@ -50,7 +52,7 @@ trait Made: Element {
 macro_rules! made {
     ($($t:ty),*) => { $(impl Made for $t { fn made(number: u64) -> Self { (number % 251) as $t } })* };
 }
-made!(u8, u32, u64, f32, f64);
+made!(u8, u16, u32, u64, f32, f64);
 
 /// How much `from` sends to `to` in a round: uneven, often nothing.
 fn count(from: usize, to: usize, round: usize) -> usize {
@@ -67,6 +69,7 @@ fn part<T: Made>(from: usize, to: usize, round: usize, len: usize) -> Vec<T> {
 
 pub fn all_to_all(world: Communicator) -> Outcome {
     all_to_all_of::<u8>(&world)?;
+    all_to_all_of::<u16>(&world)?;
     all_to_all_of::<u32>(&world)?;
     all_to_all_of::<u64>(&world)?;
     all_to_all_of::<f32>(&world)?;
@@ -165,6 +168,65 @@ pub fn all_reduce(world: Communicator) -> Outcome {
             let another = |i| ordered_sum((0..size).rev().map(|rank| float(rank, i, len)));
             let another: Vec<f32> = (0..len).map(another).collect();
             assert_ne!(bits(&another), bits(&expected), "these values cannot tell one order from another");
+        }
+    }
+    Ok(())
+}
+
+/// What a format leaves of a value.
+pub fn rounded(wire: Format, value: f32) -> f32 {
+    if wire.encodes() { decoded(wire, encoded(wire, value)) } else { value }
+}
+
+/// In every format: rounded, summed in rank order, and rounded again. Every rank has the same bits.
+pub fn encoded_all_reduce(world: Communicator) -> Outcome {
+    let (me, size, label) = (world.rank(), world.size(), Label::from("reduce"));
+    for wire in [Format::F32, Format::F16, Format::Bf16] {
+        for len in [0, 1, 3, 8, 1001] {
+            let mine: Vec<f32> = (0..len).map(|i| float(me, i, len) * 1e-3).collect();
+            let buffer = Buffer::from_slice(world.device(), &mine)?;
+            let sums = world.start_all_reduce_as(&label, wire, buffer)?.wait()?;
+            let sum = |i| ordered_sum((0..size).map(|rank| rounded(wire, float(rank, i, len) * 1e-3)));
+            let expected: Vec<f32> = match size {
+                1 => mine,
+                _ => (0..len).map(|i| rounded(wire, sum(i))).collect(),
+            };
+            assert_eq!(bits(&sums.to_vec()), bits(&expected), "{len} elements as {wire}");
+        }
+    }
+    Ok(())
+}
+
+/// The same of a reduce-scatter and of an all-gather, several under way at once.
+pub fn encoded_scatter_and_gather(world: Communicator) -> Outcome {
+    let (me, size, label) = (world.rank(), world.size(), Label::from("encoded"));
+    let round = |wire, value| if size == 1 { value } else { rounded(wire, value) };
+    for wire in [Format::F32, Format::F16, Format::Bf16] {
+        for round_number in 0..4 {
+            let counts: Vec<usize> = (0..size).map(|to| count(to, 0, round_number)).collect();
+            let total: usize = counts.iter().sum();
+            let value = |rank: usize, i: usize| float(rank, i, round_number) * 1e-3;
+            let given = |rank| (0..total).map(move |i| value(rank, i));
+            let send = Buffer::from_slice(world.device(), &given(me).collect::<Vec<f32>>())?;
+            let scatter = world.start_reduce_scatter_as(&label, wire, send, &counts, Buffer::empty())?;
+            let mine: Vec<f32> = given(me).take(counts[me]).collect();
+            let mine = Buffer::from_slice(world.device(), &mine)?;
+            let gather = world.start_all_gather_as(&label, wire, mine, &counts, Buffer::empty())?;
+
+            let gathered: Vec<f32> = (0..size)
+                .flat_map(|from| {
+                    given(from).take(counts[from]).map(|value| round(wire, value)).collect::<Vec<f32>>()
+                })
+                .collect();
+            let (sent, received) = gather.wait()?;
+            assert_eq!(bits(&received.to_vec()), bits(&gathered), "as {wire}");
+            assert_eq!(sent.len(), counts[me]);
+            let first: usize = counts[..me].iter().sum();
+            let sum = |i| ordered_sum((0..size).map(|rank| round(wire, value(rank, first + i))));
+            let expected: Vec<f32> = (0..counts[me]).map(sum).collect();
+            let (sent, received) = scatter.wait()?;
+            assert_eq!(bits(&received.to_vec()), bits(&expected), "as {wire}");
+            assert_eq!(sent.len(), total);
         }
     }
     Ok(())
@@ -302,6 +364,7 @@ pub fn abandoned(world: Communicator) -> Outcome {
         }
         if round < 9 {
             drop(world.start_barrier(&label)?);
+            all_to_all_of::<u16>(&world)?;
             all_to_all_of::<u32>(&world)?;
         }
     }

@@ -16,7 +16,7 @@ const GRAIN: usize = 16 << 10;
 
 /// Runs `work` on pieces of `0..len`, compiled for the machine's vectors.
 #[inline(always)]
-fn pass(cpu: &Cpu, len: usize, work: impl Fn(Range<usize>) + Sync) {
+pub(crate) fn pass(cpu: &Cpu, len: usize, work: impl Fn(Range<usize>) + Sync) {
     cpu.divide(len, GRAIN, &|_, range| {
         cpu.level.run(
             #[inline(always)]

@@ -15,6 +15,7 @@ pub(crate) mod shared;
 pub(crate) mod sort;
 pub(crate) mod tile;
 pub(crate) mod update;
+pub(crate) mod wire;
 
 use crate::KernelError;
 use level::Level;

@@ -1,17 +1,15 @@
 //! From what a user wrote to what runs: gaps filled, everything checked once.
 
-use super::config::{Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig, TrainConfig};
+use super::config::{Config, DataConfig, DataFormat, ModelConfig, Optimizer, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
 use super::spread::Spread;
 use super::{Run, RunError};
-use crate::dataflow::Dataflow;
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model};
 use crate::optimizer::{Decay, LearningRate, UpdateRule};
-use crate::presets::{ModelKind, Outline, Preset};
+use crate::presets::{Outline, Preset};
 use crate::schema::Schema;
 use crate::topology::Topology;
-use crate::towers::{Assignment, Module};
 
 impl Config {
     /// Fills the gaps, checks everything, and gives a value that runs. Of a log on disk only the columns are known here,
@@ -84,6 +82,7 @@ impl Config {
             model,
             placement,
             dataflow,
+            wire: self.wire.check(),
             dense_optimizer,
             table_optimizer,
             batch,
@@ -98,57 +97,6 @@ impl Config {
             checkpoints_kept,
             data,
         })
-    }
-
-    /// This config with every default that `run` took written out, so that it gives the same run in later versions and
-    /// without the log at hand.
-    pub fn explicit(&self, run: &Run) -> Config {
-        let mut config = self.clone();
-        let model = &run.model;
-        let (kind, bottom, cross, top) = match model.architecture().clone() {
-            Architecture::Dlrm { bottom, top } => (ModelKind::Dlrm, bottom, None, top),
-            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
-                (ModelKind::Dcn, bottom, Some((cross_layers, cross_rank.unwrap_or(0))), top)
-            }
-        };
-        config.model = ModelConfig {
-            preset: self.model.preset,
-            kind: Some(kind),
-            dim: Some(model.dim()),
-            rows_cap: None,
-            dense_features: Some(model.dense_features()),
-            bottom: Some(bottom),
-            top: Some(top),
-            cross_layers: cross.map(|(layers, _)| layers),
-            cross_rank: cross.map(|(_, rank)| rank),
-            features: Some(model.features().to_vec()),
-            towers: (!model.towers().is_empty()).then(|| Assignment::Lists(model.tower_names())),
-            tower_module: (model.tower_module() != Module::None).then(|| model.tower_module()),
-        };
-        let topology = run.topology();
-        config.topology.hosts = Some(topology.hosts());
-        config.topology.ranks_per_host = Some(topology.ranks_per_host());
-        config.train.dataflow = Some(run.dataflow.kind());
-        if let Dataflow::Sptt(sptt) = &run.dataflow {
-            config.topology.hosts_per_tower = Some(sptt.groups().hosts_per_group());
-            config.train.peer_permute = Some(sptt.permute());
-        }
-        config.train.batch = Some(run.batch);
-        config.train.steps = Some(run.steps);
-        config.train.seed = Some(run.seed);
-        config.train.bucket_bytes = Some(run.bucket_bytes);
-        config.train.overlap = Some(run.overlap);
-        config.train.wait_limit_s = Some(run.wait_limit_s);
-        config.optimizer = OptimizerConfig {
-            peak: None,
-            dense: Some(run.dense_optimizer),
-            tables: Some(run.table_optimizer),
-        };
-        config.checkpoint.keep = Some(run.checkpoints_kept);
-        if let Data::Synthetic(log) = run.data {
-            config.data.synthetic = Some(log);
-        }
-        config
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a user may write, section by section: everything optional, unknown fields refused.
 
-use crate::dataflow::{DataflowKind, PeerPermute};
+use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::feature::Feature;
 use crate::optimizer::{LearningRate, UpdateRule};
 use crate::placement::{Cut, Layout};
@@ -8,6 +8,7 @@ use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
 use crate::towers::{Assignment, Module};
+use crate::wire::WireConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -24,6 +25,8 @@ pub struct Config {
     pub placement: PlacementConfig,
     /// How long, how much at a time.
     pub train: TrainConfig,
+    /// In which formats floats travel.
+    pub wire: WireConfig,
     /// How weights change.
     pub optimizer: OptimizerConfig,
     /// What is learnt.
@@ -130,6 +133,9 @@ pub struct TrainConfig {
     /// How vectors get from tables to samples: `flat` or `sptt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataflow: Option<DataflowKind>,
+    /// How the flat dataflow exchanges vectors: `flat`, every rank with every other, or `hierarchical`, in two levels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_to_all: Option<AllToAll>,
     /// What SPTT brings into peer order: `vectors`, `ids` or `none`; absent, `ids`, which costs nothing. With `none` ranks are
     /// numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]

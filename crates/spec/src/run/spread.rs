@@ -33,7 +33,16 @@ impl Config {
                 return Err(RunError::new("train.peer_permute", problem));
             }
             let placement = self.place(model, groups)?;
-            return Ok(Spread { placement, dataflow: Dataflow::Flat });
+            return Ok(Spread {
+                placement,
+                dataflow: Dataflow::Flat(self.train.all_to_all.unwrap_or_default()),
+            });
+        }
+        if let Some(all_to_all) = self.train.all_to_all {
+            let problem = format!(
+                "{all_to_all} is of the flat dataflow; sptt has its own two levels, by way of tower groups; leave it out"
+            );
+            return Err(RunError::new("train.all_to_all", problem));
         }
         let permute = self.train.peer_permute.unwrap_or_default();
         let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };

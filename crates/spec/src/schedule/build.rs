@@ -4,7 +4,7 @@ use super::*;
 use crate::model::Parameter;
 use crate::volume::{Item, Quantity};
 
-/// Bytes of an id, a length or a float on the wire.
+/// Bytes of an id, a length or a float, in memory and, but for floats of another format, on the wire.
 pub(super) const WORD: u64 = 4;
 
 /// A schedule in the making.
@@ -216,8 +216,9 @@ impl<'a> Build<'a> {
                 false => format!("{block} backward"),
             };
             self.backward_part(block, layers, name, Some(bucket));
-            let traffic = Traffic::AllReduce { elements: self.buckets[bucket].elements, bytes: WORD };
-            self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, bucket));
+            let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense);
+            let traffic = Traffic::AllReduce { elements, bytes: wire.bytes() };
+            self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
         }
     }
 
@@ -264,8 +265,9 @@ impl<'a> Build<'a> {
             ..compute("towers backward", Operation::Backward(Block::Towers, towers), &reads, &writes)
         });
         let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
-        let traffic = Traffic::GroupAllReduce { elements, bytes: WORD };
-        self.push(reduction("reduce tower gradients", Group::Group, traffic, bucket));
+        let wire = self.deployment.wire.dense;
+        let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
+        self.push(reduction("reduce tower gradients", Group::Group, traffic, wire, bucket));
     }
 }
 
@@ -289,9 +291,9 @@ pub(super) fn compute(name: &str, operation: Operation, reads: &[Slot], writes: 
     phase(name, Work::Compute(operation), Lane::Compute, reads, writes)
 }
 
-/// An all-to-all over the world.
-pub(super) fn world(name: &str, traffic: Traffic, from: Slot, to: Slot) -> Phase {
-    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, from, to)
+/// An all-to-all over the world of what is never encoded.
+fn world(name: &str, traffic: Traffic, from: Slot, to: Slot) -> Phase {
+    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, Format::F32, from, to)
 }
 
 /// A collective on the exchange lane.
@@ -300,16 +302,17 @@ pub(super) fn exchange(
     kind: CollectiveKind,
     group: Group,
     traffic: Traffic,
+    wire: Format,
     from: Slot,
     to: Slot,
 ) -> Phase {
-    let collective = Collective { kind, group, traffic };
+    let collective = Collective { kind, group, traffic, wire };
     phase(name, Work::Collective(collective), Lane::Exchange, &[from], &[to])
 }
 
 /// The reduction of a bucket's gradient.
-fn reduction(name: &str, group: Group, traffic: Traffic, bucket: usize) -> Phase {
-    let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic };
+fn reduction(name: &str, group: Group, traffic: Traffic, wire: Format, bucket: usize) -> Phase {
+    let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic, wire };
     let slot = [Slot::BucketGradient(bucket)];
     phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot)
 }

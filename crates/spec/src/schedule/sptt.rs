@@ -25,6 +25,7 @@ pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_byt
     if build.has_bottom() {
         build.forward(Block::Bottom);
     }
+    build.arrive(Leg::Peer, Slot::Arrived);
     build.network(&[Slot::Arrived]);
     if task == Task::Evaluate {
         build.index_ahead();
@@ -63,21 +64,16 @@ impl Steps {
             let memory = Volume::of(2 * WORD, Quantity::OwnedVectors);
             build.push(compute("peer permute", Operation::PermutePeers, &pooled, &ordered).touching(memory));
         }
-        let traffic = Traffic::ToGroup { bytes: WORD };
-        build.push(exchange(
-            "group exchange",
-            CollectiveKind::AllToAll,
-            Group::Group,
-            traffic,
-            whole,
-            Slot::Gathered,
-        ));
+        build.depart(Leg::Group, Group::Group, whole, Slot::Gathered);
         if self.rows {
-            let (kind, traffic) = (CollectiveKind::ReduceScatter, Traffic::PartialSums { bytes: WORD });
-            build.push(exchange("group sums", kind, Group::Group, traffic, partial, Slot::Summed));
+            let wire = build.deployment.wire.vectors;
+            let traffic = Traffic::PartialSums { bytes: wire.bytes() };
+            let kind = CollectiveKind::ReduceScatter;
+            build.push(exchange("group sums", kind, Group::Group, traffic, wire, partial, Slot::Summed));
         }
         // The next batch is read while vectors travel inside the group.
         build.read_ahead();
+        build.arrive(Leg::Group, Slot::Gathered);
         let mut gathered = vec![Slot::Gathered];
         gathered.extend(self.rows.then_some(Slot::Summed));
         let mut transposed = vec![Slot::Leaving];
@@ -87,29 +83,16 @@ impl Steps {
         if self.towers {
             build.towers_forward();
         }
-        build.push(exchange(
-            "peer exchange",
-            CollectiveKind::AllToAll,
-            Group::Peers,
-            Traffic::ToPeers { bytes: WORD },
-            Slot::Leaving,
-            Slot::Arrived,
-        ));
+        build.depart(Leg::Peer, Group::Peers, Slot::Leaving, Slot::Arrived);
     }
 
     /// From the gradients of what the interaction saw to the tables.
     fn backward(&self, build: &mut Build) {
-        build.push(exchange(
-            "peer gradient exchange",
-            CollectiveKind::AllToAll,
-            Group::Peers,
-            Traffic::FromPeers { bytes: WORD },
-            Slot::PooledGradient,
-            Slot::LeavingGradient,
-        ));
+        build.depart(Leg::PeerGradient, Group::Peers, Slot::PooledGradient, Slot::LeavingGradient);
         if build.has_bottom() {
             build.backward(Block::Bottom);
         }
+        build.arrive(Leg::PeerGradient, Slot::LeavingGradient);
         if self.towers {
             build.towers_backward();
         }
@@ -122,20 +105,16 @@ impl Steps {
             compute("reverse transpose", Operation::ReverseTranspose, &reads, &gathered).touching(memory),
         );
         let (mut whole, mut partial) = (Slot::ArrivedGradient, Slot::ArrivedSumGradient);
-        build.push(exchange(
-            "group gradient exchange",
-            CollectiveKind::AllToAll,
-            Group::Group,
-            Traffic::FromGroup { bytes: WORD },
-            Slot::GatheredGradient,
-            whole,
-        ));
+        build.depart(Leg::GroupGradient, Group::Group, Slot::GatheredGradient, whole);
         if self.rows {
-            let (kind, traffic) = (CollectiveKind::AllGather, Traffic::SumGradients { bytes: WORD });
-            build.push(exchange("group gather", kind, Group::Group, traffic, Slot::SummedGradient, partial));
+            let wire = build.deployment.wire.gradients;
+            let traffic = Traffic::SumGradients { bytes: wire.bytes() };
+            let (kind, from) = (CollectiveKind::AllGather, Slot::SummedGradient);
+            build.push(exchange("group gather", kind, Group::Group, traffic, wire, from, partial));
         }
         // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
         build.index_ahead();
+        build.arrive(Leg::GroupGradient, whole);
         let mut arrived = vec![whole];
         arrived.extend(self.rows.then_some(partial));
         if self.permute {

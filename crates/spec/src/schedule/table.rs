@@ -14,7 +14,10 @@ pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
             let most = |of: &dyn Fn(usize) -> u64| (0..topology.ranks()).map(of).max().unwrap_or(0);
             let what = match &phase.work {
                 Work::Compute(_) => String::new(),
-                Work::Collective(c) => format!("{} over {}: {}", c.kind, c.group, c.traffic),
+                Work::Collective(c) => {
+                    let wire = if c.wire.encodes() { format!(" as {}", c.wire) } else { String::new() };
+                    format!("{} over {}: {}{wire}", c.kind, c.group, c.traffic)
+                }
             };
             let after: Vec<String> = phase
                 .after

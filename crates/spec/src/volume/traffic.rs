@@ -3,7 +3,7 @@
 use super::{BatchSizes, peer_samples};
 use crate::dataflow::{Deployment, Sptt};
 use crate::placement::{Placement, Shard, share, width};
-use crate::topology::{LinkClass, Topology};
+use crate::topology::{Groups, LinkClass, Topology};
 use serde::Serialize;
 use std::fmt;
 
@@ -69,6 +69,16 @@ pub enum Traffic {
         /// Bytes of one scalar on the wire.
         bytes: u64,
     },
+    /// The first level of an exchange over the world: inside a host, to the rank of the receiver's index there.
+    InHost {
+        /// The exchange.
+        of: Box<Traffic>,
+    },
+    /// The second: all that a host has for a receiver, from the rank of its index there.
+    BetweenHosts {
+        /// The exchange.
+        of: Box<Traffic>,
+    },
     /// A reduction of a vector over the world, as a reduce-scatter and an all-gather over [`share`]s of it.
     AllReduce {
         /// Length of the vector.
@@ -99,6 +109,7 @@ impl Traffic {
             | Traffic::FromPeers { bytes }
             | Traffic::AllReduce { bytes, .. }
             | Traffic::GroupAllReduce { bytes, .. } => *bytes,
+            Traffic::InHost { of } | Traffic::BetweenHosts { of } => of.scalar_bytes(),
         }
     }
 
@@ -109,7 +120,7 @@ impl Traffic {
 
     /// Bytes that `from` has for `to`, and where they are the same rank keeps.
     pub fn block(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
-        let Deployment { model, placement, dataflow } = deployment;
+        let Deployment { model, placement, dataflow, .. } = deployment;
         let scalars = |item: Item, shard: &Shard, rank: usize| match item {
             Item::Length if !placement.lengths_vary(model, shard) => 0,
             Item::Length => sizes.samples[rank],
@@ -126,6 +137,18 @@ impl Traffic {
             Traffic::AllReduce { elements, bytes } => {
                 let part = |rank| share(*elements, placement.topology().ranks(), rank).len() as u64;
                 bytes * (part(to) + part(from))
+            }
+            Traffic::InHost { of } => {
+                let hosts = hosts(placement.topology());
+                let direct = |receiver| of.block(deployment, sizes, from, receiver);
+                let together = hosts.group_of(from) == hosts.group_of(to);
+                if together { hosts.peers(hosts.index_of(to)).map(direct).sum() } else { 0 }
+            }
+            Traffic::BetweenHosts { of } => {
+                let hosts = hosts(placement.topology());
+                let direct = |sender| of.block(deployment, sizes, sender, to);
+                let equal = hosts.index_of(from) == hosts.index_of(to);
+                if equal { hosts.members(hosts.group_of(from)).map(direct).sum() } else { 0 }
             }
             _ => dataflow.sptt().map_or(0, |sptt| self.in_sptt(sptt, placement, sizes, from, to)),
         }
@@ -157,20 +180,28 @@ impl Traffic {
         }
     }
 
-    /// Bytes that `rank` sends, by what they cross.
-    pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
-        let topology: Topology = deployment.placement.topology();
-        let groups = deployment.dataflow.sptt().map(Sptt::groups);
-        let receivers: Vec<usize> = match (self, groups) {
-            (Traffic::ToHolders { .. } | Traffic::ToSamples { .. } | Traffic::AllReduce { .. }, _)
-            | (_, None) => (0..topology.ranks()).collect(),
-            (Traffic::ToPeers { .. } | Traffic::FromPeers { .. }, Some(groups)) => {
+    /// The ranks that a rank may send to, itself included.
+    pub(super) fn receivers(&self, deployment: &Deployment, rank: usize) -> Vec<usize> {
+        let topology = deployment.placement.topology();
+        let groups = match self {
+            Traffic::ToHolders { .. } | Traffic::ToSamples { .. } | Traffic::AllReduce { .. } => None,
+            Traffic::InHost { .. } | Traffic::BetweenHosts { .. } => Some(hosts(topology)),
+            _ => deployment.dataflow.sptt().map(Sptt::groups),
+        };
+        let Some(groups) = groups else { return (0..topology.ranks()).collect() };
+        match self {
+            Traffic::ToPeers { .. } | Traffic::FromPeers { .. } | Traffic::BetweenHosts { .. } => {
                 groups.peers(groups.index_of(rank)).collect()
             }
-            (_, Some(groups)) => groups.members(groups.group_of(rank)).collect(),
-        };
+            _ => groups.members(groups.group_of(rank)).collect(),
+        }
+    }
+
+    /// Bytes that `rank` sends, by what they cross.
+    pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
+        let topology = deployment.placement.topology();
         let mut sent = LinkBytes::default();
-        for to in receivers {
+        for to in self.receivers(deployment, rank) {
             let bytes = self.between(deployment, sizes, rank, to);
             match topology.link(rank, to) {
                 LinkClass::Local => {}
@@ -180,6 +211,11 @@ impl Traffic {
         }
         sent
     }
+}
+
+/// Hosts as groups of ranks.
+fn hosts(topology: Topology) -> Groups {
+    Groups::new(topology, 1).expect("ranks of the flat dataflow are numbered by host")
 }
 
 impl fmt::Display for Traffic {
@@ -201,6 +237,8 @@ impl fmt::Display for Traffic {
             Traffic::SumGradients { bytes } => f.pad(&format!("gradients of sums → group, {bytes} B each")),
             Traffic::ToPeers { bytes } => f.pad(&format!("tower outputs → samples of peers, {bytes} B each")),
             Traffic::FromPeers { bytes } => f.pad(&format!("their gradients → towers, {bytes} B each")),
+            Traffic::InHost { of } => f.pad(&format!("{of}, to the receiver's index")),
+            Traffic::BetweenHosts { of } => f.pad(&format!("{of}, from the whole host")),
             Traffic::AllReduce { elements, bytes } => f.pad(&format!("{elements} sums, {bytes} B each")),
             Traffic::GroupAllReduce { elements, bytes } => {
                 let most = elements.iter().max().unwrap_or(&0);

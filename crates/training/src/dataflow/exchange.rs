@@ -2,7 +2,7 @@
 
 use collectives::{CollectiveError, Communicator, Label, Pending};
 use kernels::{Buffer, Element};
-use spec::schedule::CollectiveKind;
+use spec::schedule::{Collective, CollectiveKind};
 
 /// What is sent, by destination, and what arrives, by source.
 #[derive(Debug)]
@@ -41,19 +41,20 @@ impl Exchange<f32> {
     /// Sets both buffers on their way by the collective that the schedule names.
     pub fn start_as(
         &mut self,
-        kind: CollectiveKind,
+        collective: &Collective,
         group: &Communicator,
         label: &Label,
     ) -> Result<OnTheWay<f32>, CollectiveError> {
-        match kind {
+        let wire = collective.wire;
+        match collective.kind {
             CollectiveKind::AllToAll => self.start(group, label),
             CollectiveKind::ReduceScatter => {
                 let (send, recv) = self.take();
-                group.start_reduce_scatter(label, send, &self.to, recv)
+                group.start_reduce_scatter_as(label, wire, send, &self.to, recv)
             }
             CollectiveKind::AllGather => {
                 let (send, recv) = self.take();
-                group.start_all_gather(label, send, &self.from, recv)
+                group.start_all_gather_as(label, wire, send, &self.from, recv)
             }
             CollectiveKind::AllReduce => unreachable!("a reduction works on one buffer"),
         }

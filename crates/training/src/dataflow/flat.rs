@@ -1,18 +1,23 @@
 //! The flat dataflow: pooled vectors go from holders straight to the ranks that have the samples, over the world.
 //!
 //! Rows of a send buffer are samples in global order, so that the part for one rank is contiguous, and the gradient
-//! that comes back has rows in global sample order. Partial sums of tables cut by rows are added where the samples are, in
+//! that comes back has rows in global sample order. In a hierarchical all-to-all vectors are permuted before they leave, and
+//! gradients are laid out in peer order; what arrives is the same. Partial sums of tables cut by rows are added where the samples are, in
 //! the order of their holders.
 
-use super::exchange::Exchange;
 use super::input::Input;
 use super::order::Order;
 use super::tables::columns;
+use super::vectors::Vectors;
 use super::{Step, merge, reversed};
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Table};
+use spec::dataflow::AllToAll;
 use spec::model::Model;
 use spec::placement::{Placement, Shard, width};
+use spec::topology::Groups;
+use spec::volume::Leg;
+use spec::wire::Wire;
 
 /// What one rank exchanges.
 #[derive(Debug)]
@@ -31,16 +36,18 @@ pub struct Flat {
     leaving: Vec<Vec<ColumnCopy>>,
     replicated: Vec<ColumnCopy>,
     order: Order,
+    /// The order in which gradients are laid out by holder.
+    holders: Vec<usize>,
     /// Pooled vectors.
-    pub pooled: Exchange<f32>,
+    pub pooled: Vectors,
     own_pooled: Buffer<f32>,
     /// Their gradients.
-    pub gradients: Exchange<f32>,
+    pub gradients: Vectors,
 }
 
 impl Flat {
     /// Of `rank`.
-    pub fn new(model: &Model, placement: &Placement, rank: usize) -> Self {
+    pub fn new(model: &Model, placement: &Placement, all_to_all: AllToAll, wire: Wire, rank: usize) -> Self {
         let ranks = placement.topology().ranks();
         let held = placement.held_by(rank);
         let owned = placement.owned_by(rank).len();
@@ -55,6 +62,14 @@ impl Flat {
         // The first piece of a table's rows sets its columns, the others are added.
         let first = |shard: &Shard| shard.piece() == 0;
         let owned_columns = columns(&held[..owned]);
+        let hosts = match all_to_all {
+            AllToAll::Flat => None,
+            AllToAll::Hierarchical => Groups::new(placement.topology(), 1).ok(),
+        };
+        let leg = |leg| match hosts {
+            None => Vectors::direct(ranks, wire.of(leg)),
+            Some(hosts) => Vectors::by_hosts(hosts, rank, wire.of(leg)),
+        };
         Self {
             rank,
             owned,
@@ -67,9 +82,10 @@ impl Flat {
             leaving: (0..ranks).map(|r| reversed(into_order(placement.held_by(r), &|_| true))).collect(),
             replicated: into_order(placement.replicated(), &|_| true),
             order: Order::new(model),
-            pooled: Exchange::new(ranks),
+            holders: hosts.map_or((0..ranks).collect(), |hosts| hosts.peer_order()),
+            pooled: leg(Leg::Pooled),
             own_pooled: Buffer::empty(),
-            gradients: Exchange::new(ranks),
+            gradients: leg(Leg::Gradient),
         }
     }
 
@@ -78,7 +94,7 @@ impl Flat {
         let (owned_width, _) = self.widths[self.rank];
         let weights = input.weights();
         let (index, values) = (&input.index, &input.ids.recv);
-        self.pooled.send.resize(input.world_rows() * owned_width)?;
+        self.pooled.floats.send.resize(input.world_rows() * owned_width)?;
         device.lookup(
             tables,
             0..self.owned,
@@ -88,7 +104,7 @@ impl Flat {
             0..input.world_rows(),
             values,
             weights,
-            &mut self.pooled.send,
+            &mut self.pooled.floats.send,
         )?;
         self.own_pooled.resize(input.rows() * self.replicated_width)?;
         device.lookup(
@@ -102,10 +118,8 @@ impl Flat {
             weights,
             &mut self.own_pooled,
         )?;
-        for (rank, samples) in input.samples.iter().enumerate() {
-            self.pooled.to[rank] = samples.len() * owned_width;
-            self.pooled.from[rank] = input.rows() * self.widths[rank].0;
-        }
+        let (samples, widths) = (&input.samples, &self.widths);
+        self.pooled.expect(self.rank, |from, to| samples[to].len() * widths[from].0);
         Ok(())
     }
 
@@ -121,7 +135,7 @@ impl Flat {
         let to_width = self.order.width;
         let mut at = 0;
         for ((copies, sums), (from_width, _)) in self.arriving.iter().zip(&self.adding).zip(&self.widths) {
-            let (from, width) = (&self.pooled.recv, *from_width);
+            let (from, width) = (&self.pooled.floats.recv, *from_width);
             device.copy_columns(rows, copies, from, at, width, features, 0, to_width)?;
             device.add_columns(rows, sums, from, at, width, features, 0, to_width)?;
             at += rows * width;
@@ -151,16 +165,14 @@ impl Flat {
         let rows = input.rows();
         self.order.take_dense(device, rows, dfeatures, ddense)?;
         let from_width = self.order.width;
-        let (_, held_here) = self.widths[self.rank];
-        for (rank, samples) in input.samples.iter().enumerate() {
-            self.gradients.to[rank] = rows * self.widths[rank].1;
-            self.gradients.from[rank] = samples.len() * held_here;
-        }
-        let send = &mut self.gradients.send;
-        send.resize(self.gradients.to.iter().sum())?;
+        let (samples, widths) = (&input.samples, &self.widths);
+        self.gradients.expect(self.rank, |from, to| samples[from].len() * widths[to].1);
+        let send = self.gradients.outgoing();
+        send.resize(rows * widths.iter().map(|(_, held)| held).sum::<usize>())?;
         let mut at = 0;
-        for (copies, (_, to_width)) in self.leaving.iter().zip(&self.widths) {
-            device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, *to_width)?;
+        for &holder in &self.holders {
+            let (copies, (_, to_width)) = (&self.leaving[holder], self.widths[holder]);
+            device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, to_width)?;
             at += rows * to_width;
         }
         Ok(())
@@ -176,6 +188,6 @@ impl Flat {
     ) -> Result<(), Error> {
         let (_, held) = self.widths[self.rank];
         let which = 0..tables.len();
-        step.update(device, tables, which, &self.update_columns, held, input, &self.gradients.recv)
+        step.update(device, tables, which, &self.update_columns, held, input, &self.gradients.floats.recv)
     }
 }

@@ -6,16 +6,19 @@ mod input;
 mod order;
 mod sptt;
 mod tables;
+mod vectors;
 
 pub use exchange::{Exchange, OnTheWay};
 pub use flat::Flat;
 pub use input::Input;
 pub use sptt::Sptt;
 pub use tables::allocate;
+pub use vectors::Vectors;
 
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Table};
 use spec::optimizer::UpdateRule;
+use spec::volume::Leg;
 use std::ops::Range;
 
 /// How vectors get from the tables to the samples.
@@ -33,6 +36,19 @@ impl Dataflow {
         match self {
             Dataflow::Sptt(sptt) => sptt,
             Dataflow::Flat(_) => unreachable!("a phase of SPTT in a schedule of the flat dataflow"),
+        }
+    }
+
+    /// The vectors of a leg; a schedule asks only for legs of its own dataflow.
+    pub fn leg(&mut self, leg: Leg) -> &mut Vectors {
+        match (leg, self) {
+            (Leg::Pooled, Dataflow::Flat(flat)) => &mut flat.pooled,
+            (Leg::Gradient, Dataflow::Flat(flat)) => &mut flat.gradients,
+            (Leg::Group, Dataflow::Sptt(sptt)) => &mut sptt.gathered,
+            (Leg::Peer, Dataflow::Sptt(sptt)) => &mut sptt.leaving,
+            (Leg::PeerGradient, Dataflow::Sptt(sptt)) => &mut sptt.returned,
+            (Leg::GroupGradient, Dataflow::Sptt(sptt)) => &mut sptt.gathered_gradients,
+            (leg, _) => unreachable!("the {leg} exchange is of the other dataflow"),
         }
     }
 }

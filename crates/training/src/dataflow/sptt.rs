@@ -16,6 +16,7 @@ mod layout;
 use super::Step;
 use super::exchange::Exchange;
 use super::input::Input;
+use super::vectors::Vectors;
 use crate::Error;
 use crate::dense::Parameters;
 use crate::tower::Tower;
@@ -24,6 +25,7 @@ use layout::{Layout, Transposed};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
 use spec::placement::Placement;
+use spec::wire::Wire;
 
 /// What one rank exchanges.
 #[derive(Debug)]
@@ -34,15 +36,15 @@ pub struct Sptt {
     /// What was looked up in the order of ranks, where step c is yet to bring it into peer order: vectors, partial sums.
     unordered: [Buffer<f32>; 2],
     /// Step d: vectors of whole tables.
-    pub gathered: Exchange<f32>,
+    pub gathered: Vectors,
     /// Step d: partial sums.
     pub sums: Exchange<f32>,
     /// Step f.
-    pub leaving: Exchange<f32>,
+    pub leaving: Vectors,
     /// Step f in reverse.
-    pub returned: Exchange<f32>,
+    pub returned: Vectors,
     /// Step d in reverse, of whole tables.
-    pub gathered_gradients: Exchange<f32>,
+    pub gathered_gradients: Vectors,
     /// Step d in reverse, of sums.
     pub sum_gradients: Exchange<f32>,
     /// Gradients back in the order of ranks, where step c was taken.
@@ -55,6 +57,7 @@ impl Sptt {
         model: &Model,
         placement: &Placement,
         plan: &dataflow::Sptt,
+        wire: Wire,
         rank: usize,
         parameters: &Parameters,
     ) -> Self {
@@ -68,11 +71,11 @@ impl Sptt {
             towers: layout.towers.iter().map(module).collect(),
             layout,
             unordered: [Buffer::empty(), Buffer::empty()],
-            gathered: Exchange::new(members),
+            gathered: Vectors::direct(members, wire.vectors),
             sums: Exchange::new(members),
-            leaving: Exchange::new(peers),
-            returned: Exchange::new(peers),
-            gathered_gradients: Exchange::new(members),
+            leaving: Vectors::direct(peers, wire.vectors),
+            returned: Vectors::direct(peers, wire.gradients),
+            gathered_gradients: Vectors::direct(members, wire.gradients),
             sum_gradients: Exchange::new(members),
             ordered_gradients: [Buffer::empty(), Buffer::empty()],
         }
@@ -98,7 +101,7 @@ impl Sptt {
         let rows = input.world_rows();
         let outputs = match self.layout.permute {
             PeerPermute::Vectors => self.unordered.each_mut(),
-            PeerPermute::Ids | PeerPermute::None => [&mut self.gathered.send, &mut self.sums.send],
+            PeerPermute::Ids | PeerPermute::None => [&mut self.gathered.floats.send, &mut self.sums.send],
         };
         for (held, output) in [&self.layout.whole, &self.layout.rows].into_iter().zip(outputs) {
             output.resize(rows * held.width)?;
@@ -108,16 +111,16 @@ impl Sptt {
         }
         for member in 0..self.layout.groups.size() {
             let samples = self.samples_of(input, member);
-            self.gathered.to[member] = samples * self.layout.whole.width;
+            self.gathered.floats.to[member] = samples * self.layout.whole.width;
             self.sums.to[member] = samples * self.layout.rows.width;
-            self.gathered.from[member] = self.peer_rows(input) * self.layout.members[member].0;
+            self.gathered.floats.from[member] = self.peer_rows(input) * self.layout.members[member].0;
         }
         Ok(())
     }
 
     /// Step c: from the order of ranks to peer order.
     pub fn permute_peers(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
-        let ordered = [&mut self.gathered.send, &mut self.sums.send];
+        let ordered = [&mut self.gathered.floats.send, &mut self.sums.send];
         let widths = [self.layout.whole.width, self.layout.rows.width];
         for ((from, to), width) in self.unordered.iter().zip(ordered).zip(widths) {
             to.resize(input.world_rows() * width)?;
@@ -134,7 +137,7 @@ impl Sptt {
     /// Step e: side by side, for the towers and for what leaves as it is.
     pub fn transpose(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let rows = self.peer_rows(input);
-        self.leaving.send.resize(rows * self.layout.leaving_width)?;
+        self.leaving.floats.send.resize(rows * self.layout.leaving_width)?;
         for (tower, _) in &mut self.towers {
             tower.input.resize(rows * tower.width)?;
         }
@@ -146,7 +149,7 @@ impl Sptt {
                         let tower = &mut towers[*tower].0;
                         (&mut tower.input, tower.width)
                     }
-                    None => (&mut leaving.send, layout.leaving_width),
+                    None => (&mut leaving.floats.send, layout.leaving_width),
                 };
                 device.copy_columns(rows, copies, from, at, width, to, 0, to_width)?;
             }
@@ -154,7 +157,7 @@ impl Sptt {
         };
         let mut at = 0;
         for (width, columns) in &layout.members {
-            place(columns, &gathered.recv, at, *width)?;
+            place(columns, &gathered.floats.recv, at, *width)?;
             at += rows * width;
         }
         place(&layout.summed, &sums.recv, 0, layout.rows.width)?;
@@ -164,12 +167,12 @@ impl Sptt {
 
     fn expect_peers(&mut self, input: &Input) {
         for (group, rank) in self.layout.groups.peers(self.layout.index).enumerate() {
-            self.leaving.to[group] = input.samples[rank].len() * self.layout.leaving_width;
-            self.leaving.from[group] = input.rows() * self.layout.arriving[group].0;
+            self.leaving.floats.to[group] = input.samples[rank].len() * self.layout.leaving_width;
+            self.leaving.floats.from[group] = input.rows() * self.layout.arriving[group].0;
         }
         // The way back.
-        self.returned.to.clone_from(&self.leaving.from);
-        self.returned.from.clone_from(&self.leaving.to);
+        self.returned.floats.to.clone_from(&self.leaving.floats.from);
+        self.returned.floats.from.clone_from(&self.leaving.floats.to);
     }
 
     /// The tower modules of the group, over the samples of this rank's peers.
@@ -185,7 +188,7 @@ impl Sptt {
             let mut to = *column;
             for output in &tower.outputs {
                 let copy = ColumnCopy { from: 0, to, width: output.width };
-                let (from, leaving) = (&output.values, &mut self.leaving.send);
+                let (from, leaving) = (&output.values, &mut self.leaving.floats.send);
                 device.copy_columns(
                     rows,
                     &[copy],
@@ -214,7 +217,16 @@ impl Sptt {
         let to_width = self.layout.order.width;
         let mut at = 0;
         for (width, copies) in &self.layout.arriving {
-            device.copy_columns(rows, copies, &self.leaving.recv, at, *width, features, 0, to_width)?;
+            device.copy_columns(
+                rows,
+                copies,
+                &self.leaving.floats.recv,
+                at,
+                *width,
+                features,
+                0,
+                to_width,
+            )?;
             at += rows * width;
         }
         Ok(())
@@ -230,8 +242,8 @@ impl Sptt {
     ) -> Result<(), Error> {
         self.layout.order.take_dense(device, rows, dfeatures, ddense)?;
         let from_width = self.layout.order.width;
-        let send = &mut self.returned.send;
-        send.resize(self.returned.to.iter().sum())?;
+        let send = &mut self.returned.floats.send;
+        send.resize(self.returned.floats.to.iter().sum())?;
         let mut at = 0;
         for (copies, (width, _)) in self.layout.returning.iter().zip(&self.layout.arriving) {
             device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, *width)?;
@@ -253,7 +265,7 @@ impl Sptt {
             for output in &mut tower.outputs {
                 output.gradient.resize(rows * output.width)?;
                 let copy = ColumnCopy { from, to: 0, width: output.width };
-                let (returned, to) = (&self.returned.recv, &mut output.gradient);
+                let (returned, to) = (&self.returned.floats.recv, &mut output.gradient);
                 device.copy_columns(
                     rows,
                     &[copy],
@@ -276,19 +288,19 @@ impl Sptt {
         let rows = self.peer_rows(input);
         for member in 0..self.layout.groups.size() {
             let samples = self.samples_of(input, member);
-            self.gathered_gradients.to[member] = rows * self.layout.members[member].0;
-            self.gathered_gradients.from[member] = samples * self.layout.whole.width;
+            self.gathered_gradients.floats.to[member] = rows * self.layout.members[member].0;
+            self.gathered_gradients.floats.from[member] = samples * self.layout.whole.width;
             self.sum_gradients.from[member] = samples * self.layout.rows.width;
         }
         let Self { layout, towers, returned, .. } = self;
-        let (gathered, sums) = (&mut self.gathered_gradients.send, &mut self.sum_gradients.send);
-        gathered.resize(self.gathered_gradients.to.iter().sum())?;
+        let (gathered, sums) = (&mut self.gathered_gradients.floats.send, &mut self.sum_gradients.send);
+        gathered.resize(self.gathered_gradients.floats.to.iter().sum())?;
         sums.resize(rows * layout.rows.width)?;
         let place = |columns: &[Transposed], to: &mut Buffer<f32>, at: usize, width: usize| {
             for Transposed { tower, back, .. } in columns {
                 let (from, from_width) = match tower {
                     Some(tower) => (&towers[*tower].0.input_gradient, towers[*tower].0.width),
-                    None => (&returned.recv, layout.leaving_width),
+                    None => (&returned.floats.recv, layout.leaving_width),
                 };
                 device.copy_columns(rows, back, from, 0, from_width, to, at, width)?;
             }
@@ -304,7 +316,7 @@ impl Sptt {
 
     /// Step c in reverse.
     pub fn reverse_permute(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
-        let arrived = [&self.gathered_gradients.recv, &self.sum_gradients.recv];
+        let arrived = [&self.gathered_gradients.floats.recv, &self.sum_gradients.recv];
         let widths = [self.layout.whole.width, self.layout.rows.width];
         for ((from, to), width) in arrived.into_iter().zip(&mut self.ordered_gradients).zip(widths) {
             to.resize(input.world_rows() * width)?;
@@ -328,7 +340,9 @@ impl Sptt {
     ) -> Result<(), Error> {
         let gradients = match self.layout.permute {
             PeerPermute::Vectors => self.ordered_gradients.each_ref(),
-            PeerPermute::Ids | PeerPermute::None => [&self.gathered_gradients.recv, &self.sum_gradients.recv],
+            PeerPermute::Ids | PeerPermute::None => {
+                [&self.gathered_gradients.floats.recv, &self.sum_gradients.recv]
+            }
         };
         for (held, gradients) in [&self.layout.whole, &self.layout.rows].into_iter().zip(gradients) {
             let (which, columns) = (held.tables.clone(), &self.layout.table_columns);

@@ -1,0 +1,197 @@
+//! Formats of the wire: every device against `half`, and `half` against the definition of rounding.
+
+use half::{bf16, f16};
+use kernels::{BlockCopy, Buffer, Device, KernelError};
+use proptest::prelude::*;
+use spec::wire::Format;
+
+const FORMATS: [Format; 2] = [Format::F16, Format::Bf16];
+
+fn devices() -> Vec<Device> {
+    let cpus = [1, 3].map(|threads| kernels::Cpu::new(threads).unwrap());
+    let portable = Device::Cpu(cpus[1].portable());
+    let mut devices = vec![Device::Reference, portable];
+    devices.extend(cpus.map(Device::Cpu));
+    devices
+}
+
+fn buffer<T: kernels::Element>(data: &[T]) -> Buffer<T> {
+    Buffer::from_slice(&Device::Reference, data).unwrap()
+}
+
+fn whole(len: usize) -> BlockCopy {
+    BlockCopy { from: 0, to: 0, len }
+}
+
+fn encoded(device: &Device, format: Format, values: &[f32]) -> Vec<u16> {
+    let mut to = buffer(&vec![0u16; values.len()]);
+    device.encode(format, whole(values.len()), &buffer(values), &mut to).unwrap();
+    to.to_vec()
+}
+
+fn decoded(device: &Device, format: Format, bits: &[u16]) -> Vec<f32> {
+    let mut to = buffer(&vec![0f32; bits.len()]);
+    device.decode(format, whole(bits.len()), &buffer(bits), &mut to).unwrap();
+    to.to_vec()
+}
+
+fn by_half(format: Format, value: f32) -> u16 {
+    match format {
+        Format::F16 => f16::from_f32(value).to_bits(),
+        _ => bf16::from_f32(value).to_bits(),
+    }
+}
+
+/// Every value of 16 bits comes back as it was, a NaN as a NaN.
+#[test]
+fn all_values_survive() {
+    let all: Vec<u16> = (0..=u16::MAX).collect();
+    for device in devices() {
+        for format in FORMATS {
+            let floats = decoded(&device, format, &all);
+            let again = encoded(&device, format, &floats);
+            for ((&bits, again), float) in all.iter().zip(again).zip(floats) {
+                let infinity = if format == Format::F16 { 0x7c00 } else { 0x7f80 };
+                let nan = bits & 0x7fff > infinity;
+                assert_eq!(float.is_nan(), nan, "{bits:04x} of {format}");
+                if nan {
+                    assert!(again & 0x7fff > infinity, "{bits:04x} of {format} became {again:04x}");
+                } else {
+                    assert_eq!(again, bits, "{format}");
+                }
+            }
+        }
+    }
+}
+
+/// Between neighbours the nearer wins, in the middle the even one: the definition, in double precision.
+#[test]
+fn rounding_is_to_nearest_even() {
+    for device in devices() {
+        for (format, infinity) in [(Format::F16, 0x7c00), (Format::Bf16, 0x7f80)] {
+            let finite: Vec<u16> = (0..infinity).collect();
+            let floats = decoded(&device, format, &finite);
+            let middle = |i: usize| ((f64::from(floats[i]) + f64::from(floats[i + 1])) / 2.0) as f32;
+            let middles: Vec<f32> = (0..floats.len() - 1).map(middle).collect();
+            let (below, above): (Vec<f32>, Vec<f32>) =
+                middles.iter().map(|m| (m.next_down(), m.next_up())).unzip();
+            let got = [below, middles, above].map(|values| encoded(&device, format, &values));
+            for i in 0..floats.len() - 1 {
+                let (low, high) = (finite[i], finite[i + 1]);
+                let even = if low % 2 == 0 { low } else { high };
+                // The smallest of bf16 have middles that are no singles: they were rounded already.
+                if format == Format::Bf16
+                    || f64::from(middle(i)) * 2.0 == f64::from(floats[i]) + f64::from(floats[i + 1])
+                {
+                    assert_eq!(
+                        [got[0][i], got[1][i], got[2][i]],
+                        [low, even, high],
+                        "{format} above {low:04x}"
+                    );
+                }
+            }
+        }
+        let past = encoded(&device, Format::F16, &[65519.996, 65520.0, -1e9, f32::MAX, 6e-8, 2.9e-8, -0.0]);
+        assert_eq!(past, [0x7bff, 0x7c00, 0xfc00, 0x7c00, 1, 0, 0x8000]);
+        assert_eq!(encoded(&device, Format::Bf16, &[f32::MAX, f32::MIN, -0.0]), [0x7f80, 0xff80, 0x8000]);
+    }
+}
+
+/// What does not fit is refused, and so is a format that encodes nothing.
+#[test]
+fn operands_are_checked() {
+    let (floats, mut bits) = (buffer(&[1.0f32; 4]), buffer(&[7u16; 4]));
+    for device in devices() {
+        for block in [BlockCopy { from: 1, to: 0, len: 4 }, BlockCopy { from: 0, to: usize::MAX, len: 1 }] {
+            let refused = device.encode(Format::Bf16, block, &floats, &mut bits);
+            assert!(matches!(refused, Err(KernelError::TooShort { .. })));
+        }
+        let refused = device.encode(Format::F32, whole(1), &floats, &mut bits);
+        assert!(matches!(refused, Err(KernelError::Mismatch { .. })));
+        let overlapping = [whole(3), BlockCopy { from: 0, to: 2, len: 1 }];
+        assert!(device.copy_blocks(&overlapping, &floats, &mut buffer(&[0f32; 4])).is_err());
+        assert_eq!(bits.to_vec(), [7; 4]);
+    }
+}
+
+/// Large enough that several threads share the work.
+#[test]
+fn many_elements() {
+    let values: Vec<f32> = (0..100_000).map(|i| (i as f32 - 5e4) * 1.2345e-3).collect();
+    for format in FORMATS {
+        let expected: Vec<u16> = values.iter().map(|&value| by_half(format, value)).collect();
+        for device in devices() {
+            assert_eq!(encoded(&device, format, &values), expected);
+            assert_eq!(
+                decoded(&device, format, &expected),
+                decoded(&Device::Reference, format, &expected),
+                "{format}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    /// Any bits of a single, as `half` encodes them.
+    #[test]
+    fn encoding_is_that_of_half(bits in proptest::collection::vec(any::<u32>(), 0..70), lead in 0..5usize) {
+        let values: Vec<f32> = bits.into_iter().map(f32::from_bits).collect();
+        let lead = lead.min(values.len());
+        for device in devices() {
+            for format in FORMATS {
+                let mut to = buffer(&vec![1u16; values.len() + 3]);
+                let block = BlockCopy { from: lead, to: 2, len: values.len() - lead };
+                device.encode(format, block, &buffer(&values), &mut to).unwrap();
+                let mut expected = vec![1; values.len() + 3];
+                for (to, &value) in expected[2..].iter_mut().zip(&values[lead..]) {
+                    *to = by_half(format, value);
+                }
+                prop_assert_eq!(to.to_vec(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn encoded_blocks_are_summed_in_order(
+        values in proptest::collection::vec(-1e3f32..1e3, 0..60),
+        count in 0..6usize,
+        len in 0..10usize,
+    ) {
+        prop_assume!(count * len <= values.len());
+        for format in FORMATS {
+            let bits = buffer(&encoded(&Device::Reference, format, &values));
+            let floats = buffer(&decoded(&Device::Reference, format, &bits.to_vec()));
+            let mut expected = buffer(&vec![9f32; len + 2]);
+            Device::Reference.sum_blocks(count, len, &floats, &mut expected, 1).unwrap();
+            for device in devices() {
+                let mut out = buffer(&vec![9f32; len + 2]);
+                device.sum_encoded(format, count, len, &bits, &mut out, 1).unwrap();
+                prop_assert_eq!(out.to_vec(), expected.to_vec());
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_are_copied(lens in proptest::collection::vec(0..9usize, 0..12), seed in 0..100usize) {
+        let total: usize = lens.iter().sum();
+        let values: Vec<u16> = (0..total as u16).collect();
+        let starts: Vec<usize> = lens.iter().scan(0, |at, len| { *at += len; Some(*at - len) }).collect();
+        // The blocks in some other order, one behind the other.
+        let mut order: Vec<usize> = (0..lens.len()).collect();
+        order.sort_by_key(|&i| (i * 7 + seed) % 13);
+        let mut to = 0;
+        let mut blocks = Vec::new();
+        for &i in &order {
+            blocks.push(BlockCopy { from: starts[i], to, len: lens[i] });
+            to += lens[i];
+        }
+        let expected: Vec<u16> = order.iter().flat_map(|&i| values[starts[i]..][..lens[i]].to_vec()).collect();
+        for device in devices() {
+            let mut out = buffer(&vec![0u16; total]);
+            device.copy_blocks(&blocks, &buffer(&values), &mut out).unwrap();
+            prop_assert_eq!(out.to_vec(), expected.clone());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! From what runs back to a config that says all of it.
+
+use super::Run;
+use super::config::{Config, ModelConfig, OptimizerConfig};
+use super::log::Data;
+use crate::dataflow::Dataflow;
+use crate::model::Architecture;
+use crate::presets::ModelKind;
+use crate::towers::{Assignment, Module};
+use crate::wire::WireConfig;
+
+impl Config {
+    /// This config with every default that `run` took written out, so that it gives the same run in later versions and
+    /// without the log at hand.
+    pub fn explicit(&self, run: &Run) -> Config {
+        let mut config = self.clone();
+        let model = &run.model;
+        let (kind, bottom, cross, top) = match model.architecture().clone() {
+            Architecture::Dlrm { bottom, top } => (ModelKind::Dlrm, bottom, None, top),
+            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
+                (ModelKind::Dcn, bottom, Some((cross_layers, cross_rank.unwrap_or(0))), top)
+            }
+        };
+        config.model = ModelConfig {
+            preset: self.model.preset,
+            kind: Some(kind),
+            dim: Some(model.dim()),
+            rows_cap: None,
+            dense_features: Some(model.dense_features()),
+            bottom: Some(bottom),
+            top: Some(top),
+            cross_layers: cross.map(|(layers, _)| layers),
+            cross_rank: cross.map(|(_, rank)| rank),
+            features: Some(model.features().to_vec()),
+            towers: (!model.towers().is_empty()).then(|| Assignment::Lists(model.tower_names())),
+            tower_module: (model.tower_module() != Module::None).then(|| model.tower_module()),
+        };
+        let topology = run.topology();
+        config.topology.hosts = Some(topology.hosts());
+        config.topology.ranks_per_host = Some(topology.ranks_per_host());
+        config.train.dataflow = Some(run.dataflow.kind());
+        match &run.dataflow {
+            Dataflow::Flat(all_to_all) => config.train.all_to_all = Some(*all_to_all),
+            Dataflow::Sptt(sptt) => {
+                config.topology.hosts_per_tower = Some(sptt.groups().hosts_per_group());
+                config.train.peer_permute = Some(sptt.permute());
+            }
+        }
+        config.wire = WireConfig::explicit(run.wire);
+        config.train.batch = Some(run.batch);
+        config.train.steps = Some(run.steps);
+        config.train.seed = Some(run.seed);
+        config.train.bucket_bytes = Some(run.bucket_bytes);
+        config.train.overlap = Some(run.overlap);
+        config.train.wait_limit_s = Some(run.wait_limit_s);
+        config.optimizer = OptimizerConfig {
+            peak: None,
+            dense: Some(run.dense_optimizer),
+            tables: Some(run.table_optimizer),
+        };
+        config.checkpoint.keep = Some(run.checkpoints_kept);
+        if let Data::Synthetic(log) = run.data {
+            config.data.synthetic = Some(log);
+        }
+        config
+    }
+}

@@ -1,0 +1,161 @@
+//! In which format floats travel between ranks. Arithmetic is in single precision, whatever the wire has.
+//!
+//! ```
+//! use spec::wire::{Format, Wire, WireConfig};
+//! let config: WireConfig = "vectors=bf16,dense=f16".parse().unwrap();
+//! assert_eq!(config.check(), Wire { vectors: Format::Bf16, gradients: Format::F32, dense: Format::F16 });
+//! assert_eq!("bf16".parse::<WireConfig>().unwrap().check().dense, Format::Bf16);
+//! ```
+
+use crate::volume::Leg;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How a float travels. To encode is to round to the nearest, ties to even; what was encoded once is encoded exactly
+/// ever after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// As it is: 4 bytes.
+    #[default]
+    F32,
+    /// IEEE half precision: 2 bytes, 11 significant bits, beyond ±65504 infinite.
+    F16,
+    /// The upper half of a single: 2 bytes, 8 significant bits, the range of f32.
+    Bf16,
+}
+
+impl Format {
+    /// Bytes of a float.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Format::F32 => 4,
+            Format::F16 | Format::Bf16 => 2,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::F32 => "f32",
+            Format::F16 => "f16",
+            Format::Bf16 => "bf16",
+        }
+    }
+
+    /// Whether floats are encoded before they travel, and decoded after.
+    pub fn encodes(self) -> bool {
+        self != Format::F32
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Format::F32, Format::F16, Format::Bf16].into_iter().find(|format| format.name() == text);
+        known.ok_or_else(|| format!("{text:?} is no format of the wire; there are f32, f16 and bf16"))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The formats of a run. Ids, lengths of bags and weights of ids travel as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Wire {
+    /// Pooled vectors, partial sums and what towers make of them, on the way forward.
+    pub vectors: Format,
+    /// Their gradients, on the way back.
+    pub gradients: Format,
+    /// Gradients of dense parameters, those of towers included, as they are reduced.
+    pub dense: Format,
+}
+
+impl Wire {
+    /// The format of an exchange of vectors or of their gradients.
+    pub fn of(&self, leg: Leg) -> Format {
+        if leg.backward() { self.gradients } else { self.vectors }
+    }
+}
+
+impl fmt::Display for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { vectors, gradients, dense } = self;
+        if vectors == gradients && gradients == dense {
+            return f.pad(vectors.name());
+        }
+        f.pad(&format!("vectors={vectors},gradients={gradients},dense={dense}"))
+    }
+}
+
+/// `[wire]`: what a user wrote of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WireConfig {
+    /// Format of pooled vectors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vectors: Option<Format>,
+    /// Format of their gradients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradients: Option<Format>,
+    /// Format of dense gradients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense: Option<Format>,
+}
+
+impl WireConfig {
+    /// The same with every default written out.
+    pub fn explicit(wire: Wire) -> Self {
+        Self { vectors: Some(wire.vectors), gradients: Some(wire.gradients), dense: Some(wire.dense) }
+    }
+
+    /// What was left out travels as it is.
+    pub fn check(&self) -> Wire {
+        let Self { vectors, gradients, dense } = self;
+        Wire {
+            vectors: vectors.unwrap_or_default(),
+            gradients: gradients.unwrap_or_default(),
+            dense: dense.unwrap_or_default(),
+        }
+    }
+
+    /// This, with what `over` says in its place.
+    pub fn overlaid(&self, over: &Self) -> Self {
+        Self {
+            vectors: over.vectors.or(self.vectors),
+            gradients: over.gradients.or(self.gradients),
+            dense: over.dense.or(self.dense),
+        }
+    }
+}
+
+impl FromStr for WireConfig {
+    type Err = String;
+
+    /// One format for all, or `vectors=bf16,gradients=f16,dense=f32`, any of them left out.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.contains('=') {
+            let all = Some(text.parse()?);
+            return Ok(Self { vectors: all, gradients: all, dense: all });
+        }
+        let mut config = Self::default();
+        for part in text.split(',') {
+            let (name, format) = part.split_once('=').unwrap_or((part, ""));
+            let place = match name {
+                "vectors" => &mut config.vectors,
+                "gradients" => &mut config.gradients,
+                "dense" => &mut config.dense,
+                _ => return Err(format!("{name:?} does not travel; there are vectors, gradients and dense")),
+            };
+            if place.replace(format.parse()?).is_some() {
+                return Err(format!("{name} is given two formats"));
+            }
+        }
+        Ok(config)
+    }
+}

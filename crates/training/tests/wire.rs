@@ -1,0 +1,94 @@
+//! Formats of the wire and the hierarchical all-to-all: what they may change, and what they may not.
+
+mod common;
+
+use common::{config, train};
+use kernels::Device;
+use spec::dataflow::{AllToAll, DataflowKind};
+use spec::placement::Cut;
+use spec::presets::ModelKind;
+use spec::run::Config;
+use spec::wire::{Format, WireConfig};
+use training::Outcome;
+
+/// Past the short batch, which is the 17th.
+const STEPS: u64 = 19;
+const FORMATS: [Format; 2] = [Format::F16, Format::Bf16];
+
+fn on(kind: ModelKind, hosts: usize, ranks: usize, format: Format) -> Config {
+    let mut config = config(kind, true, hosts, ranks);
+    config.train.steps = Some(STEPS);
+    let all = Some(format);
+    config.wire = WireConfig { vectors: all, gradients: all, dense: all };
+    config
+}
+
+fn same_bits(one: &Outcome, other: &Outcome, what: &str) {
+    assert_eq!(one.losses, other.losses, "{what}");
+    assert_eq!(one.parameters_sha256, other.parameters_sha256, "{what}");
+}
+
+/// Rounding twice is rounding once: SPTT with towers that pass through has the bits of flat on the same wire.
+#[test]
+fn sptt_has_the_bits_of_flat_on_any_wire() {
+    for format in FORMATS {
+        for cut in [Cut::Whole, Cut::Columns] {
+            for (hosts, ranks) in [(2, 2), (4, 2)] {
+                let mut config = on(ModelKind::Dcn, hosts, ranks, format);
+                config.placement.cut = Some(cut);
+                config.train.dataflow = Some(DataflowKind::Flat);
+                let flat = config.check().unwrap();
+                config.train.dataflow = Some(DataflowKind::Sptt);
+                let sptt = config.check().unwrap();
+                assert_eq!(flat.placement, sptt.placement);
+                same_bits(&train(&flat), &train(&sptt), &format!("{format}, {cut:?} on {hosts} × {ranks}"));
+            }
+        }
+    }
+}
+
+/// Two levels bring what one brings, on any wire, with batches that no number of ranks divides.
+#[test]
+fn a_hierarchical_all_to_all_changes_no_bit() {
+    for (hosts, ranks) in [(2, 2), (4, 2), (2, 3), (1, 2), (3, 1)] {
+        for format in [Format::F32, Format::Bf16] {
+            let mut config = on(ModelKind::Dlrm, hosts, ranks, format);
+            config.placement.replicate_rows = Some(20);
+            let flat = train(&config.check().unwrap());
+            config.train.all_to_all = Some(AllToAll::Hierarchical);
+            let two_levels = train(&config.check().unwrap());
+            same_bits(&flat, &two_levels, &format!("{format} on {hosts} × {ranks}"));
+        }
+    }
+}
+
+/// Every rank ends with the decoded sums, the one that made them too.
+#[test]
+fn replicas_of_dense_parameters_stay_identical() {
+    for format in FORMATS {
+        let run = on(ModelKind::Dlrm, 2, 2, format).check().unwrap();
+        let source = || common::training_source(&run);
+        let ranks = common::ranks_after(&run, || Ok(Device::Reference), source, STEPS, |_, _| {});
+        let weights = |rank: usize| -> Vec<Vec<f32>> {
+            ranks[rank].0.parameters.buckets.iter().map(|bucket| bucket.weights.to_vec()).collect()
+        };
+        (1..4).for_each(|rank| assert_eq!(weights(0), weights(rank), "{format}, rank {rank}"));
+    }
+}
+
+/// A run learns what it learns in single precision: the loss of every step is within 1 % of it.
+#[test]
+fn losses_stay_close() {
+    let losses = |format| train(&on(ModelKind::Dlrm, 2, 2, format).check().unwrap()).losses;
+    let exact = losses(Format::F32);
+    for format in FORMATS {
+        let rounded = losses(format);
+        assert_ne!(exact, rounded, "{format} rounds");
+        for (step, (exact, rounded)) in exact.iter().zip(&rounded).enumerate() {
+            assert!(
+                (exact - rounded).abs() < 0.01 * exact,
+                "step {step}: {rounded} as {format}, {exact} as f32"
+            );
+        }
+    }
+}
