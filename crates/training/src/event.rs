@@ -46,7 +46,7 @@ pub struct Progress {
     pub samples: u64,
     /// Samples of an epoch.
     pub epoch_samples: u64,
-    /// Mean loss since the last event.
+    /// Mean loss since the last event; no number in a paced run.
     pub loss: f64,
     /// AUC of all predictions made so far, each before its sample was learnt; `None` until both labels were seen.
     pub auc: Option<f64>,

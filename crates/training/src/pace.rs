@@ -101,8 +101,8 @@ fn rest_until(world: &Communicator, deadline: Instant) -> Result<(), Error> {
 /// Steps before those that count: caches and buffers are cold, and batches are drawn.
 const WARM_UP: u64 = 2;
 
-/// Measures what each computation of a step of `run` takes, as the median of `steps` real steps. Ranks take turns, so that
-/// each computes alone. All ranks of the cluster call it.
+/// Measures what each computation of a step of `run` takes, as the median of `steps` real steps. Ranks take turns, so
+/// that each computes alone. All ranks of the cluster call it.
 pub fn measure(run: &Run, logs: &Logs, steps: u64) -> Result<Pace, Error> {
     let cluster = &Cluster::Threads;
     check_size(run, cluster, false)?;

@@ -82,7 +82,7 @@ pub struct Outcome {
     pub trained: u64,
     /// Whether computations were only waited for: then there are no losses, no scores and no digest.
     pub paced: bool,
-    /// Mean loss of every step of this session.
+    /// Mean loss of every step of this session; none of a paced one.
     pub losses: Vec<f64>,
     /// The model on the evaluation samples; `None` when there are none, or when the run was stopped.
     pub scores: Option<Scores>,
@@ -90,7 +90,7 @@ pub struct Outcome {
     pub samples: u64,
     /// Seconds of training, without set-up and evaluation.
     pub seconds: f64,
-    /// Digest of all parameters, the same wherever they were trained.
+    /// Digest of all parameters, the same wherever they were trained; none of a paced run.
     pub parameters_sha256: Option<String>,
     /// What each phase took.
     pub phases: Vec<PhaseReport>,

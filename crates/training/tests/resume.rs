@@ -36,6 +36,7 @@ fn sitting(run: &Run, logs: &Logs, root: &Path, until: Option<u64>) -> Outcome {
         stop: Some(&stop),
         checkpoints: Some(Saving { root: root.to_owned(), run: serde_json::Value::Null }),
         resume: checkpoint.as_ref(),
+        ..Session::default()
     };
     train(run, logs, &session).unwrap_or_else(|e| panic!("{e}"))
 }
