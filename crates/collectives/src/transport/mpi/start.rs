@@ -5,7 +5,7 @@ use super::board::Board;
 use super::control::Control;
 use super::exchange::{Cutting, Group};
 use super::native::{Comm, Environment, Fault, Tester};
-use super::status::{self, StatusFile};
+use super::status;
 use super::watcher::{Watch, Watcher};
 use super::worker::{Life, Worker};
 use crate::launch::panic_message;
@@ -67,7 +67,7 @@ impl Joined {
     /// Starts MPI on a thread of its own. Once per process.
     pub(crate) fn new(watch: Option<&Watch>) -> Result<Self> {
         // Before MPI, whose files and connections it must not inherit.
-        let watcher = Watcher::start(watch)?;
+        let watcher = Watcher::start(watch);
         let (tell, told) = mpsc::channel();
         let (ask, asked) = mpsc::channel();
         let work = move || match Host::join() {
@@ -208,10 +208,7 @@ impl Host {
             return Err(CollectiveError::Hosts { rank, topology, expected, got });
         }
         let job = all.first_text(&status::job_id()).map_err(&fault)?;
-        status::sweep(&status::folder(&job));
-        let file =
-            StatusFile::create(status::folder(&job), rank, topology.host_of(rank), &status::node_name());
-        let file = file.inspect_err(|error| eprintln!("rank {rank} has no status file: {job}: {error}")).ok();
+        let file = status::keep(&job, rank, topology.host_of(rank));
         let world = all.duplicate().map_err(&fault)?;
         let control = Control::new(all.duplicate().map_err(&fault)?).map_err(&fault)?;
         let largest_tag = world.largest_tag().map_err(&fault)?;

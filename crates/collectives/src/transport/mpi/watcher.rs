@@ -10,7 +10,6 @@
 //! which the launcher reads on for that second. It is started before MPI, whose files and connections it must not hold.
 
 use super::status;
-use crate::CollectiveError;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{self, BufRead, Read, Write};
@@ -56,11 +55,9 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Starts it, if the program is able to.
-    pub(super) fn start(watch: Option<&Watch>) -> Result<Option<Self>, CollectiveError> {
-        if watch.is_none() {
-            return Ok(None);
-        }
+    /// Starts it, if the program is able to. Without one a run is as good as with it, as long as nobody dies.
+    pub(super) fn start(watch: Option<&Watch>) -> Option<Self> {
+        watch?;
         let start = || -> io::Result<Self> {
             let mut command = Command::new(std::env::current_exe()?);
             command.args([ARGUMENT, &std::process::id().to_string()]);
@@ -69,8 +66,8 @@ impl Watcher {
             let ready = child.stdout.take();
             Ok(Self { child, pipe, ready })
         };
-        let failed = |error| CollectiveError::Spawn { rank: 0, message: format!("its watcher: {error}") };
-        start().map(Some).map_err(failed)
+        let missing = |error: &io::Error| eprintln!("rank {} has no watcher: {error}", launcher_rank());
+        start().inspect_err(missing).ok()
     }
 
     /// Says where the rank's status file is, once the watcher is ready to be signalled.
@@ -105,8 +102,12 @@ fn watch(pid: &str) -> io::Result<()> {
         None => {
             thread::sleep(SETTLE);
             if signals.pending().next().is_none() {
-                let node = status::node_name();
-                eprint!("process {pid} on {node} died before it had joined the MPI job\n");
+                let (rank, node) = (launcher_rank(), status::node_name());
+                // In one piece, as all that is said here: all ranks write to one place.
+                io::stderr().write_all(
+                    format!("rank {rank} ({node}, pid {pid}) died before it had joined the MPI job\n")
+                        .as_bytes(),
+                )?;
             }
             return Ok(());
         }
@@ -140,4 +141,10 @@ fn watch(pid: &str) -> io::Result<()> {
     }
     status::remove(&path);
     Ok(())
+}
+
+/// The rank of a process that has not asked MPI yet, by what launchers tell it: Open MPI, MPICH and Slurm.
+fn launcher_rank() -> String {
+    let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+    names.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "unknown".to_owned())
 }

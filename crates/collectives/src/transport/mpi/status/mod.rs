@@ -25,12 +25,21 @@ pub(super) fn job_id() -> String {
 }
 
 /// Where the ranks of a job keep their status files on this host.
-pub(super) fn folder(job: &str) -> PathBuf {
+fn folder(job: &str) -> PathBuf {
     std::env::temp_dir().join(format!("{PREFIX}{job}"))
 }
 
+/// Makes the status file of this process, one rank of a job. A run goes on without it, if it cannot be made.
+pub(super) fn keep(job: &str, rank: usize, host: usize) -> Option<StatusFile> {
+    let folder = folder(job);
+    sweep(&folder);
+    let missing =
+        |error: &io::Error| eprintln!("rank {rank} has no status file in {}: {error}", folder.display());
+    StatusFile::create(folder.clone(), rank, host, &node_name()).inspect_err(missing).ok()
+}
+
 /// Removes what jobs of this machine have left in the folder's parent that were killed to the last process.
-pub(super) fn sweep(folder: &Path) {
+fn sweep(folder: &Path) {
     let siblings = folder.parent().and_then(|parent| fs::read_dir(parent).ok());
     let named =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
