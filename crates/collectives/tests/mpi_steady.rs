@@ -75,9 +75,9 @@ fn steady(world: &Communicator) -> Result<(), CollectiveError> {
         counts: vec![0; world.size()],
         labels: ["pooled", "gradients"].map(Label::from),
     };
-    rounds.run(world, 2000)?;
+    rounds.run(world, 1000)?;
     let (resident_before, before) = (resident(), ALLOCATIONS.load(Ordering::SeqCst));
-    rounds.run(world, 10_000)?;
+    rounds.run(world, 7000)?;
     let (allocations, resident) = (ALLOCATIONS.load(Ordering::SeqCst) - before, resident());
     let text = format!(
         "rank {}: {allocations} allocations, resident {resident_before} to {resident} bytes",
