@@ -313,7 +313,8 @@ fn communication_hides_behind_computation() {
     };
     let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
     let placement = Placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
-    let flat = Deployment { model, placement, dataflow: Dataflow::Flat };
+    let flat =
+        Deployment { model, placement, dataflow: Dataflow::Flat(AllToAll::Flat), wire: Wire::default() };
     let flat = Schedule::new(&flat, Task::Train, 1 << 20);
     overlaps(&flat, "ids exchange", "top forward");
     overlaps(&flat, "pooled exchange", "bottom forward");

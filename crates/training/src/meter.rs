@@ -15,6 +15,8 @@ pub(crate) struct Meter<'a> {
     first: u64,
     /// Sum of each step's losses on this rank.
     pub losses: Vec<f64>,
+    /// Steps, samples and seconds since the last reset.
+    pub steps: u64,
     pub samples: u64,
     pub seconds: f64,
     report_every: u64,
@@ -42,6 +44,7 @@ impl<'a> Meter<'a> {
             first,
             // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
             losses: Vec::with_capacity(run.steps.saturating_sub(first).min(1 << 20) as usize),
+            steps: 0,
             samples: 0,
             seconds: 0.0,
             // About a hundred events, whatever the length.
@@ -53,6 +56,11 @@ impl<'a> Meter<'a> {
 
     pub fn start(&mut self) {
         (self.began, self.window) = (Instant::now(), Window::new());
+    }
+
+    /// Forgets the speed so far.
+    pub fn reset(&mut self) {
+        (self.steps, self.samples, self.seconds) = (0, 0, 0.0);
     }
 
     pub fn pause(&mut self) {
@@ -69,6 +77,7 @@ impl<'a> Meter<'a> {
         // Without predictions there is no loss.
         let loss = if world.device().computes() { rank.loss } else { f64::NAN };
         self.losses.push(loss);
+        self.steps += 1;
         self.samples += batch.end - batch.start;
         self.window.samples += batch.end - batch.start;
         self.window.loss += loss;
@@ -76,8 +85,11 @@ impl<'a> Meter<'a> {
             return Ok(());
         }
         let mut sums = [self.window.loss];
-        world.all_reduce_f64(&self.label, &mut sums)?;
-        let seen = gather::merged(world, &self.label, &rank.seen)?;
+        let mut auc = None;
+        if world.device().computes() {
+            world.all_reduce_f64(&self.label, &mut sums)?;
+            auc = gather::merged(world, &self.label, &rank.seen)?.auc();
+        }
         if world.rank() == 0 {
             let rate = |optimizer: &Optimizer| optimizer.rate.at(rank.steps - 1);
             observe(Event::Training(Progress {
@@ -86,7 +98,7 @@ impl<'a> Meter<'a> {
                 samples: batch.end,
                 epoch_samples: self.run.data.samples(),
                 loss: sums[0] / self.window.samples as f64,
-                auc: seen.auc(),
+                auc,
                 samples_per_s: self.window.samples as f64 / self.window.began.elapsed().as_secs_f64(),
                 seconds: self.seconds + self.began.elapsed().as_secs_f64(),
                 rates: (rate(&self.run.dense_optimizer), rate(&self.run.table_optimizer)),

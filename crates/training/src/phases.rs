@@ -71,6 +71,15 @@ impl StepTime {
     }
 }
 
+/// Bytes that all ranks have sent so far, for whatever purpose.
+pub(crate) fn sent(world: &Communicator) -> Result<LinkBytes, Error> {
+    let metered = world.meter();
+    let sum = |link| metered.iter().map(|traffic| traffic.sent(link) as f64).sum::<f64>();
+    let mut sums = [sum(LinkClass::Host), sum(LinkClass::Network)];
+    world.all_reduce_f64(&Label::from("report"), &mut sums)?;
+    Ok(LinkBytes { host: sums[0] as u64, network: sums[1] as u64 })
+}
+
 /// Brings together what every rank measured of every phase.
 pub(crate) fn report(
     world: &Communicator,

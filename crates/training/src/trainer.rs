@@ -21,6 +21,7 @@ use data::Split;
 use kernels::{Device, KernelError};
 use spec::run::Run;
 use spec::schedule::Task;
+use spec::volume::LinkBytes;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -41,6 +42,8 @@ pub struct Session<'a> {
     pub resume: Option<&'a Checkpoint>,
     /// Whether computations are made, or only waited for.
     pub compute: Compute<'a>,
+    /// Steps at the beginning whose times do not count.
+    pub warm_up: u64,
     /// Records when the phases of so many steps at the end of the run ran.
     pub trace_steps: Option<u64>,
 }
@@ -63,6 +66,7 @@ impl Default for Session<'_> {
             checkpoints: None,
             resume: None,
             compute: Compute::Real,
+            warm_up: 0,
             trace_steps: None,
         }
     }
@@ -80,6 +84,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Steps of this session.
     pub trained: u64,
+    /// Those of them that samples, seconds and phases are about: all but the first few, where these were left out.
+    pub timed: u64,
     /// Whether computations were only waited for: then there are no losses, no scores and no digest.
     pub paced: bool,
     /// Mean loss of every step of this session; none of a paced one.
@@ -94,6 +100,8 @@ pub struct Outcome {
     pub parameters_sha256: Option<String>,
     /// What each phase took.
     pub phases: Vec<PhaseReport>,
+    /// Bytes that all ranks sent, for whatever purpose.
+    pub sent: LinkBytes,
     /// Threads of each rank.
     pub threads: usize,
     /// When the phases of the last steps ran, where that was recorded.
@@ -108,7 +116,7 @@ impl Outcome {
 
     /// Where the time of a step went; `None` when nothing was left to train.
     pub fn step_time(&self) -> Option<StepTime> {
-        StepTime::of(&self.phases, self.seconds, self.trained)
+        StepTime::of(&self.phases, self.seconds, self.timed)
     }
 
     /// The AUC on the evaluation samples, where there are some of both labels.
@@ -241,6 +249,7 @@ impl Trainer<'_> {
             execution = execution.traced(steps);
         }
         let mut meter = Meter::new(run, rank.steps);
+        let began_at = rank.steps;
         let mut interrupted = false;
         let mut scores = None;
         world.barrier(&meter.label)?;
@@ -254,7 +263,14 @@ impl Trainer<'_> {
         while rank.steps < run.steps && !interrupted {
             let first = rank.steps;
             let every = run.eval_every.filter(|_| !self.paced()).unwrap_or(run.steps);
-            let end = run.steps.min((first / every + 1).saturating_mul(every));
+            let mut end = run.steps.min((first / every + 1).saturating_mul(every));
+            let warm_up = began_at.saturating_add(session.warm_up);
+            if first < warm_up {
+                end = end.min(warm_up);
+            } else if first == warm_up {
+                execution.reset_times();
+                meter.reset();
+            }
             let batches = run.batches();
             let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
             rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, first..end));
@@ -271,7 +287,8 @@ impl Trainer<'_> {
                 Source::Ahead(ahead) => ahead.stop()?,
                 source => source,
             };
-            if !interrupted && rank.steps < run.steps {
+            let due = run.eval_every.is_some_and(|every| rank.steps.is_multiple_of(every));
+            if !interrupted && rank.steps < run.steps && due {
                 (_, interrupted) = self.evaluate(&mut rank, &mut supervisor)?;
             }
         }
@@ -290,6 +307,7 @@ impl Trainer<'_> {
             steps: rank.steps,
             interrupted,
             trained: meter.losses.len() as u64,
+            timed: meter.steps,
             paced: self.paced(),
             samples: meter.samples,
             seconds: meter.seconds,
@@ -297,6 +315,7 @@ impl Trainer<'_> {
             scores,
             parameters_sha256,
             phases,
+            sent: phases::sent(world)?,
             threads: threads(run, session.cluster),
             trace,
         })

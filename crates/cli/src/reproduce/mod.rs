@@ -1,6 +1,7 @@
 //! `campanile reproduce`: figures of papers, ours beside theirs, and what this project claims by itself.
 
 mod dmt_complexity;
+mod dmt_speedup;
 mod dmt_table6;
 mod planted_groups;
 mod records;
@@ -12,6 +13,8 @@ use anyhow::Result;
 pub enum Command {
     /// FLOPs, parameters and compression ratios of the DMT paper's models (its Tables 3, 4 and 5)
     DmtComplexity(dmt_complexity::Args),
+    /// DMT against SPTT against the flat dataflow, over hosts joined by links (§5.3 of the DMT paper)
+    DmtSpeedup(Box<dmt_speedup::Args>),
     /// Towers of the partitioner against strided ones, over many runs (Table 6 of the DMT paper)
     DmtTable6(Box<dmt_table6::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
@@ -21,6 +24,7 @@ pub enum Command {
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::DmtComplexity(args) => dmt_complexity::run(args),
+        Command::DmtSpeedup(args) => dmt_speedup::run(*args),
         Command::DmtTable6(args) => dmt_table6::run(*args),
         Command::PlantedGroups(args) => planted_groups::run(args),
     }

@@ -55,6 +55,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(requires = "trace", help_heading = "Output")]
     trace_steps: u64,
+    /// Leave the first steps out of all times
+    #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "Output")]
+    warm_up: u64,
     /// How to compute: real, or paced: every byte travels, but each computation only lasts as long as FILE says (see
     /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then
     #[arg(long, value_name = "real|paced|paced:FILE", default_value = "real", help_heading = "Cluster")]
@@ -120,6 +123,7 @@ pub fn run(args: Args) -> Result<()> {
         cluster: &cluster,
         pace: pace.as_ref(),
         trace_steps: args.trace.is_some().then_some(args.trace_steps),
+        warm_up: args.warm_up,
         title: "",
     };
     let outcome = train(&job, &stop).map_err(|error| report_once(&cluster, error))?;
@@ -202,6 +206,8 @@ struct Job<'a> {
     pace: Option<&'a Pace>,
     /// Steps to record for a trace.
     trace_steps: Option<u64>,
+    /// Steps that are left out of all times.
+    warm_up: u64,
     /// What the bar calls it; nothing where it is the only one.
     title: &'a str,
 }
@@ -238,6 +244,7 @@ pub fn one_of_several(
         cluster,
         pace: None,
         trace_steps: None,
+        warm_up: 0,
         title,
     };
     let outcome = train(&job, stop).with_context(|| title.to_owned())?;
@@ -284,6 +291,7 @@ fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
         checkpoints: job.saving.clone(),
         resume: job.resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
         compute: job.pace.map_or(Compute::Real, Compute::Paced),
+        warm_up: job.warm_up,
         trace_steps: job.trace_steps,
     };
     let outcome = training::train(run, &logs.logs, &session);

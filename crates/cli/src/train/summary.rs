@@ -31,6 +31,8 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "overlap": run.overlap,
         "step_time": outcome.step_time(),
         "steps": outcome.steps,
+        "timed_steps": outcome.timed,
+        "sent_network_bytes": outcome.sent.network,
         "samples": outcome.samples,
         "interrupted": outcome.interrupted,
         "final_loss": outcome.losses.last(),
@@ -64,7 +66,7 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
             text,
             "\nThroughput  {} samples/s, {:.2} ms a step{}",
             si(outcome.samples_per_s()),
-            1e3 * outcome.seconds / steps as f64,
+            1e3 * outcome.seconds / outcome.timed.max(1) as f64,
             if outcome.paced { " (paced)" } else { "" }
         );
         text.push_str(
@@ -141,7 +143,7 @@ fn what_keeps_it(run: &Run, outcome: &Outcome) -> String {
 /// One row per phase that took at least a hundredth of the step, the others in one row; then their sum.
 fn time_table(outcome: &Outcome) -> String {
     let Some(total) = outcome.step_time() else { return String::new() };
-    let steps = outcome.trained as f64;
+    let steps = outcome.timed as f64;
     let head = ["phase", "at work", "under way", "waited", "share"];
     let mut rows = vec![head.map(String::from).to_vec()];
     // Seconds at work, under way, waited.

@@ -1,0 +1,116 @@
+//! What a step of a case takes at least: its schedule's critical path, with computations at their pace and collectives at the
+//! speed that was measured on the same links.
+
+use anyhow::{Context, Result};
+use planning::Timeline;
+use spec::dataflow::Deployment;
+use spec::links::{Circle, LinkModel};
+use spec::pace::Pace;
+use spec::run::Run;
+use spec::schedule::{Collective, CollectiveKind, Group, PhaseId, Schedule, Task, Work};
+use spec::topology::LinkClass;
+use spec::volume::{BatchSizes, Traffic};
+
+/// A step, ready to be priced.
+pub struct Step {
+    schedule: Schedule,
+    sizes: BatchSizes,
+    ranks: usize,
+}
+
+/// Messages between hosts in a step, of all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    pub count: u64,
+    pub bytes: u64,
+}
+
+impl Step {
+    pub fn new(run: &Run) -> Self {
+        let schedule = run.schedule(Task::Train);
+        let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
+        Self { schedule, sizes, ranks: run.topology().ranks() }
+    }
+
+    /// The timeline of the rank that needs longest.
+    pub fn priced(&self, pace: &Pace, links: &[LinkModel]) -> Result<Timeline> {
+        let phases = self.schedule.phases();
+        let mut collectives = Vec::with_capacity(phases.len());
+        for (i, phase) in phases.iter().enumerate() {
+            collectives.push(match &phase.work {
+                Work::Compute(_) => 0.0,
+                Work::Collective(collective) => self.seconds(PhaseId(i), collective, links)?,
+            });
+        }
+        let of_rank = |rank: usize| {
+            let seconds = phases.iter().zip(&collectives);
+            let seconds =
+                seconds.map(|(phase, alone)| alone + pace.seconds(&phase.name, rank).unwrap_or(0.0));
+            Timeline::new(&self.schedule, &seconds.collect::<Vec<_>>())
+        };
+        let slowest = (0..self.ranks).map(of_rank).max_by(|a, b| a.step_s.total_cmp(&b.step_s));
+        slowest.context("a cluster has ranks")
+    }
+
+    /// The timeline of phases that take the times which were measured, by name.
+    pub fn timed(&self, seconds: &dyn Fn(&str) -> f64) -> Timeline {
+        let seconds: Vec<f64> = self.schedule.phases().iter().map(|phase| seconds(&phase.name)).collect();
+        Timeline::new(&self.schedule, &seconds)
+    }
+
+    /// What a collective takes alone.
+    fn seconds(&self, id: PhaseId, collective: &Collective, links: &[LinkModel]) -> Result<f64> {
+        let circle = match collective.group {
+            Group::World => Circle::World,
+            Group::Host | Group::Group => Circle::Host,
+            Group::Across | Group::Peers => Circle::Peers,
+        };
+        let link = links.iter().find(|link| link.collective == collective.kind && link.group == circle);
+        let link = link.with_context(|| {
+            format!("no speed was measured for {} over {circle} ({})", collective.kind, self.name(id))
+        })?;
+        Ok(link.seconds(self.size(id, collective, link.ranks) as f64))
+    }
+
+    fn name(&self, id: PhaseId) -> &str {
+        &self.schedule.phases()[id.0].name
+    }
+
+    /// Bytes of the busiest rank, as the sweep of sizes counts them: with what a rank keeps.
+    fn size(&self, id: PhaseId, collective: &Collective, members: usize) -> u64 {
+        match &collective.traffic {
+            Traffic::AllReduce { elements, bytes } => *elements as u64 * bytes,
+            Traffic::GroupAllReduce { elements, bytes } => {
+                elements.iter().max().map_or(0, |&n| n as u64 * bytes)
+            }
+            _ => {
+                let sent = |rank| {
+                    let sent = self.schedule.sent(id, &self.sizes, rank);
+                    sent.host + sent.network
+                };
+                let most = (0..self.ranks).map(sent).max().unwrap_or(0);
+                most * members as u64 / (members as u64 - 1).max(1)
+            }
+        }
+    }
+
+    /// What crosses between hosts, and in how many messages.
+    pub fn messages(&self) -> Messages {
+        let deployment: &Deployment = self.schedule.deployment();
+        let topology = deployment.placement.topology();
+        let mut messages = Messages::default();
+        for phase in self.schedule.phases() {
+            let Work::Collective(Collective { kind, traffic, .. }) = &phase.work else { continue };
+            // A reduction goes there and back.
+            let parts = if *kind == CollectiveKind::AllReduce { 2 } else { 1 };
+            for from in 0..self.ranks {
+                for to in (0..self.ranks).filter(|&to| topology.link(from, to) == LinkClass::Network) {
+                    let bytes = traffic.between(deployment, &self.sizes, from, to);
+                    messages.bytes += bytes;
+                    messages.count += if bytes > 0 { parts } else { 0 };
+                }
+            }
+        }
+        messages
+    }
+}

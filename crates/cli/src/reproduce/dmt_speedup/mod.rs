@@ -1,0 +1,283 @@
+//! How much faster DMT is, on a wire: flat against SPTT against tower modules, over hosts joined by links (DMT §5.3).
+//!
+//! Every case is one job on a cluster, started by `--launcher`. Computations are paced: each phase takes the time that it was
+//! measured to take alone on this machine, times `--pace-scale`, while every byte crosses the wire. Cases take turns, so that
+//! what the machine does meanwhile falls on all of them alike; medians count.
+
+mod cases;
+mod launcher;
+mod limit;
+mod table;
+
+use super::records::Records;
+use crate::args::RunArgs;
+use anyhow::{Context, Result, bail, ensure};
+use cases::{Case, Common, Way, Wire};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use launcher::Launcher;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use spec::links::LinkModel;
+use spec::pace::Pace;
+use spec::presets::ModelKind;
+use spec::run::Run;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo campanile reproduce dmt-speedup --out runs/speedup                          hosts are namespaces of this machine
+  campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
+  campanile reproduce dmt-speedup --out runs/speedup --table                       only the table of what is there")]
+pub struct Args {
+    /// Hosts
+    #[arg(long, value_name = "H", value_delimiter = ',', default_value = "2,4,8", help_heading = "Cluster")]
+    hosts: Vec<usize>,
+    /// Ranks on each host
+    #[arg(long, value_name = "L", default_value_t = 2, help_heading = "Cluster")]
+    ranks_per_host: usize,
+    /// What starts a job: {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} stand for those of the job
+    #[arg(long, value_name = "COMMAND", help_heading = "Cluster")]
+    #[arg(
+        default_value = "scripts/cluster --hosts {hosts} --ranks-per-host {ranks_per_host} --rate {rate} \
+                           --counters {counters} --"
+    )]
+    launcher: String,
+    /// Rate of the links, for a launcher that makes them
+    #[arg(long, default_value = "400mbit", help_heading = "Cluster")]
+    rate: String,
+    /// Models
+    #[arg(long, value_delimiter = ',', default_value = "dlrm,dcn", help_heading = "Measurement")]
+    models: Vec<ModelKind>,
+    /// Wire formats
+    #[arg(long, value_delimiter = ',', default_value = "f32,bf16", help_heading = "Measurement")]
+    wires: Vec<Wire>,
+    /// Ways of bringing vectors to samples
+    #[arg(long, value_delimiter = ',', help_heading = "Measurement")]
+    #[arg(default_value = "flat,hierarchical,sptt,cr2,cr4,cr8,cr16,flat-serial,cr2-serial")]
+    ways: Vec<Way>,
+    /// Samples of each rank in a step
+    #[arg(long, value_name = "N", default_value_t = 1024, help_heading = "Measurement")]
+    local_batch: usize,
+    /// Measured computations take so many times as long: makes the share of communication that of another accelerator
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Measurement")]
+    pace_scale: f64,
+    /// Compute truly instead: where ranks share cores, the times are about the cores
+    #[arg(long, help_heading = "Measurement")]
+    real: bool,
+    /// Steps of a job that count; two more come before them
+    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Measurement")]
+    steps: u64,
+    /// Jobs of each case
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
+    rounds: u64,
+    /// Folder for paces, link speeds and results; a measurement that was stopped goes on there
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: PathBuf,
+    /// Only print the table of the results in the folder
+    #[arg(long, help_heading = "Output")]
+    table: bool,
+    /// Print one JSON array
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// Steps before the clock starts.
+const WARM_UP: u64 = 2;
+/// Steps in which a computation is measured.
+const PACE_STEPS: u64 = 2;
+
+/// One job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    #[serde(flatten)]
+    case: Case,
+    round: u64,
+    /// Seconds of a step, and those of it at work, with collectives under way, and waiting; mean over steps and ranks.
+    step_s: f64,
+    compute_s: f64,
+    communication_s: f64,
+    exposed_s: f64,
+    /// Bytes between hosts in a step, of all ranks.
+    network_bytes: u64,
+    /// Bytes between hosts in the whole job: as metered, and as the interfaces counted them.
+    job_network_bytes: u64,
+    counted_bytes: Option<u64>,
+    /// Phases by name, seconds a step: at work, and waited for.
+    phases: Vec<(String, f64, f64)>,
+}
+
+/// What `campanile train` takes.
+#[derive(Parser)]
+struct Described {
+    #[command(flatten)]
+    run: RunArgs,
+    #[arg(long)]
+    no_overlap: bool,
+}
+
+/// The run of a case.
+fn run_of(case: &Case, common: &Common) -> Result<Run> {
+    let flags = std::iter::once("train".into()).chain(case.flags(common));
+    let described = Described::try_parse_from(flags).context("the flags of a case")?;
+    let mut config = described.run.config()?;
+    if described.no_overlap {
+        config.train.overlap = Some(false);
+    }
+    config.check().with_context(|| case.name())
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let common = Common { ranks_per_host: args.ranks_per_host, local_batch: args.local_batch };
+    let measured = Measured { common: &common, folder: &args.out };
+    if args.table {
+        return measured.print(&Records::existing(&args.out).all()?, args.json);
+    }
+    ensure!(
+        args.pace_scale > 0.0 && args.pace_scale.is_finite(),
+        "--pace-scale {}: more than 0",
+        args.pace_scale
+    );
+    let cases = cases::all(&args.models, &args.hosts, &args.wires, &args.ways);
+    for case in &cases {
+        run_of(case, &common)?;
+    }
+    let what = json!({
+        "common": common,
+        "rate": args.rate,
+        "pace_scale": args.pace_scale,
+        "compute": if args.real { "real" } else { "paced" },
+        "steps": args.steps,
+    });
+    let records: Records<Record> = Records::open(&args.out, &what)?;
+    let launcher =
+        Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
+    let done: Vec<(Case, u64)> = records.all()?.iter().map(|record| (record.case, record.round)).collect();
+    let bar = ProgressBar::new(cases.len() as u64 * args.rounds);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} jobs  {msg}  ETA {eta}")?);
+    for &hosts in &args.hosts {
+        bar.set_message(format!("links of {hosts} hosts"));
+        measured.links(&launcher, hosts)?;
+    }
+    for round in 0..args.rounds {
+        for case in &cases {
+            if !done.contains(&(*case, round)) {
+                bar.set_message(case.name());
+                let pace = if args.real { None } else { Some(measured.pace(case, args.pace_scale)?) };
+                let record = measured.job(&launcher, case, round, args.steps, pace.as_deref());
+                records.append(&record.with_context(|| case.name())?)?;
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    measured.print(&records.all()?, args.json)
+}
+
+/// What is measured, and where it is kept.
+struct Measured<'a> {
+    common: &'a Common,
+    folder: &'a Path,
+}
+
+impl Measured<'_> {
+    /// The file of the times of a case's computations, which are measured on this machine the first time.
+    fn pace(&self, case: &Case, scale: f64) -> Result<PathBuf> {
+        let path = self.folder.join("pace").join(format!("{}.json", case.name()));
+        if path.exists() {
+            return Ok(path);
+        }
+        std::fs::create_dir_all(self.folder.join("pace"))?;
+        let fresh = path.with_extension("new");
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("pace").args(case.flags(self.common));
+        command.args(["--steps", &PACE_STEPS.to_string(), "--out"]).arg(&fresh);
+        let output = command.output().context("measuring computations")?;
+        ensure!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+        let mut pace: Pace = read_json(&fresh)?;
+        pace.scale = scale;
+        std::fs::write(&fresh, serde_json::to_string(&pace)?)?;
+        std::fs::rename(&fresh, &path)?;
+        Ok(path)
+    }
+
+    /// What collectives take on the links of so many hosts, measured the first time.
+    fn links(&self, launcher: &Launcher, hosts: usize) -> Result<Vec<LinkModel>> {
+        let path = self.folder.join(format!("links-{hosts}.json"));
+        if !path.exists() {
+            let sweep = "bench collectives --transport mpi --collectives all-to-all,all-reduce --from 4KiB --to 16MiB \
+                         --rounds 5 --warm-up 2 --json";
+            let arguments: Vec<String> = sweep.split_whitespace().map(String::from).collect();
+            let ended =
+                launcher.run(hosts, self.common.ranks_per_host, &arguments).context("measuring the links")?;
+            std::fs::write(&path, format!("{:#}\n", ended.result))?;
+        }
+        let swept: Value = read_json(&path)?;
+        serde_json::from_value(swept["links"].clone()).with_context(|| path.display().to_string())
+    }
+
+    /// Runs one job.
+    fn job(
+        &self,
+        launcher: &Launcher,
+        case: &Case,
+        round: u64,
+        steps: u64,
+        pace: Option<&Path>,
+    ) -> Result<Record> {
+        let mut arguments = vec!["train".to_string()];
+        arguments.extend(case.flags(self.common));
+        let length = format!(
+            "--steps {} --warm-up {WARM_UP} --transport mpi --eval-samples 0 --json",
+            steps + WARM_UP
+        );
+        arguments.extend(length.split_whitespace().map(String::from));
+        if let Some(pace) = pace {
+            arguments.extend(["--compute".into(), format!("paced:{}", pace.display())]);
+        }
+        let ended = launcher.run(case.hosts, self.common.ranks_per_host, &arguments)?;
+        let number = |path: &str| match ended.result.pointer(path).and_then(Value::as_f64) {
+            Some(number) => Ok(number),
+            None => bail!("{path} is missing in {}", ended.result),
+        };
+        let timed = number("/timed_steps")?;
+        let phases = ended.result["phases"].as_array().context("phases")?;
+        let of = |phase: &Value, key: &str| phase[key].as_f64().unwrap_or(0.0) / timed;
+        let sent = |phase: &Value| phase["sent"]["network"].as_u64().unwrap_or(0);
+        Ok(Record {
+            case: *case,
+            round,
+            step_s: number("/step_time/step_s")?,
+            compute_s: number("/step_time/compute_s")?,
+            communication_s: number("/step_time/communication_s")?,
+            exposed_s: number("/step_time/exposed_s")?,
+            network_bytes: phases.iter().map(sent).sum::<u64>() / number("/steps")? as u64,
+            job_network_bytes: number("/sent_network_bytes")? as u64,
+            counted_bytes: ended.counted,
+            phases: phases
+                .iter()
+                .map(|phase| {
+                    let name = phase["name"].as_str().unwrap_or_default().to_owned();
+                    (name, of(phase, "busy_s"), of(phase, "exposed_s"))
+                })
+                .collect(),
+        })
+    }
+
+    fn print(&self, records: &[Record], json: bool) -> Result<()> {
+        let rows = table::rows(records, self.common, self.folder)?;
+        if json {
+            println!("{}", Value::Array(rows.iter().map(table::Row::to_json).collect()));
+        } else {
+            print!("{}", table::to_text(&rows));
+        }
+        Ok(())
+    }
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,189 @@
+//! The results, as a table beside the paper's figures.
+
+use super::cases::{Case, Common, Way};
+use super::limit::{Messages, Step};
+use super::{Record, read_json, run_of};
+use crate::text::{columns, median};
+use anyhow::Result;
+use serde_json::{Value, json};
+use spec::links::LinkModel;
+use spec::pace::Pace;
+use spec::presets::ModelKind;
+use std::path::Path;
+
+/// Medians of the jobs of a case.
+pub struct Row {
+    case: Case,
+    jobs: usize,
+    step_s: f64,
+    compute_s: f64,
+    exposed_s: f64,
+    network_bytes: u64,
+    messages: Messages,
+    /// Metered bytes between hosts over those that the interfaces counted.
+    metered_share: Option<f64>,
+    over_flat: Option<f64>,
+    over_sptt: Option<f64>,
+    /// The schedule's critical path.
+    limit_s: Option<f64>,
+    /// The share of the communication that overlap can hide which it hides.
+    hidden: Option<f64>,
+    paper: &'static str,
+}
+
+/// The rows of all cases with results, in the order of their first.
+pub fn rows(records: &[Record], common: &Common, folder: &Path) -> Result<Vec<Row>> {
+    let mut cases: Vec<Case> = Vec::new();
+    for record in records {
+        if !cases.contains(&record.case) {
+            cases.push(record.case);
+        }
+    }
+    cases.iter().map(|case| row(case, records, common, folder)).collect()
+}
+
+fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Result<Row> {
+    let of = |case: Case| records.iter().filter(move |record| record.case == case);
+    let middle = |case: Case, value: fn(&Record) -> f64| {
+        let mut values: Vec<f64> = of(case).map(value).collect();
+        (!values.is_empty()).then(|| median(&mut values))
+    };
+    let step = |way: Way| middle(Case { way, ..*case }, |record| record.step_s);
+    let (step_s, flat, sptt) = (step(case.way).unwrap_or(f64::NAN), step(Way::Flat), step(Way::Sptt));
+    let ready = Step::new(&run_of(case, common)?);
+    let pace = folder.join("pace").join(format!("{}.json", case.name()));
+    let links = folder.join(format!("links-{}.json", case.hosts));
+    let limit_s = match pace.exists() && links.exists() {
+        false => None,
+        true => {
+            let swept: Value = read_json(&links)?;
+            let links: Vec<LinkModel> = serde_json::from_value(swept["links"].clone())?;
+            Some(ready.priced(&read_json::<Pace>(&pace)?, &links)?.step_s)
+        }
+    };
+    let serial = match case.way {
+        Way::Flat => Some(Way::FlatSerial),
+        Way::Cr2 => Some(Way::Cr2Serial),
+        _ => None,
+    };
+    let hidden = serial.and_then(|way| {
+        let serial = Case { way, ..*case };
+        let alone = middle(serial, |record| record.step_s)?;
+        // What each phase takes when nothing else goes on.
+        let seconds = |name: &str| {
+            let times = of(serial).map(|r| r.phases.iter().find(|p| p.0 == name).map_or(0.0, |p| p.1 + p.2));
+            median(&mut times.collect::<Vec<f64>>())
+        };
+        let timeline = ready.timed(&seconds);
+        Some((alone - step_s) / timeline.hideable_s())
+    });
+    let mut shares: Vec<f64> = of(*case)
+        .filter_map(|record| Some(record.job_network_bytes as f64 / record.counted_bytes? as f64))
+        .collect();
+    Ok(Row {
+        case: *case,
+        jobs: of(*case).count(),
+        step_s,
+        compute_s: middle(*case, |record| record.compute_s).unwrap_or(f64::NAN),
+        exposed_s: middle(*case, |record| record.exposed_s).unwrap_or(f64::NAN),
+        network_bytes: of(*case).next().map_or(0, |record| record.network_bytes),
+        messages: ready.messages(),
+        metered_share: (!shares.is_empty()).then(|| median(&mut shares)),
+        over_flat: flat.map(|flat| flat / step_s),
+        over_sptt: sptt.filter(|_| case.way.ratio().is_some()).map(|sptt| sptt / step_s),
+        limit_s,
+        hidden,
+        paper: paper(case),
+    })
+}
+
+/// What the paper says of such a model at its largest clusters: over flat, or over SPTT.
+fn paper(case: &Case) -> &'static str {
+    match (case.way, case.model) {
+        (Way::Cr2, ModelKind::Dlrm) => "up to 1.9 × flat, 1.4 × SPTT",
+        (Way::Cr2 | Way::Cr4, ModelKind::Dcn) => "up to 1.8 × flat, 1.4 × SPTT",
+        (Way::Cr16, _) => "up to 2 × SPTT",
+        _ => "",
+    }
+}
+
+pub fn to_text(rows: &[Row]) -> String {
+    let head = [
+        "model",
+        "hosts",
+        "wire",
+        "way",
+        "step ms",
+        "compute",
+        "exposed",
+        "share",
+        "× flat",
+        "× SPTT",
+        "limit",
+        "step/limit",
+        "hidden",
+        "MB/host",
+        "messages",
+        "KB each",
+        "metered",
+        "paper",
+    ];
+    let mut lines = vec![head.map(String::from).to_vec()];
+    let ms = |seconds: f64| format!("{:.0}", 1e3 * seconds);
+    let maybe = |value: Option<f64>, text: &dyn Fn(f64) -> String| value.map_or("–".into(), text);
+    let times = |value: f64| format!("{value:.2}");
+    let percent = |value: f64| format!("{:.0} %", 100.0 * value);
+    for row in rows {
+        let (case, messages) = (&row.case, row.messages);
+        lines.push(vec![
+            case.model.name().into(),
+            case.hosts.to_string(),
+            case.wire.to_string(),
+            case.way.to_string(),
+            ms(row.step_s),
+            ms(row.compute_s),
+            ms(row.exposed_s),
+            percent(row.exposed_s / row.step_s),
+            maybe(row.over_flat, &times),
+            maybe(row.over_sptt, &times),
+            maybe(row.limit_s, &ms),
+            maybe(row.limit_s.map(|limit| row.step_s / limit), &times),
+            maybe(row.hidden, &percent),
+            format!("{:.1}", row.network_bytes as f64 / 1e6 / case.hosts as f64),
+            messages.count.to_string(),
+            format!("{:.0}", messages.bytes as f64 / 1e3 / messages.count.max(1) as f64),
+            maybe(row.metered_share, &percent),
+            row.paper.into(),
+        ]);
+    }
+    format!(
+        "{}\nA step in ms, medians of jobs, mean of ranks; computations are paced unless the records say real. limit: the \
+         schedule's critical path.\nhidden: of the communication that overlap can hide. MB/host and messages between hosts \
+         in a step. metered: of the bytes that the\ninterfaces counted.\n",
+        columns(&lines)
+    )
+}
+
+impl Row {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "model": self.case.model,
+            "hosts": self.case.hosts,
+            "wire": self.case.wire,
+            "way": self.case.way,
+            "jobs": self.jobs,
+            "step_s": self.step_s,
+            "compute_s": self.compute_s,
+            "exposed_s": self.exposed_s,
+            "over_flat": self.over_flat,
+            "over_sptt": self.over_sptt,
+            "limit_s": self.limit_s,
+            "hidden": self.hidden,
+            "network_bytes": self.network_bytes,
+            "messages": self.messages.count,
+            "message_bytes": self.messages.bytes,
+            "metered_share": self.metered_share,
+            "paper": self.paper,
+        })
+    }
+}
