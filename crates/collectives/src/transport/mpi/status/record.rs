@@ -43,9 +43,8 @@ impl fmt::Display for ProcessStatus {
         let Self { status: RankStatus { rank, host, phase, activity, collective, .. }, pid, node } = self;
         write!(f, "rank {rank} on host {host} ({node}, pid {pid}) died in phase `{phase}`: ")?;
         match (collective, activity) {
-            (Some(collective), Activity::Waiting(time)) => {
-                write!(f, "waiting for {time:.1?} in {collective}")
-            }
+            // Not for how long: the file is read some time after the death.
+            (Some(collective), Activity::Waiting(_)) => write!(f, "waiting in {collective}"),
             (Some(collective), _) => write!(f, "last started {collective}"),
             (None, _) => write!(f, "no collective started"),
         }
