@@ -16,6 +16,9 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
+    /// Measure only the first N ranks, and give the others their times: the quicker way where ranks are alike [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    measured_ranks: Option<u64>,
     /// Write the times to this file, for `train --compute paced:FILE`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -31,7 +34,8 @@ pub fn run(args: Args) -> Result<()> {
     let stop = stop_on_signals()?;
     let logs = logs::open(&config.data, None, &stop)?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
-    let pace = training::pace::measure(&run, &logs.logs, steps)?;
+    let ranks = args.measured_ranks.map_or(run.topology().ranks(), |ranks| ranks as usize);
+    let pace = training::pace::measure(&run, &logs.logs, steps, ranks)?;
     let text = serde_json::to_string_pretty(&pace).context("the times as JSON")?;
     if let Some(path) = &args.out {
         replace(path, text.as_bytes())?;

@@ -102,19 +102,22 @@ fn rest_until(world: &Communicator, deadline: Instant) -> Result<(), Error> {
 const WARM_UP: u64 = 2;
 
 /// Measures what each computation of a step of `run` takes, as the median of `steps` real steps. Ranks take turns, so
-/// that each computes alone. All ranks of the cluster call it.
-pub fn measure(run: &Run, logs: &Logs, steps: u64) -> Result<Pace, Error> {
+/// that each computes alone.
+///
+/// Only the first `ranks` ranks are measured; the others compute nothing, and are given the times of these, in turns.
+pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace, Error> {
     let cluster = &Cluster::Threads;
     check_size(run, cluster, false)?;
     let threads = threads(run, cluster);
     let measured = on_ranks(
         run,
         cluster,
-        |_| Device::cpu(threads),
+        |rank| if rank < ranks { Device::cpu(threads) } else { Ok(Device::Idle) },
         |world| measure_rank(run, &world, logs.source(run, Split::Train)?, steps.max(1)),
     )?;
     let (names, seconds) = measured.into_iter().next().ok_or(Error::NoRank)?;
-    let by_rank = |i: usize| seconds.chunks_exact(names.len()).map(|rank| rank[i]).collect();
+    let measured = seconds.chunks_exact(names.len()).take(ranks.max(1)).cycle();
+    let by_rank = |i: usize| measured.clone().map(|rank| rank[i]).take(run.topology().ranks()).collect();
     let phases = names.iter().enumerate().map(|(i, name)| (name.clone(), Seconds::ByRank(by_rank(i))));
     Ok(Pace { threads: Some(threads), scale: 1.0, phases: phases.collect() })
 }

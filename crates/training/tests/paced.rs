@@ -137,7 +137,7 @@ fn paced_tables_may_be_of_any_size() {
 fn every_computation_is_measured_on_every_rank() {
     for config in [config(ModelKind::Dlrm, false, 2, 2), towers()] {
         let run = with_steps(config, 5);
-        let measured = measure(&run, &Logs::Synthetic, 2).unwrap();
+        let measured = measure(&run, &Logs::Synthetic, 2, run.topology().ranks()).unwrap();
         measured.check(&run.schedule(Task::Train)).unwrap();
         assert_eq!(measured.threads, Some(1));
         for rank in 0..4 {

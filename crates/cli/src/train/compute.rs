@@ -63,7 +63,7 @@ pub fn pace(argument: &ComputeArg, run: &Run, logs: &OpenLogs) -> Result<Option<
         ComputeArg::Real => Ok(None),
         ComputeArg::Paced => {
             eprintln!("measuring what each phase takes, {STEPS} steps with ranks taking turns");
-            Ok(Some(training::pace::measure(run, &logs.logs, STEPS)?))
+            Ok(Some(training::pace::measure(run, &logs.logs, STEPS, run.topology().ranks())?))
         }
         ComputeArg::PacedBy(path) => {
             let pace = read(path)?;

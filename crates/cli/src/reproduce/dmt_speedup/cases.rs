@@ -17,6 +17,8 @@ pub enum Way {
     Hierarchical,
     /// SPTT, towers that pass everything through
     Sptt,
+    /// Tower modules as in the paper: for a DCN, 128 outputs a tower; for a DLRM these are those of cr2
+    Paper,
     /// Tower modules that halve what leaves a tower
     Cr2,
     /// The same, without overlap
@@ -30,10 +32,15 @@ pub enum Way {
 }
 
 impl Way {
-    /// How many times fewer bytes leave a tower than enter it; `None` without tower modules.
-    pub fn ratio(self) -> Option<usize> {
+    /// Whether there are tower modules.
+    pub fn has_modules(self) -> bool {
+        !matches!(self, Way::Flat | Way::FlatSerial | Way::Hierarchical | Way::Sptt)
+    }
+
+    /// How many times fewer bytes leave a tower than enter it, where that is what was asked for.
+    fn ratio(self) -> Option<usize> {
         match self {
-            Way::Flat | Way::FlatSerial | Way::Hierarchical | Way::Sptt => None,
+            Way::Flat | Way::FlatSerial | Way::Hierarchical | Way::Sptt | Way::Paper => None,
             Way::Cr2 | Way::Cr2Serial => Some(2),
             Way::Cr4 => Some(4),
             Way::Cr8 => Some(8),
@@ -63,6 +70,7 @@ impl fmt::Display for Way {
             Way::FlatSerial => "flat, no overlap",
             Way::Hierarchical => "flat, hierarchical",
             Way::Sptt => "SPTT",
+            Way::Paper => "DMT, D = 128",
             Way::Cr2 => "DMT, CR 2",
             Way::Cr2Serial => "DMT, CR 2, no overlap",
             Way::Cr4 => "DMT, CR 4",
@@ -137,10 +145,16 @@ impl Case {
     /// The modules of the paper, with as many outputs as the ratio leaves.
     fn module(&self, way: Way) -> String {
         match (way.ratio(), self.model) {
+            (None, _) if way == Way::Paper => format!("dcn:d={DIM}"),
             (None, _) => "none".into(),
             (Some(ratio), ModelKind::Dlrm) => format!("dlrm:c=1,p=0,d={}", DIM / ratio),
             (Some(ratio), ModelKind::Dcn) => format!("dcn:d={}", FEATURES * DIM / ratio / self.hosts),
         }
+    }
+
+    /// The case whose computations are measured for this one: with all the phases that this one has.
+    pub fn measured(&self) -> Self {
+        Self { wire: Wire::Bf16, way: self.way.overlapped(), ..*self }
     }
 
     /// A name for files.
@@ -156,7 +170,12 @@ pub fn all(models: &[ModelKind], hosts: &[usize], wires: &[Wire], ways: &[Way]) 
     for &hosts in hosts {
         for &model in models {
             for &wire in wires {
-                cases.extend(ways.iter().map(|&way| Case { model, hosts, wire, way }));
+                // What overlap hides is asked of the DLRM alone, whose modules in the paper have a ratio of 2.
+                let fits = |way: &&Way| match model {
+                    ModelKind::Dlrm => **way != Way::Paper,
+                    ModelKind::Dcn => !way.serial(),
+                };
+                cases.extend(ways.iter().filter(fits).map(|&way| Case { model, hosts, wire, way }));
             }
         }
     }

@@ -22,6 +22,7 @@ use spec::links::LinkModel;
 use spec::pace::Pace;
 use spec::presets::ModelKind;
 use spec::run::Run;
+use spec::schedule::Task;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -45,7 +46,7 @@ pub struct Args {
     )]
     launcher: String,
     /// Rate of the links, for a launcher that makes them
-    #[arg(long, default_value = "400mbit", help_heading = "Cluster")]
+    #[arg(long, default_value = "1gbit", help_heading = "Cluster")]
     rate: String,
     /// Models
     #[arg(long, value_delimiter = ',', default_value = "dlrm,dcn", help_heading = "Measurement")]
@@ -55,7 +56,7 @@ pub struct Args {
     wires: Vec<Wire>,
     /// Ways of bringing vectors to samples
     #[arg(long, value_delimiter = ',', help_heading = "Measurement")]
-    #[arg(default_value = "flat,hierarchical,sptt,cr2,cr4,cr8,cr16,flat-serial,cr2-serial")]
+    #[arg(default_value = "flat,hierarchical,sptt,paper,cr2,cr4,cr8,cr16,flat-serial,cr2-serial")]
     ways: Vec<Way>,
     /// Samples of each rank in a step
     #[arg(long, value_name = "N", default_value_t = 1024, help_heading = "Measurement")]
@@ -66,8 +67,8 @@ pub struct Args {
     /// Compute truly instead: where ranks share cores, the times are about the cores
     #[arg(long, help_heading = "Measurement")]
     real: bool,
-    /// Steps of a job that count; two more come before them
-    #[arg(long, value_name = "N", default_value_t = 5, help_heading = "Measurement")]
+    /// Steps of a job that count; one more comes before them
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Measurement")]
     steps: u64,
     /// Jobs of each case
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
@@ -84,9 +85,9 @@ pub struct Args {
 }
 
 /// Steps before the clock starts.
-const WARM_UP: u64 = 2;
+const WARM_UP: u64 = 1;
 /// Steps in which a computation is measured.
-const PACE_STEPS: u64 = 2;
+const PACE_STEPS: u64 = 3;
 
 /// One job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -113,19 +114,13 @@ pub struct Record {
 struct Described {
     #[command(flatten)]
     run: RunArgs,
-    #[arg(long)]
-    no_overlap: bool,
 }
 
 /// The run of a case.
 fn run_of(case: &Case, common: &Common) -> Result<Run> {
     let flags = std::iter::once("train".into()).chain(case.flags(common));
     let described = Described::try_parse_from(flags).context("the flags of a case")?;
-    let mut config = described.run.config()?;
-    if described.no_overlap {
-        config.train.overlap = Some(false);
-    }
-    config.check().with_context(|| case.name())
+    described.run.config()?.check().with_context(|| case.name())
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -182,23 +177,32 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    /// The file of the times of a case's computations, which are measured on this machine the first time.
+    /// The file of the times of a case's computations, which are measured on this machine the first time: those of a host's
+    /// ranks, which stand for all others.
     fn pace(&self, case: &Case, scale: f64) -> Result<PathBuf> {
-        let path = self.folder.join("pace").join(format!("{}.json", case.name()));
+        let folder = self.folder.join("pace");
+        std::fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{}.json", case.name()));
         if path.exists() {
             return Ok(path);
         }
-        std::fs::create_dir_all(self.folder.join("pace"))?;
-        let fresh = path.with_extension("new");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("pace").args(case.flags(self.common));
-        command.args(["--steps", &PACE_STEPS.to_string(), "--out"]).arg(&fresh);
-        let output = command.output().context("measuring computations")?;
-        ensure!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
-        let mut pace: Pace = read_json(&fresh)?;
+        let measured = folder.join(format!("{}.measured", case.measured().name()));
+        if !measured.exists() {
+            let fresh = measured.with_extension("new");
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg("pace").args(case.measured().flags(self.common));
+            command.args(["--measured-ranks", &self.common.ranks_per_host.to_string()]);
+            command.args(["--steps", &PACE_STEPS.to_string(), "--out"]).arg(&fresh);
+            let output = command.output().context("measuring computations")?;
+            ensure!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+            std::fs::rename(&fresh, &measured)?;
+        }
+        let mut pace: Pace = read_json(&measured)?;
         pace.scale = scale;
-        std::fs::write(&fresh, serde_json::to_string(&pace)?)?;
-        std::fs::rename(&fresh, &path)?;
+        let schedule = run_of(case, self.common)?.schedule(Task::Train);
+        pace.phases.retain(|name, _| schedule.phases().iter().any(|phase| phase.name == *name));
+        pace.check(&schedule)?;
+        std::fs::write(&path, serde_json::to_string(&pace)?)?;
         Ok(path)
     }
 
@@ -206,7 +210,7 @@ impl Measured<'_> {
     fn links(&self, launcher: &Launcher, hosts: usize) -> Result<Vec<LinkModel>> {
         let path = self.folder.join(format!("links-{hosts}.json"));
         if !path.exists() {
-            let sweep = "bench collectives --transport mpi --collectives all-to-all,all-reduce --from 4KiB --to 16MiB \
+            let sweep = "bench collectives --transport mpi --collectives all-to-all,all-reduce --from 256KiB --to 16MiB \
                          --rounds 5 --warm-up 2 --json";
             let arguments: Vec<String> = sweep.split_whitespace().map(String::from).collect();
             let ended =

@@ -90,7 +90,7 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
         messages: ready.messages(),
         metered_share: (!shares.is_empty()).then(|| median(&mut shares)),
         over_flat: flat.map(|flat| flat / step_s),
-        over_sptt: sptt.filter(|_| case.way.ratio().is_some()).map(|sptt| sptt / step_s),
+        over_sptt: sptt.filter(|_| case.way.has_modules()).map(|sptt| sptt / step_s),
         limit_s,
         hidden,
         paper: paper(case),
@@ -101,7 +101,7 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
 fn paper(case: &Case) -> &'static str {
     match (case.way, case.model) {
         (Way::Cr2, ModelKind::Dlrm) => "up to 1.9 × flat, 1.4 × SPTT",
-        (Way::Cr2 | Way::Cr4, ModelKind::Dcn) => "up to 1.8 × flat, 1.4 × SPTT",
+        (Way::Paper, ModelKind::Dcn) => "up to 1.8 × flat, 1.4 × SPTT",
         (Way::Cr16, _) => "up to 2 × SPTT",
         _ => "",
     }
