@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use collectives::{Activity, Failure};
+use collectives::{Activity, CollectiveError, Failure, RankStatus};
 use spec::run::Config;
 use std::fmt;
 use training::Cluster;
@@ -140,8 +140,9 @@ impl Place {
 /// This program, so that another build of the same version is told from it.
 #[cfg(feature = "mpi")]
 fn executable() -> Result<String> {
-    let path = std::env::current_exe().context("the path of this program")?;
-    let bytes = std::fs::read(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    // The file that runs, even where another has taken its place since.
+    let path = "/proc/self/exe";
+    let bytes = std::fs::read(path).with_context(|| format!("{path}: cannot be read"))?;
     Ok(format!("campanile {}, executable {:08x}", env!("CARGO_PKG_VERSION"), crc32c::crc32c(&bytes)))
 }
 
@@ -157,7 +158,8 @@ impl fmt::Display for ReportedElsewhere {
 
 impl std::error::Error for ReportedElsewhere {}
 
-/// Leaves the report of a failure that all ranks know to one of them: the lowest that answered.
+/// Leaves the report of a failure that all ranks know to one of them: the lowest that answers, of those that are not busy
+/// computing, since the launcher may end these before they notice.
 pub fn report_once(cluster: &Cluster, error: training::Error) -> anyhow::Error {
     let elsewhere = match &error {
         training::Error::Failure(failure) => !reports(cluster, failure),
@@ -167,9 +169,12 @@ pub fn report_once(cluster: &Cluster, error: training::Error) -> anyhow::Error {
 }
 
 fn reports(cluster: &Cluster, failure: &Failure) -> bool {
-    let mut answered = failure.ranks.iter().filter(|status| status.activity != Activity::Silent);
-    match (cluster, answered.next()) {
-        (Cluster::Threads, _) | (_, None) => true,
+    let answer = || failure.ranks.iter().filter(|status| status.answers);
+    let heeds = |status: &&RankStatus| matches!(status.activity, Activity::Waiting(_) | Activity::Failed);
+    match (cluster, answer().find(heeds).or(answer().next())) {
+        (Cluster::Threads, _) => true,
+        // Refused at the start: whoever was not started as the others says how.
+        (_, None) => !matches!(failure.cause, CollectiveError::Elsewhere { .. }),
         #[cfg(feature = "mpi")]
         (Cluster::Processes { job, .. }, Some(first)) => first.rank == job.rank(),
     }

@@ -40,6 +40,15 @@ pub fn must_be_prepared(data: &DataConfig) -> bool {
 ///
 /// Reading ends early, with an error, once `stop` is set.
 pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result<OpenLogs> {
+    open_by(data, keep, stop, true)
+}
+
+/// As [`open`], after another process has done so: nothing is prepared, and no bad line told of, again.
+pub fn open_again(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result<OpenLogs> {
+    open_by(data, keep, stop, false)
+}
+
+fn open_by(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool, prepares: bool) -> Result<OpenLogs> {
     let format = data.format.unwrap_or_default();
     if format == DataFormat::Synthetic {
         ensure!(
@@ -49,7 +58,7 @@ pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result
         return Ok(OpenLogs { logs: Logs::Synthetic, facts: None, _scratch: None });
     }
     ensure!(!data.train.is_empty(), "the format is {}, but no files are given; use --data", format.name());
-    let place = Place::new(keep, stop)?;
+    let place = Place { prepares, ..Place::new(keep, stop)? };
     let train = place.open(data, &data.train, "train", None)?;
     let eval = if data.eval.is_empty() {
         None
@@ -95,6 +104,15 @@ impl OpenLogs {
         }
     }
 
+    /// What the samples of each log are, in a few digits.
+    pub fn fingerprints(&self) -> Vec<(&'static str, String)> {
+        let Logs::Prepared { train, eval } = &self.logs else { return Vec::new() };
+        let logs = [("train", train), ("evaluate", eval)].into_iter();
+        let told = logs
+            .filter_map(|(split, log)| Some((split, log.as_ref()?.manifest().files.samples.xxh3.clone())));
+        told.collect()
+    }
+
     /// What the log's samples are, in a few digits: the same for the same samples.
     pub fn fingerprint(&self) -> Option<String> {
         self.train().map(|log| log.manifest().files.samples.xxh3.clone())
@@ -106,17 +124,19 @@ struct Place<'a> {
     folder: PathBuf,
     scratch: Option<TempDir>,
     stop: &'a AtomicBool,
+    /// Or else everything is there already.
+    prepares: bool,
 }
 
 impl<'a> Place<'a> {
     fn new(keep: Option<&Path>, stop: &'a AtomicBool) -> Result<Self> {
         if let Some(keep) = keep {
-            return Ok(Self { folder: keep.to_owned(), scratch: None, stop });
+            return Ok(Self { folder: keep.to_owned(), scratch: None, stop, prepares: true });
         }
         let scratch = tempfile::Builder::new().prefix("campanile-").tempdir();
         let scratch = scratch
             .with_context(|| format!("{}: no folder for prepared logs", std::env::temp_dir().display()))?;
-        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch), stop })
+        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch), stop, prepares: true })
     }
 
     /// The log at `paths`, whose vocabularies must be those of `like` where one is given.
@@ -153,8 +173,12 @@ impl<'a> Place<'a> {
         split: &str,
         like: Option<&[Option<Vocabulary>]>,
     ) -> Result<PreparedLog> {
-        let raw = Raw::of(data, paths)?;
         let folder = self.folder.join(split);
+        if !self.prepares {
+            return PreparedLog::open(&folder)
+                .context("a log that rank 0 has prepared, in a folder that all hosts share");
+        }
+        let raw = Raw::of(data, paths)?;
         let source = Source::of(raw.format.name(), &raw.files)?;
         // What an earlier command prepared from the same files, in the same way, and would not refuse today.
         let same = |log: &PreparedLog| {

@@ -45,11 +45,16 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     println!(
-        "{} on {} ranks × {} threads, global batch {}: median of {steps} steps, each rank computing alone\n",
+        "{} on {} ranks × {} threads, global batch {}: median of {steps} steps, each rank computing alone{}\n",
         run.model.kind(),
         run.topology(),
         training::threads(&run, &training::Cluster::Threads),
-        run.batch
+        run.batch,
+        if ranks < run.topology().ranks() {
+            format!(" (the first {ranks} stand for the others)")
+        } else {
+            String::new()
+        }
     );
     print!("{}", table(&run, &pace));
     if let Some(path) = &args.out {

@@ -162,6 +162,8 @@ fn a_flat_step_is_replayed() {
     let replayed = replay("flat", &[]);
     assert_eq!((&replayed["dataflow"], &replayed["batch"]), (&"flat".into(), &250.into()));
     replay("evaluation", &["--evaluate"]);
+    replay("halves", &["--wire", "bf16"]);
+    replay("levels", &["--wire", "f16", "--all-to-all", "hierarchical", "--hosts", "3"]);
     replay("multi-hot", &[concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/multi-hot.toml")]);
 }
 
@@ -184,6 +186,7 @@ fn steps_of_dmt_are_replayed() {
     // Rows: a reduce-scatter and an all-gather.
     let rows = replay("rows", &[&towers[..], &["--cut", "rows", "--hosts-per-tower", "2"]].concat());
     assert!(names(&rows).contains(&"group sums".into()) && names(&rows).contains(&"group gather".into()));
+    replay("half rows", &[&towers[..], &["--cut", "rows", "--wire", "bf16"]].concat());
 }
 
 #[test]

@@ -104,6 +104,22 @@ fn a_paced_run_says_so_everywhere() {
     assert!(refusal(&["train", "--compute", "quickly"]).contains("paced:FILE"));
 }
 
+/// The first steps may be left out of all times; the result is the same.
+#[test]
+fn warm_up_is_not_timed() {
+    let args = [&["train", "--json", "--steps", "6"], SMALL].concat();
+    let (all, later) = (json(&args), json(&[&args[..], &["--warm-up", "2"]].concat()));
+    assert_eq!(all["parameters_sha256"], later["parameters_sha256"]);
+    assert_eq!(
+        (&all["timed_steps"], &later["timed_steps"], &later["steps"]),
+        (&6.into(), &4.into(), &6.into())
+    );
+    let step_s = later["step_time"]["step_s"].as_f64().unwrap();
+    assert!((step_s - later["seconds"].as_f64().unwrap() / 4.0).abs() < 1e-9);
+    let refused = refusal(&[&args[..], &["--warm-up", "6"]].concat());
+    assert!(refused.contains("of 6 steps none would be left to time"), "{refused}");
+}
+
 /// DMT, Tables 3 and 4.
 #[test]
 fn describe_counts_the_terabyte_models_without_allocating_them() {

@@ -60,6 +60,12 @@ impl MpiJob {
         self.0.size
     }
 
+    /// Ranks that share memory with this one, itself included.
+    pub fn ranks_here(&self) -> Vec<usize> {
+        let lowest = &self.0.hosts;
+        (0..self.size()).filter(|&rank| lowest[rank] == lowest[self.rank()]).collect()
+    }
+
     /// The cluster as MPI sees it: processes that share memory are on one host. An error where hosts have different
     /// numbers of ranks, or ranks that do not follow each other.
     pub fn topology(&self) -> Result<Topology, CollectiveError> {

@@ -1,6 +1,6 @@
 //! What all communicators of one rank share: its outstanding operations, and the code that moves them on.
 //!
-//! There is no worker thread. An operation of several exchanges needs its rank between them, so every call that starts
+//! A transport may have a thread of its own, but an operation of several exchanges needs its rank between them, so every call that starts
 //! or waits also moves on all the rank's other operations. Hence ranks may wait for their operations in different
 //! orders: whatever a rank is waiting in, it still plays its part in everything it has started.
 

@@ -9,7 +9,6 @@ use spec::topology::Topology;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 struct Counting;
 
@@ -90,36 +89,12 @@ fn steady(world: &Communicator) -> Result<(), CollectiveError> {
     Ok(())
 }
 
-/// Prints how long exchanges take, for who wants to know.
-fn times(world: &Communicator) -> Result<(), CollectiveError> {
-    for (bytes, rounds) in [(0, 2000), (64, 2000), (2048, 2000), (8192, 1000), (65_536, 500), (1 << 20, 50)] {
-        let label = Label::from("times");
-        let counts = vec![bytes; world.size()];
-        let mut pair = (Buffer::<u8>::zeroed(world.device(), bytes * world.size())?, Buffer::empty());
-        for warm in [true, false] {
-            world.barrier(&label)?;
-            let begun = Instant::now();
-            for _ in 0..rounds {
-                let (send, recv) = std::mem::take(&mut pair);
-                pair = world.all_to_all(&label, send, &counts, recv, &counts)?;
-            }
-            if world.rank() == 0 && !warm {
-                let each = begun.elapsed() / rounds;
-                let rate = (bytes * (world.size() - 1)) as f64 / each.as_secs_f64() / 1e6;
-                println!("{} ranks, {bytes} bytes to each: {each:.1?}, {rate:.0} MB/s a rank", world.size());
-            }
-        }
-    }
-    Ok(())
-}
-
-fn rank(arguments: &[String], watch: Watch) -> ExitCode {
+fn rank(_: &[String], watch: Watch) -> ExitCode {
     let ranks = std::env::var("OMPI_COMM_WORLD_SIZE").ok().and_then(|size| size.parse().ok());
     let topology = Topology::new(1, ranks.expect("mpirun says it")).expect("a cluster");
     let mpi = MpiOptions { watch: Some(watch), check_hosts: false, ..MpiOptions::default() };
-    let case = if arguments[0] == "times" { times } else { steady };
     let outcome =
-        launch_mpi(topology, &Options::default(), &mpi, |_| Ok(Device::Reference), |world| case(&world));
+        launch_mpi(topology, &Options::default(), &mpi, |_| Ok(Device::Reference), |world| steady(&world));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

@@ -123,7 +123,8 @@ impl Pace {
                     return Err(PaceError::Ranks { phase: phase.clone(), ranks, got: by_rank.len() });
                 }
             };
-            if let Some(&value) = given.iter().find(|s| !(0.0..=LONGEST).contains(&(**s * self.scale))) {
+            let mut scaled = given.iter().map(|seconds| seconds * self.scale);
+            if let Some(value) = scaled.find(|seconds| !(0.0..=LONGEST).contains(seconds)) {
                 return Err(PaceError::Number { what: format!("{phase:?}"), value });
             }
         }

@@ -113,7 +113,7 @@ pub enum Lane {
     Compute,
     /// Ids and embeddings between ranks.
     Exchange,
-    /// Dense gradients between ranks, apart so that they never delay an exchange on the critical path.
+    /// Dense gradients between ranks, apart so that no exchange on the critical path queues behind them. They share the wire.
     Gradients,
 }
 

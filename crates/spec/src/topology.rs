@@ -152,6 +152,11 @@ impl Groups {
         }
     }
 
+    /// Every host a group, of ranks that are numbered host by host.
+    pub fn of_hosts(topology: Topology) -> Self {
+        Self { topology: Topology { numbering: Numbering::ByHost, ..topology }, hosts_per_group: 1 }
+    }
+
     /// The same groups with ranks numbered in peer order.
     pub fn in_peer_order(self) -> Self {
         let numbering = Numbering::ByPeer { hosts_per_group: self.hosts_per_group };

@@ -30,7 +30,7 @@ impl<'a> Circles<'a> {
     pub fn new(world: &'a Communicator, dataflow: &Dataflow) -> Result<Self, Error> {
         let groups = match dataflow {
             Dataflow::Flat(AllToAll::Flat) => None,
-            Dataflow::Flat(AllToAll::Hierarchical) => Groups::new(world.topology(), 1).ok(),
+            Dataflow::Flat(AllToAll::Hierarchical) => Some(Groups::of_hosts(world.topology())),
             Dataflow::Sptt(sptt) => Some(sptt.groups()),
         };
         let divide = |groups: Groups| {

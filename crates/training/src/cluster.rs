@@ -33,14 +33,13 @@ impl Cluster {
         }
     }
 
-    /// Ranks on this machine, as far as this process knows.
-    pub fn ranks_here(&self, topology: Topology) -> std::ops::Range<usize> {
+    /// Ranks that share this machine, whatever hosts are pretended.
+    pub fn ranks_here(&self, topology: Topology) -> Vec<usize> {
         match self {
-            Cluster::Threads => 0..topology.ranks(),
+            Cluster::Threads => (0..topology.ranks()).collect(),
             #[cfg(feature = "mpi")]
             Cluster::Processes { job, .. } => {
-                let first = job.rank() / topology.ranks_per_host() * topology.ranks_per_host();
-                first..(first + topology.ranks_per_host()).min(topology.ranks())
+                job.ranks_here().into_iter().filter(|&rank| rank < topology.ranks()).collect()
             }
         }
     }

@@ -33,6 +33,8 @@ pub struct Execution {
     labels: Vec<Label>,
     in_flight: Vec<Option<Started>>,
     times: Vec<PhaseTime>,
+    /// By lane, since when it has nothing under way that was finished.
+    free: [Option<Instant>; 3],
     manner: Manner,
     recorder: Option<Recorder>,
 }
@@ -72,7 +74,7 @@ impl Execution {
         let labels = schedule.phases().iter().map(label).collect();
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
-        Self { schedule, labels, in_flight, times, manner: Manner::Real, recorder: None }
+        Self { schedule, labels, in_flight, times, free: [None; 3], manner: Manner::Real, recorder: None }
     }
 
     /// The same, where each phase takes the time given for it. The rank's device should compute nothing.
@@ -231,7 +233,11 @@ impl Execution {
             (_, pending) => unreachable!("{pending:?} was started for {slot:?}"),
         };
         let ended = Instant::now();
-        self.times[phase].communication += completion.at.saturating_duration_since(began);
+        // What was issued while its lane was busy had to queue there.
+        let free = &mut self.free[lane as usize];
+        let from = free.map_or(began, |free| free.max(began));
+        self.times[phase].communication += completion.at.saturating_duration_since(from);
+        *free = Some(free.map_or(completion.at, |free| free.max(completion.at)));
         self.times[phase].exposed += ended - waited;
         self.record(Stream::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
         self.record(Stream::Waiting, phase, issue, waited..ended, 0);

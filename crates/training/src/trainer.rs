@@ -92,7 +92,7 @@ pub struct Outcome {
     pub losses: Vec<f64>,
     /// The model on the evaluation samples; `None` when there are none, or when the run was stopped.
     pub scores: Option<Scores>,
-    /// Training samples seen in this session.
+    /// Training samples of the steps that were timed.
     pub samples: u64,
     /// Seconds of training, without set-up and evaluation.
     pub seconds: f64,
@@ -129,7 +129,7 @@ impl Outcome {
 pub fn threads(run: &Run, cluster: &Cluster) -> usize {
     run.threads.unwrap_or_else(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        (cores / cluster.ranks_here(run.topology()).len()).max(1)
+        (cores / cluster.ranks_here(run.topology()).len().max(1)).max(1)
     })
 }
 
@@ -163,9 +163,9 @@ pub fn train_on(
     }
     let outcomes = on_ranks(run, session.cluster, devices, |world| {
         let circles = Circles::new(&world, &run.dataflow)?;
-        Trainer { run, circles: &circles, sources, session }.train().map(Some)
+        Trainer { run, circles: &circles, sources, session }.train()
     })?;
-    outcomes.into_iter().next().flatten().ok_or(Error::NoRank)
+    outcomes.into_iter().next().ok_or(Error::NoRank)
 }
 
 /// Scores `checkpoint` on the evaluation samples of `run`, which `receive` gets in the order of the log.
@@ -362,12 +362,12 @@ pub fn check_size(run: &Run, cluster: &Cluster, saves: bool) -> Result<(), Error
 }
 
 /// The same, for ranks that need so many bytes each.
-fn check_ranks(run: &Run, cluster: &Cluster, bytes: impl Fn(usize) -> u64) -> Result<(), Error> {
+pub(crate) fn check_ranks(run: &Run, cluster: &Cluster, bytes: impl Fn(usize) -> u64) -> Result<(), Error> {
     let here = cluster.ranks_here(run.topology());
     if here.len() > MAX_RANKS {
         return Err(Error::Ranks { ranks: here.len(), most: MAX_RANKS });
     }
-    let needed = here.fold(0u64, |sum, rank| sum.saturating_add(bytes(rank)));
+    let needed = here.into_iter().fold(0u64, |sum, rank| sum.saturating_add(bytes(rank)));
     let Some(available) = available_memory() else { return Ok(()) };
     if needed > available {
         return Err(Error::Memory { needed_gb: needed as f64 / 1e9, available_gb: available as f64 / 1e9 });

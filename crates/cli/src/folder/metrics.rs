@@ -189,6 +189,9 @@ pub struct End {
     /// Where the time of a step went. Older runs do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_time: Option<StepTime>,
+    /// Steps that `seconds` and the times of phases are about, where the first were left out. Bytes are those of all steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_steps: Option<u64>,
     /// What each phase took since the start or the last resume.
     pub phases: Vec<Phase>,
     /// What each rank holds.

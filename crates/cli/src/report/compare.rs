@@ -104,7 +104,7 @@ fn phases(runs: &[RecordedRun]) -> String {
     // At work and waited, in milliseconds a step.
     let cell = |run: &RecordedRun, name: &str| {
         let phase = run.end.as_ref()?.phases.iter().find(|phase| phase.name == name)?;
-        let per_step = 1e3 / run.steps_of_last_sitting().max(1) as f64;
+        let per_step = 1e3 / run.timed_steps() as f64;
         Some((phase.busy_s * per_step, phase.exposed_s * per_step))
     };
     let total = |(busy, waited): (f64, f64)| busy + waited;

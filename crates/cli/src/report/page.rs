@@ -23,10 +23,10 @@ pub fn page(run: &RecordedRun) -> String {
         None => body.push_str(&checkpoints(&run.checkpoints)),
         Some(end) => {
             body.push_str(&traffic(end, steps));
-            body.push_str(&times(end, steps));
+            body.push_str(&times(end, run.timed_steps()));
             // The bars are tall: two tables fit beside them.
             body.push_str("<div class=\"stack\">");
-            body.push_str(&ranks(end, steps));
+            body.push_str(&ranks(end, run.timed_steps()));
             body.push_str(&places(&end.placement));
             body.push_str(&checkpoints(&run.checkpoints));
             body.push_str("</div>");
@@ -114,7 +114,7 @@ fn tiles(run: &RecordedRun) -> String {
         (Some(auc), Some(best)) => format!("{:.4} below the best possible", (best - auc).max(0.0)),
         _ => unseen.clone(),
     };
-    let per_step = run.end.as_ref().map(|end| 1e3 * end.seconds / run.steps_of_last_sitting() as f64);
+    let per_step = run.end.as_ref().map(|end| 1e3 * end.seconds / run.timed_steps() as f64);
     let speed = per_step.filter(|ms| ms.is_finite()).map_or(String::new(), |ms| format!("{ms:.2} ms a step"));
     let rate = results.samples_per_s.filter(|rate| rate.is_finite()).map_or("–".into(), si);
     let tiles = [

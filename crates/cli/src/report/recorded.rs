@@ -153,6 +153,12 @@ impl RecordedRun {
         self.steps().saturating_sub(before)
     }
 
+    /// Those of them that the times of the end record are about.
+    pub fn timed_steps(&self) -> u64 {
+        let told = self.end.as_ref().and_then(|end| end.timed_steps);
+        told.unwrap_or_else(|| self.steps_of_last_sitting()).max(1)
+    }
+
     /// Training samples seen after `step` steps.
     pub fn samples_at(&self, step: u64) -> f64 {
         let after = self.trains.partition_point(|train| train.step <= step);

@@ -40,6 +40,11 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
         Self { path: dir.join("records.jsonl"), kind: PhantomData }
     }
 
+    /// What they measure.
+    pub fn what(&self) -> Result<Value> {
+        Ok(self.lines()?.0)
+    }
+
     /// All results so far.
     pub fn all(&self) -> Result<Vec<T>> {
         Ok(self.lines()?.1)

@@ -164,6 +164,7 @@ fn end(run: &Run, outcome: &Outcome) -> metrics::End {
         interrupted: outcome.interrupted,
         parameters_sha256: outcome.parameters_sha256.clone(),
         step_time: outcome.step_time().map(metrics::StepTime::from),
+        timed_steps: (outcome.timed < outcome.trained).then_some(outcome.timed),
         phases: outcome.phases.iter().map(metrics::Phase::from).collect(),
         placement: folder::outcome::placement(run),
         threads_per_rank: outcome.threads as u64,

@@ -70,9 +70,10 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     compute::check(&args)?;
-    let resumed = args.resume.as_deref().map(Resumed::find).transpose()?;
-    let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let place = args.transport.join()?;
+    let resumed =
+        args.resume.as_deref().map(|path| Resumed::find(path, place.has_first_rank())).transpose()?;
+    let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let config = configure(&args, resumed.as_ref(), &place)?;
     let began = Instant::now();
     let stop = stop_on_signals()?;
@@ -88,12 +89,22 @@ pub fn run(args: Args) -> Result<()> {
         "ranks that are processes need a log that all of them can read: give --out on a file system that all hosts share, \
          or prepare the log first with `campanile data prepare`"
     );
-    let logs = place.first_rank_first(|| logs::open(&config.data, kept_logs.as_deref(), &stop))?;
+    let logs = place.first_rank_first(|| match place.has_first_rank() {
+        true => logs::open(&config.data, kept_logs.as_deref(), &stop),
+        // What rank 0 has prepared.
+        false => logs::open_again(&config.data, kept_logs.as_deref(), &stop),
+    })?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;
     }
+    let left = run.steps - resumed.as_ref().map_or(0, Resumed::step).min(run.steps);
+    ensure!(
+        args.warm_up == 0 || args.warm_up < left,
+        "--warm-up {}: of {left} steps none would be left to time",
+        args.warm_up
+    );
     ensure!(
         !place.is_distributed() || args.compute != ComputeArg::Paced,
         "ranks that are processes cannot take turns at being measured: write the times with `campanile pace --out FILE`, and \
@@ -110,7 +121,8 @@ pub fn run(args: Args) -> Result<()> {
             Some(Saving { root: out.join(CHECKPOINTS), run: resume::saved(&explicit, written, &logs)? })
         }
     };
-    let cluster = place.cluster(&identity(&explicit, &saving, resumed.as_ref())?)?;
+    let cluster =
+        place.cluster(&identity(&args, &explicit, &logs, pace.as_ref(), &saving, resumed.as_ref())?)?;
     if let Some(keeper) = &mut keeper {
         keeper.begin(&run, &explicit, &logs, resumed.as_ref(), &cluster, pace.is_some())?;
     }
@@ -160,8 +172,23 @@ fn write_trace(path: &Path, trace: &Trace) -> Result<()> {
 }
 
 /// What all ranks of a run must have been started with, line by line.
-fn identity(explicit: &Config, saving: &Option<Saving>, resumed: Option<&Resumed>) -> Result<String> {
+fn identity(
+    args: &Args,
+    explicit: &Config,
+    logs: &OpenLogs,
+    pace: Option<&Pace>,
+    saving: &Option<Saving>,
+    resumed: Option<&Resumed>,
+) -> Result<String> {
     let mut identity = toml::to_string_pretty(explicit).context("the config as TOML")?;
+    let traced = args.trace.is_some().then_some(args.trace_steps).unwrap_or_default();
+    identity += &format!("{} steps not timed, {traced} traced\n", args.warm_up);
+    for (split, samples) in logs.fingerprints() {
+        identity += &format!("samples to {split} on: {samples}\n");
+    }
+    if let Some(pace) = pace {
+        identity += &format!("paced: {}\n", serde_json::to_string(pace).context("the pace as JSON")?);
+    }
     if let Some(saving) = saving {
         identity += &format!("checkpoints in {}\n", saving.root.display());
     }

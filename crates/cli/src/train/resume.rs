@@ -50,8 +50,9 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// The run at `path`: its folder, or one of its checkpoints. Every file of the checkpoint is verified.
-    pub fn find(path: &Path) -> Result<Self> {
+    /// The run at `path`: its folder, or one of its checkpoints. Whoever is the `first` to look verifies every file of the
+    /// checkpoint, and speaks for the others.
+    pub fn find(path: &Path, first: bool) -> Result<Self> {
         let checkpoint = match locate(path) {
             Ok(at) => at,
             // A run that was killed before its first checkpoint begins again.
@@ -64,7 +65,9 @@ impl Resumed {
                     path.display()
                 );
                 let config = read_toml(&config)?;
-                eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
+                if first {
+                    eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
+                }
                 return Ok(Self {
                     folder: path.to_owned(),
                     config,
@@ -75,7 +78,10 @@ impl Resumed {
             }
             Err(error) => bail!(error),
         };
-        let checkpoint = crate::checkpoint::open_verified(&checkpoint)?;
+        let checkpoint = match first {
+            true => crate::checkpoint::open_verified(&checkpoint)?,
+            false => Checkpoint::open(&checkpoint)?,
+        };
         let SavedRun { config, optimizer, data } = SavedRun::of(&checkpoint)?;
         let folder = folder_of(checkpoint.path());
         let step = checkpoint.manifest().step;

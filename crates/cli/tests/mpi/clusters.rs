@@ -1,13 +1,6 @@
 //! Hosts joined by links: network namespaces that `scripts/cluster` makes.
 
-use crate::command::{SMALL, cluster_script, digest, has_clusters, has_mpirun, refusal, train};
-use std::process::Command;
-
-fn cluster(hosts: &str, ranks: &str) -> Command {
-    let mut command = Command::new(cluster_script());
-    command.args(["--hosts", hosts, "--ranks-per-host", ranks, "--rate", "400mbit", "--"]);
-    command
-}
+use crate::command::{SMALL, cluster, digest, has_clusters, has_mpirun, refusal, train};
 
 /// Hosts that are found; links that are slow.
 #[test]
@@ -22,7 +15,7 @@ fn four_hosts_of_two_ranks_give_the_same_bits() {
     assert_eq!(digest(&threads), digest(&processes));
 }
 
-/// What is asked for is held against what MPI finds, and nothing stays behind.
+/// What is asked for is held against what MPI finds.
 #[test]
 fn other_hosts_than_mpi_finds_are_refused() {
     if !has_mpirun() || !has_clusters() {

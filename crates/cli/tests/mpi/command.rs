@@ -20,13 +20,20 @@ pub fn has_mpirun() -> bool {
 }
 
 /// The script that makes hosts of network namespaces.
-pub fn cluster_script() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cluster")
+fn cluster_script() -> Command {
+    Command::new(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scripts/cluster"))
+}
+
+/// Hosts with links between them, and a launcher for their ranks.
+pub fn cluster(hosts: &str, ranks: &str) -> Command {
+    let mut command = cluster_script();
+    command.args(["--hosts", hosts, "--ranks-per-host", ranks, "--rate", "400mbit", "--"]);
+    command
 }
 
 /// Whether this machine lets us make hosts; says so if not.
 pub fn has_clusters() -> bool {
-    let check = Command::new(cluster_script()).arg("--check").output().expect("bash runs scripts");
+    let check = cluster_script().arg("--check").output().expect("bash runs scripts");
     if !check.status.success() {
         eprintln!("SKIPPED: {}", String::from_utf8_lossy(&check.stderr).trim());
     }

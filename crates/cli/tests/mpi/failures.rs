@@ -1,6 +1,6 @@
 //! A rank that dies or stops ends the job on all ranks, is named, and costs no work that was saved.
 
-use crate::command::{PROGRAM, digest, has_mpirun, mpirun, refusal, train};
+use crate::command::{PROGRAM, cluster, digest, has_clusters, has_mpirun, mpirun, refusal, train};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -13,10 +13,9 @@ const CLUSTER: &[&str] = &["--hosts", "2", "--ranks-per-host", "2"];
 const OVER_MPI: &[&str] = &["--transport", "mpi", "--assume-hosts"];
 
 /// A job that would go on for long; returns once it has saved a checkpoint.
-fn start(out: &Path, more: &[&str]) -> Child {
-    let mut job = mpirun(4);
-    job.arg(PROGRAM).arg("train").args(RUN).args(SAVED).args(CLUSTER).args(OVER_MPI).args(more);
-    let mut job = job.arg("--out").arg(out).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+fn start(mut launcher: Command, out: &Path, more: &[&str]) -> Child {
+    launcher.arg(PROGRAM).arg("train").args(RUN).args(SAVED).args(CLUSTER).args(more).arg("--out").arg(out);
+    let mut job = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(60);
     let checkpoints =
         || fs::read_dir(out.join("checkpoints")).map_or(0, |all| all.flatten().filter(complete).count());
@@ -50,6 +49,12 @@ fn signal(name: &str, process: &str) {
     assert!(Command::new("kill").args([name, process]).status().unwrap().success());
 }
 
+/// Whether a line says that a rank died, and where.
+fn dies(said: &str, rank: usize) -> bool {
+    let named = format!("rank {rank} on host {} (", rank / 2);
+    said.lines().any(|line| line.contains(&named) && line.contains(" died in phase `"))
+}
+
 /// How a job ends that must end by itself, and how long that took.
 fn end(job: Child) -> (Output, Duration) {
     let began = Instant::now();
@@ -64,13 +69,12 @@ fn killed_rank_is_named_and_the_run_goes_on_bit_for_bit() {
     for rank in [0, 3] {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("run");
-        let job = start(&out, &[]);
+        let job = start(mpirun(4), &out, OVER_MPI);
         signal("-KILL", &process_of(rank, &out));
         let (output, took) = end(job);
         let said = refusal(&output);
         assert!(took < Duration::from_secs(10), "it took {took:?}\n{said}");
-        let named = format!("rank {rank} on host {}", rank / 2);
-        assert!(said.contains(&named) && said.contains("in phase `"), "{said}");
+        assert!(dies(&said, rank), "{said}");
         // To the next multiple of twenty steps and some, from wherever it was.
         let path = out.to_str().unwrap();
         let resumed = train(Some(mpirun(4)), &[&["--resume", path, "--json"], OVER_MPI, &["--steps", "400"]]);
@@ -79,21 +83,67 @@ fn killed_rank_is_named_and_the_run_goes_on_bit_for_bit() {
     }
 }
 
+/// A config with little patience.
+fn impatient(folder: &Path) -> String {
+    let config = folder.join("config.toml");
+    fs::write(&config, "[train]\nwait_limit_s = 2.0\n").unwrap();
+    config.to_str().unwrap().to_owned()
+}
+
+/// Ranks on hosts of their own, which `mpirun` reaches over the network.
+#[test]
+fn killed_rank_on_another_host_is_named() {
+    if !has_mpirun() || !has_clusters() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let job = start(cluster("2", "2"), &out, &["--transport", "mpi"]);
+    signal("-KILL", &process_of(3, &out));
+    let (output, took) = end(job);
+    let said = refusal(&output);
+    assert!(took < Duration::from_secs(10), "it took {took:?}\n{said}");
+    assert!(dies(&said, 3) && said.contains("(host1, pid "), "{said}");
+}
+
+#[test]
+fn ranks_behind_a_link_that_is_cut_are_named_after_the_limit() {
+    if !has_mpirun() || !has_clusters() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (out, config) = (folder.path().join("run"), impatient(folder.path()));
+    let job = start(cluster("2", "2"), &out, &["--transport", "mpi", &config]);
+    let host = format!("camp{}-h1", job.id());
+    let cut = Command::new("ip").args(["netns", "exec", &host, "ip", "link", "set", "eth0", "down"]).status();
+    assert!(cut.unwrap().success());
+    let (output, took) = end(job);
+    let said = refusal(&output);
+    assert!(took < Duration::from_secs(20), "it took {took:?}\n{said}");
+    let missing = ["not there: ranks [2, 3]", "not there: ranks [0, 1]"];
+    assert!(missing.iter().any(|ranks| said.contains(ranks)) && said.contains(" #"), "{said}");
+}
+
 #[test]
 fn stopped_rank_is_named_after_the_limit() {
     if !has_mpirun() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let (out, config) = (folder.path().join("run"), folder.path().join("config.toml"));
-    fs::write(&config, "[train]\nwait_limit_s = 2.0\n").unwrap();
-    let job = start(&out, &[config.to_str().unwrap()]);
-    signal("-STOP", &process_of(2, &out));
-    let (output, took) = end(job);
-    let said = refusal(&output);
-    assert!(took < Duration::from_secs(20), "it took {took:?}\n{said}");
-    assert!(said.contains("rank 2 on host 1"), "{said}");
-    for rank in [0, 1, 3] {
-        assert!(said.contains(&format!("rank {rank} on host {}, phase `", rank / 2)), "{said}");
+    // Rank 0, which else reports for all, and another.
+    for stopped in [0, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, config) = (folder.path().join("run"), impatient(folder.path()));
+        let job = start(mpirun(4), &out, &[OVER_MPI, &[&config]].concat());
+        signal("-STOP", &process_of(stopped, &out));
+        let (output, took) = end(job);
+        let said = refusal(&output);
+        assert!(took < Duration::from_secs(20), "it took {took:?}\n{said}");
+        assert!(said.contains(&format!("not there: ranks [{stopped}]")), "{said}");
+        let named = format!("rank {stopped} on host {}", stopped / 2);
+        let silent = said.lines().any(|line| line.contains(&named) && line.contains("does not answer"));
+        assert!(silent, "{said}");
+        for rank in (0..4).filter(|&rank| rank != stopped) {
+            assert!(said.contains(&format!("rank {rank} on host {}, phase `", rank / 2)), "{said}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{BatchSizes, peer_samples};
 use crate::dataflow::{Deployment, Sptt};
 use crate::placement::{Placement, Shard, share, width};
-use crate::topology::{Groups, LinkClass, Topology};
+use crate::topology::{Groups, LinkClass};
 use serde::Serialize;
 use std::fmt;
 
@@ -139,13 +139,13 @@ impl Traffic {
                 bytes * (part(to) + part(from))
             }
             Traffic::InHost { of } => {
-                let hosts = hosts(placement.topology());
+                let hosts = Groups::of_hosts(placement.topology());
                 let direct = |receiver| of.block(deployment, sizes, from, receiver);
                 let together = hosts.group_of(from) == hosts.group_of(to);
                 if together { hosts.peers(hosts.index_of(to)).map(direct).sum() } else { 0 }
             }
             Traffic::BetweenHosts { of } => {
-                let hosts = hosts(placement.topology());
+                let hosts = Groups::of_hosts(placement.topology());
                 let direct = |sender| of.block(deployment, sizes, sender, to);
                 let equal = hosts.index_of(from) == hosts.index_of(to);
                 if equal { hosts.members(hosts.group_of(from)).map(direct).sum() } else { 0 }
@@ -185,7 +185,7 @@ impl Traffic {
         let topology = deployment.placement.topology();
         let groups = match self {
             Traffic::ToHolders { .. } | Traffic::ToSamples { .. } | Traffic::AllReduce { .. } => None,
-            Traffic::InHost { .. } | Traffic::BetweenHosts { .. } => Some(hosts(topology)),
+            Traffic::InHost { .. } | Traffic::BetweenHosts { .. } => Some(Groups::of_hosts(topology)),
             _ => deployment.dataflow.sptt().map(Sptt::groups),
         };
         let Some(groups) = groups else { return (0..topology.ranks()).collect() };
@@ -211,11 +211,6 @@ impl Traffic {
         }
         sent
     }
-}
-
-/// Hosts as groups of ranks.
-fn hosts(topology: Topology) -> Groups {
-    Groups::new(topology, 1).expect("ranks of the flat dataflow are numbered by host")
 }
 
 impl fmt::Display for Traffic {

@@ -64,7 +64,7 @@ impl Flat {
         let owned_columns = columns(&held[..owned]);
         let hosts = match all_to_all {
             AllToAll::Flat => None,
-            AllToAll::Hierarchical => Groups::new(placement.topology(), 1).ok(),
+            AllToAll::Hierarchical => Some(Groups::of_hosts(placement.topology())),
         };
         let leg = |leg| match hosts {
             None => Vectors::direct(ranks, wire.of(leg)),

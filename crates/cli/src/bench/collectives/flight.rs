@@ -7,17 +7,20 @@ use kernels::{Buffer, Element};
 use spec::dataflow::Sptt;
 use spec::schedule::{Collective, CollectiveKind};
 use spec::volume::Traffic;
+use spec::wire::Format;
 
 type Pair<T> = (Buffer<T>, Buffer<T>);
 
-/// A collective that is started and waited for like that of a step. What only moves is bytes; what is added, floats.
+/// A collective that is started and waited for like that of a step. What only moves is bytes; what is added, or encoded on the
+/// way, floats.
 pub struct Flight<'a> {
     pub label: Label,
     kind: CollectiveKind,
+    wire: Format,
     group: &'a Communicator,
-    /// Bytes to each member, or floats where they are added.
+    /// Bytes to each member in an all-to-all, else floats.
     to: Vec<usize>,
-    /// Bytes from each member.
+    /// The same, from each member.
     from: Vec<usize>,
     bytes: Pair<u8>,
     floats: Pair<f32>,
@@ -37,11 +40,14 @@ impl<'a> Flight<'a> {
         let me = group.world_rank();
         let block = |from, to| traffic.block(deployment, &step.sizes, from, to) as usize;
         let mut to: Vec<usize> = group.members().iter().map(|&member| block(me, member)).collect();
-        let from: Vec<usize> = group.members().iter().map(|&member| block(member, me)).collect();
+        let mut from: Vec<usize> = group.members().iter().map(|&member| block(member, me)).collect();
         let (mut bytes, mut floats) = (0, 0);
         match collective.kind {
             CollectiveKind::AllToAll => bytes = to.iter().sum(),
-            CollectiveKind::AllGather => bytes = from[group.rank()],
+            CollectiveKind::AllGather => {
+                from.iter_mut().for_each(|count| *count /= traffic.scalar_bytes() as usize);
+                floats = from[group.rank()];
+            }
             CollectiveKind::ReduceScatter => {
                 to.iter_mut().for_each(|count| *count /= traffic.scalar_bytes() as usize);
                 floats = to.iter().sum();
@@ -59,12 +65,13 @@ impl<'a> Flight<'a> {
             Ok((Buffer::from_slice(group.device(), &vec![zero; len])?, Buffer::empty()))
         }
         let (bytes, floats) = (written(group, 0u8, bytes)?, written(group, 0f32, floats)?);
-        Ok(Self { label: name.into(), kind: collective.kind, group, to, from, bytes, floats, pending: None })
+        let Collective { kind, wire, .. } = *collective;
+        Ok(Self { label: name.into(), kind, wire, group, to, from, bytes, floats, pending: None })
     }
 
     /// Sets out.
     pub fn start(&mut self) -> Result<()> {
-        let Self { group, label, to, from, .. } = self;
+        let Self { group, label, to, from, wire, .. } = self;
         let (bytes, floats) = (&mut self.bytes, &mut self.floats);
         self.pending = Some(match self.kind {
             CollectiveKind::AllToAll => {
@@ -72,15 +79,15 @@ impl<'a> Flight<'a> {
                 UnderWay::Bytes(group.start_all_to_all(label, send, to, recv, from)?)
             }
             CollectiveKind::AllGather => {
-                let (send, recv) = std::mem::take(bytes);
-                UnderWay::Bytes(group.start_all_gather(label, send, from, recv)?)
+                let (send, recv) = std::mem::take(floats);
+                UnderWay::Floats(group.start_all_gather_as(label, *wire, send, from, recv)?)
             }
             CollectiveKind::ReduceScatter => {
                 let (send, recv) = std::mem::take(floats);
-                UnderWay::Floats(group.start_reduce_scatter(label, send, to, recv)?)
+                UnderWay::Floats(group.start_reduce_scatter_as(label, *wire, send, to, recv)?)
             }
             CollectiveKind::AllReduce => {
-                UnderWay::Sum(group.start_all_reduce(label, std::mem::take(&mut floats.0))?)
+                UnderWay::Sum(group.start_all_reduce_as(label, *wire, std::mem::take(&mut floats.0))?)
             }
         });
         Ok(())

@@ -1,7 +1,6 @@
 //! `campanile bench collectives`: what collectives take, as PARAM measures it (Neo, appendix A): a sweep of sizes, or the
 //! replay of one step's collectives without its arithmetic.
 
-mod critical_path;
 mod file;
 mod flight;
 mod ranks;

@@ -18,7 +18,7 @@ pub fn on_ranks<R: Send>(
     bytes: u64,
     body: impl Fn(&Communicator) -> Result<R> + Sync,
 ) -> Result<Option<R>> {
-    let ranks = cluster.ranks_here(topology).len();
+    let ranks = cluster.ranks_here(topology).len().max(1);
     ensure!(
         ranks <= MAX_RANKS,
         "{topology} ranks: more than {MAX_RANKS} do not run as threads of one process"

@@ -5,7 +5,6 @@
 //! each takes alone is measured under the same conditions.
 
 use super::Rounds;
-use super::critical_path::critical_path;
 use super::file::Step;
 use super::flight::Flight;
 use super::ranks::{on_ranks, slowest};
@@ -13,6 +12,7 @@ use crate::text::median;
 use anyhow::{Result, ensure};
 use collectives::{Communicator, Label};
 use indicatif::{ProgressBar, ProgressStyle};
+use planning::Timeline;
 use spec::schedule::{Phase, PhaseId, Work};
 use spec::topology::LinkClass;
 use spec::volume::LinkBytes;
@@ -126,7 +126,7 @@ impl<'a> Replay<'a> {
                 .collect(),
             step_s: (!serial).then(|| medians(phases.len())),
             serial_s: median(&mut sums.collect::<Vec<f64>>()),
-            critical_path_s: critical_path(phases, &alone),
+            critical_path_s: Timeline::new(&self.step.schedule, &alone).step_s,
         })
     }
 

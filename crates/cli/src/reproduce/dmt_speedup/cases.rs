@@ -154,7 +154,9 @@ impl Case {
 
     /// The case whose computations are measured for this one: with all the phases that this one has.
     pub fn measured(&self) -> Self {
-        Self { wire: Wire::Bf16, way: self.way.overlapped(), ..*self }
+        // Without a format to encode into, a hierarchical all-to-all has a phase of its own.
+        let wire = if self.way == Way::Hierarchical { self.wire } else { Wire::Bf16 };
+        Self { wire, way: self.way.overlapped(), ..*self }
     }
 
     /// A name for files.

@@ -3,7 +3,6 @@
 
 use anyhow::{Context, Result};
 use planning::Timeline;
-use spec::dataflow::Deployment;
 use spec::links::{Circle, LinkModel};
 use spec::pace::Pace;
 use spec::run::Run;
@@ -34,6 +33,7 @@ impl Step {
 
     /// The timeline of the rank that needs longest.
     pub fn priced(&self, pace: &Pace, links: &[LinkModel]) -> Result<Timeline> {
+        pace.check(&self.schedule)?;
         let phases = self.schedule.phases();
         let mut collectives = Vec::with_capacity(phases.len());
         for (i, phase) in phases.iter().enumerate() {
@@ -60,43 +60,66 @@ impl Step {
 
     /// What a collective takes alone.
     fn seconds(&self, id: PhaseId, collective: &Collective, links: &[LinkModel]) -> Result<f64> {
+        let topology = self.schedule.deployment().placement.topology();
         let circle = match collective.group {
             Group::World => Circle::World,
             Group::Host | Group::Group => Circle::Host,
             Group::Across | Group::Peers => Circle::Peers,
         };
+        let members = match circle {
+            Circle::World => topology.ranks(),
+            Circle::Host => topology.ranks_per_host(),
+            Circle::Peers => topology.hosts(),
+        };
+        if members == 1 {
+            return Ok(0.0);
+        }
         let link = links.iter().find(|link| link.collective == collective.kind && link.group == circle);
         let link = link.with_context(|| {
             format!("no speed was measured for {} over {circle} ({})", collective.kind, self.name(id))
         })?;
-        Ok(link.seconds(self.size(id, collective, link.ranks) as f64))
+        Ok(link.seconds(self.size(collective, link.ranks)))
     }
 
     fn name(&self, id: PhaseId) -> &str {
         &self.schedule.phases()[id.0].name
     }
 
-    /// Bytes of the busiest rank, as the sweep of sizes counts them: with what a rank keeps.
-    fn size(&self, id: PhaseId, collective: &Collective, members: usize) -> u64 {
-        match &collective.traffic {
-            Traffic::AllReduce { elements, bytes } => *elements as u64 * bytes,
+    /// Bytes of a rank, as the sweep of sizes counts them: with what it keeps, and were all ranks as busy as the busiest host, or
+    /// inside hosts as the busiest rank, is in sending or receiving.
+    fn size(&self, collective: &Collective, members: usize) -> f64 {
+        let Collective { traffic, group, .. } = collective;
+        match traffic {
+            Traffic::AllReduce { elements, bytes } => return (*elements as u64 * bytes) as f64,
             Traffic::GroupAllReduce { elements, bytes } => {
-                elements.iter().max().map_or(0, |&n| n as u64 * bytes)
+                return elements.iter().max().map_or(0.0, |&most| (most as u64 * bytes) as f64);
             }
-            _ => {
-                let sent = |rank| {
-                    let sent = self.schedule.sent(id, &self.sizes, rank);
-                    sent.host + sent.network
-                };
-                let most = (0..self.ranks).map(sent).max().unwrap_or(0);
-                most * members as u64 / (members as u64 - 1).max(1)
+            _ => {}
+        }
+        let deployment = self.schedule.deployment();
+        let topology = deployment.placement.topology();
+        let per_host = topology.ranks_per_host();
+        // Ranks that share what is scarce, and how many of a rank's parts cross it.
+        let (link, sharing, crossing) = match group {
+            Group::World => (LinkClass::Network, per_host, members - per_host),
+            Group::Across | Group::Peers => (LinkClass::Network, per_host, members - 1),
+            Group::Host | Group::Group => (LinkClass::Host, 1, members - 1),
+        };
+        let mut loads = vec![(0u64, 0u64); self.ranks / sharing];
+        for from in 0..self.ranks {
+            for to in (0..self.ranks).filter(|&to| topology.link(from, to) == link) {
+                let bytes = traffic.between(deployment, &self.sizes, from, to);
+                loads[from / sharing].0 += bytes;
+                loads[to / sharing].1 += bytes;
             }
         }
+        let most = loads.into_iter().map(|(out, into)| out.max(into)).max().unwrap_or(0);
+        most as f64 / sharing as f64 * members as f64 / crossing.max(1) as f64
     }
 
     /// What crosses between hosts, and in how many messages.
     pub fn messages(&self) -> Messages {
-        let deployment: &Deployment = self.schedule.deployment();
+        let deployment = self.schedule.deployment();
         let topology = deployment.placement.topology();
         let mut messages = Messages::default();
         for phase in self.schedule.phases() {

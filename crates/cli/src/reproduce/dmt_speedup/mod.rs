@@ -23,6 +23,7 @@ use spec::pace::Pace;
 use spec::presets::ModelKind;
 use spec::run::Run;
 use spec::schedule::Task;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -69,9 +70,11 @@ pub struct Args {
     real: bool,
     /// Steps of a job that count; one more comes before them
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Measurement")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
     /// Jobs of each case
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Folder for paces, link speeds and results; a measurement that was stopped goes on there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
@@ -124,11 +127,19 @@ fn run_of(case: &Case, common: &Common) -> Result<Run> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let common = Common { ranks_per_host: args.ranks_per_host, local_batch: args.local_batch };
-    let measured = Measured { common: &common, folder: &args.out };
     if args.table {
-        return measured.print(&Records::existing(&args.out).all()?, args.json);
+        let records: Records<Record> = Records::existing(&args.out);
+        let setting: Setting = serde_json::from_value(records.what()?).context("what was measured")?;
+        return Measured { setting: &setting, folder: &args.out }.print(&records.all()?, args.json);
     }
+    let setting = Setting {
+        common: Common { ranks_per_host: args.ranks_per_host, local_batch: args.local_batch },
+        rate: args.rate.clone(),
+        compute: if args.real { "real" } else { "paced" }.into(),
+        pace_scale: args.pace_scale,
+        steps: args.steps,
+    };
+    let measured = Measured { setting: &setting, folder: &args.out };
     ensure!(
         args.pace_scale > 0.0 && args.pace_scale.is_finite(),
         "--pace-scale {}: more than 0",
@@ -136,16 +147,9 @@ pub fn run(args: Args) -> Result<()> {
     );
     let cases = cases::all(&args.models, &args.hosts, &args.wires, &args.ways);
     for case in &cases {
-        run_of(case, &common)?;
+        run_of(case, &setting.common)?;
     }
-    let what = json!({
-        "common": common,
-        "rate": args.rate,
-        "pace_scale": args.pace_scale,
-        "compute": if args.real { "real" } else { "paced" },
-        "steps": args.steps,
-    });
-    let records: Records<Record> = Records::open(&args.out, &what)?;
+    let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
     let launcher =
         Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
     let done: Vec<(Case, u64)> = records.all()?.iter().map(|record| (record.case, record.round)).collect();
@@ -170,9 +174,34 @@ pub fn run(args: Args) -> Result<()> {
     measured.print(&records.all()?, args.json)
 }
 
+/// What all jobs of a measurement have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    common: Common,
+    rate: String,
+    /// `paced` or `real`.
+    compute: String,
+    pace_scale: f64,
+    steps: u64,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { common: Common { ranks_per_host, local_batch }, rate, compute, pace_scale, steps } = self;
+        write!(f, "{compute} compute")?;
+        if compute == "paced" && *pace_scale != 1.0 {
+            write!(f, " × {pace_scale}")?;
+        }
+        write!(
+            f,
+            "; {ranks_per_host} ranks a host, {local_batch} samples a rank, links of {rate}; {steps} steps a job"
+        )
+    }
+}
+
 /// What is measured, and where it is kept.
 struct Measured<'a> {
-    common: &'a Common,
+    setting: &'a Setting,
     folder: &'a Path,
 }
 
@@ -190,8 +219,8 @@ impl Measured<'_> {
         if !measured.exists() {
             let fresh = measured.with_extension("new");
             let mut command = Command::new(std::env::current_exe()?);
-            command.arg("pace").args(case.measured().flags(self.common));
-            command.args(["--measured-ranks", &self.common.ranks_per_host.to_string()]);
+            command.arg("pace").args(case.measured().flags(&self.setting.common));
+            command.args(["--measured-ranks", &self.setting.common.ranks_per_host.to_string()]);
             command.args(["--steps", &PACE_STEPS.to_string(), "--out"]).arg(&fresh);
             let output = command.output().context("measuring computations")?;
             ensure!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
@@ -199,7 +228,7 @@ impl Measured<'_> {
         }
         let mut pace: Pace = read_json(&measured)?;
         pace.scale = scale;
-        let schedule = run_of(case, self.common)?.schedule(Task::Train);
+        let schedule = run_of(case, &self.setting.common)?.schedule(Task::Train);
         pace.phases.retain(|name, _| schedule.phases().iter().any(|phase| phase.name == *name));
         pace.check(&schedule)?;
         std::fs::write(&path, serde_json::to_string(&pace)?)?;
@@ -213,8 +242,9 @@ impl Measured<'_> {
             let sweep = "bench collectives --transport mpi --collectives all-to-all,all-reduce --from 256KiB --to 16MiB \
                          --rounds 5 --warm-up 2 --json";
             let arguments: Vec<String> = sweep.split_whitespace().map(String::from).collect();
-            let ended =
-                launcher.run(hosts, self.common.ranks_per_host, &arguments).context("measuring the links")?;
+            let ended = launcher
+                .run(hosts, self.setting.common.ranks_per_host, &arguments)
+                .context("measuring the links")?;
             std::fs::write(&path, format!("{:#}\n", ended.result))?;
         }
         let swept: Value = read_json(&path)?;
@@ -231,7 +261,7 @@ impl Measured<'_> {
         pace: Option<&Path>,
     ) -> Result<Record> {
         let mut arguments = vec!["train".to_string()];
-        arguments.extend(case.flags(self.common));
+        arguments.extend(case.flags(&self.setting.common));
         let length = format!(
             "--steps {} --warm-up {WARM_UP} --transport mpi --eval-samples 0 --json",
             steps + WARM_UP
@@ -240,7 +270,7 @@ impl Measured<'_> {
         if let Some(pace) = pace {
             arguments.extend(["--compute".into(), format!("paced:{}", pace.display())]);
         }
-        let ended = launcher.run(case.hosts, self.common.ranks_per_host, &arguments)?;
+        let ended = launcher.run(case.hosts, self.setting.common.ranks_per_host, &arguments)?;
         let number = |path: &str| match ended.result.pointer(path).and_then(Value::as_f64) {
             Some(number) => Ok(number),
             None => bail!("{path} is missing in {}", ended.result),
@@ -270,15 +300,18 @@ impl Measured<'_> {
     }
 
     fn print(&self, records: &[Record], json: bool) -> Result<()> {
-        let rows = table::rows(records, self.common, self.folder)?;
+        let rows = table::rows(records, &self.setting.common, self.folder)?;
         if json {
-            println!("{}", Value::Array(rows.iter().map(table::Row::to_json).collect()));
+            println!("{}", Value::Array(rows.iter().map(|row| row.to_json(self.setting)).collect()));
         } else {
-            print!("{}", table::to_text(&rows));
+            print!("{}", table::to_text(&rows, self.setting));
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let text =

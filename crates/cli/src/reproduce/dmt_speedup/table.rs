@@ -2,7 +2,7 @@
 
 use super::cases::{Case, Common, Way};
 use super::limit::{Messages, Step};
-use super::{Record, read_json, run_of};
+use super::{Record, Setting, read_json, run_of};
 use crate::text::{columns, median};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -58,7 +58,8 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
         true => {
             let swept: Value = read_json(&links)?;
             let links: Vec<LinkModel> = serde_json::from_value(swept["links"].clone())?;
-            Some(ready.priced(&read_json::<Pace>(&pace)?, &links)?.step_s)
+            // Without a line through the sizes of some collective there is no limit.
+            ready.priced(&read_json::<Pace>(&pace)?, &links).ok().map(|priced| priced.step_s)
         }
     };
     let serial = match case.way {
@@ -74,8 +75,8 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
             let times = of(serial).map(|r| r.phases.iter().find(|p| p.0 == name).map_or(0.0, |p| p.1 + p.2));
             median(&mut times.collect::<Vec<f64>>())
         };
-        let timeline = ready.timed(&seconds);
-        Some((alone - step_s) / timeline.hideable_s())
+        let hideable = ready.timed(&seconds).hideable_s();
+        (hideable > 0.0).then(|| (alone - step_s) / hideable)
     });
     let mut shares: Vec<f64> = of(*case)
         .filter_map(|record| Some(record.job_network_bytes as f64 / record.counted_bytes? as f64))
@@ -100,6 +101,7 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
 /// What the paper says of such a model at its largest clusters: over flat, or over SPTT.
 fn paper(case: &Case) -> &'static str {
     match (case.way, case.model) {
+        (Way::Flat, ModelKind::Dcn) => "30 % exposed on 64 GPUs",
         (Way::Cr2, ModelKind::Dlrm) => "up to 1.9 × flat, 1.4 × SPTT",
         (Way::Paper, ModelKind::Dcn) => "up to 1.8 × flat, 1.4 × SPTT",
         (Way::Cr16, _) => "up to 2 × SPTT",
@@ -107,7 +109,7 @@ fn paper(case: &Case) -> &'static str {
     }
 }
 
-pub fn to_text(rows: &[Row]) -> String {
+pub fn to_text(rows: &[Row], setting: &Setting) -> String {
     let head = [
         "model",
         "hosts",
@@ -157,16 +159,17 @@ pub fn to_text(rows: &[Row]) -> String {
         ]);
     }
     format!(
-        "{}\nA step in ms, medians of jobs, mean of ranks; computations are paced unless the records say real. limit: the \
-         schedule's critical path.\nhidden: of the communication that overlap can hide. MB/host and messages between hosts \
-         in a step. metered: of the bytes that the\ninterfaces counted.\n",
+        "{setting}\n{}\nA step in ms by the clock of rank 0, compute and exposed communication as means of ranks, medians of jobs. \
+         limit: the\nschedule's critical path at the speed of the links. hidden: of the communication that overlap can hide. MB/host \
+         and messages between\nhosts in a step. metered: of the bytes that the interfaces counted.\n",
         columns(&lines)
     )
 }
 
 impl Row {
-    pub fn to_json(&self) -> Value {
+    pub fn to_json(&self, setting: &Setting) -> Value {
         json!({
+            "setting": setting,
             "model": self.case.model,
             "hosts": self.case.hosts,
             "wire": self.case.wire,

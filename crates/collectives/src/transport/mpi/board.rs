@@ -62,6 +62,8 @@ pub(super) enum Command {
     Group(Vec<usize>, u64),
     /// The rank will start nothing more.
     Leave,
+    /// It has waited too long for the others to leave.
+    LateToLeave,
 }
 
 /// An exchange to carry out. Owns the memory that MPI reads and writes.
@@ -120,7 +122,8 @@ impl Vectors {
 pub(super) enum Slot {
     Free,
     UnderWay(CollectiveStatus),
-    Done(Job),
+    /// When the last of it had come and gone.
+    Done(Job, Instant),
 }
 
 impl State {
@@ -283,7 +286,7 @@ impl Board {
     /// For the worker: an exchange is done.
     pub(super) fn done(&self, job: Job) {
         let slot = job.slot;
-        self.state().slots[slot] = Slot::Done(job);
+        self.state().slots[slot] = Slot::Done(job, Instant::now());
         self.changed.notify_all();
     }
 

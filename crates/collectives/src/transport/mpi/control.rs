@@ -30,26 +30,31 @@ impl Control {
     /// Starts to tell all others.
     pub(super) fn tell(&mut self, message: &Message) -> Result {
         let bytes = message.encode().leak();
+        let mut outcome = Ok(());
         for other in (0..self.size).filter(|&other| other != self.rank) {
             // SAFETY: leaked, and never changed.
-            self.sent.push(unsafe { self.comm.send(bytes.as_ptr(), bytes.len(), other, TAG)? });
+            match unsafe { self.comm.send(bytes.as_ptr(), bytes.len(), other, TAG) } {
+                Ok(request) => self.sent.push(request),
+                // The others must hear of it all the same.
+                Err(fault) => outcome = Err(fault),
+            }
         }
-        Ok(())
+        outcome
     }
 
     /// A message that has arrived, if any.
     pub(super) fn listen(&mut self, tester: &mut Tester) -> Result<Option<Message>> {
         let mut outcome = Ok(());
         let done = tester.test(std::slice::from_mut(&mut self.receive), |_, how| outcome = how)?;
-        outcome?;
         if done == 0 {
-            return Ok(None);
+            return outcome.map(|()| None);
         }
         // SAFETY: LONGEST bytes, which MPI is done with; the borrow ends before it gets them again.
         let message = Message::decode(unsafe { std::slice::from_raw_parts(self.place, LONGEST) });
+        // Whatever became of this one, the next must be heard.
         // SAFETY: as in `new`.
         self.receive = unsafe { self.comm.receive(self.place, LONGEST, None, TAG)? };
-        Ok(message)
+        outcome.map(|()| message)
     }
 
     /// Whether everything told is on its way for good.

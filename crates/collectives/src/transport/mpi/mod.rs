@@ -48,9 +48,16 @@ impl Mpi {
         let mut state = self.board.state();
         state.acts(Activity::Finished);
         self.board.command(&mut state, Command::Leave);
+        let mut deadline = Instant::now().checked_add(self.wait_limit);
         while !state.finished {
             ended(&state)?;
-            state = self.board.wait(state, None).0;
+            let (next, in_time) = self.board.wait(state, deadline);
+            state = next;
+            if !in_time {
+                // The worker knows who is missing, and ends the run.
+                self.board.command(&mut state, Command::LateToLeave);
+                deadline = None;
+            }
         }
         Ok(())
     }
@@ -148,27 +155,29 @@ impl Transport for Mpi {
         let mut state = self.board.state();
         ended(&state)?;
         let slot = &mut state.slots[ticket.0];
-        if !matches!(slot, Slot::Done(_)) {
+        if !matches!(slot, Slot::Done(..)) {
             return Ok(None);
         }
-        let Slot::Done(job) = std::mem::replace(slot, Slot::Free) else { unreachable!("looked at just now") };
+        let Slot::Done(job, at) = std::mem::replace(slot, Slot::Free) else {
+            unreachable!("looked at just now")
+        };
         state.free.push(ticket.0);
         state.spare.push(job.vectors);
-        Ok(Some(Exchanged { send: job.send, recv: job.recv, at: Instant::now() }))
+        Ok(Some(Exchanged { send: job.send, recv: job.recv, at }))
     }
 
     fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {
         let mut state = self.board.state();
         let collective = match &state.slots[wanted.0] {
             Slot::UnderWay(collective) => Some(collective.clone()),
-            Slot::Free | Slot::Done(_) => None,
+            Slot::Free | Slot::Done(..) => None,
         };
         state.waits(collective);
         let mut late = false;
         loop {
             ended(&state)?;
             let mut tickets = std::iter::once(&wanted).chain(others);
-            if tickets.any(|ticket| matches!(state.slots[ticket.0], Slot::Done(_))) {
+            if tickets.any(|ticket| matches!(state.slots[ticket.0], Slot::Done(..))) {
                 state.acts(Activity::Computing);
                 return Ok(());
             }

@@ -151,7 +151,7 @@ impl Comm {
     }
 
     /// A number of each rank. All ranks must call this.
-    fn gather(&self, mine: u64) -> Result<Vec<u64>> {
+    pub(super) fn gather(&self, mine: u64) -> Result<Vec<u64>> {
         let mut all = vec![0u64; self.size()?];
         // SAFETY: one number from here, and room for one of each rank.
         let gathered = unsafe {

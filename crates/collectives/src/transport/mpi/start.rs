@@ -115,8 +115,8 @@ impl Joined {
         let asked = ask.send(Ask::Launch(Box::new(launch)));
         asked.map_err(|_| self.gone())?;
         let board = answered.recv().map_err(|_| self.gone())??;
-        if let (Some(watcher), Some(path)) = (&mut watcher, board.status_path()) {
-            watcher.follow(&path);
+        if let Some(watcher) = &mut watcher {
+            watcher.follow(board.status_path().as_deref());
         }
         let transport = Arc::new(Mpi { board, rank: self.rank, topology, wait_limit });
         Ok(Started { transport, worker, watcher })
@@ -193,19 +193,30 @@ impl Host {
     fn into_worker(self, topology: Topology, wait_limit: Duration, options: &MpiOptions) -> Result<Worker> {
         let Self { environment, all, rank, hosts, tester } = self;
         let (ranks, fault) = (hosts.len(), fault(rank));
-        // What each can see for itself first, so that a rank that is wrong says so whatever the others do.
-        if ranks != topology.ranks() {
-            return Err(CollectiveError::WorldSize { topology, got: ranks });
-        }
         let mine = format!("{topology}\ncollectives {}\n{}", env!("CARGO_PKG_VERSION"), options.identity);
         let first = all.first_text(&mine).map_err(&fault)?;
-        if mine != first {
-            return Err(CollectiveError::Differs { rank, expected: first, got: mine });
-        }
         let got: Vec<usize> = (0..ranks).filter(|&other| hosts[other] == hosts[rank]).collect();
-        let expected: Vec<usize> = topology.ranks_of(topology.host_of(rank)).collect();
-        if options.check_hosts && got != expected {
-            return Err(CollectiveError::Hosts { rank, topology, expected, got });
+        let expected: Vec<usize> = match rank < topology.ranks() {
+            true => topology.ranks_of(topology.host_of(rank)).collect(),
+            false => Vec::new(),
+        };
+        let refusal = if ranks != topology.ranks() {
+            Some(CollectiveError::WorldSize { topology, got: ranks })
+        } else if mine != first {
+            Some(CollectiveError::Differs { rank, expected: first, got: mine })
+        } else if options.check_hosts && got != expected {
+            Some(CollectiveError::Hosts { rank, topology, expected, got })
+        } else {
+            None
+        };
+        // All refuse to start if one does: no launcher need end the others.
+        let refused = all.gather(u64::from(refusal.is_some())).map_err(&fault)?;
+        if let Some(cause) = refusal {
+            return Err(cause);
+        }
+        if let Some(rank) = refused.iter().position(|&refused| refused > 0) {
+            let message = format!("rank {rank} was not started as the others were, and says how");
+            return Err(CollectiveError::Elsewhere { rank, message });
         }
         let job = all.first_text(&status::job_id()).map_err(&fault)?;
         let file = status::keep(&job, rank, topology.host_of(rank));

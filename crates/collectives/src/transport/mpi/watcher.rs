@@ -70,13 +70,13 @@ impl Watcher {
         start().inspect_err(missing).ok()
     }
 
-    /// Says where the rank's status file is, once the watcher is ready to be signalled.
-    pub(super) fn follow(&mut self, status: &Path) {
+    /// Says where the rank's status file is, if it has one, once the watcher is ready to be signalled.
+    pub(super) fn follow(&mut self, status: Option<&Path>) {
         if let Some(mut ready) = self.ready.take() {
             let _ = ready.read(&mut [0]);
         }
         // A watcher that is gone watches no more; that is no reason to end the run.
-        let _ = writeln!(self.pipe, "{}", status.display());
+        let _ = writeln!(self.pipe, "{}", status.unwrap_or(Path::new("")).display());
     }
 }
 
@@ -105,8 +105,7 @@ fn watch(pid: &str) -> io::Result<()> {
                 let (rank, node) = (launcher_rank(), status::node_name());
                 // In one piece, as all that is said here: all ranks write to one place.
                 io::stderr().write_all(
-                    format!("rank {rank} ({node}, pid {pid}) died before it had joined the MPI job\n")
-                        .as_bytes(),
+                    format!("rank {rank} ({node}, pid {pid}) died before its first step\n").as_bytes(),
                 )?;
             }
             return Ok(());

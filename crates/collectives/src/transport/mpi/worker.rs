@@ -108,6 +108,14 @@ impl Worker {
                 posted
             }
             Command::Late(slot) => self.late(slot),
+            Command::LateToLeave => Err(CollectiveError::WaitLimit {
+                rank: self.rank,
+                operation: "leave",
+                label: self.board.status().phase,
+                sequence: 0,
+                limit: self.wait_limit,
+                missing: (0..self.left.len()).filter(|&rank| self.left[rank].is_none()).collect(),
+            }),
             Command::Group(members, number) => self.make_group(members, number),
             Command::Leave => {
                 let phase = self.board.status().phase;
