@@ -1,8 +1,9 @@
 //! Where the ranks of a command live: `--transport`.
 
-use anyhow::{Context, Result, ensure};
+#[cfg(feature = "mpi")]
+use anyhow::Context;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use collectives::{Activity, CollectiveError, Failure, RankStatus};
 use spec::run::Config;
 use std::fmt;
 use training::Cluster;
@@ -147,6 +148,7 @@ fn executable() -> Result<String> {
 }
 
 /// A failure that another rank's process reports.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
 #[derive(Debug)]
 pub struct ReportedElsewhere;
 
@@ -158,24 +160,29 @@ impl fmt::Display for ReportedElsewhere {
 
 impl std::error::Error for ReportedElsewhere {}
 
-/// Leaves the report of a failure that all ranks know to one of them: the lowest that answers, of those that are not busy
-/// computing, since the launcher may end these before they notice.
+/// Leaves the report of a failure that all ranks know to one of them.
 pub fn report_once(cluster: &Cluster, error: training::Error) -> anyhow::Error {
-    let elsewhere = match &error {
-        training::Error::Failure(failure) => !reports(cluster, failure),
-        _ => false,
-    };
-    if elsewhere { ReportedElsewhere.into() } else { error.into() }
+    match (cluster, &error) {
+        #[cfg(feature = "mpi")]
+        (Cluster::Processes { job, .. }, training::Error::Failure(failure))
+            if !reports(job.rank(), failure) =>
+        {
+            ReportedElsewhere.into()
+        }
+        _ => error.into(),
+    }
 }
 
-fn reports(cluster: &Cluster, failure: &Failure) -> bool {
+/// Whether `rank` is the one: the lowest that answers, of those that are not busy computing, since the launcher may end
+/// these before they notice.
+#[cfg(feature = "mpi")]
+fn reports(rank: usize, failure: &collectives::Failure) -> bool {
+    use collectives::{Activity, CollectiveError, RankStatus};
     let answer = || failure.ranks.iter().filter(|status| status.answers);
     let heeds = |status: &&RankStatus| matches!(status.activity, Activity::Waiting(_) | Activity::Failed);
-    match (cluster, answer().find(heeds).or(answer().next())) {
-        (Cluster::Threads, _) => true,
+    match answer().find(heeds).or(answer().next()) {
+        Some(first) => first.rank == rank,
         // Refused at the start: whoever was not started as the others says how.
-        (_, None) => !matches!(failure.cause, CollectiveError::Elsewhere { .. }),
-        #[cfg(feature = "mpi")]
-        (Cluster::Processes { job, .. }, Some(first)) => first.rank == job.rank(),
+        None => !matches!(failure.cause, CollectiveError::Elsewhere { .. }),
     }
 }

@@ -181,7 +181,7 @@ fn identity(
     resumed: Option<&Resumed>,
 ) -> Result<String> {
     let mut identity = toml::to_string_pretty(explicit).context("the config as TOML")?;
-    let traced = args.trace.is_some().then_some(args.trace_steps).unwrap_or_default();
+    let traced = if args.trace.is_some() { args.trace_steps } else { 0 };
     identity += &format!("{} steps not timed, {traced} traced\n", args.warm_up);
     for (split, samples) in logs.fingerprints() {
         identity += &format!("samples to {split} on: {samples}\n");

@@ -138,7 +138,8 @@ fn stopped_rank_is_named_after_the_limit() {
         let (output, took) = end(job);
         let said = refusal(&output);
         assert!(took < Duration::from_secs(20), "it took {took:?}\n{said}");
-        assert!(said.contains(&format!("not there: ranks [{stopped}]")), "{said}");
+        // Who waits for whom depends on where the others were; who does not answer is the one.
+        assert!(said.contains("not there: ranks ["), "{said}");
         let named = format!("rank {stopped} on host {}", stopped / 2);
         let silent = said.lines().any(|line| line.contains(&named) && line.contains("does not answer"));
         assert!(silent, "{said}");

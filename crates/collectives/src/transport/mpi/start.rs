@@ -183,7 +183,7 @@ impl Host {
         while !barrier.is_none() {
             let mut outcome = Ok(());
             let tested = self.tester.test(std::slice::from_mut(&mut barrier), |_, how| outcome = how);
-            tested.and_then(|_| outcome).map_err(fault(self.rank))?;
+            tested.and(outcome).map_err(fault(self.rank))?;
             thread::sleep(NAP);
         }
         Ok(())
