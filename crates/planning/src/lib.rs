@@ -5,4 +5,4 @@ pub mod partitioner;
 pub mod statistics;
 mod timeline;
 
-pub use timeline::Timeline;
+pub use timeline::{Links, Timeline};

@@ -7,8 +7,9 @@
 //! begin(p, i) = max( end of the phase before p on its lane, end(q, i − d) for every (q, d) that p comes after )
 //! ```
 //!
-//! Collectives of two lanes that cross hosts at the same time share the wire, and take twice as long for so long. After a
-//! few steps the time between two ends of a step no longer changes. That time is the schedule's critical path.
+//! After a few steps the time between two ends of a step no longer changes. That time is the schedule's critical path, if
+//! lanes do not get into each other's way ([`Links::Apart`]). They do where two collectives cross hosts at the same time: if
+//! each of them alone keeps the links busy, both take twice as long together ([`Links::Shared`]).
 
 use spec::schedule::{Group, Lane, Schedule, Work};
 
@@ -23,6 +24,15 @@ pub struct Timeline {
     pub communication_s: f64,
 }
 
+/// What becomes of two collectives that cross hosts at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// Each goes on as if it were alone: a step takes no less than that.
+    Apart,
+    /// They share the wire: only computation hides communication.
+    Shared,
+}
+
 /// Steps until the period is steady; a dependency reaches one step back, so few are enough.
 const SETTLING: usize = 8;
 /// Steps over which it is then measured.
@@ -33,10 +43,10 @@ impl Timeline {
     ///
     /// # Panics
     /// If there is not a number for every phase.
-    pub fn new(schedule: &Schedule, seconds: &[f64]) -> Self {
+    pub fn new(schedule: &Schedule, seconds: &[f64], links: Links) -> Self {
         let phases = schedule.phases();
         assert_eq!(phases.len(), seconds.len(), "one time for every phase");
-        let ends = Simulation::new(schedule, seconds).run();
+        let ends = Simulation::new(schedule, seconds, links).run();
         let sum = |compute: bool| {
             let all = phases.iter().zip(seconds);
             let of_kind = all.filter(|(phase, _)| matches!(phase.work, Work::Compute(_)) == compute);
@@ -66,8 +76,8 @@ const LANES: [Lane; 3] = [Lane::Compute, Lane::Exchange, Lane::Gradients];
 struct Simulation<'a> {
     schedule: &'a Schedule,
     seconds: &'a [f64],
-    /// Whether a phase crosses hosts.
-    crosses: Vec<bool>,
+    /// Whether a phase shares the wire with others of its kind.
+    shares: Vec<bool>,
     queues: [Queue; 3],
     /// By step and phase.
     done: Vec<Vec<bool>>,
@@ -83,12 +93,13 @@ struct Queue {
 }
 
 impl<'a> Simulation<'a> {
-    fn new(schedule: &'a Schedule, seconds: &'a [f64]) -> Self {
+    fn new(schedule: &'a Schedule, seconds: &'a [f64], links: Links) -> Self {
         let phases = schedule.phases();
         let hosts = schedule.placement().topology().hosts();
         let wide_groups =
             schedule.deployment().dataflow.sptt().is_some_and(|s| s.groups().hosts_per_group() > 1);
-        let crosses = phases.iter().map(|phase| match &phase.work {
+        let shares = phases.iter().map(|phase| match &phase.work {
+            _ if links == Links::Apart => false,
             Work::Compute(_) => false,
             Work::Collective(collective) => match collective.group {
                 Group::World | Group::Across | Group::Peers => hosts > 1,
@@ -103,7 +114,7 @@ impl<'a> Simulation<'a> {
         Self {
             schedule,
             seconds,
-            crosses: crosses.collect(),
+            shares: shares.collect(),
             queues: LANES.map(queue),
             done: vec![vec![false; phases.len()]; SETTLING + MEASURED],
         }
@@ -117,8 +128,8 @@ impl<'a> Simulation<'a> {
                 self.begin(lane);
             }
             let working = |queue: &Queue| queue.working.map(|(phase, ..)| phase);
-            let on_wire = self.queues.iter().filter_map(working).filter(|&phase| self.crosses[phase]).count();
-            let slowed = |phase: usize| if self.crosses[phase] { on_wire as f64 } else { 1.0 };
+            let on_wire = self.queues.iter().filter_map(working).filter(|&phase| self.shares[phase]).count();
+            let slowed = |phase: usize| if self.shares[phase] { on_wire as f64 } else { 1.0 };
             let next = self.queues.iter().filter_map(|queue| queue.working);
             let Some(soonest) = next.map(|(phase, _, left)| left * slowed(phase)).reduce(f64::min) else {
                 return ends;
@@ -126,7 +137,7 @@ impl<'a> Simulation<'a> {
             now += soonest;
             for queue in &mut self.queues {
                 let Some((phase, step, left)) = &mut queue.working else { continue };
-                let slow = if self.crosses[*phase] { on_wire as f64 } else { 1.0 };
+                let slow = if self.shares[*phase] { on_wire as f64 } else { 1.0 };
                 *left -= soonest / slow;
                 // What is left of the soonest is rounding.
                 if *left <= 1e-12 {
@@ -175,7 +186,7 @@ mod tests {
     fn computation_alone_takes_its_sum() {
         let schedule = schedule();
         let seconds = times(&schedule, |phase| if phase.lane == Lane::Compute { 0.5 } else { 0.0 });
-        let timeline = Timeline::new(&schedule, &seconds);
+        let timeline = Timeline::new(&schedule, &seconds, Links::Apart);
         assert!((timeline.step_s - seconds.iter().sum::<f64>()).abs() < 1e-9);
         assert_eq!(timeline.hideable_s(), 0.0);
     }
@@ -189,7 +200,7 @@ mod tests {
         };
         let step = |exchange: f64| {
             let of = |phase: &Phase| if phase.name == "pooled exchange" { exchange } else { bottom(phase) };
-            Timeline::new(&schedule, &times(&schedule, of)).step_s
+            Timeline::new(&schedule, &times(&schedule, of), Links::Shared).step_s
         };
         assert!((step(2.0) - 3.0).abs() < 1e-9);
         assert!((step(5.0) - 5.0).abs() < 1e-9);
@@ -205,19 +216,21 @@ mod tests {
         };
         let sum = |schedule: &Schedule| times(schedule, time).iter().sum::<f64>();
         let two_hosts = schedule();
-        let step = Timeline::new(&two_hosts, &times(&two_hosts, time)).step_s;
+        let step = Timeline::new(&two_hosts, &times(&two_hosts, time), Links::Shared).step_s;
         assert!((step - sum(&two_hosts)).abs() < 1e-9, "{step}");
+        let apart = Timeline::new(&two_hosts, &times(&two_hosts, time), Links::Apart).step_s;
+        assert!(apart < step, "{apart}");
         let mut config = Config::default();
         config.topology.hosts = Some(1);
         let one_host = config.check().expect("a run").schedule(Task::Train);
-        assert!(Timeline::new(&one_host, &times(&one_host, time)).step_s < sum(&one_host));
+        assert!(Timeline::new(&one_host, &times(&one_host, time), Links::Shared).step_s < sum(&one_host));
     }
 
     #[test]
     fn step_lies_between_its_busiest_lane_and_the_sum_of_all() {
         let schedule = schedule();
         let seconds: Vec<f64> = (0..schedule.phases().len()).map(|i| 1.0 + ((i * 7) % 5) as f64).collect();
-        let timeline = Timeline::new(&schedule, &seconds);
+        let timeline = Timeline::new(&schedule, &seconds, Links::Apart);
         for lane in [Lane::Compute, Lane::Exchange, Lane::Gradients] {
             let phases = schedule.phases().iter().zip(&seconds);
             let busy: f64 = phases.filter(|(phase, _)| phase.lane == lane).map(|(_, s)| s).sum();

@@ -12,7 +12,7 @@ use crate::text::median;
 use anyhow::{Result, ensure};
 use collectives::{Communicator, Label};
 use indicatif::{ProgressBar, ProgressStyle};
-use planning::Timeline;
+use planning::{Links, Timeline};
 use spec::schedule::{Phase, PhaseId, Work};
 use spec::topology::LinkClass;
 use spec::volume::LinkBytes;
@@ -126,7 +126,7 @@ impl<'a> Replay<'a> {
                 .collect(),
             step_s: (!serial).then(|| medians(phases.len())),
             serial_s: median(&mut sums.collect::<Vec<f64>>()),
-            critical_path_s: Timeline::new(&self.step.schedule, &alone).step_s,
+            critical_path_s: Timeline::new(&self.step.schedule, &alone, Links::Apart).step_s,
         })
     }
 

@@ -2,7 +2,7 @@
 //! speed that was measured on the same links.
 
 use anyhow::{Context, Result};
-use planning::Timeline;
+use planning::{Links, Timeline};
 use spec::links::{Circle, LinkModel};
 use spec::pace::Pace;
 use spec::run::Run;
@@ -46,16 +46,16 @@ impl Step {
             let seconds = phases.iter().zip(&collectives);
             let seconds =
                 seconds.map(|(phase, alone)| alone + pace.seconds(&phase.name, rank).unwrap_or(0.0));
-            Timeline::new(&self.schedule, &seconds.collect::<Vec<_>>())
+            Timeline::new(&self.schedule, &seconds.collect::<Vec<_>>(), Links::Apart)
         };
         let slowest = (0..self.ranks).map(of_rank).max_by(|a, b| a.step_s.total_cmp(&b.step_s));
         slowest.context("a cluster has ranks")
     }
 
-    /// The timeline of phases that take the times which were measured, by name.
-    pub fn timed(&self, seconds: &dyn Fn(&str) -> f64) -> Timeline {
+    /// Seconds of communication that computation can hide, if phases take the times which were measured, by name.
+    pub fn hideable_s(&self, seconds: &dyn Fn(&str) -> f64) -> f64 {
         let seconds: Vec<f64> = self.schedule.phases().iter().map(|phase| seconds(&phase.name)).collect();
-        Timeline::new(&self.schedule, &seconds)
+        Timeline::new(&self.schedule, &seconds, Links::Shared).hideable_s()
     }
 
     /// What a collective takes alone.

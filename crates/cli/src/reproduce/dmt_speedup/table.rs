@@ -75,7 +75,7 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
             let times = of(serial).map(|r| r.phases.iter().find(|p| p.0 == name).map_or(0.0, |p| p.1 + p.2));
             median(&mut times.collect::<Vec<f64>>())
         };
-        let hideable = ready.timed(&seconds).hideable_s();
+        let hideable = ready.hideable_s(&seconds);
         (hideable > 0.0).then(|| (alone - step_s) / hideable)
     });
     let mut shares: Vec<f64> = of(*case)
@@ -160,7 +160,7 @@ pub fn to_text(rows: &[Row], setting: &Setting) -> String {
     }
     format!(
         "{setting}\n{}\nA step in ms by the clock of rank 0, compute and exposed communication as means of ranks, medians of jobs. \
-         limit: the\nschedule's critical path at the speed of the links. hidden: of the communication that overlap can hide. MB/host \
+         limit: the\nschedule's critical path at the speed of the links. hidden: of the communication that\ncomputation can hide. MB/host \
          and messages between\nhosts in a step. metered: of the bytes that the interfaces counted.\n",
         columns(&lines)
     )
