@@ -38,6 +38,7 @@ use std::process::ExitCode;
   campanile describe --preset terabyte --model dlrm    parameters and FLOPs, without allocating anything
   campanile train --data day_*.gz --eval test.tsv --preset kaggle --out runs/one      a Criteo log, kept in a folder
   campanile train --resume runs/one                    go on with a run that was stopped or killed
+  mpirun -np 8 campanile train run.toml --transport mpi          ranks are processes (a build with --features mpi)
   campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv
   campanile report runs/one runs/two --out two.html    runs as one page that opens in any browser
   campanile bench step --preset kaggle --ranks-per-host 1 --hosts 1")]

@@ -27,7 +27,7 @@
 //! What ends one rank ends all: an error, a panic, calls that do not match, a wait past its limit. [`Failure`] names
 //! the cause and says where every rank was.
 //!
-//! With the cargo feature `mpi`, `launch_mpi` runs the same body on ranks that are processes under `mpirun`.
+//! With the cargo feature `mpi`, `MpiJob::launch` runs the same body on ranks that are processes under `mpirun`.
 #![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
@@ -37,9 +37,9 @@ mod error;
 mod failure;
 mod label;
 mod launch;
-#[cfg(feature = "mpi")]
-mod launch_mpi;
 mod meter;
+#[cfg(feature = "mpi")]
+mod mpi_job;
 mod operation;
 mod pending;
 mod progress;
@@ -52,9 +52,9 @@ pub use error::{Call, CollectiveError, Peer};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
 pub use launch::{Options, launch};
-#[cfg(feature = "mpi")]
-pub use launch_mpi::{MpiJob, MpiOptions, launch_mpi};
 pub use meter::Traffic;
+#[cfg(feature = "mpi")]
+pub use mpi_job::{MpiJob, MpiOptions};
 pub use pending::{Completion, Output, Pending};
 #[cfg(feature = "mpi")]
 pub use transport::mpi::{Watch, watch_if_asked};

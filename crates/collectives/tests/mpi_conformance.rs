@@ -3,7 +3,7 @@
 mod mpirun;
 mod suite;
 
-use collectives::{CollectiveError, Communicator, Label, MpiOptions, Options, Watch, launch_mpi};
+use collectives::{CollectiveError, Communicator, Label, MpiJob, MpiOptions, Options};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
@@ -81,13 +81,12 @@ fn beyond_31_bits() {
 }
 
 /// One rank: all cases, one after the other, each on a group of its own that has all ranks.
-fn rank(arguments: &[String], watch: Watch) -> ExitCode {
+fn rank(arguments: &[String], job: MpiJob) -> ExitCode {
     let number = |index: usize| arguments[index].parse::<usize>().expect("a number");
     let topology = Topology::new(number(0), number(1)).expect("a cluster");
     let options = Options { wait_limit: Duration::from_secs(60) };
-    let mpi =
-        MpiOptions { check_hosts: false, piece: number(2), watch: Some(watch), ..MpiOptions::default() };
-    let outcome = launch_mpi(
+    let mpi = MpiOptions { check_hosts: false, piece: number(2), ..MpiOptions::default() };
+    let outcome = job.launch(
         topology,
         &options,
         &mpi,

@@ -2,7 +2,7 @@
 
 mod mpirun;
 
-use collectives::{Communicator, Label, MpiOptions, Options, Watch, launch_mpi};
+use collectives::{Communicator, Label, MpiJob, MpiOptions, Options};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
@@ -117,16 +117,15 @@ fn body(case: &str, world: &Communicator) -> Outcome {
     stuck(world)
 }
 
-fn rank(arguments: &[String], watch: Watch) -> ExitCode {
+fn rank(arguments: &[String], job: MpiJob) -> ExitCode {
     let case = arguments[0].as_str();
     let rank: usize = std::env::var("OMPI_COMM_WORLD_RANK").unwrap().parse().unwrap();
     let topology = Topology::new(2, 2).expect("a cluster");
-    let limit = if matches!(case, "late" | "stopped" | "loop") { 1 } else { 60 };
+    let limit = if matches!(case, "late" | "stopped") { 1 } else { 60 };
     let options = Options { wait_limit: Duration::from_secs(limit) };
     let identity = if case == "identity" && rank == 2 { "batch 512" } else { "batch 256" }.to_owned();
-    let mpi =
-        MpiOptions { check_hosts: case == "hosts", identity, watch: Some(watch), ..MpiOptions::default() };
-    let outcome = launch_mpi(topology, &options, &mpi, |_| Ok(Device::Reference), |world| body(case, &world));
+    let mpi = MpiOptions { check_hosts: case == "hosts", identity, ..MpiOptions::default() };
+    let outcome = job.launch(topology, &options, &mpi, |_| Ok(Device::Reference), |world| body(case, &world));
     // In one piece: all ranks write to one place.
     let report = match outcome {
         Ok(()) => format!("rank {rank} ended well\n"),

@@ -2,7 +2,7 @@
 
 mod mpirun;
 
-use collectives::{CollectiveError, Communicator, Label, MpiOptions, Options, Watch, launch_mpi};
+use collectives::{CollectiveError, Communicator, Label, MpiJob, MpiOptions, Options};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
@@ -89,12 +89,12 @@ fn steady(world: &Communicator) -> Result<(), CollectiveError> {
     Ok(())
 }
 
-fn rank(_: &[String], watch: Watch) -> ExitCode {
+fn rank(_: &[String], job: MpiJob) -> ExitCode {
     let ranks = std::env::var("OMPI_COMM_WORLD_SIZE").ok().and_then(|size| size.parse().ok());
     let topology = Topology::new(1, ranks.expect("mpirun says it")).expect("a cluster");
-    let mpi = MpiOptions { watch: Some(watch), check_hosts: false, ..MpiOptions::default() };
+    let mpi = MpiOptions { check_hosts: false, ..MpiOptions::default() };
     let outcome =
-        launch_mpi(topology, &Options::default(), &mpi, |_| Ok(Device::Reference), |world| steady(&world));
+        job.launch(topology, &Options::default(), &mpi, |_| Ok(Device::Reference), |world| steady(&world));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

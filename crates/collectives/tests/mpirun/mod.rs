@@ -1,6 +1,6 @@
 //! A test binary that is both things: what `cargo test` starts, which starts `mpirun`, and the rank that `mpirun` starts.
 
-use collectives::{Watch, watch_if_asked};
+use collectives::{MpiJob, watch_if_asked};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,13 @@ pub struct Ended {
     pub said: String,
 }
 
-/// Runs `rank` with the arguments, and with the right to be watched, if `mpirun` has started this process, and else the tests that the arguments choose.
-pub fn main(rank: fn(&[String], Watch) -> ExitCode, tests: &[Test]) -> ExitCode {
+/// Runs `rank` with the arguments if `mpirun` has started this process, as a part of the job, which is watched; and else the
+/// tests that the arguments choose.
+pub fn main(rank: fn(&[String], MpiJob) -> ExitCode, tests: &[Test]) -> ExitCode {
     let watch = watch_if_asked();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if std::env::var_os("OMPI_COMM_WORLD_RANK").is_some() {
-        return rank(&arguments, watch);
+        return rank(&arguments, MpiJob::join(Some(&watch)).expect("an MPI job"));
     }
     if arguments.iter().any(|argument| argument == "--list") {
         let ignored = arguments.iter().any(|argument| argument == "--ignored");

@@ -10,6 +10,7 @@ use std::path::Path;
 
 /// A step to replay.
 pub struct Step {
+    pub config: Config,
     pub run: Run,
     pub schedule: Schedule,
     /// Those of a typical batch, whatever the log: no data is read.
@@ -38,7 +39,7 @@ fn parse(text: &str) -> Result<Step> {
         bail!("{difference}: another version wrote it, or it was edited; {AGAIN}");
     }
     let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
-    Ok(Step { run, schedule, sizes })
+    Ok(Step { config, run, schedule, sizes })
 }
 
 /// Where the phases of a file are not those that its config gives.

@@ -103,7 +103,8 @@ pub fn run(args: Args) -> Result<()> {
     let place = args.transport.join()?;
     if let Some(path) = &args.replay {
         let file = file::read(path)?;
-        let cluster = place.cluster(&format!("replay of {}", path.display()))?;
+        let written = crate::schedule::to_json(&file.schedule, file.run.batch, &file.config);
+        let cluster = place.cluster(&format!("replay, {rounds:?}, serial {}\n{written}", args.serial))?;
         let replayed = replay::run(&file, rounds, args.serial, &cluster)?;
         return replayed.map_or(Ok(()), |replayed| replay_report::print(&file, &replayed, rounds, args.json));
     }

@@ -232,7 +232,7 @@ mod tests {
         config.train.batch = Some(batch);
         let run = config.check().unwrap();
         let sizes = BatchSizes::typical(&run.model, &run.placement, batch);
-        Step { schedule: run.schedule(Task::Train), run, sizes }
+        Step { config, schedule: run.schedule(Task::Train), run, sizes }
     }
 
     /// The buffers of one batch under the schedule of another.

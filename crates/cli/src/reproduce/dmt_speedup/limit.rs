@@ -1,7 +1,7 @@
 //! What a step of a case takes at least: its schedule's critical path, with computations at their pace and collectives at the
 //! speed that was measured on the same links.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use planning::{Links, Timeline};
 use spec::links::{Circle, LinkModel};
 use spec::pace::Pace;
@@ -78,7 +78,13 @@ impl Step {
         let link = link.with_context(|| {
             format!("no speed was measured for {} over {circle} ({})", collective.kind, self.name(id))
         })?;
-        Ok(link.seconds(self.size(collective, link.ranks)))
+        ensure!(
+            link.ranks == members,
+            "the speed of {} over {circle} was measured among {} ranks, this step has {members}",
+            collective.kind,
+            link.ranks
+        );
+        Ok(link.seconds(self.size(collective, members)))
     }
 
     fn name(&self, id: PhaseId) -> &str {

@@ -22,15 +22,12 @@ pub struct MpiOptions {
     /// What must be the same on all ranks, besides the topology and this crate's version: say, the configuration and the
     /// program's version, readable, because it is shown where it differs.
     pub identity: String,
-    /// Whether each rank has a watcher, which reports where it was if it is killed. Comes from
-    /// [`watch_if_asked`](crate::watch_if_asked).
-    pub watch: Option<Watch>,
 }
 
 impl Default for MpiOptions {
     /// Hosts are checked.
     fn default() -> Self {
-        Self { check_hosts: true, piece: 1 << 30, identity: String::new(), watch: None }
+        Self { check_hosts: true, piece: 1 << 30, identity: String::new() }
     }
 }
 
@@ -142,19 +139,4 @@ impl fmt::Debug for MpiJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} of {} processes", self.rank(), self.size())
     }
-}
-
-/// [Joins](MpiJob::join) an MPI job and [launches](MpiJob::launch) it at once.
-pub fn launch_mpi<R, E>(
-    topology: Topology,
-    options: &Options,
-    mpi: &MpiOptions,
-    device: impl FnOnce(usize) -> Result<Device, KernelError>,
-    body: impl FnOnce(Communicator) -> Result<R, E>,
-) -> Result<R, Failure>
-where
-    E: Into<Box<dyn Error + Send + Sync>>,
-{
-    let job = MpiJob::join(mpi.watch.as_ref()).map_err(|cause| Failure { cause, ranks: Vec::new() })?;
-    job.launch(topology, options, mpi, device, body)
 }
