@@ -34,7 +34,7 @@ const LAST: Duration = Duration::from_secs(3);
 pub struct Watch(());
 
 /// Turns this process into the watcher of a rank if that is what it was started for, and then never returns. To be called
-/// first thing in `main`, by programs that want [`MpiOptions::watch`](crate::MpiOptions::watch).
+/// first thing in `main`, by programs whose ranks are to be watched: see [`MpiJob::join`](crate::MpiJob::join).
 pub fn watch_if_asked() -> Watch {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == ARGUMENT) {
