@@ -160,6 +160,12 @@ impl fmt::Display for ReportedElsewhere {
 
 impl std::error::Error for ReportedElsewhere {}
 
+/// Keeps this process until the one that reports has done so: the launcher ends all others as soon as one exits with an
+/// error, so the reporter is the first to exit.
+pub fn leave_time_to_report() {
+    std::thread::sleep(std::time::Duration::from_secs(3));
+}
+
 /// Leaves the report of a failure that all ranks know to one of them.
 pub fn report_once(cluster: &Cluster, error: training::Error) -> anyhow::Error {
     match (cluster, &error) {

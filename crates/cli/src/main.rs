@@ -102,7 +102,10 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<cluster::ReportedElsewhere>() => ExitCode::FAILURE,
+        Err(error) if error.is::<cluster::ReportedElsewhere>() => {
+            cluster::leave_time_to_report();
+            ExitCode::FAILURE
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
