@@ -1,8 +1,24 @@
-//! Decisions made without running anything. So far: which features share a tower.
+//! Decisions made without running anything: which features share a tower, and what a step would take on hardware that you
+//! do not have.
+//!
+//! A step (of a schedule that the trainer executes, or of a model that is only simulated) is priced by a cost model on a
+//! system, and laid on lanes:
+//!
+//! ```text
+//! spec::schedule ─┐
+//!                 ├─► step ──► cost ──► timeline ──► simulation (times, memory, verdict) ──► explore (many of them)
+//! workload ───────┘             system
+//! ```
 #![forbid(unsafe_code)]
 
+pub mod cost;
+pub mod memory;
 pub mod partitioner;
+pub mod simulator;
 pub mod statistics;
+pub mod step;
+pub mod system;
 mod timeline;
+pub mod workload;
 
-pub use timeline::{Links, Timeline};
+pub use timeline::{Item, Links, Span, Timeline};

@@ -1,20 +1,22 @@
-//! When the phases of a step begin and end, if each takes a given time by itself.
+//! When the operations of a step begin and end, if each takes a given time by itself.
 //!
-//! A lane works through its phases in issue order, lanes run side by side, and steps follow each other; a phase begins when
-//! its lane is free and all that it comes after have ended:
+//! A lane works through its operations in issue order, lanes run side by side, and steps follow each other; an operation
+//! begins when its lane is free and all that it comes after have ended:
 //!
 //! ```text
-//! begin(p, i) = max( end of the phase before p on its lane, end(q, i − d) for every (q, d) that p comes after )
+//! begin(p, i) = max( end of the operation before p on its lane, end(q, i − d) for every (q, d) that p comes after )
 //! ```
 //!
 //! After a few steps the time between two ends of a step no longer changes. That time is the schedule's critical path, if
 //! lanes do not get into each other's way ([`Links::Apart`]). They do where two collectives cross hosts at the same time: if
 //! each of them alone keeps the links busy, both take twice as long together ([`Links::Shared`]).
 
-use spec::schedule::{Group, Lane, Schedule, Work};
+mod sharing;
 
-/// A step in its steady state.
-#[derive(Clone, Copy, Debug, PartialEq)]
+use spec::schedule::{Distance, Group, Lane, PhaseId, Schedule, Work};
+
+/// A step on its lanes.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// Seconds from the end of a step to the end of the next.
     pub step_s: f64,
@@ -22,6 +24,32 @@ pub struct Timeline {
     pub compute_s: f64,
     /// Seconds of communication in it, overlapped or not.
     pub communication_s: f64,
+    /// When each operation of a step begins and ends; 0 is when its first begins. What works ahead does so for the next step.
+    pub spans: Vec<Span>,
+}
+
+/// When an operation is at work.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Span {
+    /// Its beginning, in seconds.
+    pub begin_s: f64,
+    /// Its end.
+    pub end_s: f64,
+}
+
+/// An operation, as far as time is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Item<'a> {
+    /// Where it queues.
+    pub lane: Lane,
+    /// What it waits for, and how many steps back.
+    pub after: &'a [(PhaseId, Distance)],
+    /// Whether it computes.
+    pub computes: bool,
+    /// Whether it slows down others that cross hosts, and is slowed down by them.
+    pub shares: bool,
+    /// What it takes by itself.
+    pub seconds: f64,
 }
 
 /// What becomes of two collectives that cross hosts at the same time.
@@ -39,23 +67,69 @@ const SETTLING: usize = 8;
 const MEASURED: usize = 8;
 
 impl Timeline {
-    /// The step of `schedule` whose phases take `seconds`, one number for each.
+    /// The step of `schedule`, in its steady state, whose phases take `seconds`, one number for each.
     ///
     /// # Panics
     /// If there is not a number for every phase.
     pub fn new(schedule: &Schedule, seconds: &[f64], links: Links) -> Self {
         let phases = schedule.phases();
         assert_eq!(phases.len(), seconds.len(), "one time for every phase");
-        let ends = Simulation::new(schedule, seconds, links).run();
-        let sum = |compute: bool| {
-            let all = phases.iter().zip(seconds);
-            let of_kind = all.filter(|(phase, _)| matches!(phase.work, Work::Compute(_)) == compute);
-            of_kind.map(|(_, seconds)| seconds).sum()
+        let hosts = schedule.placement().topology().hosts();
+        let wide_groups =
+            schedule.deployment().dataflow.sptt().is_some_and(|s| s.groups().hosts_per_group() > 1);
+        let crosses = |work: &Work<_>| match work {
+            Work::Compute(_) => false,
+            Work::Collective(collective) => match collective.group {
+                Group::World | Group::Across | Group::Peers => hosts > 1,
+                Group::Group => wide_groups,
+                Group::Host => false,
+            },
         };
+        let items = phases.iter().zip(seconds).map(|(phase, &seconds)| Item {
+            lane: phase.lane,
+            after: &phase.after,
+            computes: matches!(phase.work, Work::Compute(_)),
+            shares: links == Links::Shared && crosses(&phase.work),
+            seconds,
+        });
+        Self::steady(&items.collect::<Vec<_>>())
+    }
+
+    /// A step among others like it, in the steady state.
+    pub fn steady(items: &[Item]) -> Self {
+        let steps = SETTLING + MEASURED;
+        let spans = if items.iter().any(|item| item.shares) {
+            sharing::spans(items, steps)
+        } else {
+            apart(items, steps)
+        };
+        let end = |step: usize| {
+            spans[step * items.len()..][..items.len()].iter().map(|span| span.end_s).fold(0.0, f64::max)
+        };
+        let step_s =
+            if items.is_empty() { 0.0 } else { (end(steps - 1) - end(SETTLING - 1)) / MEASURED as f64 };
+        Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
+    }
+
+    /// A single step, from its first beginning to its last end.
+    pub fn once(items: &[Item]) -> Self {
+        let spans =
+            if items.iter().any(|item| item.shares) { sharing::spans(items, 1) } else { apart(items, 1) };
+        let end = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
+        Self::of(items, end, &spans)
+    }
+
+    fn of(items: &[Item], step_s: f64, spans: &[Span]) -> Self {
+        let sum = |computes: bool| {
+            items.iter().filter(|item| item.computes == computes).map(|item| item.seconds.max(0.0)).sum()
+        };
+        let first = spans.iter().map(|span| span.begin_s).fold(f64::INFINITY, f64::min);
+        let moved = |span: &Span| Span { begin_s: span.begin_s - first, end_s: span.end_s - first };
         Self {
-            step_s: (ends[SETTLING + MEASURED - 1] - ends[SETTLING - 1]) / MEASURED as f64,
+            step_s,
             compute_s: sum(true),
             communication_s: sum(false),
+            spans: spans.iter().map(moved).collect(),
         }
     }
 
@@ -64,107 +138,36 @@ impl Timeline {
         self.compute_s + self.communication_s
     }
 
-    /// Seconds of communication that overlap can hide.
+    /// Seconds of communication that overlap hides.
     pub fn hideable_s(&self) -> f64 {
         (self.serial_s() - self.step_s).max(0.0)
     }
-}
 
-const LANES: [Lane; 3] = [Lane::Compute, Lane::Exchange, Lane::Gradients];
-
-/// Steps on their way.
-struct Simulation<'a> {
-    schedule: &'a Schedule,
-    seconds: &'a [f64],
-    /// Whether a phase shares the wire with others of its kind.
-    shares: Vec<bool>,
-    queues: [Queue; 3],
-    /// By step and phase.
-    done: Vec<Vec<bool>>,
-}
-
-/// The phases of a lane, step after step.
-struct Queue {
-    phases: Vec<usize>,
-    /// How many have begun, over all steps.
-    begun: usize,
-    /// The phase at work, its step, and the seconds it still needs.
-    working: Option<(usize, usize, f64)>,
-}
-
-impl<'a> Simulation<'a> {
-    fn new(schedule: &'a Schedule, seconds: &'a [f64], links: Links) -> Self {
-        let phases = schedule.phases();
-        let hosts = schedule.placement().topology().hosts();
-        let wide_groups =
-            schedule.deployment().dataflow.sptt().is_some_and(|s| s.groups().hosts_per_group() > 1);
-        let shares = phases.iter().map(|phase| match &phase.work {
-            _ if links == Links::Apart => false,
-            Work::Compute(_) => false,
-            Work::Collective(collective) => match collective.group {
-                Group::World | Group::Across | Group::Peers => hosts > 1,
-                Group::Group => wide_groups,
-                Group::Host => false,
-            },
-        });
-        let queue = |lane: Lane| {
-            let of_lane = (0..phases.len()).filter(|&i| phases[i].lane == lane);
-            Queue { phases: of_lane.collect(), begun: 0, working: None }
-        };
-        Self {
-            schedule,
-            seconds,
-            shares: shares.collect(),
-            queues: LANES.map(queue),
-            done: vec![vec![false; phases.len()]; SETTLING + MEASURED],
-        }
+    /// Seconds in which nothing is computed.
+    pub fn exposed_s(&self) -> f64 {
+        (self.step_s - self.compute_s).max(0.0)
     }
+}
 
-    /// When each step has ended.
-    fn run(mut self) -> Vec<f64> {
-        let (mut now, mut ends) = (0.0, vec![0.0f64; self.done.len()]);
-        loop {
-            for lane in 0..self.queues.len() {
-                self.begin(lane);
-            }
-            let working = |queue: &Queue| queue.working.map(|(phase, ..)| phase);
-            let on_wire = self.queues.iter().filter_map(working).filter(|&phase| self.shares[phase]).count();
-            let slowed = |phase: usize| if self.shares[phase] { on_wire as f64 } else { 1.0 };
-            let next = self.queues.iter().filter_map(|queue| queue.working);
-            let Some(soonest) = next.map(|(phase, _, left)| left * slowed(phase)).reduce(f64::min) else {
-                return ends;
-            };
-            now += soonest;
-            for queue in &mut self.queues {
-                let Some((phase, step, left)) = &mut queue.working else { continue };
-                let slow = if self.shares[*phase] { on_wire as f64 } else { 1.0 };
-                *left -= soonest / slow;
-                // What is left of the soonest is rounding.
-                if *left <= 1e-12 {
-                    self.done[*step][*phase] = true;
-                    ends[*step] = now;
-                    queue.working = None;
+/// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known.
+fn apart(items: &[Item], steps: usize) -> Vec<Span> {
+    let mut spans = vec![Span::default(); items.len() * steps];
+    let mut free = [0.0f64; 3];
+    // A phase may come after one that is issued later, of the step before; so steps are gone through whole.
+    for step in 0..steps {
+        for (i, item) in items.iter().enumerate() {
+            let mut begin = free[item.lane as usize];
+            for &(PhaseId(other), distance) in item.after {
+                if let Some(earlier) = step.checked_sub(distance as usize) {
+                    begin = begin.max(spans[earlier * items.len() + other].end_s);
                 }
             }
+            let end = begin + item.seconds.max(0.0);
+            spans[step * items.len() + i] = Span { begin_s: begin, end_s: end };
+            free[item.lane as usize] = end;
         }
     }
-
-    /// Begins the next phase of an idle lane, if all that it comes after has ended.
-    fn begin(&mut self, lane: usize) {
-        let Queue { phases, begun, working } = &mut self.queues[lane];
-        if working.is_some() || phases.is_empty() || *begun == phases.len() * self.done.len() {
-            return;
-        }
-        let (step, phase) = (*begun / phases.len(), phases[*begun % phases.len()]);
-        let after = &self.schedule.phases()[phase].after;
-        let ended = |&(other, distance): &(spec::schedule::PhaseId, u32)| {
-            step.checked_sub(distance as usize).is_none_or(|step| self.done[step][other.0])
-        };
-        if after.iter().all(ended) {
-            *working = Some((phase, step, self.seconds[phase].max(0.0)));
-            *begun += 1;
-        }
-    }
+    spans
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ impl Traffic {
     }
 
     /// The ranks that a rank may send to, itself included.
-    pub(super) fn receivers(&self, deployment: &Deployment, rank: usize) -> Vec<usize> {
+    pub fn receivers(&self, deployment: &Deployment, rank: usize) -> Vec<usize> {
         let topology = deployment.placement.topology();
         let groups = match self {
             Traffic::ToHolders { .. } | Traffic::ToSamples { .. } | Traffic::AllReduce { .. } => None,

@@ -1,0 +1,113 @@
+//! What an operation takes on a system: three models behind one interface.
+//!
+//! - `madmax`: the rules of MAD-Max, for comparison with what it prints.
+//! - `roofline`: Neo's appendix B: achievable rates, and the step as its Equation 1 composes it.
+//! - `hierarchical`: ours.
+
+mod hierarchical;
+mod madmax;
+mod roofline;
+
+pub use hierarchical::{Constants, Hierarchical};
+pub use madmax::MadMax;
+pub use roofline::Roofline;
+
+use crate::step::Period;
+use crate::step::{Compute, Op, Step, Transfer, Work};
+use crate::system::System;
+use crate::timeline::{Item, Timeline};
+use std::fmt;
+use std::str::FromStr;
+
+/// Prices operations.
+pub trait CostModel {
+    /// Seconds of a computation on a device.
+    fn compute(&self, work: &Compute, system: &System) -> f64;
+    /// Seconds of a collective.
+    fn transfer(&self, work: &Transfer, system: &System) -> f64;
+    /// Whether collectives that cross nodes at the same time slow each other down.
+    fn shares_links(&self) -> bool {
+        false
+    }
+    /// How operations make up a step.
+    fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
+        let shares = self.shares_links();
+        let item = |(op, &seconds): (&'_ Op, &f64)| -> (bool, f64) {
+            let crosses = matches!(&op.work, Work::Transfer(transfer) if transfer.nodes > 1);
+            (shares && crosses, seconds)
+        };
+        let items: Vec<Item> = step
+            .operations
+            .iter()
+            .zip(seconds)
+            .map(|pair| {
+                let (shares, seconds) = item(pair);
+                Item { lane: pair.0.lane, after: &pair.0.after, computes: pair.0.computes(), shares, seconds }
+            })
+            .collect();
+        match step.period {
+            Period::Once => Timeline::once(&items),
+            Period::Steady => Timeline::steady(&items),
+        }
+    }
+}
+
+/// The cost models by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CostKind {
+    /// MAD-Max's rules.
+    MadMax,
+    /// Neo's roofline.
+    Roofline,
+    /// Ours.
+    Hierarchical,
+}
+
+impl CostKind {
+    /// All of them.
+    pub const ALL: [CostKind; 3] = [CostKind::MadMax, CostKind::Roofline, CostKind::Hierarchical];
+
+    /// The model, with its own constants.
+    pub fn model(self) -> Box<dyn CostModel + Send + Sync> {
+        match self {
+            CostKind::MadMax => Box::new(MadMax),
+            CostKind::Roofline => Box::new(Roofline),
+            CostKind::Hierarchical => Box::new(Hierarchical::default()),
+        }
+    }
+
+    /// Its name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CostKind::MadMax => "madmax",
+            CostKind::Roofline => "roofline",
+            CostKind::Hierarchical => "hierarchical",
+        }
+    }
+}
+
+impl fmt::Display for CostKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for CostKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| {
+            format!("no cost model is called {name:?}; there are madmax, roofline and hierarchical")
+        })
+    }
+}
+
+/// Seconds of every operation of a step.
+pub fn seconds(model: &dyn CostModel, step: &Step, system: &System) -> Vec<f64> {
+    let price = |op: &Op| match &op.work {
+        Work::Compute(compute) => model.compute(compute, system),
+        Work::Transfer(transfer) => model.transfer(transfer, system),
+    };
+    step.operations.iter().map(price).collect()
+}

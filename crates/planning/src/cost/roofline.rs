@@ -1,0 +1,58 @@
+//! Neo's roofline (its appendix B): the upper bound of what a platform can do, from the achievable rates of its parts.
+//!
+//! ```text
+//! forward  = max( bottom, lookup + all-to-all ) + interaction + top
+//! backward = max( top + interaction + max( all-to-all + embedding update, bottom ), all-reduce of top and bottom )
+//! ```
+
+use super::{CostModel, MadMax};
+use crate::step::Period;
+use crate::step::{Compute, Part, Step, Transfer};
+use crate::system::System;
+use crate::timeline::{Item, Timeline};
+
+/// Neo's Equation 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Roofline;
+
+impl CostModel for Roofline {
+    /// Whatever bounds it: arithmetic or memory.
+    fn compute(&self, work: &Compute, system: &System) -> f64 {
+        (work.flops / system.flops(work.operand)).max(work.bytes / system.memory_bytes_per_s())
+    }
+
+    /// At the bandwidth that was measured for 256 MB: 7 GB/s for an all-to-all on 128 devices, 60 GB/s for an all-reduce.
+    fn transfer(&self, work: &Transfer, system: &System) -> f64 {
+        MadMax.transfer(work, system)
+    }
+
+    /// The time of a step is Equation 1's; the lanes show its parts in their order.
+    fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
+        let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
+            lane: op.lane,
+            after: &op.after,
+            computes: op.computes(),
+            shares: false,
+            seconds,
+        });
+        let items: Vec<Item> = items.collect();
+        let timeline = match step.period {
+            Period::Once => Timeline::once(&items),
+            Period::Steady => Timeline::steady(&items),
+        };
+        Timeline { step_s: equation_1(step, seconds), ..timeline }
+    }
+}
+
+fn equation_1(step: &Step, seconds: &[f64]) -> f64 {
+    let of = |part: Part| -> f64 {
+        let all = step.operations.iter().zip(seconds);
+        all.filter(|(op, _)| op.part == part).map(|(_, seconds)| seconds).sum()
+    };
+    let forward =
+        of(Part::BottomForward).max(of(Part::Lookup) + of(Part::VectorExchange)) + of(Part::TopForward);
+    let sparse = of(Part::GradientExchange) + of(Part::EmbeddingUpdate);
+    let backward =
+        (of(Part::TopBackward) + sparse.max(of(Part::BottomBackward))).max(of(Part::DenseExchange));
+    forward + backward
+}

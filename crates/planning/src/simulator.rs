@@ -1,0 +1,112 @@
+//! A step on a system, priced: times by kind of work, what is exposed, throughput.
+
+use crate::cost::{self, CostModel};
+use crate::step::{ComputeClass, Part, Step, Work};
+use crate::system::System;
+use crate::timeline::{Span, Timeline};
+use spec::schedule::{CollectiveKind, Lane};
+
+/// A priced step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulation {
+    /// Seconds of every operation, alone.
+    pub seconds: Vec<f64>,
+    /// When they begin and end.
+    pub timeline: Timeline,
+    /// Seconds by kind of work.
+    pub breakdown: Breakdown,
+    /// Samples a second of the whole system.
+    pub samples_per_s: f64,
+}
+
+/// Seconds of a step by kind of work, overlapped or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Breakdown {
+    /// Matrix products.
+    pub gemm: f64,
+    /// Lookups and updates of tables.
+    pub embedding: f64,
+    /// Other computations.
+    pub other: f64,
+    /// All-to-alls.
+    pub all_to_all: f64,
+    /// All-reduces.
+    pub all_reduce: f64,
+    /// All-gathers.
+    pub all_gather: f64,
+    /// Reduce-scatters.
+    pub reduce_scatter: f64,
+}
+
+impl Simulation {
+    /// Prices `step` on `system`.
+    pub fn new(model: &dyn CostModel, step: &Step, system: &System) -> Self {
+        let seconds = cost::seconds(model, step, system);
+        let timeline = model.timeline(step, &seconds);
+        let mut breakdown = Breakdown::default();
+        for (op, &seconds) in step.operations.iter().zip(&seconds) {
+            *breakdown.of(&op.work) += seconds;
+        }
+        let samples_per_s = if timeline.step_s > 0.0 { step.samples / timeline.step_s } else { 0.0 };
+        Self { seconds, timeline, breakdown, samples_per_s }
+    }
+
+    /// Seconds of a step.
+    pub fn iteration_s(&self) -> f64 {
+        self.timeline.step_s
+    }
+
+    /// Seconds in which a device only communicates.
+    pub fn exposed_s(&self) -> f64 {
+        self.timeline.exposed_s()
+    }
+
+    /// Seconds in which nothing is computed while ids, vectors or their gradients travel.
+    pub fn exposed_embedding_s(&self, step: &Step) -> f64 {
+        let computing: Vec<Span> = self.spans(step, |op| op.lane == Lane::Compute);
+        let travelling = self.spans(step, |op| {
+            op.lane == Lane::Exchange
+                && matches!(op.part, Part::Input | Part::VectorExchange | Part::GradientExchange)
+        });
+        let whole: f64 = travelling.iter().map(|span| span.end_s - span.begin_s).sum();
+        let both = |a: &Span, b: &Span| (a.end_s.min(b.end_s) - a.begin_s.max(b.begin_s)).max(0.0);
+        // Neither lane overlaps itself, so pairs add up.
+        let hidden: f64 = travelling.iter().map(|t| computing.iter().map(|c| both(t, c)).sum::<f64>()).sum();
+        (whole - hidden).max(0.0)
+    }
+
+    fn spans(&self, step: &Step, of: impl Fn(&crate::step::Op) -> bool) -> Vec<Span> {
+        let all = step.operations.iter().zip(&self.timeline.spans);
+        all.filter(|(op, _)| of(op)).map(|(_, span)| *span).collect()
+    }
+}
+
+impl Breakdown {
+    /// Where a kind of work is counted.
+    fn of(&mut self, work: &Work) -> &mut f64 {
+        match work {
+            Work::Compute(compute) => match compute.class {
+                ComputeClass::Gemm => &mut self.gemm,
+                ComputeClass::Embedding => &mut self.embedding,
+                ComputeClass::Other => &mut self.other,
+            },
+            Work::Transfer(transfer) => match transfer.kind {
+                CollectiveKind::AllToAll => &mut self.all_to_all,
+                CollectiveKind::AllReduce => &mut self.all_reduce,
+                CollectiveKind::AllGather => &mut self.all_gather,
+                CollectiveKind::ReduceScatter => &mut self.reduce_scatter,
+            },
+        }
+    }
+
+    /// All of it, one after the other.
+    pub fn serial(&self) -> f64 {
+        let Self { gemm, embedding, other, all_to_all, all_reduce, all_gather, reduce_scatter } = self;
+        gemm + embedding + other + all_to_all + all_reduce + all_gather + reduce_scatter
+    }
+
+    /// What is communicated.
+    pub fn communication(&self) -> f64 {
+        self.all_to_all + self.all_reduce + self.all_gather + self.reduce_scatter
+    }
+}

@@ -1,0 +1,183 @@
+//! A step with numbers: what every operation computes, touches and sends on one device, and what it waits for.
+//!
+//! A [`spec::schedule::Schedule`] says the same in symbols, for any rank and batch; [`Step::of_schedule`] binds it to the
+//! busiest rank. Models that are only simulated are built as steps at once (see [`crate::workload`]). Cost models price
+//! operations, [`crate::timeline`] lays them on their lanes.
+
+mod of_schedule;
+
+use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};
+use std::borrow::Cow;
+use std::fmt;
+
+/// The operations of one step, in issue order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Samples that the whole cluster takes in a step.
+    pub samples: f64,
+    /// What follows the end of a step.
+    pub period: Period,
+    /// The operations.
+    pub operations: Vec<Op>,
+}
+
+/// How steps follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Period {
+    /// A step begins when all of the one before has ended.
+    Once,
+    /// Lanes go on: an operation waits for its lane and for what it comes after, in this step or an earlier one.
+    Steady,
+}
+
+/// One operation of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Op {
+    /// What it is called.
+    pub label: Label,
+    /// Where it queues.
+    pub lane: Lane,
+    /// What it waits for: operations of this step, or of an earlier one.
+    pub after: Vec<(PhaseId, Distance)>,
+    /// The part of a step that it belongs to.
+    pub part: Part,
+    /// What is done.
+    pub work: Work,
+}
+
+/// The name of an operation; built for every strategy that is looked at, so it allocates nothing where it need not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The layer that it belongs to, by kind and index.
+    pub layer: Option<(&'static str, usize)>,
+    /// What is done.
+    pub action: Cow<'static, str>,
+}
+
+/// Parts of a step, as Neo's Equation 1 names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Reading, laying out and sending ids.
+    Input,
+    /// Looking embeddings up.
+    Lookup,
+    /// Vectors on their way to the samples.
+    VectorExchange,
+    /// The bottom MLP, forward.
+    BottomForward,
+    /// From vectors to the prediction: tower modules, interaction, transformer layers, top MLP.
+    TopForward,
+    /// The same, backward.
+    TopBackward,
+    /// The bottom MLP, backward.
+    BottomBackward,
+    /// Gradients of vectors on their way back.
+    GradientExchange,
+    /// Backward of the lookup, with the update of the tables.
+    EmbeddingUpdate,
+    /// Dense parameters and their gradients between devices.
+    DenseExchange,
+    /// The update of dense parameters.
+    DenseUpdate,
+}
+
+/// What an operation does on one device.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// A computation.
+    Compute(Compute),
+    /// A collective.
+    Transfer(Transfer),
+}
+
+/// A computation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compute {
+    /// What bounds it, for the breakdown.
+    pub class: ComputeClass,
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Bytes of memory touched.
+    pub bytes: f64,
+    /// Bytes of an operand: 2 has the speed of f16, 4 of f32 (or TF32 where the device has it).
+    pub operand: f64,
+}
+
+/// What a computation is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ComputeClass {
+    /// Matrix products.
+    Gemm,
+    /// Lookups in tables, and their updates.
+    Embedding,
+    /// Anything else: layouts, element-wise work, optimizers.
+    Other,
+}
+
+/// A collective, from the point of view of one device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// Which one.
+    pub kind: CollectiveKind,
+    /// Devices that take part in it together.
+    pub members: usize,
+    /// Nodes that these are on.
+    pub nodes: usize,
+    /// Bytes of the whole vector, for reductions and gathers. For an all-to-all: bytes that the busiest device sends or
+    /// receives, its own part apart.
+    pub bytes: f64,
+    /// Of these, for an all-to-all, how many go to other nodes.
+    pub between_nodes: f64,
+}
+
+impl Label {
+    /// A name.
+    pub fn of(action: &'static str) -> Self {
+        Self { layer: None, action: Cow::Borrowed(action) }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.layer {
+            None => f.pad(&self.action),
+            Some((kind, index)) => f.pad(&format!("{kind} {index} {}", self.action)),
+        }
+    }
+}
+
+impl Transfer {
+    /// An all-to-all in which a device has `bytes` for all members, itself included, in equal parts.
+    pub fn all_to_all(members: usize, nodes: usize, bytes: f64) -> Self {
+        let (all, away) = (members.max(1) as f64, members - members / nodes.max(1));
+        Self {
+            kind: CollectiveKind::AllToAll,
+            members,
+            nodes,
+            bytes: bytes * (all - 1.0) / all,
+            between_nodes: bytes * away as f64 / all,
+        }
+    }
+
+    /// A reduction or a gather of a vector.
+    pub fn of_vector(kind: CollectiveKind, members: usize, nodes: usize, bytes: f64) -> Self {
+        Self { kind, members, nodes, bytes, between_nodes: 0.0 }
+    }
+}
+
+impl Op {
+    /// Whether it computes.
+    pub fn computes(&self) -> bool {
+        matches!(self.work, Work::Compute(_))
+    }
+}
+
+impl Step {
+    /// The same step with all collectives on one lane, in issue order: two streams, as MAD-Max has them.
+    pub fn on_two_lanes(mut self) -> Self {
+        for op in self.operations.iter_mut().filter(|op| op.lane == Lane::Gradients) {
+            op.lane = Lane::Exchange;
+        }
+        self
+    }
+}

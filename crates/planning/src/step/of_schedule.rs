@@ -1,0 +1,154 @@
+//! A schedule bound to a batch, as its busiest rank sees it.
+
+use super::{Compute, ComputeClass, Label, Op, Part, Period, Step, Transfer, Work};
+use spec::model::Block;
+use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
+use spec::topology::LinkClass;
+use spec::volume::{BatchSizes, Leg, Traffic};
+use std::borrow::Cow;
+
+impl Step {
+    /// The step of a schedule for a typical global batch of `batch` samples. Each phase has the volumes of the rank that is
+    /// busiest in it, so an uneven placement shows.
+    pub fn of_schedule(schedule: &Schedule, batch: usize) -> Self {
+        let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
+        let bound = Bound { schedule, sizes, ranks: schedule.placement().topology().ranks() };
+        let operations =
+            schedule.phases().iter().enumerate().map(|(i, phase)| bound.operation(PhaseId(i), phase));
+        Self { samples: batch as f64, period: Period::Steady, operations: operations.collect() }
+    }
+}
+
+/// A schedule and the sizes of its batch.
+struct Bound<'a> {
+    schedule: &'a Schedule,
+    sizes: BatchSizes,
+    ranks: usize,
+}
+
+impl Bound<'_> {
+    fn operation(&self, id: PhaseId, phase: &Phase) -> Op {
+        Op {
+            label: Label { layer: None, action: Cow::Owned(phase.name.clone()) },
+            lane: phase.lane,
+            after: phase.after.clone(),
+            part: part(phase),
+            work: match &phase.work {
+                spec::schedule::Work::Compute(operation) => Work::Compute(self.compute(id, operation)),
+                spec::schedule::Work::Collective(collective) => Work::Transfer(self.transfer(collective)),
+            },
+        }
+    }
+
+    fn compute(&self, id: PhaseId, operation: &Operation) -> Compute {
+        let most = |of: &dyn Fn(usize) -> u64| (0..self.ranks).map(of).max().unwrap_or(0) as f64;
+        let class = match operation {
+            Operation::Forward(_) | Operation::Backward(..) => ComputeClass::Gemm,
+            Operation::Lookup | Operation::UpdateTables => ComputeClass::Embedding,
+            _ => ComputeClass::Other,
+        };
+        Compute {
+            class,
+            flops: most(&|rank| self.schedule.flops(id, &self.sizes, rank)),
+            bytes: most(&|rank| self.schedule.memory(id, &self.sizes, rank)),
+            operand: 4.0,
+        }
+    }
+
+    fn transfer(&self, collective: &Collective) -> Transfer {
+        let deployment = self.schedule.deployment();
+        let topology = deployment.placement.topology();
+        let groups = deployment.dataflow.sptt().map(|sptt| sptt.groups());
+        let (hosts, per_host) = (topology.hosts(), topology.ranks_per_host());
+        let (members, nodes) = match collective.group {
+            Group::World => (topology.ranks(), hosts),
+            Group::Host => (per_host, 1),
+            Group::Across => (hosts, hosts),
+            Group::Group => groups.map_or((1, 1), |groups| (groups.size(), groups.hosts_per_group())),
+            Group::Peers => groups.map_or((1, 1), |groups| (groups.count(), groups.count())),
+        };
+        let vector = |elements: usize, bytes: u64| (elements as u64 * bytes) as f64;
+        match (&collective.traffic, collective.kind) {
+            (Traffic::AllReduce { elements, bytes }, kind) => {
+                Transfer::of_vector(kind, members, nodes, vector(*elements, *bytes))
+            }
+            (Traffic::GroupAllReduce { elements, bytes }, kind) => {
+                let most = elements.iter().copied().max().unwrap_or(0);
+                Transfer::of_vector(kind, members, nodes, vector(most, *bytes))
+            }
+            (traffic, kind) => {
+                let (bytes, between_nodes) = self.busiest(traffic);
+                match kind {
+                    CollectiveKind::AllToAll => Transfer { kind, members, nodes, bytes, between_nodes },
+                    // A rank's parts for all others are all but one of the vector's.
+                    _ => {
+                        let others = (members.max(2) - 1) as f64;
+                        Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Bytes of the rank that sends or receives most, and of the one that sends or receives most between hosts.
+    fn busiest(&self, traffic: &Traffic) -> (f64, f64) {
+        let deployment = self.schedule.deployment();
+        let topology = deployment.placement.topology();
+        let mut all = vec![(0u64, 0u64); self.ranks];
+        let mut between = vec![(0u64, 0u64); self.ranks];
+        for from in 0..self.ranks {
+            for to in traffic.receivers(deployment, from) {
+                let bytes = traffic.between(deployment, &self.sizes, from, to);
+                let away = if topology.link(from, to) == LinkClass::Network { bytes } else { 0 };
+                all[from].0 += bytes;
+                all[to].1 += bytes;
+                between[from].0 += away;
+                between[to].1 += away;
+            }
+        }
+        let most =
+            |loads: Vec<(u64, u64)>| loads.into_iter().map(|(out, into)| out.max(into)).max().unwrap_or(0);
+        (most(all) as f64, most(between) as f64)
+    }
+}
+
+fn part(phase: &Phase) -> Part {
+    use spec::schedule::Work::{Collective, Compute};
+    if phase.ahead {
+        return Part::Input;
+    }
+    let of_leg = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
+    match &phase.work {
+        Compute(operation) => match operation {
+            Operation::ReadBatch
+            | Operation::IndexIds
+            | Operation::IndexIdsInPeerOrder
+            | Operation::SortIds => Part::Input,
+            Operation::Lookup => Part::Lookup,
+            Operation::PermutePeers | Operation::Transpose | Operation::RestoreOrder => Part::VectorExchange,
+            Operation::Encode(leg) | Operation::Decode(leg) | Operation::Regroup(leg) => of_leg(leg),
+            Operation::Forward(Block::Bottom) => Part::BottomForward,
+            Operation::Forward(_) | Operation::Loss | Operation::Predict => Part::TopForward,
+            Operation::Backward(Block::Bottom, _) => Part::BottomBackward,
+            Operation::Backward(..) => Part::TopBackward,
+            Operation::SplitGradients | Operation::ReverseTranspose | Operation::ReversePermute => {
+                Part::GradientExchange
+            }
+            Operation::UpdateTables => Part::EmbeddingUpdate,
+            Operation::UpdateDense(_) => Part::DenseUpdate,
+        },
+        Collective(collective) => match &collective.traffic {
+            Traffic::AllReduce { .. } | Traffic::GroupAllReduce { .. } => Part::DenseExchange,
+            Traffic::ToSamples { .. }
+            | Traffic::ToGroup { .. }
+            | Traffic::PartialSums { .. }
+            | Traffic::ToPeers { .. } => Part::VectorExchange,
+            Traffic::InHost { of } | Traffic::BetweenHosts { of }
+                if matches!(**of, Traffic::ToSamples { .. }) =>
+            {
+                Part::VectorExchange
+            }
+            _ => Part::GradientExchange,
+        },
+    }
+}

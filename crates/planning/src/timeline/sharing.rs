@@ -1,0 +1,87 @@
+//! Steps whose collectives share the wire: those under way at the same time each get an equal part of it.
+
+use super::{Item, Span};
+use spec::schedule::PhaseId;
+
+/// Steps on their way.
+struct Simulation<'a> {
+    items: &'a [Item<'a>],
+    queues: [Queue; 3],
+    /// By step and operation: whether it has ended.
+    done: Vec<bool>,
+    spans: Vec<Span>,
+}
+
+/// The operations of a lane, step after step.
+struct Queue {
+    items: Vec<usize>,
+    /// How many have begun, over all steps.
+    begun: usize,
+    /// The operation at work, by step and index, and the seconds it still needs alone.
+    working: Option<(usize, usize, f64)>,
+}
+
+/// When every operation of every step begins and ends.
+pub(super) fn spans(items: &[Item], steps: usize) -> Vec<Span> {
+    let queue = |lane: usize| {
+        let of_lane = (0..items.len()).filter(|&i| items[i].lane as usize == lane);
+        Queue { items: of_lane.collect(), begun: 0, working: None }
+    };
+    let all = items.len() * steps;
+    let simulation = Simulation {
+        items,
+        queues: [queue(0), queue(1), queue(2)],
+        done: vec![false; all],
+        spans: vec![Span::default(); all],
+    };
+    simulation.run(steps)
+}
+
+impl Simulation<'_> {
+    fn run(mut self, steps: usize) -> Vec<Span> {
+        let mut now = 0.0;
+        loop {
+            for lane in 0..self.queues.len() {
+                self.begin(lane, now, steps);
+            }
+            let working = |queue: &Queue| queue.working.map(|(_, item, _)| item);
+            let on_wire =
+                self.queues.iter().filter_map(working).filter(|&item| self.items[item].shares).count();
+            let slowed = |item: usize| if self.items[item].shares { on_wire as f64 } else { 1.0 };
+            let next = self.queues.iter().filter_map(|queue| queue.working);
+            let Some(soonest) = next.map(|(_, item, left)| left * slowed(item)).reduce(f64::min) else {
+                return self.spans;
+            };
+            now += soonest;
+            for queue in &mut self.queues {
+                let Some((step, item, left)) = &mut queue.working else { continue };
+                let slow = if self.items[*item].shares { on_wire as f64 } else { 1.0 };
+                *left -= soonest / slow;
+                // What is left of the soonest is rounding.
+                if *left <= 1e-12 {
+                    let index = *step * self.items.len() + *item;
+                    self.done[index] = true;
+                    self.spans[index].end_s = now;
+                    queue.working = None;
+                }
+            }
+        }
+    }
+
+    /// Begins the next operation of an idle lane, if all that it comes after has ended.
+    fn begin(&mut self, lane: usize, now: f64, steps: usize) {
+        let Queue { items, begun, working } = &mut self.queues[lane];
+        if working.is_some() || items.is_empty() || *begun == items.len() * steps {
+            return;
+        }
+        let (step, item) = (*begun / items.len(), items[*begun % items.len()]);
+        let ended = |&(PhaseId(other), distance): &(PhaseId, u32)| {
+            step.checked_sub(distance as usize).is_none_or(|step| self.done[step * self.items.len() + other])
+        };
+        if self.items[item].after.iter().all(ended) {
+            *working = Some((step, item, self.items[item].seconds.max(0.0)));
+            *begun += 1;
+            self.spans[step * self.items.len() + item].begin_s = now;
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! From a model, a system and a task to the operations of a step on one device.
+
+use super::layers::{Layer, LayerClass};
+use super::strategy::{Circle, Level};
+use super::{Convention, Frozen, Job, Layered, Parallel, Strategy, TaskKind, WorkloadError};
+use crate::step::{Compute, ComputeClass, Label, Op, Part, Period, Step, Transfer, Work};
+use crate::system::System;
+use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};
+use std::borrow::Cow;
+
+/// Bytes of an id on the wire.
+const ID_BYTES: f64 = 4.0;
+/// Bytes of memory that an update of a dense parameter touches: weight, gradient and Adam's two moments are read, all but the
+/// gradient written.
+const UPDATE_BYTES: f64 = 28.0;
+
+impl Job {
+    /// One step of this job.
+    pub fn step(
+        &self,
+        model: &Layered,
+        system: &System,
+        convention: Convention,
+    ) -> Result<Step, WorkloadError> {
+        self.strategies.mlp.check("mlp_parallel", system)?;
+        self.strategies.embedding.check("emb_parallel", system)?;
+        self.strategies.transformer.check("transformer_parallel", system)?;
+        let layers = model.layers(convention);
+        let spread = |strategy, batch| Spread::new(strategy, batch, system);
+        let build = Build {
+            model,
+            job: self,
+            convention,
+            mlp: spread(&self.strategies.mlp, self.mlp_batch),
+            transformer: spread(&self.strategies.transformer, self.transformer_batch),
+            tables: self.strategies.embedding.circle(Parallel::Mp, system),
+            replicas: self.strategies.embedding.circle(Parallel::Ddp, system),
+            world: Circle { members: system.devices(), nodes: system.nodes },
+            // A layer has at most five operations a pass.
+            operations: Vec::with_capacity(8 * layers.len() + 8),
+            computed: vec![None; layers.len()],
+            summed: vec![None; layers.len()],
+            ids: None,
+            layers,
+        };
+        let period = match convention {
+            Convention::MadMax => Period::Once,
+            Convention::Pooled => Period::Steady,
+        };
+        Ok(Step { samples: self.samples(model, system), period, operations: build.operations() })
+    }
+}
+
+/// How a class of layers is spread.
+#[derive(Clone, Copy)]
+struct Spread {
+    ddp: Option<(Level, Circle)>,
+    fsdp: Option<(Level, Circle)>,
+    tp: Option<(Level, Circle)>,
+    shards: f64,
+    batch: f64,
+}
+
+impl Spread {
+    fn new(strategy: &Strategy, batch: f64, system: &System) -> Self {
+        Self {
+            ddp: strategy.circle(Parallel::Ddp, system),
+            fsdp: strategy.circle(Parallel::Fsdp, system),
+            tp: strategy.circle(Parallel::Tp, system),
+            shards: strategy.shards() as f64,
+            batch,
+        }
+    }
+
+    fn tp_degree(&self) -> f64 {
+        self.tp.map_or(1.0, |(level, _)| level.degree as f64)
+    }
+}
+
+struct Build<'a> {
+    model: &'a Layered,
+    job: &'a Job,
+    convention: Convention,
+    layers: Vec<Layer>,
+    mlp: Spread,
+    transformer: Spread,
+    tables: Option<(Level, Circle)>,
+    replicas: Option<(Level, Circle)>,
+    world: Circle,
+    operations: Vec<Op>,
+    /// By layer: its computation in this pass.
+    computed: Vec<Option<PhaseId>>,
+    /// By layer: what the next one waits for beside it, in this pass.
+    summed: Vec<Option<PhaseId>>,
+    /// The exchange of the next batch's ids.
+    ids: Option<PhaseId>,
+}
+
+impl Build<'_> {
+    fn operations(mut self) -> Vec<Op> {
+        let last = self.forward();
+        if self.job.task != TaskKind::Inference {
+            self.backward(last);
+        }
+        if let (Some(ids), Some(lookup)) = (self.ids, self.operations.first_mut()) {
+            lookup.after.push((ids, 1));
+        }
+        self.operations
+    }
+
+    fn spread(&self, layer: &Layer) -> Spread {
+        if layer.is_transformer() { self.transformer } else { self.mlp }
+    }
+
+    fn push(
+        &mut self,
+        label: Label,
+        lane: Lane,
+        part: Part,
+        after: &[Option<PhaseId>],
+        work: Work,
+    ) -> PhaseId {
+        let after: Vec<(PhaseId, Distance)> = after.iter().flatten().map(|&id| (id, 0)).collect();
+        // MAD-Max has one stream for all collectives.
+        let lane = match (lane, self.convention) {
+            (Lane::Gradients, Convention::MadMax) => Lane::Exchange,
+            _ => lane,
+        };
+        self.operations.push(Op { label, lane, after, part, work });
+        PhaseId(self.operations.len() - 1)
+    }
+
+    fn collective(
+        &mut self,
+        (label, lane, part): (Label, Lane, Part),
+        kind: CollectiveKind,
+        circle: Circle,
+        bytes: f64,
+        after: &[Option<PhaseId>],
+    ) -> PhaseId {
+        let Circle { members, nodes } = circle;
+        let transfer = match (kind, self.convention) {
+            (CollectiveKind::AllToAll, Convention::Pooled) => Transfer::all_to_all(members, nodes, bytes),
+            _ => Transfer::of_vector(kind, members, nodes, bytes),
+        };
+        self.push(label, lane, part, after, Work::Transfer(transfer))
+    }
+
+    /// Rows are looked up, pooled where we are asked, and exchanged. Gives the lookup, and what waits for vectors waits for.
+    fn lookup(&mut self) -> Option<PhaseId> {
+        self.model.sparse?;
+        let shards = self.tables.map_or(1.0, |(level, _)| level.degree as f64);
+        let samples = self.job.embedding_batch / shards;
+        let looked_up = self.model.looked_up() * samples;
+        let pooled = self.model.pooled() * samples;
+        let ours = self.convention == Convention::Pooled;
+        let bytes = if ours { looked_up + pooled } else { looked_up };
+        let work = Work::Compute(Compute {
+            class: ComputeClass::Embedding,
+            flops: 0.0,
+            bytes,
+            operand: self.model.embedding_bytes,
+        });
+        let lookup = self.push(Label::of("lookup"), Lane::Compute, Part::Lookup, &[], work);
+        let Some((_, circle)) = self.tables else { return Some(lookup) };
+        let name = (Label::of("vectors all-to-all"), Lane::Exchange, Part::VectorExchange);
+        let vectors = self.vector_bytes();
+        let exchange = self.collective(name, CollectiveKind::AllToAll, circle, vectors, &[Some(lookup)]);
+        if ours && self.model.has_large_tables() {
+            // The next batch's ids travel behind this batch's vectors.
+            let sparse = self.model.sparse.map_or(0.0, |sparse| sparse.tables * sparse.pooling);
+            let name = (Label::of("ids all-to-all"), Lane::Exchange, Part::Input);
+            self.ids = Some(self.collective(
+                name,
+                CollectiveKind::AllToAll,
+                circle,
+                sparse * ID_BYTES * samples,
+                &[],
+            ));
+        }
+        Some(exchange)
+    }
+
+    /// Bytes of a device in an exchange of vectors. MAD-Max sends rows as they were looked up, to one of the others, twice.
+    fn vector_bytes(&self) -> f64 {
+        let shards = self.tables.map_or(1.0, |(level, _)| level.degree as f64);
+        let samples = self.job.embedding_batch / shards;
+        match self.convention {
+            Convention::MadMax => 2.0 * self.model.looked_up() * samples / shards,
+            Convention::Pooled => self.model.pooled() * samples,
+        }
+    }
+
+    /// The forward pass; gives its last operation on each lane.
+    fn forward(&mut self) -> Vec<Option<PhaseId>> {
+        let mut vectors = self.lookup();
+        for i in 0..self.layers.len() {
+            let layer = self.layers[i];
+            let needs_vectors = layer.class != LayerClass::Bottom;
+            // Only the first one has to wait.
+            let vectors = if needs_vectors { vectors.take() } else { None };
+            let before = i.checked_sub(1).and_then(|before| self.summed[before]);
+            self.layer(i, false, 1.0, &[vectors, before], true);
+        }
+        let on = |lane| self.operations.iter().rposition(|op| op.lane == lane).map(PhaseId);
+        vec![on(Lane::Compute), on(Lane::Exchange)]
+    }
+
+    /// The layer's operations in one pass; the cost is so many times the forward pass's.
+    fn layer(&mut self, i: usize, backward: bool, times: f64, after: &[Option<PhaseId>; 2], reduces: bool) {
+        let (layer, spread) = (self.layers[i], self.spread(&self.layers[i]));
+        let bytes = self.model.dense_bytes;
+        let part = match (layer.class, backward) {
+            (LayerClass::Bottom, false) => Part::BottomForward,
+            (LayerClass::Bottom, true) => Part::BottomBackward,
+            (_, false) => Part::TopForward,
+            (_, true) => Part::TopBackward,
+        };
+        let label =
+            |action| Label { layer: Some((layer.name(), layer.index)), action: Cow::Borrowed(action) };
+        let dense = |action| (label(action), Lane::Gradients, Part::DenseExchange);
+        let to_experts = if backward { layer.from_experts } else { layer.to_experts };
+        let from_experts = if backward { layer.to_experts } else { layer.from_experts };
+        let samples = spread.batch / spread.tp_degree();
+        // What is gathered in one piece of FSDP's degree.
+        let gathered = layer.parameters * bytes / spread.shards;
+        let mut waits = [after[0], after[1], None, None];
+        if let Some((level, circle)) = spread.fsdp {
+            let gathered = gathered * level.degree as f64;
+            let ahead =
+                if backward { Some(i + 2).filter(|&i| i < self.layers.len()) } else { i.checked_sub(2) };
+            let earlier = ahead.and_then(|other| self.computed[other]);
+            let name = dense(if backward { "gather again" } else { "gather" });
+            waits[2] = Some(self.collective(name, CollectiveKind::AllGather, circle, gathered, &[earlier]));
+        }
+        if let Some(floats) = to_experts {
+            let name =
+                (label(if backward { "gradients to experts" } else { "to experts" }), Lane::Exchange, part);
+            let before = [after[0], after[1], self.neighbour(i, backward)];
+            waits[3] = Some(self.collective(
+                name,
+                CollectiveKind::AllToAll,
+                self.world,
+                floats * bytes * samples,
+                &before,
+            ));
+        }
+        let score = if self.convention == Convention::Pooled { layer.score_flops } else { 0.0 };
+        let flops = times * (layer.flops + score) * spread.batch / spread.tp_degree();
+        let work = Work::Compute(Compute { class: ComputeClass::Gemm, flops, bytes: 0.0, operand: bytes });
+        let computed = self.push(
+            label(if backward { "backward" } else { "forward" }),
+            Lane::Compute,
+            part,
+            &waits,
+            work,
+        );
+        self.computed[i] = Some(computed);
+        self.summed[i] = Some(computed);
+        if let (Some((_, circle)), true) = (spread.tp, layer.sums_activations(backward)) {
+            let activations = spread.batch * layer.outputs * bytes;
+            let name =
+                (label(if backward { "sum gradients" } else { "sum activations" }), Lane::Exchange, part);
+            self.summed[i] = Some(self.collective(
+                name,
+                CollectiveKind::AllReduce,
+                circle,
+                activations,
+                &[Some(computed)],
+            ));
+        }
+        if let Some(floats) = from_experts {
+            let name = (
+                label(if backward { "gradients from experts" } else { "from experts" }),
+                Lane::Exchange,
+                part,
+            );
+            let before = [self.summed[i]];
+            self.summed[i] = Some(self.collective(
+                name,
+                CollectiveKind::AllToAll,
+                self.world,
+                floats * bytes * samples,
+                &before,
+            ));
+        }
+        if backward && reduces {
+            self.reduce(&spread, label, layer.parameters * bytes, gathered, computed);
+        }
+    }
+
+    /// The layer that was computed just before, in this pass.
+    fn neighbour(&self, i: usize, backward: bool) -> Option<PhaseId> {
+        let other = if backward { Some(i + 1).filter(|&i| i < self.layers.len()) } else { i.checked_sub(1) };
+        other.and_then(|other| self.computed[other])
+    }
+
+    /// The layer's gradient over its replicas.
+    fn reduce(
+        &mut self,
+        spread: &Spread,
+        label: impl Fn(&'static str) -> Label,
+        whole: f64,
+        shard: f64,
+        computed: PhaseId,
+    ) {
+        let name = |action| (label(action), Lane::Gradients, Part::DenseExchange);
+        if let Some((level, circle)) = spread.fsdp {
+            let bytes = shard * level.degree as f64;
+            self.collective(
+                name("reduce-scatter"),
+                CollectiveKind::ReduceScatter,
+                circle,
+                bytes,
+                &[Some(computed)],
+            );
+        }
+        if let Some((_, circle)) = spread.ddp {
+            // MAD-Max reduces a layer whole, even where devices have only a shard of it.
+            let bytes = if self.convention == Convention::MadMax { whole } else { shard };
+            self.collective(name("all-reduce"), CollectiveKind::AllReduce, circle, bytes, &[Some(computed)]);
+        }
+    }
+
+    fn backward(&mut self, last: Vec<Option<PhaseId>>) {
+        let frozen = match self.job.task {
+            TaskKind::FineTuning(frozen) => frozen,
+            _ => Frozen::default(),
+        };
+        let trained = |layer: &Layer| !layer.is_frozen(frozen);
+        let first = self.operations.len();
+        let has_tables = self.model.sparse.is_some();
+        let embedding = has_tables && !frozen.embedding;
+        self.computed.fill(None);
+        self.summed.fill(None);
+        let mut vectors = None;
+        for i in (0..self.layers.len()).rev() {
+            let layer = self.layers[i];
+            if layer.class == LayerClass::Bottom && vectors.is_none() && embedding {
+                vectors = Some(self.gradients_back(i + 1));
+            }
+            // What lies below it, and is trained: lower layers, and for all but the bottom the tables.
+            let below =
+                self.layers[..i].iter().any(trained) || (embedding && layer.class != LayerClass::Bottom);
+            let below = below || self.job.task == TaskKind::PreTraining;
+            let times = f64::from(u8::from(trained(&layer))) + f64::from(u8::from(below));
+            if times > 0.0 {
+                let before =
+                    Some(i + 1).filter(|&i| i < self.layers.len()).and_then(|before| self.summed[before]);
+                self.layer(i, true, times, &[before, None], trained(&layer));
+            }
+        }
+        if embedding {
+            let exchange = vectors.unwrap_or_else(|| self.gradients_back(0));
+            self.update_tables(exchange);
+        }
+        if self.convention == Convention::Pooled {
+            self.update_dense(first, trained);
+        }
+        // MAD-Max's backward pass begins when both forward streams have ended.
+        if self.convention == Convention::MadMax {
+            for lane in [Lane::Compute, Lane::Exchange] {
+                if let Some(op) = self.operations[first..].iter_mut().find(|op| op.lane == lane) {
+                    op.after.extend(last.iter().flatten().map(|&id| (id, 0)));
+                }
+            }
+        }
+    }
+
+    /// Gradients of vectors go back to the tables, once layer `from` has been gone through.
+    fn gradients_back(&mut self, from: usize) -> Option<PhaseId> {
+        let ready = self.summed.get(from).copied().flatten();
+        let Some((_, circle)) = self.tables else { return ready };
+        let name = (Label::of("gradients all-to-all"), Lane::Exchange, Part::GradientExchange);
+        let bytes = self.vector_bytes();
+        Some(self.collective(name, CollectiveKind::AllToAll, circle, bytes, &[ready]))
+    }
+
+    fn update_tables(&mut self, exchange: Option<PhaseId>) {
+        let shards = self.tables.map_or(1.0, |(level, _)| level.degree as f64);
+        let samples = self.job.embedding_batch / shards;
+        let looked_up = self.model.looked_up() * samples;
+        // Rows are read and written, and a gradient read for every vector. MAD-Max counts the rows once.
+        let bytes = match self.convention {
+            Convention::MadMax => looked_up,
+            Convention::Pooled => 2.0 * looked_up + self.model.pooled() * samples,
+        };
+        let work = Work::Compute(Compute {
+            class: ComputeClass::Embedding,
+            flops: 0.0,
+            bytes,
+            operand: self.model.embedding_bytes,
+        });
+        let updated =
+            self.push(Label::of("update tables"), Lane::Compute, Part::EmbeddingUpdate, &[exchange], work);
+        if let Some((_, circle)) = self.replicas {
+            let bytes = self.model.table_parameters() * self.model.embedding_bytes / shards;
+            let name = (Label::of("tables all-reduce"), Lane::Gradients, Part::DenseExchange);
+            self.collective(name, CollectiveKind::AllReduce, circle, bytes, &[Some(updated)]);
+        }
+    }
+
+    /// The update of all that is trained, when all reductions since `first` have ended.
+    fn update_dense(&mut self, first: usize, trained: impl Fn(&Layer) -> bool) {
+        let of = |layer: &Layer| layer.parameters / self.spread(layer).shards;
+        let parameters: f64 = self.layers.iter().filter(|layer| trained(layer)).map(of).sum();
+        let bytes = UPDATE_BYTES * parameters;
+        let reductions = self.operations[first..].iter().enumerate();
+        let reductions = reductions
+            .filter(|(_, op)| op.part == Part::DenseExchange)
+            .map(|(i, _)| Some(PhaseId(first + i)));
+        let reductions: Vec<Option<PhaseId>> = reductions.collect();
+        let work = Work::Compute(Compute { class: ComputeClass::Other, flops: 0.0, bytes, operand: 4.0 });
+        self.push(Label::of("update dense"), Lane::Compute, Part::DenseUpdate, &reductions, work);
+    }
+}

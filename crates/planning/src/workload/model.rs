@@ -1,0 +1,251 @@
+//! A model as MAD-Max's files describe one.
+
+use super::WorkloadError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A model of layers that are all alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layered {
+    /// What it is called.
+    pub name: String,
+    /// What it is made of.
+    pub kind: LayeredKind,
+    /// Bytes of a parameter outside tables.
+    pub dense_bytes: f64,
+    /// Bytes of a parameter in tables.
+    pub embedding_bytes: f64,
+    /// Layers of the bottom MLP.
+    pub bottom_layers: usize,
+    /// Layers of the top MLP.
+    pub top_layers: usize,
+    /// Width of all of them.
+    pub mlp_dim: usize,
+    /// Tables. For language models one, whose rows are the vocabulary; none for images.
+    pub sparse: Option<Sparse>,
+    /// Experts of top MLPs, or of feed-forward layers.
+    pub experts: Option<Experts>,
+    /// Transformer layers.
+    pub transformer: Option<Transformer>,
+}
+
+/// What a model is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LayeredKind {
+    /// Tables, a bottom and a top MLP.
+    Dlrm,
+    /// With transformer layers between.
+    DlrmTransformer,
+    /// With experts as top MLPs.
+    DlrmMoe,
+    /// A language model.
+    Llm,
+    /// With experts as feed-forward layers.
+    LlmMoe,
+    /// A vision transformer.
+    Vit,
+}
+
+/// Tables that are all alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sparse {
+    /// How many.
+    pub tables: f64,
+    /// Rows of each.
+    pub rows: f64,
+    /// Width of a row.
+    pub dim: f64,
+    /// Rows that a sample looks up in each.
+    pub pooling: f64,
+}
+
+/// Experts, of which every sample or token sees some.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Experts {
+    /// How many there are.
+    pub total: f64,
+    /// How many see a sample.
+    pub active: f64,
+}
+
+/// Transformer layers that are all alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transformer {
+    /// How many.
+    pub layers: usize,
+    /// Heads of attention.
+    pub heads: usize,
+    /// Width of a token.
+    pub dim: f64,
+    /// Width inside the feed-forward layer.
+    pub fc_dim: f64,
+    /// Tokens of a sample.
+    pub sequence: f64,
+    /// Whether a feed-forward layer has a third matrix, as LLaMA's has. MAD-Max's files cannot say so, and it counts two.
+    pub gated: bool,
+}
+
+/// A model's file: MAD-Max's fields, in JSON or TOML.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // The names are MAD-Max's.
+pub struct ModelFile {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub bytes_per_nonemb_param: f64,
+    pub bytes_per_emb_param: Option<f64>,
+    pub num_bot_mlp_layers: Option<usize>,
+    pub num_top_mlp_layers: Option<usize>,
+    pub mlp_dim: Option<usize>,
+    pub num_tables: Option<f64>,
+    pub entries_per_table: Option<f64>,
+    pub emb_dim: Option<f64>,
+    pub pooling_size: Option<f64>,
+    pub num_experts: Option<f64>,
+    pub num_active_experts: Option<f64>,
+    pub num_transformer_layers: Option<usize>,
+    pub num_transformer_heads: Option<usize>,
+    pub attention_dim: Option<f64>,
+    pub transformer_fc_dim: Option<f64>,
+    pub transformer_seq_len: Option<f64>,
+    pub image_size: Option<f64>,
+    pub patch_dim: Option<f64>,
+}
+
+impl Layered {
+    /// Whether its tables are too large for one device to have them all.
+    pub fn has_large_tables(&self) -> bool {
+        matches!(self.kind, LayeredKind::Dlrm | LayeredKind::DlrmTransformer | LayeredKind::DlrmMoe)
+    }
+
+    /// What a file describes.
+    pub fn from_file(file: &ModelFile) -> Result<Self, WorkloadError> {
+        let kind: LayeredKind = LayeredKind::parse(&file.kind)?;
+        let fields = Fields { kind };
+        let recommends =
+            matches!(kind, LayeredKind::Dlrm | LayeredKind::DlrmTransformer | LayeredKind::DlrmMoe);
+        let has_transformer = !matches!(kind, LayeredKind::Dlrm | LayeredKind::DlrmMoe);
+        let has_tables = kind != LayeredKind::Vit;
+        let has_experts = matches!(kind, LayeredKind::DlrmMoe | LayeredKind::LlmMoe);
+        let number = |field, value: Option<f64>, has: bool| fields.positive(field, value, has);
+        let count = |field, value: Option<usize>, has: bool| {
+            fields.positive(field, value.map(|value| value as f64), has).map(|value| value as usize)
+        };
+        let bottom_layers = count("num_bot_mlp_layers", file.num_bot_mlp_layers, recommends)?;
+        let top_layers = count("num_top_mlp_layers", file.num_top_mlp_layers, recommends)?;
+        let mlp_dim = count("mlp_dim", file.mlp_dim, recommends)?;
+        let transformer = Transformer {
+            layers: count("num_transformer_layers", file.num_transformer_layers, has_transformer)?,
+            heads: count("num_transformer_heads", file.num_transformer_heads, has_transformer)?,
+            dim: number("attention_dim", file.attention_dim, has_transformer)?,
+            fc_dim: number("transformer_fc_dim", file.transformer_fc_dim, has_transformer)?,
+            sequence: {
+                let patches = kind == LayeredKind::Vit;
+                let image = number("image_size", file.image_size, patches)?;
+                let patch = number("patch_dim", file.patch_dim, patches)?;
+                match patches {
+                    // A token for each patch, and one for the class.
+                    true => (image / patch).floor().powi(2) + 1.0,
+                    false => number("transformer_seq_len", file.transformer_seq_len, has_transformer)?,
+                }
+            },
+            gated: false,
+        };
+        let sparse = Sparse {
+            // One table of tokens.
+            tables: match recommends {
+                true => number("num_tables", file.num_tables, true)?,
+                false => file.num_tables.unwrap_or(1.0),
+            },
+            rows: number("entries_per_table", file.entries_per_table, has_tables)?,
+            dim: match recommends {
+                true => number("emb_dim", file.emb_dim, true)?,
+                false => file.emb_dim.unwrap_or(transformer.dim),
+            },
+            pooling: match recommends {
+                true => number("pooling_size", file.pooling_size, true)?,
+                false => 1.0,
+            },
+        };
+        let experts = Experts {
+            total: number("num_experts", file.num_experts, has_experts)?,
+            active: number("num_active_experts", file.num_active_experts, has_experts)?,
+        };
+        if has_experts && experts.active > experts.total {
+            let (active, total) = (experts.active, experts.total);
+            let message = format!("num_active_experts is {active}, but num_experts only {total}");
+            return Err(WorkloadError::Contradiction(message));
+        }
+        Ok(Self {
+            name: file.name.clone(),
+            kind,
+            dense_bytes: number("bytes_per_nonemb_param", Some(file.bytes_per_nonemb_param), true)?,
+            embedding_bytes: match has_tables {
+                true => number("bytes_per_emb_param", file.bytes_per_emb_param, true)?,
+                false => file.bytes_per_emb_param.unwrap_or(file.bytes_per_nonemb_param),
+            },
+            bottom_layers,
+            top_layers,
+            mlp_dim,
+            sparse: has_tables.then_some(sparse),
+            experts: has_experts.then_some(experts),
+            transformer: has_transformer.then_some(transformer),
+        })
+    }
+}
+
+/// Reads fields that a type of model has, and refuses those that it has not.
+struct Fields {
+    kind: LayeredKind,
+}
+
+impl Fields {
+    fn positive(&self, field: &'static str, value: Option<f64>, has: bool) -> Result<f64, WorkloadError> {
+        let kind = self.kind.to_string();
+        match (value, has) {
+            (None, true) => Err(WorkloadError::Missing { field, kind }),
+            // MAD-Max's files give a 0 for what a model has not.
+            (None | Some(0.0), false) => Ok(0.0),
+            (Some(_), false) => Err(WorkloadError::Superfluous { field, kind }),
+            (Some(value), true) if value.is_finite() && value > 0.0 && value <= 1e15 => Ok(value),
+            (Some(value), true) => Err(WorkloadError::Number {
+                field: field.into(),
+                value,
+                must: "more than 0 and at most 1e15".into(),
+            }),
+        }
+    }
+}
+
+impl LayeredKind {
+    const KNOWN: &str = "dlrm, dlrm_transformer, dlrm_moe, llm, llm_moe and vit";
+
+    /// The type that a file names; case, `-` and `_` do not matter.
+    pub fn parse(name: &str) -> Result<Self, WorkloadError> {
+        match name.to_ascii_lowercase().replace('-', "_").as_str() {
+            "dlrm" => Ok(Self::Dlrm),
+            "dlrm_transformer" => Ok(Self::DlrmTransformer),
+            "dlrm_moe" => Ok(Self::DlrmMoe),
+            "llm" => Ok(Self::Llm),
+            "llm_moe" => Ok(Self::LlmMoe),
+            "vit" => Ok(Self::Vit),
+            _ => {
+                Err(WorkloadError::Unknown { what: "the model type", name: name.into(), known: Self::KNOWN })
+            }
+        }
+    }
+}
+
+impl fmt::Display for LayeredKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dlrm => "dlrm",
+            Self::DlrmTransformer => "dlrm_transformer",
+            Self::DlrmMoe => "dlrm_moe",
+            Self::Llm => "llm",
+            Self::LlmMoe => "llm_moe",
+            Self::Vit => "vit",
+        })
+    }
+}
