@@ -18,15 +18,18 @@ pub struct Constants {
     pub long_message: f64,
     /// Members among which an all-to-all across nodes has half of that left: flows meet in the switches.
     pub crowd: f64,
-    /// The part of the peak of FLOP/s that matrix products reach beside `flops_util` for the layers' own width: see `gemm`.
-    pub narrow: f64,
+    /// The part of the shorter of the two levels of a reduction that its longer one does not hide.
+    pub unhidden: f64,
 }
 
 impl Default for Constants {
-    /// - `long_message`: 10.5 of 12.5 GB/s is achievable between nodes (Neo, appendix A).
-    /// - `crowd`: of these, 7 GB/s are left in an all-to-all of 256 MB among 128 devices (Neo, appendices A and B);
-    ///   1 / (1 + 128 / 256) = 2/3. DMT's Figure 5 says that performance drops sharply with scale, without numbers in its text.
-    /// - `latency_s`, `message_s`, `launch_s`: orders of magnitude of NCCL and CUDA.
+    /// - `long_message`: 10.5 of 12.5 GB/s are achievable between nodes (Neo, appendix A).
+    /// - `crowd`: of these, 7 GB/s are left in an all-to-all of 256 MB among 128 devices (Neo, appendix A):
+    ///   1 / (1 + 128 / 256) = 2/3. DMT's Figure 5 says that performance drops sharply with scale; its text has no numbers.
+    /// - `unhidden`: an all-reduce of 256 MB among 128 devices has a bus bandwidth of 60 GB/s (Neo, appendix B), so it takes
+    ///   8.5 ms. Its two levels take 5.7 ms (between nodes, 10.5 GB/s) and 4.5 ms (inside, 100 GB/s of V100's NVLink) alone:
+    ///   5.7 + 0.62 · 4.5 = 8.5.
+    /// - `latency_s`, `message_s`, `launch_s`: orders of magnitude of NCCL and CUDA, not fitted.
     fn default() -> Self {
         Self {
             launch_s: 10e-6,
@@ -34,7 +37,7 @@ impl Default for Constants {
             message_s: 1e-6,
             long_message: 0.84,
             crowd: 256.0,
-            narrow: 1.0,
+            unhidden: 0.62,
         }
     }
 }
@@ -75,9 +78,10 @@ impl CostModel for Hierarchical {
                 latency + messages + inside.max(work.between_nodes / crowded)
             }
             kind => {
-                // Shares of the vector inside a node, and then each share across nodes.
-                let once = ring(per_node) * work.bytes / intra
-                    + ring(work.nodes) * work.bytes / per_node as f64 / inter;
+                // Shares of the vector inside a node, and each share across nodes, piece by piece.
+                let inside = ring(per_node) * work.bytes / intra;
+                let across = ring(work.nodes) * work.bytes / per_node as f64 / inter;
+                let once = inside.max(across) + self.constants.unhidden * inside.min(across);
                 let hops = self.constants.message_s * (per_node - 1 + work.nodes - 1) as f64;
                 let ways = if kind == CollectiveKind::AllReduce { 2.0 } else { 1.0 };
                 latency + ways * (once + hops)

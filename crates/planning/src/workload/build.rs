@@ -383,7 +383,7 @@ impl Build<'_> {
         // Rows are read and written, and a gradient read for every vector. MAD-Max counts the rows once.
         let bytes = match self.convention {
             Convention::MadMax => looked_up,
-            Convention::Pooled => 2.0 * looked_up + self.model.pooled() * samples,
+            Convention::Pooled => looked_up + self.model.pooled() * samples,
         };
         let work = Work::Compute(Compute {
             class: ComputeClass::Embedding,

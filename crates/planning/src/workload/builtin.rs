@@ -3,8 +3,7 @@
 use super::{Experts, Layered, LayeredKind, Sparse, Transformer, WorkloadError};
 
 /// The names of all of them.
-pub const NAMES: &str = "dlrm-a, dlrm-a-transformer, dlrm-a-moe, dlrm-b, dlrm-b-transformer, dlrm-b-moe, dlrm-f, neo-a, neo-i, \
-                         gpt-3, llama-65b, llama2-70b, llm-moe, vit-l";
+pub const NAMES: &str = "dlrm-a, dlrm-a-transformer, dlrm-a-moe, dlrm-b, dlrm-b-transformer, dlrm-b-moe, dlrm-f, neo-a, gpt-3, llama-65b, llama2-70b, llm-moe, vit-l";
 
 impl Layered {
     /// A built-in model.
@@ -18,11 +17,9 @@ impl Layered {
             "dlrm-a" => recommender((10, 3994), [4096.0, 2.08e6, 94.0, 15.0]),
             "dlrm-b" => recommender((22, 826), [512.0, 7.05e6, 92.0, 70.0]),
             "dlrm-f" => recommender((4, 560), [64.0, 732e6, 256.0, 20.0]),
-            // Neo's Table 3 says "≈ 1000s" and "≈ 100s" of tables. MAD-Max's 4096 and 512 make its sparse bytes a sample; but
-            // 4096 pooled vectors of 94 halves are 394 MB a device, and these alone would take 56 ms at the 7 GB/s that Neo
-            // measured, each way, where it reports 54.6 ms for a whole step. These are the numbers that fit both.
-            "neo-a" => recommender((10, 3994), [1024.0, 8.33e6, 93.0, 15.0]),
-            "neo-i" => recommender((22, 826), [256.0, 14.1e6, 92.0, 70.0]),
+            // Neo's model A with its own width and pooling. Its Table 3 says "≈ 1000s" of tables; MAD-Max's 4096 cannot be
+            // exchanged pooled at any bandwidth that Neo reports within its 54.6 ms a step. The number is inferred.
+            "neo-a" => recommender((10, 3994), [1600.0, 5.33e6, 93.0, 15.0]),
             "gpt-3" => language((96, 96, 12288.0, 49152.0, 2048.0), 50257.0),
             "llama-65b" => gated(language((80, 64, 8192.0, 22016.0, 2048.0), 32000.0)),
             "llama2-70b" => gated(language((80, 64, 8192.0, 28672.0, 4096.0), 32000.0)),
