@@ -27,7 +27,10 @@ impl Scatter {
         if drawn.iter().any(|point| point.on_front) {
             legend += &key("front", "Pareto front");
         }
-        format!("<p class=\"legend\">{legend}</p>{rest}{}", self.svg(&drawn, palette))
+        format!(
+            "<p class=\"legend\">{legend}</p>{rest}<div class=\"scroll\">{}</div>",
+            self.svg(&drawn, palette)
+        )
     }
 
     fn svg(&self, drawn: &[&Point], palette: &Palette) -> String {

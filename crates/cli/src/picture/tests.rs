@@ -7,7 +7,7 @@ mod sample;
 use super::*;
 use browser::Browser;
 use proptest::prelude::*;
-use sample::{every_kind, many_points, many_spans};
+use sample::{awkward, every_kind, many_points, many_spans};
 use std::fs;
 
 fn page(pictures: Vec<Picture>) -> Page {
@@ -239,6 +239,12 @@ fn what_is_not_there_is_not_shown() {
     assert_eq!(window(&view.dom), [0.0, 12.0]);
 }
 
+/// What a script of a test wrote into the document.
+fn seen(view: &browser::View) -> Vec<&str> {
+    let list = view.dom.split("id=\"seen\">").nth(1).expect("the list").split("</ol>").next().unwrap();
+    list.split("<li>").skip(1).map(|item| item.split("</li>").next().unwrap()).collect()
+}
+
 /// Uses a page as a hand would, and writes what it sees into the document.
 ///
 /// Time is virtual there and frames are few, so timers stand in for them.
@@ -292,9 +298,6 @@ const pointer = (target, type, x, y, buttons) =>
 fn zoom_and_read_outs_work() {
     let html = page(every_kind()).to_html().replace("</body>", HAND).replace("<head>", FRAMES);
     let Some(view) = opened(&html, "picture-hand", "") else { return };
-    let list = view.dom.split("id=\"seen\"").nth(1).unwrap().split("</ol>").next().unwrap();
-    let seen: Vec<&str> =
-        list.split("<li>").skip(1).map(|item| item.split("</li>").next().unwrap()).collect();
     let expected = [
         "zoomed in: 6",
         "all: 12",
@@ -315,7 +318,37 @@ fn zoom_and_read_outs_work() {
         "front: placement 159memory of a device, GB6.015samples a second129294classtable-wise",
         "address: #from=3&amp;to=9",
     ];
-    assert_eq!(seen, expected);
+    assert_eq!(seen(&view), expected);
+}
+
+/// Says which texts of a drawing leave it, or lie on each other. Of slanted ones only their middles count.
+const LOOK: &str = r##"<script>{
+const found = document.createElement("ol");
+found.id = "seen";
+for (const svg of document.querySelectorAll("svg")) {
+  const frame = svg.getBoundingClientRect();
+  const boxes = [...svg.querySelectorAll("text")].filter(text => text.textContent).map(text => {
+    const box = text.getBoundingClientRect(), slanted = text.hasAttribute("transform") ? box.height / 2 - 4 : 1;
+    return { name: text.textContent, left: box.left + (slanted > 1 ? box.width / 2 - 4 : 0), right: box.right - (slanted > 1 ? box.width / 2 - 4 : 0),
+      top: box.top + slanted, bottom: box.bottom - slanted, whole: box };
+  });
+  const say = (what, ...names) => { const item = document.createElement("li"); item.textContent = [what, ...names].join(" | "); found.append(item); };
+  for (const box of boxes)
+    if (box.whole.left < frame.left - 1 || box.whole.right > frame.right + 1 || box.whole.bottom > frame.bottom + 1) say("outside", box.name);
+  boxes.forEach((a, i) => boxes.slice(0, i).forEach(b => {
+    if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) say("on each other", a.name, b.name);
+  }));
+}
+document.body.append(found);
+}</script></body>"##;
+
+#[test]
+fn texts_leave_each_other_room() {
+    for (name, pictures) in [("picture-room", every_kind()), ("picture-awkward", awkward())] {
+        let html = page(pictures).to_html().replace("</body>", LOOK);
+        let Some(view) = opened(&html, name, "") else { return };
+        assert_eq!(seen(&view), Vec::<&str>::new(), "{name}");
+    }
 }
 
 #[test]

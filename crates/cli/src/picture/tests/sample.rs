@@ -160,3 +160,36 @@ fn noise(i: usize) -> f64 {
     let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed >> 40) as f64 / (1u64 << 24) as f64
 }
+
+/// Names that are too long, bars that are too many or below zero, markers that are too close.
+pub fn awkward() -> Vec<Picture> {
+    let long = |i: usize| format!("a name that goes on and on, number {i}");
+    let series = |name: &str, sign: f64, number: usize| Series {
+        name: name.into(),
+        values: (0..number).map(|i| (i % 7 != 3).then(|| sign * (0.2 + 40.0 * noise(i)))).collect(),
+        reference: (0..number).map(|i| (i % 2 == 0).then(|| 45.0 * noise(i))).collect(),
+    };
+    let many = Bars {
+        caption: "Many bars".into(),
+        unit: "ms".into(),
+        groups: (0..40).map(long).collect(),
+        series: vec![series("ours", 1.0, 40), series("theirs", 1.0, 40), series("less", -0.5, 40)],
+    };
+    let few = Bars {
+        caption: "Long names".into(),
+        unit: "GB/s".into(),
+        groups: (0..5).map(long).collect(),
+        series: vec![series("ours", 1.0, 5)],
+    };
+    let close = Curves {
+        caption: "Close markers".into(),
+        x_label: "µs".into(),
+        y_label: "share".into(),
+        curves: vec![("one point".into(), vec![(3.0, 0.5)]), (long(1), vec![(0.0, 0.0), (9.0, 1.0)])],
+        markers: [8.9, 8.8, 0.1, 0.2, 0.3, 5.0].map(|x| (x, format!("marker at {x}"))).to_vec(),
+    };
+    let mut timeline = many_spans(300);
+    timeline.lanes.push(long(3));
+    timeline.spans.extend((0..30).map(|i| span(3, &long(i), "copy", (f64::from(i as u32), 60.0), false)));
+    vec![Picture::Bars(many), Picture::Bars(few), Picture::Curves(close), Picture::Timeline(timeline)]
+}
