@@ -14,7 +14,11 @@ mod folder;
 mod logs;
 mod on_samples;
 mod pace;
+mod page;
 mod partition;
+// Until commands show pictures.
+#[allow(dead_code)]
+mod picture;
 mod report;
 mod reproduce;
 mod schedule;
