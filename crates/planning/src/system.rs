@@ -1,8 +1,10 @@
 //! Hardware: nodes of devices, joined by fast links inside and by slower ones between.
 
 mod builtin;
+mod file;
 
 pub use builtin::NAMES;
+pub use file::SystemFile;
 
 use serde::{Deserialize, Serialize};
 
