@@ -129,13 +129,8 @@ impl Layered {
         let has_tables = kind != LayeredKind::Vit;
         let has_experts = matches!(kind, LayeredKind::DlrmMoe | LayeredKind::LlmMoe);
         let number = |field, value: Option<f64>, has: bool| fields.positive(field, value, has);
-        let count = |field: &'static str, value: Option<usize>, has: bool| match value {
-            Some(value) if has && value > MAX_COUNT => Err(WorkloadError::Number {
-                field: field.into(),
-                value: value as f64,
-                must: format!("at most {MAX_COUNT}"),
-            }),
-            _ => fields.positive(field, value.map(|value| value as f64), has).map(|value| value as usize),
+        let count = |field, value: Option<usize>, has: bool| {
+            fields.positive(field, value.map(|value| value as f64), has).map(|value| value as usize)
         };
         let bottom_layers = count("num_bot_mlp_layers", file.num_bot_mlp_layers, recommends)?;
         let top_layers = count("num_top_mlp_layers", file.num_top_mlp_layers, recommends)?;
@@ -199,9 +194,6 @@ impl Layered {
         })
     }
 }
-
-/// The most layers and heads, and the widest MLP: every layer is an operation of a step.
-const MAX_COUNT: usize = 1 << 16;
 
 /// Reads fields that a type of model has, and refuses those that it has not.
 struct Fields {
