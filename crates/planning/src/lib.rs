@@ -21,4 +21,4 @@ pub mod system;
 mod timeline;
 pub mod workload;
 
-pub use timeline::{Item, Links, Span, Timeline};
+pub use timeline::{Item, Links, Span, Timeline, text};

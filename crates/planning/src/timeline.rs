@@ -12,6 +12,7 @@
 //! each of them alone keeps the links busy, both take twice as long together ([`Links::Shared`]).
 
 mod sharing;
+pub mod text;
 
 use spec::schedule::{Distance, Group, Lane, PhaseId, Schedule, Work};
 
