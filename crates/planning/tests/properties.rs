@@ -74,6 +74,7 @@ fn model() -> impl Strategy<Value = Layered> {
             let transformer = Transformer {
                 layers,
                 heads: 8,
+                kv_heads: 8,
                 dim: width.into(),
                 fc_dim: fc_dim.into(),
                 sequence: sequence.into(),

@@ -75,6 +75,8 @@ pub struct Transformer {
     pub layers: usize,
     /// Heads of attention.
     pub heads: usize,
+    /// Heads of keys and values: fewer where several queries share them, as in LLaMA 2's largest. MAD-Max's files cannot say so.
+    pub kv_heads: usize,
     /// Width of a token.
     pub dim: f64,
     /// Width inside the feed-forward layer.
@@ -145,6 +147,7 @@ impl Layered {
         let transformer = Transformer {
             layers: layers("num_transformer_layers", file.num_transformer_layers, has_transformer)?,
             heads: count("num_transformer_heads", file.num_transformer_heads, has_transformer)?,
+            kv_heads: file.num_transformer_heads.unwrap_or(0),
             dim: number("attention_dim", file.attention_dim, has_transformer)?,
             fc_dim: number("transformer_fc_dim", file.transformer_fc_dim, has_transformer)?,
             sequence: {
