@@ -22,4 +22,4 @@ mod timeline;
 pub mod trained;
 pub mod workload;
 
-pub use timeline::{Item, Links, Span, Timeline};
+pub use timeline::{Item, Links, Span, Timeline, text};
