@@ -30,11 +30,10 @@ pub fn page(prediction: &Prediction) -> Page {
 
 fn timeline(prediction: &Prediction) -> Timeline {
     let lanes = prediction.lanes();
-    let operations = prediction.step.operations.iter().zip(&prediction.simulation.timeline.spans).enumerate();
-    let drawn = operations.filter(|(_, (_, span))| span.end_s > span.begin_s);
-    let spans = drawn.map(|(index, (op, span))| {
+    let operations = prediction.step.operations.iter().zip(&prediction.simulation.timeline.spans);
+    let drawn = operations.zip(prediction.exposed()).filter(|((_, span), _)| span.end_s > span.begin_s);
+    let spans = drawn.map(|((op, span), exposed_s)| {
         let (flops, volume) = volumes(op);
-        let exposed_s = prediction.exposed_s(index);
         let mut details = Vec::new();
         if flops > 0.0 {
             details.push(("FLOPs".into(), si(flops)));

@@ -45,9 +45,10 @@ pub fn to_json(prediction: &Prediction) -> Value {
 
 fn operations(prediction: &Prediction) -> Vec<Value> {
     let simulation = &prediction.simulation;
-    let spans = simulation.timeline.spans.iter().zip(&simulation.seconds);
-    let all = prediction.step.operations.iter().zip(spans).enumerate();
-    let operation = all.map(|(index, (op, (span, seconds)))| {
+    let exposed = prediction.exposed();
+    let spans = simulation.timeline.spans.iter().zip(&simulation.seconds).zip(&exposed);
+    let all = prediction.step.operations.iter().zip(spans);
+    let operation = all.map(|(op, ((span, seconds), exposed))| {
         let (flops, bytes) = volumes(op);
         json!({
             "name": op.label.to_string(),
@@ -55,7 +56,7 @@ fn operations(prediction: &Prediction) -> Vec<Value> {
             "class": class(op),
             "begin_ms": 1e3 * span.begin_s,
             "end_ms": 1e3 * span.end_s,
-            "exposed_ms": 1e3 * prediction.exposed_s(index),
+            "exposed_ms": 1e3 * exposed,
             "seconds": seconds,
             "bytes": bytes,
             "flops": flops,

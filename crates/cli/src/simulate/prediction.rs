@@ -1,5 +1,6 @@
 //! A priced step and what it was made from: what every form of output shows.
 
+use planning::Span;
 use planning::cost::CostKind;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
@@ -90,24 +91,29 @@ impl Prediction {
         }
     }
 
-    /// Seconds of a collective during which nothing is computed, in this step, the one before or the next.
-    pub fn exposed_s(&self, index: usize) -> f64 {
-        let op = &self.step.operations[index];
-        if op.computes() {
-            return 0.0;
-        }
+    /// By operation: seconds of a collective during which nothing is computed, in this step, the one before or the next.
+    pub fn exposed(&self) -> Vec<f64> {
         let (spans, step_s) = (&self.simulation.timeline.spans, self.simulation.iteration_s());
-        let span = spans[index];
         let shifts: &[f64] = if self.step.period == Period::Steady { &[-1.0, 0.0, 1.0] } else { &[0.0] };
-        let mut hidden = 0.0;
-        for (op, compute) in self.step.operations.iter().zip(spans).filter(|(op, _)| op.computes()) {
-            debug_assert_eq!(op.lane, Lane::Compute);
-            for shift in shifts {
-                let (begin, end) = (compute.begin_s + shift * step_s, compute.end_s + shift * step_s);
-                hidden += (span.end_s.min(end) - span.begin_s.max(begin)).max(0.0);
+        let computing = self.step.operations.iter().zip(spans).filter(|(op, _)| op.computes());
+        // One lane, in its order: sorted by beginning and by end.
+        let computing: Vec<(f64, f64)> = shifts
+            .iter()
+            .flat_map(|shift| {
+                computing.clone().map(move |(_, s)| (s.begin_s + shift * step_s, s.end_s + shift * step_s))
+            })
+            .collect();
+        let exposed = |(op, span): (&Op, &Span)| {
+            if op.computes() {
+                return 0.0;
             }
-        }
-        (span.end_s - span.begin_s - hidden).max(0.0)
+            let first = computing.partition_point(|(_, end)| *end <= span.begin_s);
+            let beside = computing[first..].iter().take_while(|(begin, _)| *begin < span.end_s);
+            let hidden: f64 =
+                beside.map(|(begin, end)| (span.end_s.min(*end) - span.begin_s.max(*begin)).max(0.0)).sum();
+            (span.end_s - span.begin_s - hidden).max(0.0)
+        };
+        self.step.operations.iter().zip(spans).map(exposed).collect()
     }
 
     /// `8 nodes × 8 devices`.

@@ -16,7 +16,7 @@ pub fn to_json(prediction: &Prediction) -> Value {
     }
     let us = |seconds: f64| (1e9 * seconds).round() / 1e3;
     let spans = prediction.step.operations.iter().zip(&prediction.simulation.timeline.spans);
-    for (index, (op, span)) in spans.enumerate() {
+    for ((op, span), exposed) in spans.zip(prediction.exposed()) {
         let (flops, bytes) = volumes(op);
         let ts = us(span.begin_s);
         events.push(json!({
@@ -27,7 +27,7 @@ pub fn to_json(prediction: &Prediction) -> Value {
             "tid": op.lane as usize,
             "ts": ts,
             "dur": us(span.end_s) - ts,
-            "args": { "bytes": bytes, "flops": flops, "exposed_us": us(prediction.exposed_s(index)) },
+            "args": { "bytes": bytes, "flops": flops, "exposed_us": us(exposed) },
         }));
     }
     json!({

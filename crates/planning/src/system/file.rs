@@ -51,8 +51,8 @@ pub struct SystemFile {
 
 /// From here on a number is in plain units.
 const PLAIN: f64 = 1e6;
-/// More than any device will do in our time; products of it with anything sensible stay finite.
-const MOST: f64 = 1e24;
+/// In plain units: nothing is so slow or so fast that a step would take no time, or forever.
+const RANGE: std::ops::RangeInclusive<f64> = 1.0..=1e24;
 
 impl System {
     /// What a file describes.
@@ -117,7 +117,7 @@ impl System {
 fn plain(field: &'static str, value: f64, unit: f64, needed: bool) -> Result<f64, SystemError> {
     let scaled = if value >= PLAIN { value } else { value * unit };
     match scaled {
-        scaled if scaled > 0.0 && scaled <= MOST => Ok(scaled),
+        scaled if RANGE.contains(&scaled) => Ok(scaled),
         scaled if scaled == 0.0 && !needed => Ok(0.0),
         _ if needed => Err(SystemError::Number { field, value, must: "more than 0 and at most 1e24" }),
         _ => Err(SystemError::Number { field, value, must: "0 or more, and at most 1e24" }),
@@ -133,8 +133,8 @@ fn counted(field: &'static str, value: f64, needed: bool) -> Result<f64, SystemE
 }
 
 fn part(field: &'static str, value: f64) -> Result<f64, SystemError> {
-    match value > 0.0 && value <= 1.0 {
+    match (1e-6..=1.0).contains(&value) {
         true => Ok(value),
-        false => Err(SystemError::Number { field, value, must: "more than 0 and at most 1" }),
+        false => Err(SystemError::Number { field, value, must: "between 1e-6 and 1" }),
     }
 }
