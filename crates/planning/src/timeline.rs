@@ -11,7 +11,10 @@
 //! lanes do not get into each other's way ([`Links::Apart`]). They do where two collectives cross hosts at the same time: if
 //! each of them alone keeps the links busy, both take twice as long together ([`Links::Shared`]).
 
+#[cfg(test)]
+mod random;
 mod sharing;
+pub mod text;
 
 use spec::schedule::{Distance, Group, Lane, PhaseId, Schedule, Work};
 
@@ -103,11 +106,12 @@ impl Timeline {
         } else {
             apart(items, steps)
         };
-        let end = |step: usize| {
-            spans[step * items.len()..][..items.len()].iter().map(|span| span.end_s).fold(0.0, f64::max)
-        };
-        let step_s =
-            if items.is_empty() { 0.0 } else { (end(steps - 1) - end(SETTLING - 1)) / MEASURED as f64 };
+        // The slowest operation sets the pace; others may still be living on a lead that it will use up. A step never takes
+        // longer than all of it one after the other.
+        let end = |step: usize, item: usize| spans[step * items.len() + item].end_s;
+        let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(SETTLING - 1, item));
+        let serial: f64 = items.iter().map(|item| item.seconds.max(0.0)).sum();
+        let step_s = (growth.fold(0.0, f64::max) / MEASURED as f64).min(serial);
         Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
     }
 
@@ -140,12 +144,12 @@ impl Timeline {
 
     /// Seconds of communication that overlap hides.
     pub fn hideable_s(&self) -> f64 {
-        (self.serial_s() - self.step_s).max(0.0)
+        self.communication_s - self.exposed_s()
     }
 
     /// Seconds in which nothing is computed.
     pub fn exposed_s(&self) -> f64 {
-        (self.step_s - self.compute_s).max(0.0)
+        (self.step_s - self.compute_s).clamp(0.0, self.communication_s)
     }
 }
 

@@ -57,8 +57,8 @@ impl Simulation<'_> {
                 let Some((step, item, left)) = &mut queue.working else { continue };
                 let slow = if self.items[*item].shares { on_wire as f64 } else { 1.0 };
                 *left -= soonest / slow;
-                // What is left of the soonest is rounding.
-                if *left <= 1e-12 {
+                // What is left of the soonest is rounding; what never ends has nothing left that is a number.
+                if *left <= 1e-12 || left.is_nan() {
                     let index = *step * self.items.len() + *item;
                     self.done[index] = true;
                     self.spans[index].end_s = now;
