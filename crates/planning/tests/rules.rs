@@ -200,7 +200,7 @@ fn numbers_of_pooled_vectors() {
     let replicas = step(&tiny(), TaskKind::PreTraining, &[Parallel::Ddp], Convention::Pooled);
     // Rows are read and vectors written: 4 tables · 8 halves for each of 4 samples.
     assert_eq!(work(&replicas, "lookup"), (0.0, 768.0 + 256.0));
-    assert_eq!(work(&replicas, "update tables"), (0.0, 2.0 * 768.0 + 256.0));
+    assert_eq!(work(&replicas, "update tables"), (0.0, 768.0 + 256.0));
     // Of 256 bytes a 16th stays, and half goes to the other node.
     let vectors = transfer(&replicas, "vectors all-to-all");
     assert_eq!((vectors.bytes, vectors.between_nodes), (240.0, 128.0));

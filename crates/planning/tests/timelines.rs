@@ -170,7 +170,7 @@ const CONSTANTS: Constants = Constants {
     message_s: 1e-6,
     long_message: 0.84,
     crowd: 256.0,
-    narrow: 1.0,
+    unhidden: 1.0,
 };
 
 /// The demonstration model on 2 × 2 ranks, trained by 1024 samples a step.

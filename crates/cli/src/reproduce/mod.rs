@@ -3,6 +3,7 @@
 mod dmt_complexity;
 mod dmt_speedup;
 mod dmt_table6;
+mod figures;
 mod planted_groups;
 mod records;
 
@@ -19,6 +20,8 @@ pub enum Command {
     DmtTable6(Box<dmt_table6::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
     PlantedGroups(planted_groups::Args),
+    #[command(flatten)]
+    Figure(figures::Command),
 }
 
 pub fn run(command: Command) -> Result<()> {
@@ -27,5 +30,6 @@ pub fn run(command: Command) -> Result<()> {
         Command::DmtSpeedup(args) => dmt_speedup::run(*args),
         Command::DmtTable6(args) => dmt_table6::run(*args),
         Command::PlantedGroups(args) => planted_groups::run(args),
+        Command::Figure(command) => figures::run(command),
     }
 }

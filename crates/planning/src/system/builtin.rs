@@ -36,7 +36,7 @@ impl System {
     /// A node of a kind of cluster. Links and f32 (TF32) peaks of V100, A100 and H100 are those of the DMT paper's table of
     /// hardware (one direction, for each device), utilisations those of Neo's appendix B and of MAD-Max.
     fn kind(name: &str) -> Option<Self> {
-        /// FLOP/s of f64, f32, f16 and i8 in units of 10¹²; GB of memory; and GB/s of memory, inside a node and between nodes.
+        /// FLOP/s of f64, f32, f16 and i8 in units of 10¹²; GiB of memory; and GB/s of memory, inside a node and between nodes.
         struct Peaks([f64; 4], f64, [f64; 3]);
         let Peaks(flops, memory, [memory_speed, intra, inter]) = match name {
             "v100" => Peaks([7.8, 15.7, 125.0, 62.8], 32.0, [900.0, 150.0, 12.5]),
@@ -70,7 +70,7 @@ impl System {
                 f16_flops: flops[2] * 1e12,
                 i8_ops: flops[3] * 1e12,
                 flops_util,
-                memory_bytes: memory * 1e9,
+                memory_bytes: memory * f64::from(1 << 30),
                 memory_bytes_per_s: memory_speed * 1e9,
                 memory_util,
             },

@@ -386,7 +386,8 @@ impl Build<'_> {
         let shards = self.tables.map_or(1.0, |(level, _)| level.degree as f64);
         let samples = self.job.embedding_batch / shards;
         let looked_up = self.model.looked_up() * samples;
-        // Rows are read and written, and a gradient read for every vector. MAD-Max counts the rows once.
+        // Of the rows that were looked up about half are distinct: these are read and written. A gradient is read for every
+        // vector, which MAD-Max leaves out.
         let bytes = match self.convention {
             Convention::MadMax => looked_up,
             Convention::Pooled => looked_up + self.model.pooled() * samples,

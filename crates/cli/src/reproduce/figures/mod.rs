@@ -1,0 +1,182 @@
+//! Figures of papers that a simulator can redo: ours beside what the paper prints.
+//!
+//! Papers draw most of these as pictures; only what their text states in numbers can stand beside ours.
+
+mod dmt;
+mod layered;
+mod madmax;
+mod madmax_hardware;
+mod neo;
+
+use crate::folder::replace;
+use crate::picture::{Page, Picture, Table};
+use crate::text::columns;
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Which figure.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// MAD-Max, Table 1: predictions against measurements of DLRM-A, DLRM-B and LLaMA, by its rules and by our cost model
+    MadmaxTable1(Args),
+    /// MAD-Max, Figure 7: DLRM-A on 8 and 128 devices, serialised and overlapped
+    MadmaxFig7(Args),
+    /// MAD-Max, Figure 8: the best strategy of each model over FSDP, within memory and if memory were free
+    MadmaxFig8(Args),
+    /// MAD-Max, Figure 9: DLRM-A under every strategy of its dense layers
+    MadmaxFig9(Args),
+    /// MAD-Max, Figure 10: variants of DLRM-A under every strategy
+    MadmaxFig10(Args),
+    /// MAD-Max, Figure 11: throughput against memory of DLRM-A's variants
+    MadmaxFig11(Args),
+    /// MAD-Max, Figure 12: what strategies bring as contexts grow
+    MadmaxFig12(Args),
+    /// MAD-Max, Figure 13: DLRM-A on the next generation of devices
+    MadmaxFig13(Args),
+    /// MAD-Max, Figure 14: ten times the hardware, one capability at a time and all together
+    MadmaxFig14(Args),
+    /// MAD-Max, Figure 15: where the time of Figure 14's cases goes
+    MadmaxFig15(Args),
+    /// DMT, Figure 6: the distribution of step times over all strategies of the DLRM's dense part on 64 A100
+    DmtFig6(Args),
+    /// DMT, Figure 10: speedup of DMT over the flat dataflow, by GPU and scale
+    DmtFig10(Args),
+    /// DMT, Figure 11: speedup of tower modules over SPTT alone, by GPU and scale
+    DmtFig11(Args),
+    /// DMT, Figure 12: speedup by compression ratio of the 8-tower DLRM
+    DmtFig12(Args),
+    /// DMT, Figure 13: where the time of a DCN goes on 64 H100, without and with DMT
+    DmtFig13(Args),
+    /// DMT, §5.3.1: the XLRM on 128 V100 and A100
+    DmtXlrm(Args),
+    /// Neo, Figure 9: throughput of models A and I from 8 to 128 GPUs
+    NeoFig9(Args),
+    /// Neo, Figure 10: model A serialised and exposed, on 8 and 128 GPUs
+    NeoFig10(Args),
+    /// Neo, Figure 11: what halved precision, quantised collectives and larger batches bring to model A
+    NeoFig11(Args),
+    /// Neo, appendix B: the roofline of models A, F and I
+    NeoRoofline(Args),
+}
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Also draw it, as a page that opens in any browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A figure, redone.
+pub struct Figure {
+    pub title: &'static str,
+    pub rows: Vec<Row>,
+    /// What must be known to read it.
+    pub notes: Vec<String>,
+    pub pictures: Vec<Picture>,
+}
+
+/// One number of a figure.
+pub struct Row {
+    pub case: String,
+    pub quantity: String,
+    pub ours: f64,
+    /// What the paper's text prints.
+    pub paper: Option<f64>,
+}
+
+impl Row {
+    pub fn new(case: impl Into<String>, quantity: impl Into<String>, ours: f64) -> Self {
+        Self { case: case.into(), quantity: quantity.into(), ours, paper: None }
+    }
+
+    pub fn beside(self, paper: f64) -> Self {
+        Self { paper: Some(paper), ..self }
+    }
+}
+
+pub fn run(command: Command) -> Result<()> {
+    let (figure, args) = match command {
+        Command::MadmaxTable1(args) => (madmax::table1()?, args),
+        Command::MadmaxFig7(args) => (madmax::fig7()?, args),
+        Command::MadmaxFig8(args) => (madmax::fig8()?, args),
+        Command::MadmaxFig9(args) => (madmax::fig9()?, args),
+        Command::MadmaxFig10(args) => (madmax::fig10()?, args),
+        Command::MadmaxFig11(args) => (madmax::fig11()?, args),
+        Command::MadmaxFig12(args) => (madmax::fig12()?, args),
+        Command::MadmaxFig13(args) => (madmax_hardware::fig13()?, args),
+        Command::MadmaxFig14(args) => (madmax_hardware::fig14()?, args),
+        Command::MadmaxFig15(args) => (madmax_hardware::fig15()?, args),
+        Command::DmtFig6(args) => (dmt::fig6()?, args),
+        Command::DmtFig10(args) => (dmt::fig10()?, args),
+        Command::DmtFig11(args) => (dmt::fig11()?, args),
+        Command::DmtFig12(args) => (dmt::fig12()?, args),
+        Command::DmtFig13(args) => (dmt::fig13()?, args),
+        Command::DmtXlrm(args) => (dmt::xlrm()?, args),
+        Command::NeoFig9(args) => (neo::fig9()?, args),
+        Command::NeoFig10(args) => (neo::fig10()?, args),
+        Command::NeoFig11(args) => (neo::fig11()?, args),
+        Command::NeoRoofline(args) => (neo::roofline()?, args),
+    };
+    if let Some(path) = &args.html {
+        replace(path, figure.page().to_html().as_bytes())?;
+    }
+    if args.json {
+        println!("{}", figure.to_json());
+    } else {
+        print!("{}", figure.to_text());
+    }
+    Ok(())
+}
+
+impl Figure {
+    fn cells(&self) -> Vec<Vec<String>> {
+        let head = ["case", "quantity", "ours", "paper", "ours / paper"].map(String::from);
+        let rows = self.rows.iter().map(|row| {
+            let ratio = row.paper.map(|paper| row.ours / paper);
+            vec![
+                row.case.clone(),
+                row.quantity.clone(),
+                number(row.ours),
+                row.paper.map_or("–".into(), number),
+                ratio.map_or("–".into(), |ratio| format!("{ratio:.3}")),
+            ]
+        });
+        std::iter::once(head.to_vec()).chain(rows).collect()
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{}\n\n{}", self.title, columns(&self.cells()));
+        for note in &self.notes {
+            text.push_str(&format!("\n{note}\n"));
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let rows = self.rows.iter().map(
+            |row| json!({ "case": row.case, "quantity": row.quantity, "ours": row.ours, "paper": row.paper }),
+        );
+        json!({ "title": self.title, "rows": rows.collect::<Vec<_>>(), "notes": self.notes })
+    }
+
+    fn page(&self) -> Page {
+        let mut cells = self.cells();
+        let head = cells.remove(0);
+        let table = Table { caption: self.notes.join(" "), head, rows: cells };
+        let mut pictures = self.pictures.clone();
+        pictures.push(Picture::Table(table));
+        Page { title: self.title.into(), subtitle: "ours beside what the paper prints".into(), pictures }
+    }
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        large if large >= 1000.0 => format!("{value:.0}"),
+        medium if medium >= 10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
