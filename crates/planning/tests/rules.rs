@@ -214,6 +214,18 @@ fn numbers_of_pooled_vectors() {
     assert_eq!(sent(&nested, "top 0 all-reduce"), (2, 2, 50.0));
 }
 
+/// Backward begins when the last layer's output is whole.
+#[test]
+fn backward_waits_for_the_prediction() {
+    let layers = [Parallel::Tp, Parallel::Ddp];
+    let mlp = step(&tiny(), TaskKind::PreTraining, &layers, Convention::Pooled);
+    assert_eq!(waits(&mlp, "top 1 backward"), ["top 1 sum activations"]);
+    let experts = Some(Experts { total: 4.0, active: 2.0 });
+    let model = Layered { kind: LayeredKind::LlmMoe, experts, ..tiny_llm() };
+    let llm = step(&model, TaskKind::PreTraining, &[Parallel::Ddp], Convention::Pooled);
+    assert_eq!(waits(&llm, "feed-forward 1 gradients to experts"), ["feed-forward 1 from experts"]);
+}
+
 /// A lookup waits for the ids that travelled in the step before, and a gather for the update.
 #[test]
 fn steps_wait_for_each_other() {
