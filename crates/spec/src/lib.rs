@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod dataflow;
 pub mod feature;
+pub mod line;
 pub mod links;
 pub mod model;
 pub mod optimizer;

@@ -16,6 +16,7 @@ mod affinity;
 pub mod checkpoint;
 mod circles;
 mod cluster;
+mod cpu_clock;
 pub mod dataflow;
 pub mod dense;
 mod digest;
