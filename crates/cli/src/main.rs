@@ -4,6 +4,7 @@
 mod affinity;
 mod args;
 mod bench;
+mod calibrate;
 mod checkpoint;
 mod cluster;
 mod data_command;
@@ -18,6 +19,7 @@ mod partition;
 mod report;
 mod reproduce;
 mod schedule;
+mod system_file;
 mod text;
 mod towers;
 mod train;
@@ -76,6 +78,8 @@ enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Measure this machine or cluster, and write what it can do as a system file
+    Calibrate(calibrate::Args),
     /// Figures of papers, ours beside theirs
     #[command(subcommand)]
     Reproduce(reproduce::Command),
@@ -98,6 +102,7 @@ fn main() -> ExitCode {
         Command::Pace(args) => pace::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Reproduce(command) => reproduce::run(command),
     };
     match result {

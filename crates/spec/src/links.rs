@@ -10,8 +10,9 @@
 //! assert!((line.seconds(1e6) - 1.01e-3).abs() < 1e-8);
 //! ```
 
-use crate::line::Line;
+use crate::fit;
 use crate::schedule::CollectiveKind;
+use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -44,20 +45,38 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
-    /// The line through `(bytes, seconds)`, as [`Line::fit`] finds it; `None` where none rises through the points.
+    /// The line through `(bytes, seconds)` with the least relative errors. A latency is never below 0. `None` where no line
+    /// rises through the points: fewer than two sizes, or times that do not grow.
     pub fn fit(
         collective: CollectiveKind,
         group: Circle,
         ranks: usize,
         points: &[(f64, f64)],
     ) -> Option<Self> {
-        let Line { overhead_s, per_s } = Line::fit(points)?;
-        Some(Self { collective, group, ranks, latency_s: overhead_s, bytes_per_s: per_s })
+        let first = points.first()?.0;
+        if points.iter().all(|(bytes, _)| *bytes == first) {
+            return None;
+        }
+        let points: Vec<fit::Point> = points.iter().map(|&(bytes, s)| (vec![1.0, bytes], s)).collect();
+        let rates = fit::non_negative(&points)?;
+        let rises = rates[1] > 0.0;
+        rises.then(|| Self { collective, group, ranks, latency_s: rates[0], bytes_per_s: 1.0 / rates[1] })
     }
 
     /// What so many bytes take.
     pub fn seconds(&self, bytes: f64) -> f64 {
         self.latency_s + bytes / self.bytes_per_s
+    }
+}
+
+impl Circle {
+    /// Ranks of each such group.
+    pub fn members(self, topology: Topology) -> usize {
+        match self {
+            Circle::World => topology.ranks(),
+            Circle::Host => topology.ranks_per_host(),
+            Circle::Peers => topology.hosts(),
+        }
     }
 }
 
@@ -81,6 +100,10 @@ mod tests {
 
     #[test]
     fn no_line_without_a_slope() {
+        assert_eq!(fit(&[]), None);
+        assert_eq!(fit(&[(1e3, 1e-6)]), None);
+        assert_eq!(fit(&[(1e3, 1e-6), (1e3, 2e-6)]), None);
+        assert_eq!(fit(&[(1e3, 0.0), (1e4, 0.0)]), None);
         assert_eq!(fit(&[(1e3, 2e-6), (1e4, 1e-6)]), None);
     }
 

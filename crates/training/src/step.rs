@@ -5,8 +5,8 @@
 
 use crate::Error;
 use crate::circles::Circles;
-use crate::dataflow::OnTheWay;
 use crate::cpu_clock;
+use crate::dataflow::OnTheWay;
 use crate::pace::Manner;
 use crate::rank::{Carried, Rank};
 use crate::trace::{Record, Recorder, Stream, Trace};

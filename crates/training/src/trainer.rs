@@ -173,6 +173,15 @@ pub fn train_on(
     outcomes.into_iter().next().ok_or(Error::NoRank)
 }
 
+/// One rank's part of [`train`], on ranks that run already: all of `world` call it. What they hold must fit, see
+/// [`check_size`].
+pub fn train_rank(run: &Run, logs: &Logs, world: &Communicator, session: &Session) -> Result<Outcome, Error> {
+    // Bytes of the runs before are not this one's.
+    world.reset_meter();
+    let circles = Circles::new(world, &run.dataflow)?;
+    Trainer { run, circles: &circles, sources: &|split| logs.source(run, split), session }.train()
+}
+
 /// Scores `checkpoint` on the evaluation samples of `run`, which `receive` gets in the order of the log.
 pub fn evaluate(
     run: &Run,
