@@ -9,7 +9,7 @@ mod table;
 
 use crate::bench::collectives::Rounds;
 use crate::bench::collectives::ranks::on_ranks;
-use crate::bench::collectives::sweep::Sweep;
+use crate::bench::collectives::sweep::{Point, Sweep, Swept};
 use crate::cluster::{Transport, TransportArgs};
 use crate::folder::clock::rfc3339;
 use crate::system_file::SystemFile;
@@ -174,7 +174,7 @@ struct Measured {
 impl Job<'_> {
     fn on_rank(&self, world: &Communicator) -> Result<Measured> {
         let ranks_per_machine = ranks_per_machine(world)?;
-        let links = self.sweep().on_rank(world)?.links;
+        let links = lines(self.sweep().on_rank(world)?);
         let effort = self.effort;
         let bar = match world.rank() {
             0 => ProgressBar::new((effort.rounds * self.trials.len()) as u64),
@@ -234,6 +234,19 @@ fn taken_by(outcome: &Outcome) -> Taken {
         phases: outcome.phases.iter().map(of_phase).collect(),
         reading_s: outcome.reading_s / steps,
     }
+}
+
+/// A line for each collective in each circle: where none rises through its sizes, for all the noise, that of the largest.
+fn lines(swept: Swept) -> Vec<LinkModel> {
+    let Swept { points, mut links } = swept;
+    for point in points.iter().rev() {
+        let Point { collective, group, ranks, bytes, median_s, .. } = *point;
+        if !links.iter().any(|link| link.collective == collective && link.group == group) {
+            let bytes_per_s = bytes as f64 / median_s;
+            links.push(LinkModel { collective, group, ranks, latency_s: 0.0, bytes_per_s });
+        }
+    }
+    links
 }
 
 /// Ranks that share the machine of rank 0, which is known by when its kernel was started: several hosts may be pretended on

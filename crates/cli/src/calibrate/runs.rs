@@ -27,13 +27,13 @@ const RUNS: [(&str, usize); 11] = [
     ("--preset demo --model dcn --towers strided:{hosts} --tower-module dcn:d=64", 640),
     ("--preset demo --model dlrm --dim 64 --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=32", 1024),
     (
-        "--preset demo --model dlrm --dim 24 --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=12 \
+        "--preset demo --model dlrm --dim 48 --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=16 \
          --peer-permute vectors",
         448,
     ),
     ("--preset kaggle --rows-cap 20000 --model dcn --dataflow flat", 256),
     (
-        "--preset kaggle --rows-cap 20000 --model dlrm --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=8 --wire bf16",
+        "--preset kaggle --rows-cap 20000 --model dlrm --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=16 --wire bf16",
         1024,
     ),
     ("--preset kaggle --rows-cap 20000 --model dlrm --dim 64 --dataflow flat", 512),
