@@ -166,7 +166,20 @@ impl Rule {
     }
 }
 
+/// What all commands take, alone.
+#[derive(clap::Parser)]
+struct Described {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
 impl RunArgs {
+    /// What flags, word by word, describe.
+    pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self> {
+        let words = std::iter::once("run").chain(words);
+        Ok(<Described as clap::Parser>::try_parse_from(words).context("flags of a run")?.run)
+    }
+
     /// The file's config with the flags laid over it.
     pub fn config(&self) -> Result<Config> {
         self.config_over(Config::default())

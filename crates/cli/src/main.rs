@@ -4,6 +4,7 @@
 mod affinity;
 mod args;
 mod bench;
+mod calibrate;
 mod checkpoint;
 mod cluster;
 mod data_command;
@@ -23,6 +24,7 @@ mod report;
 mod reproduce;
 mod schedule;
 mod simulate;
+mod system_file;
 mod text;
 mod towers;
 mod train;
@@ -84,6 +86,8 @@ enum Command {
     /// Measure this machine
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Measure this machine or cluster, and write what it can do as a system file
+    Calibrate(calibrate::Args),
     /// Figures of papers, ours beside theirs
     #[command(subcommand)]
     Reproduce(reproduce::Command),
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Command::Pace(args) => pace::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Calibrate(args) => calibrate::run(args),
         Command::Reproduce(command) => reproduce::run(command),
     };
     match result {

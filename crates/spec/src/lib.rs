@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+pub mod calibration;
 pub mod dataflow;
 pub mod feature;
+pub mod fit;
 pub mod links;
 pub mod model;
 pub mod optimizer;

@@ -16,6 +16,7 @@ mod affinity;
 pub mod checkpoint;
 mod circles;
 mod cluster;
+mod cpu_clock;
 pub mod dataflow;
 pub mod dense;
 mod digest;
@@ -56,4 +57,5 @@ pub use step::{Execution, PhaseTime};
 pub use trace::{Span, Stream, Trace};
 pub use trainer::{
     Outcome, Saving, Session, Sources, available_memory, check_size, evaluate, threads, train, train_on,
+    train_rank,
 };

@@ -37,7 +37,7 @@ impl Window {
 }
 
 impl<'a> Meter<'a> {
-    pub fn new(run: &'a Run, first: u64) -> Self {
+    pub fn new(run: &'a Run, first: u64, report_every: Option<u64>) -> Self {
         Self {
             run,
             label: Label::from("report"),
@@ -48,7 +48,7 @@ impl<'a> Meter<'a> {
             samples: 0,
             seconds: 0.0,
             // About a hundred events, whatever the length.
-            report_every: run.steps.div_ceil(100),
+            report_every: report_every.unwrap_or(run.steps.div_ceil(100)),
             began: Instant::now(),
             window: Window::new(),
         }

@@ -32,6 +32,8 @@ pub struct PhaseReport {
 pub struct RankTime {
     /// Seconds at work.
     pub busy_s: f64,
+    /// CPU seconds of it; fewer where ranks share cores.
+    pub cpu_s: f64,
     /// Seconds under way.
     pub communication_s: f64,
     /// Seconds waited for with nothing else to do.
@@ -80,13 +82,20 @@ pub(crate) fn sent(world: &Communicator) -> Result<LinkBytes, Error> {
     Ok(LinkBytes { host: sums[0] as u64, network: sums[1] as u64 })
 }
 
+/// The mean over ranks of what each has.
+pub(crate) fn mean(world: &Communicator, mine: f64) -> Result<f64, Error> {
+    let mut sum = [mine];
+    world.all_reduce_f64(&Label::from("report"), &mut sum)?;
+    Ok(sum[0] / world.size() as f64)
+}
+
 /// Brings together what every rank measured of every phase.
 pub(crate) fn report(
     world: &Communicator,
     schedule: &Schedule,
     times: &[PhaseTime],
 ) -> Result<Vec<PhaseReport>, Error> {
-    const COLUMNS: usize = 5;
+    const COLUMNS: usize = 6;
     let metered = world.meter();
     let mut mine = Vec::with_capacity(times.len() * COLUMNS);
     for (phase, time) in schedule.phases().iter().zip(times) {
@@ -94,6 +103,7 @@ pub(crate) fn report(
         let sent = |link| traffic.map_or(0.0, |t| t.sent(link) as f64);
         mine.extend([
             time.busy.as_secs_f64(),
+            time.cpu.as_secs_f64(),
             time.communication.as_secs_f64(),
             time.exposed.as_secs_f64(),
             sent(LinkClass::Host),
@@ -109,11 +119,11 @@ pub(crate) fn report(
             name: phase.name.clone(),
             lane: phase.lane,
             busy_s: mean(0),
-            communication_s: mean(1),
-            exposed_s: mean(2),
-            sent: LinkBytes { host: sum(3) as u64, network: sum(4) as u64 },
+            communication_s: mean(2),
+            exposed_s: mean(3),
+            sent: LinkBytes { host: sum(4) as u64, network: sum(5) as u64 },
             ranks: of_ranks
-                .map(|n| RankTime { busy_s: n[0], communication_s: n[1], exposed_s: n[2] })
+                .map(|n| RankTime { busy_s: n[0], cpu_s: n[1], communication_s: n[2], exposed_s: n[3] })
                 .collect(),
         }
     };

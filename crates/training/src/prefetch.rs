@@ -3,7 +3,7 @@
 //! The thread fills batches in the order in which they will be asked for, checks them, and stays [`DEPTH`] ahead. Empty
 //! batches come back to it, so that nothing is allocated once they have grown.
 
-use crate::Source;
+use crate::{Source, cpu_clock};
 use collectives::Communicator;
 use data::{Batch, DataError};
 use spec::model::Model;
@@ -12,6 +12,7 @@ use spec::run::{Batches, Run};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Batches read ahead.
 const DEPTH: usize = 3;
@@ -24,7 +25,7 @@ type Read = Result<(Range<u64>, Batch), DataError>;
 pub struct Prefetch {
     ready: Option<Receiver<Read>>,
     empty: Option<SyncSender<Batch>>,
-    thread: Option<JoinHandle<Source>>,
+    thread: Option<JoinHandle<(Source, Duration)>>,
 }
 
 impl Prefetch {
@@ -50,7 +51,7 @@ impl Prefetch {
                     break;
                 }
             }
-            source
+            (source, cpu_clock::of_this_thread())
         });
         Self { ready: Some(ready), empty: Some(empty), thread: Some(thread) }
     }
@@ -91,12 +92,12 @@ impl Prefetch {
         Ok(())
     }
 
-    /// Stops reading ahead and gives the source back.
-    pub fn stop(mut self) -> Result<Source, DataError> {
+    /// Stops reading ahead and gives the source back, with the CPU time that reading took.
+    pub fn stop(mut self) -> Result<(Source, Duration), DataError> {
         self.close()
     }
 
-    fn close(&mut self) -> Result<Source, DataError> {
+    fn close(&mut self) -> Result<(Source, Duration), DataError> {
         // Without its channels the thread ends.
         (self.ready, self.empty) = (None, None);
         let panicked = |message: String| DataError::Panic { thread: "thread that reads ahead", message };

@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::circles::Circles;
+use crate::cpu_clock;
 use crate::dataflow::OnTheWay;
 use crate::pace::Manner;
 use crate::rank::{Carried, Rank};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 pub struct PhaseTime {
     /// At work: computing, or laying out and starting a collective.
     pub busy: Duration,
+    /// CPU time of that, on the thread that issues phases: where ranks share cores, it is less.
+    pub cpu: Duration,
     /// From the start of a collective until the transport had it done.
     pub communication: Duration,
     /// Waiting for a collective with nothing else to do.
@@ -174,7 +177,7 @@ impl Execution {
                     self.finish(rank, before, needed)?;
                 }
             }
-            let began = Instant::now();
+            let (began, cpu) = (Instant::now(), cpu_clock::of_this_thread());
             circles.world().enter(&self.labels[phase]);
             let batch = if ahead { step + 1 } else { step };
             // The prologue belongs to the first step, whose batch it reads.
@@ -189,6 +192,7 @@ impl Execution {
                     self.in_flight[phase] = Some(Started { step, issue, began, pending });
                 }
             }
+            self.times[phase].cpu += cpu_clock::of_this_thread().saturating_sub(cpu);
             let ended = Instant::now();
             self.times[phase].busy += ended - began;
             self.record(Stream::Compute, phase, issue, began..ended, 0);

@@ -44,6 +44,8 @@ pub struct Session<'a> {
     pub compute: Compute<'a>,
     /// Steps at the beginning whose times do not count.
     pub warm_up: u64,
+    /// Tells losses and speed every so many steps, and at the end; about a hundred times where nothing is said.
+    pub report_every: Option<u64>,
     /// Records when the phases of so many steps at the end of the run ran.
     pub trace_steps: Option<u64>,
 }
@@ -67,6 +69,7 @@ impl Default for Session<'_> {
             resume: None,
             compute: Compute::Real,
             warm_up: 0,
+            report_every: None,
             trace_steps: None,
         }
     }
@@ -100,6 +103,8 @@ pub struct Outcome {
     pub parameters_sha256: Option<String>,
     /// What each phase took.
     pub phases: Vec<PhaseReport>,
+    /// CPU seconds of the threads that read batches ahead, in the steps that were timed; mean over ranks.
+    pub reading_s: f64,
     /// Bytes that all ranks sent, for whatever purpose.
     pub sent: LinkBytes,
     /// Threads of each rank.
@@ -166,6 +171,15 @@ pub fn train_on(
         Trainer { run, circles: &circles, sources, session }.train()
     })?;
     outcomes.into_iter().next().ok_or(Error::NoRank)
+}
+
+/// One rank's part of [`train`], on ranks that run already: all of `world` call it. What they hold must fit, see
+/// [`check_size`].
+pub fn train_rank(run: &Run, logs: &Logs, world: &Communicator, session: &Session) -> Result<Outcome, Error> {
+    // Bytes of the runs before are not this one's.
+    world.reset_meter();
+    let circles = Circles::new(world, &run.dataflow)?;
+    Trainer { run, circles: &circles, sources: &|split| logs.source(run, split), session }.train()
 }
 
 /// Scores `checkpoint` on the evaluation samples of `run`, which `receive` gets in the order of the log.
@@ -248,9 +262,10 @@ impl Trainer<'_> {
         if let Some(steps) = session.trace_steps {
             execution = execution.traced(steps);
         }
-        let mut meter = Meter::new(run, rank.steps);
+        let mut meter = Meter::new(run, rank.steps, session.report_every);
         let began_at = rank.steps;
         let mut interrupted = false;
+        let mut reading = Duration::ZERO;
         let mut scores = None;
         world.barrier(&meter.label)?;
         // The run may have ended between a checkpoint and the evaluation after the same step.
@@ -270,6 +285,7 @@ impl Trainer<'_> {
             } else if first == warm_up {
                 execution.reset_times();
                 meter.reset();
+                reading = Duration::ZERO;
             }
             let batches = run.batches();
             let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
@@ -284,7 +300,11 @@ impl Trainer<'_> {
             })?;
             meter.pause();
             rank.source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
-                Source::Ahead(ahead) => ahead.stop()?,
+                Source::Ahead(ahead) => {
+                    let (source, cpu) = ahead.stop()?;
+                    reading += cpu;
+                    source
+                }
                 source => source,
             };
             let due = run.eval_every.is_some_and(|every| rank.steps.is_multiple_of(every));
@@ -315,6 +335,7 @@ impl Trainer<'_> {
             scores,
             parameters_sha256,
             phases,
+            reading_s: phases::mean(world, reading.as_secs_f64())?,
             sent: phases::sent(world)?,
             threads: threads(run, session.cluster),
             trace,

@@ -1,6 +1,6 @@
 //! `campanile bench`: this machine, measured.
 
-mod collectives;
+pub mod collectives;
 mod data;
 mod dense;
 mod embedding;

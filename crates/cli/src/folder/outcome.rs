@@ -53,7 +53,7 @@ impl From<&PhaseReport> for Phase {
 
 impl From<&training::RankTime> for RankTime {
     fn from(time: &training::RankTime) -> Self {
-        let training::RankTime { busy_s, communication_s, exposed_s } = *time;
+        let training::RankTime { busy_s, communication_s, exposed_s, .. } = *time;
         Self { busy_s, communication_s, exposed_s }
     }
 }

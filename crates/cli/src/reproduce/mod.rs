@@ -4,7 +4,9 @@ mod dmt_complexity;
 mod dmt_speedup;
 mod dmt_table6;
 mod figures;
+mod launcher;
 mod planted_groups;
+mod predictions;
 mod records;
 
 use anyhow::Result;
@@ -18,6 +20,8 @@ pub enum Command {
     DmtSpeedup(Box<dmt_speedup::Args>),
     /// Towers of the partitioner against strided ones, over many runs (Table 6 of the DMT paper)
     DmtTable6(Box<dmt_table6::Args>),
+    /// Steps of real runs against what `campanile calibrate` predicts of them
+    Predictions(Box<predictions::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
     PlantedGroups(planted_groups::Args),
     #[command(flatten)]
@@ -29,6 +33,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::DmtComplexity(args) => dmt_complexity::run(args),
         Command::DmtSpeedup(args) => dmt_speedup::run(*args),
         Command::DmtTable6(args) => dmt_table6::run(*args),
+        Command::Predictions(args) => predictions::run(*args),
         Command::PlantedGroups(args) => planted_groups::run(args),
         Command::Figure(command) => figures::run(command),
     }

@@ -58,6 +58,9 @@ pub struct Args {
     /// Leave the first steps out of all times
     #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "Output")]
     warm_up: u64,
+    /// Tell losses and speed every so many steps, and at the end: all ranks add them up [default: about a hundred times]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
+    report_every: Option<u64>,
     /// How to compute: real, or paced: every byte travels, but each computation only lasts as long as FILE says (see
     /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then
     #[arg(long, value_name = "real|paced|paced:FILE", default_value = "real", help_heading = "Cluster")]
@@ -136,6 +139,7 @@ pub fn run(args: Args) -> Result<()> {
         pace: pace.as_ref(),
         trace_steps: args.trace.is_some().then_some(args.trace_steps),
         warm_up: args.warm_up,
+        report_every: args.report_every,
         title: "",
     };
     let outcome = train(&job, &stop).map_err(|error| report_once(&cluster, error))?;
@@ -183,6 +187,7 @@ fn identity(
     let mut identity = toml::to_string_pretty(explicit).context("the config as TOML")?;
     let traced = if args.trace.is_some() { args.trace_steps } else { 0 };
     identity += &format!("{} steps not timed, {traced} traced\n", args.warm_up);
+    identity += &format!("reports every {:?} steps\n", args.report_every);
     for (split, samples) in logs.fingerprints() {
         identity += &format!("samples to {split} on: {samples}\n");
     }
@@ -235,6 +240,8 @@ struct Job<'a> {
     trace_steps: Option<u64>,
     /// Steps that are left out of all times.
     warm_up: u64,
+    /// Steps between two reports.
+    report_every: Option<u64>,
     /// What the bar calls it; nothing where it is the only one.
     title: &'a str,
 }
@@ -272,6 +279,7 @@ pub fn one_of_several(
         pace: None,
         trace_steps: None,
         warm_up: 0,
+        report_every: None,
         title,
     };
     let outcome = train(&job, stop).with_context(|| title.to_owned())?;
@@ -319,6 +327,7 @@ fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
         resume: job.resumed.and_then(|resumed| resumed.checkpoint.as_ref()),
         compute: job.pace.map_or(Compute::Real, Compute::Paced),
         warm_up: job.warm_up,
+        report_every: job.report_every,
         trace_steps: job.trace_steps,
     };
     let outcome = training::train(run, &logs.logs, &session);

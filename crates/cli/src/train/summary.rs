@@ -40,6 +40,7 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "dataflow": run.dataflow.kind(),
         "towers": run.model.towers().len(),
         "parameters_sha256": outcome.parameters_sha256,
+        "reading_s": outcome.reading_s,
         "phases": outcome.phases,
     })
 }

@@ -3,11 +3,11 @@
 
 mod file;
 mod flight;
-mod ranks;
+pub mod ranks;
 mod replay;
 mod replay_report;
-mod sweep;
-mod sweep_report;
+pub mod sweep;
+pub mod sweep_report;
 mod trial;
 
 use crate::cluster::TransportArgs;
@@ -90,9 +90,9 @@ const MAX_BYTES: u64 = 4 << 30;
 
 /// How often everything is measured.
 #[derive(Clone, Copy, Debug)]
-struct Rounds {
-    measured: usize,
-    warm_up: usize,
+pub struct Rounds {
+    pub measured: usize,
+    pub warm_up: usize,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -129,7 +129,7 @@ impl Args {
         let kinds: Vec<CollectiveKind> = chosen(&self.collectives).into_iter().map(Kind::kind).collect();
         let mut circles: Vec<Circle> = chosen(&self.groups).into_iter().map(Over::circle).collect();
         // Among one rank nothing travels.
-        circles.retain(|&circle| sweep::members(topology, circle) > 1);
+        circles.retain(|circle| circle.members(topology) > 1);
         ensure!(
             !circles.is_empty(),
             "{topology} ranks: no group that was asked for has more than one rank; use more hosts or ranks"

@@ -54,15 +54,6 @@ pub struct Swept {
     pub links: Vec<LinkModel>,
 }
 
-/// Ranks of each group of a circle.
-pub fn members(topology: Topology, circle: Circle) -> usize {
-    match circle {
-        Circle::World => topology.ranks(),
-        Circle::Host => topology.ranks_per_host(),
-        Circle::Peers => topology.hosts(),
-    }
-}
-
 /// Measures; the result is rank 0's.
 pub fn run(sweep: &Sweep, cluster: &Cluster) -> Result<Option<Swept>> {
     let largest = sweep.sizes.last().copied().unwrap_or(0) as u64;
@@ -71,7 +62,8 @@ pub fn run(sweep: &Sweep, cluster: &Cluster) -> Result<Option<Swept>> {
 }
 
 impl Sweep {
-    fn on_rank(&self, world: &Communicator) -> Result<Swept> {
+    /// Measures on one rank; all of the world call it.
+    pub fn on_rank(&self, world: &Communicator) -> Result<Swept> {
         let measurements = self.kinds.len() * self.circles.len() * self.sizes.len();
         let bar = match world.rank() {
             0 => ProgressBar::new(measurements as u64),

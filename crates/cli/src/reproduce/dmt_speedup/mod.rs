@@ -5,17 +5,15 @@
 //! what the machine does meanwhile falls on all of them alike; medians count.
 
 mod cases;
-mod launcher;
 mod limit;
 mod table;
 
+use super::launcher::Launcher;
 use super::records::Records;
 use crate::args::RunArgs;
 use anyhow::{Context, Result, bail, ensure};
 use cases::{Case, Common, Way, Wire};
-use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use launcher::Launcher;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spec::links::LinkModel;
@@ -112,18 +110,11 @@ pub struct Record {
     phases: Vec<(String, f64, f64)>,
 }
 
-/// What `campanile train` takes.
-#[derive(Parser)]
-struct Described {
-    #[command(flatten)]
-    run: RunArgs,
-}
-
 /// The run of a case.
 fn run_of(case: &Case, common: &Common) -> Result<Run> {
-    let flags = std::iter::once("train".into()).chain(case.flags(common));
-    let described = Described::try_parse_from(flags).context("the flags of a case")?;
-    described.run.config()?.check().with_context(|| case.name())
+    let flags = case.flags(common);
+    let described = RunArgs::from_words(flags.iter().map(String::as_str))?;
+    described.config()?.check().with_context(|| case.name())
 }
 
 pub fn run(args: Args) -> Result<()> {

@@ -41,18 +41,31 @@ impl Launcher {
                 .replace("{counters}", &counters.display().to_string())
         };
         let mut words = self.template.split_whitespace().map(fill);
-        let launcher = words.next().context("--launcher is empty")?;
-        let program = std::env::current_exe().context("the path of this program")?;
-        let mut command = Command::new(&launcher);
-        command.args(words).arg(program).args(arguments).stdin(Stdio::null());
-        let output = command.output().with_context(|| format!("{launcher}: cannot be started"))?;
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        ensure!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
-        let object = out.lines().rev().find(|line| line.starts_with('{'));
-        let Some(object) = object else { bail!("{command:?} printed no result:\n{out}{err}") };
-        let result = serde_json::from_str(object).context("the result of a job")?;
-        Ok(Ended { result, counted: read_counters(&counters)? })
+        let mut command = Command::new(words.next().context("--launcher is empty")?);
+        command.args(words).arg(this_program()?).args(arguments);
+        Ok(Ended { result: last_object(command)?, counted: read_counters(&counters)? })
     }
+}
+
+/// Runs this program with `arguments`, in no cluster but its own threads, and gives the last JSON object it printed.
+pub fn run_here(arguments: &[String]) -> Result<Value> {
+    let mut command = Command::new(this_program()?);
+    command.args(arguments);
+    last_object(command)
+}
+
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe().context("the path of this program")
+}
+
+fn last_object(mut command: Command) -> Result<Value> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("{command:?}: cannot be started"))?;
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "{command:?}: {}\n{out}{err}", output.status);
+    let object = out.lines().rev().find(|line| line.starts_with('{'));
+    let Some(object) = object else { bail!("{command:?} printed no result:\n{out}{err}") };
+    serde_json::from_str(object).context("the result of a job")
 }
 
 fn read_counters(path: &Path) -> Result<Option<u64>> {

@@ -1,0 +1,261 @@
+//! `campanile calibrate`: measures this machine or cluster, and writes what it found as a system file.
+//!
+//! Collectives are swept over sizes, and real steps of small runs are trained on all ranks at once, as in any run. From what
+//! their phases took come the rates of computations; from what whole steps took, how much of the communication was hidden.
+
+mod fitted;
+mod runs;
+mod table;
+
+use crate::bench::collectives::Rounds;
+use crate::bench::collectives::ranks::on_ranks;
+use crate::bench::collectives::sweep::{Point, Sweep, Swept};
+use crate::cluster::{Transport, TransportArgs};
+use crate::folder::clock::rfc3339;
+use crate::system_file::SystemFile;
+use anyhow::{Context, Result, ensure};
+use collectives::{Communicator, Label};
+use fitted::Taken;
+use indicatif::{ProgressBar, ProgressStyle};
+use kernels::Buffer;
+use runs::{Steps, Trial};
+use spec::calibration::{Calibration, Joined};
+use spec::links::{Circle, LinkModel};
+use spec::run::Config;
+use spec::schedule::CollectiveKind;
+use spec::topology::Topology;
+use std::path::PathBuf;
+use std::time::SystemTime;
+use training::{Cluster, Logs, Outcome, Session};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  campanile calibrate --out here.toml                                    2 × 2 ranks that are threads of this process
+  mpirun -np 8 campanile calibrate --transport mpi --out cluster.toml    every rank runs it, rank 0 writes")]
+pub struct Args {
+    #[command(flatten)]
+    transport: TransportArgs,
+    /// Hosts [default: 2]
+    #[arg(long, value_name = "H", help_heading = "Cluster")]
+    hosts: Option<usize>,
+    /// Ranks on each host [default: 2]
+    #[arg(long, value_name = "L", help_heading = "Cluster")]
+    ranks_per_host: Option<usize>,
+    /// What the system file calls this cluster
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    name: Option<String>,
+    /// Write the system file here
+    #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// A few steps of small batches: to see that it works, not to predict by
+    #[arg(long, help_heading = "Measurement")]
+    quick: bool,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    steps: Steps,
+    /// Every run is trained so often, in turns with the others.
+    rounds: usize,
+    /// Batches are so many times smaller.
+    divisor: usize,
+    /// Bytes of collectives.
+    sizes: &'static [usize],
+    /// How often each is measured.
+    sweep: Rounds,
+}
+
+/// Small sizes do not count: bursts of a shaped link, or caches, make them faster than they are in the midst of a step.
+const FULL: Effort = Effort {
+    steps: Steps { timed: 12, warm_up: 3 },
+    rounds: 3,
+    divisor: 1,
+    sizes: &[128 << 10, 512 << 10, 2 << 20, 8 << 20],
+    sweep: Rounds { measured: 7, warm_up: 2 },
+};
+
+const QUICK: Effort = Effort {
+    steps: Steps { timed: 2, warm_up: 1 },
+    rounds: 1,
+    divisor: 8,
+    sizes: &[64 << 10, 256 << 10],
+    sweep: Rounds { measured: 2, warm_up: 1 },
+};
+
+pub fn run(args: Args) -> Result<()> {
+    let place = args.transport.join()?;
+    let mut config = Config::default();
+    (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
+    place.complete_topology(&mut config)?;
+    let run = config.check()?;
+    let topology = run.topology();
+    let effort = if args.quick { QUICK } else { FULL };
+    let cluster = place.cluster(&format!("calibrate {topology}, {effort:?}"))?;
+    let joined = match args.transport.transport {
+        Transport::InProcess => Joined::InProcess,
+        Transport::Mpi => Joined::Mpi,
+    };
+    let threads = training::threads(&run, &cluster);
+    let trials = runs::trials(topology, threads, effort.steps, effort.divisor)?;
+    for trial in &trials {
+        training::check_size(&trial.run, &cluster, false).with_context(|| trial.name.clone())?;
+    }
+    let largest = effort.sizes.iter().max().map_or(0, |&size| size as u64);
+    let job = Job { topology, cluster: &cluster, trials: &trials, effort };
+    let Some(measured) = on_ranks(&cluster, topology, largest.saturating_mul(6), |world| job.on_rank(world))?
+    else {
+        return Ok(());
+    };
+    let mut calibration = Calibration {
+        about: about(&effort, trials.len()),
+        hosts: topology.hosts(),
+        ranks_per_host: topology.ranks_per_host(),
+        transport: joined,
+        threads,
+        ranks_per_machine: measured.ranks_per_machine,
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        overlap: 0.0,
+        stretch: 1.0,
+        operations: fitted::operations(&trials, &measured.taken),
+        links: measured.links,
+    };
+    let compared = fitted::fit_steps(&mut calibration, &trials, &measured.taken)?;
+    calibration.check().context("what was measured")?;
+    let name = args.name.unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(joined)));
+    let file = SystemFile { name, measured: calibration };
+    if let Some(path) = &args.out {
+        file.write(path)?;
+    }
+    if args.json {
+        println!("{}", table::to_json(&file, &compared));
+        return Ok(());
+    }
+    print!("{}", table::to_text(&file, &compared));
+    if let Some(path) = &args.out {
+        println!("\nwritten to {}", path.display());
+    }
+    Ok(())
+}
+
+/// When, where and by what.
+fn about(effort: &Effort, trials: usize) -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    format!(
+        "{} by campanile {}, on {}: {trials} runs, {} × {} steps each",
+        rfc3339(SystemTime::now()),
+        env!("CARGO_PKG_VERSION"),
+        cpu.map_or("a CPU that does not say its name", |(_, name)| name),
+        effort.rounds,
+        effort.steps.timed
+    )
+}
+
+/// What all ranks do together.
+struct Job<'a> {
+    topology: Topology,
+    cluster: &'a Cluster,
+    trials: &'a [Trial],
+    effort: Effort,
+}
+
+/// What came of it.
+struct Measured {
+    ranks_per_machine: usize,
+    links: Vec<LinkModel>,
+    /// By trial and round.
+    taken: Vec<Vec<Taken>>,
+}
+
+impl Job<'_> {
+    fn on_rank(&self, world: &Communicator) -> Result<Measured> {
+        let ranks_per_machine = ranks_per_machine(world)?;
+        let links = lines(self.sweep().on_rank(world)?);
+        let effort = self.effort;
+        let bar = match world.rank() {
+            0 => ProgressBar::new((effort.rounds * self.trials.len()) as u64),
+            _ => ProgressBar::hidden(),
+        };
+        bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}  ETA {eta}")?);
+        let session = Session {
+            cluster: self.cluster,
+            warm_up: effort.steps.warm_up,
+            // Reports are no part of a step.
+            report_every: Some(u64::MAX),
+            ..Session::default()
+        };
+        let mut taken: Vec<Vec<Taken>> = self.trials.iter().map(|_| Vec::new()).collect();
+        // In turns, so that what the machine does meanwhile falls on all of them.
+        for _ in 0..effort.rounds {
+            for (trial, taken) in self.trials.iter().zip(&mut taken) {
+                bar.set_message(trial.name.clone());
+                let outcome = training::train_rank(&trial.run, &Logs::Synthetic, world, &session)
+                    .with_context(|| trial.name.clone())?;
+                ensure!(outcome.timed > 0, "{}: no step was timed", trial.name);
+                taken.push(taken_by(&outcome));
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        Ok(Measured { ranks_per_machine, links, taken })
+    }
+
+    fn sweep(&self) -> Sweep {
+        let circles = [Circle::World, Circle::Host, Circle::Peers].into_iter();
+        Sweep {
+            topology: self.topology,
+            kinds: vec![
+                CollectiveKind::AllToAll,
+                CollectiveKind::AllReduce,
+                CollectiveKind::ReduceScatter,
+                CollectiveKind::AllGather,
+            ],
+            circles: circles.filter(|circle| circle.members(self.topology) > 1).collect(),
+            sizes: self.effort.sizes.to_vec(),
+            rounds: self.effort.sweep,
+        }
+    }
+}
+
+/// Times of one run, of a step. Those of a rank with one thread are what that had a core for; what the threads of others had
+/// is seen on the wall alone.
+fn taken_by(outcome: &Outcome) -> Taken {
+    let steps = outcome.timed as f64;
+    let of_phase = |phase: &training::PhaseReport| {
+        let of_rank = |time: &training::RankTime| if outcome.threads == 1 { time.cpu_s } else { time.busy_s };
+        phase.ranks.iter().map(of_rank).sum::<f64>() / phase.ranks.len().max(1) as f64 / steps
+    };
+    Taken {
+        step_s: outcome.seconds / steps,
+        phases: outcome.phases.iter().map(of_phase).collect(),
+        reading_s: outcome.reading_s / steps,
+    }
+}
+
+/// A line for each collective in each circle: where none rises through its sizes, for all the noise, that of the largest.
+fn lines(swept: Swept) -> Vec<LinkModel> {
+    let Swept { points, mut links } = swept;
+    for point in points.iter().rev() {
+        let Point { collective, group, ranks, bytes, median_s, .. } = *point;
+        if !links.iter().any(|link| link.collective == collective && link.group == group) {
+            let bytes_per_s = bytes as f64 / median_s;
+            links.push(LinkModel { collective, group, ranks, latency_s: 0.0, bytes_per_s });
+        }
+    }
+    links
+}
+
+/// Ranks that share the machine of rank 0, which is known by when its kernel was started: several hosts may be pretended on
+/// one, each with a name and a network of its own.
+fn ranks_per_machine(world: &Communicator) -> Result<usize> {
+    let kernel = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mine = Buffer::from_slice(world.device(), &[crc32c::crc32c(&kernel)])?;
+    let counts = vec![1; world.size()];
+    let (_, all) = world.all_gather(&Label::from("machines"), mine, &counts, Buffer::empty())?;
+    let all: Vec<u32> = all.to_vec();
+    Ok(all.iter().take_while(|&&machine| machine == all[0]).count())
+}

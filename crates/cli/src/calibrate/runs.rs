@@ -1,0 +1,102 @@
+//! The runs that are measured: small ones that have every class of computation, each in several sizes and shapes.
+
+use crate::args::RunArgs;
+use anyhow::{Context, Result};
+use spec::run::{Config, Run};
+use spec::topology::Topology;
+
+/// A run to measure.
+pub struct Trial {
+    /// What tables call it.
+    pub name: String,
+    pub run: Run,
+}
+
+/// Steps of a trial that count, and those before them.
+#[derive(Clone, Copy, Debug)]
+pub struct Steps {
+    pub timed: u64,
+    pub warm_up: u64,
+}
+
+/// Models, ways and samples of each rank. Towers are one a host, `{hosts}` of them.
+const RUNS: [(&str, usize); 11] = [
+    ("--preset demo --model dlrm --dataflow flat", 256),
+    ("--preset demo --model dlrm --dataflow flat --wire bf16", 2048),
+    ("--preset demo --model dcn --dim 64 --towers strided:{hosts} --tower-module dcn:d=256 --wire bf16", 512),
+    ("--preset demo --model dcn --towers strided:{hosts} --tower-module dcn:d=64", 640),
+    ("--preset demo --model dlrm --dim 64 --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=32", 1024),
+    (
+        "--preset demo --model dlrm --dim 48 --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=16 \
+         --peer-permute vectors",
+        448,
+    ),
+    ("--preset kaggle --rows-cap 20000 --model dcn --dataflow flat", 256),
+    (
+        "--preset kaggle --rows-cap 20000 --model dlrm --towers strided:{hosts} --tower-module dlrm:c=1,p=0,d=16 --wire bf16",
+        1024,
+    ),
+    ("--preset kaggle --rows-cap 20000 --model dlrm --dim 64 --dataflow flat", 512),
+    (
+        "--preset kaggle --rows-cap 20000 --model dlrm --dim 24 --dataflow flat --all-to-all hierarchical --wire bf16",
+        320,
+    ),
+    (
+        "--preset kaggle --rows-cap 20000 --model dcn --dim 32 --towers strided:{hosts} --tower-module dcn:d=128",
+        128,
+    ),
+];
+
+/// Samples of the log; a run that needs more begins again.
+const SAMPLES: u64 = 1 << 20;
+
+/// All runs on a cluster, for `steps`; with a `divisor` of their batches.
+pub fn trials(topology: Topology, threads: usize, steps: Steps, divisor: usize) -> Result<Vec<Trial>> {
+    let trial = |(flags, samples): &(&str, usize)| {
+        let flags = flags.replace("{hosts}", &topology.hosts().to_string());
+        let mut config = RunArgs::from_words(flags.split_whitespace())?.config()?;
+        let batch = samples / divisor * topology.ranks();
+        complete(&mut config, topology, threads, batch, steps);
+        let run = config.check().with_context(|| format!("the run {flags}"))?;
+        let name = flags.replace("--", "").replace("preset ", "").replace("model ", "");
+        Ok(Trial { name: format!("{name}, {batch}"), run })
+    };
+    RUNS.iter().map(trial).collect()
+}
+
+fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usize, steps: Steps) {
+    (config.topology.hosts, config.topology.ranks_per_host) =
+        (Some(topology.hosts()), Some(topology.ranks_per_host()));
+    config.train.threads = Some(threads);
+    config.train.batch = Some(batch);
+    config.train.steps = Some(steps.timed + steps.warm_up);
+    let log = config.data.synthetic.get_or_insert_default();
+    (log.samples, log.eval_samples) = (SAMPLES.max((steps.timed + steps.warm_up) * batch as u64), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::calibration::Class;
+    use spec::schedule::{Task, Work};
+    use std::collections::BTreeSet;
+
+    /// Whatever the cluster: all are runs, and together they have every class, those of network blocks several times.
+    #[test]
+    fn every_class_is_measured() {
+        for (hosts, ranks) in [(2, 2), (4, 1), (1, 2)] {
+            let topology = Topology::new(hosts, ranks).unwrap();
+            let trials = trials(topology, 1, Steps { timed: 2, warm_up: 1 }, 1).unwrap();
+            let mut classes = BTreeSet::new();
+            for Trial { run, .. } in &trials {
+                for phase in run.schedule(Task::Train).phases() {
+                    if let Work::Compute(operation) = &phase.work {
+                        classes.insert(Class::of(operation, &run.model));
+                    }
+                }
+            }
+            // All but reading ahead, which is no phase.
+            assert_eq!(classes.len(), 26, "{topology}: {classes:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! A calibration, printed.
+
+use super::fitted::Compared;
+use crate::bench::collectives::sweep_report::seconds;
+use crate::system_file::SystemFile;
+use crate::text::{columns, si};
+use serde_json::{Value, json};
+use spec::calibration::{Calibration, Joined, OperationModel};
+use spec::links::LinkModel;
+use std::fmt::Write;
+
+/// `in process`, or `MPI`.
+pub fn joined(joined: Joined) -> &'static str {
+    match joined {
+        Joined::InProcess => "in process",
+        Joined::Mpi => "MPI",
+    }
+}
+
+/// All of it as one object.
+pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
+    let steps = compared.iter().map(|Compared { name, measured_s, priced_s }| {
+        json!({ "run": name, "measured_s": measured_s, "priced_s": priced_s })
+    });
+    json!({ "name": file.name, "measured": file.measured, "steps": steps.collect::<Vec<_>>() })
+}
+
+/// All of it as text.
+pub fn to_text(file: &SystemFile, compared: &[Compared]) -> String {
+    let Calibration { ranks_per_machine, cores, threads, overlap, stretch, about, .. } = &file.measured;
+    let mut text =
+        format!("{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores\n", file.name);
+    let _ = writeln!(text, "{about}\n\nComputations: time = overhead + amounts / rates, of a core at work");
+    let head = ["class", "overhead", "FLOP/s", "B/s", "items/s", "worst error"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(file.measured.operations.iter().map(operation));
+    text += &columns(&rows);
+    text += "\nCollectives: time = latency + size / bandwidth\n";
+    let mut rows = vec![["collective", "group", "latency", "B/s"].map(String::from).to_vec()];
+    rows.extend(file.measured.links.iter().map(link));
+    text += &columns(&rows);
+    let _ = writeln!(
+        text,
+        "\nWhole steps: {:.0} % of what computation could hide is hidden, and a step takes {stretch:.3} times its phases",
+        100.0 * overlap
+    );
+    let mut rows = vec![["run, samples a step", "measured", "priced", "ratio"].map(String::from).to_vec()];
+    rows.extend(compared.iter().map(|Compared { name, measured_s, priced_s }| {
+        vec![name.clone(), seconds(*measured_s), seconds(*priced_s), format!("{:.2}", priced_s / measured_s)]
+    }));
+    text + &columns(&rows)
+}
+
+fn operation(operation: &OperationModel) -> Vec<String> {
+    let OperationModel { class, overhead_s, flops_per_s, bytes_per_s, items_per_s, worst_error } = operation;
+    let rate = |rate: &Option<f64>| rate.map_or("–".into(), si);
+    vec![
+        class.to_string(),
+        seconds(*overhead_s),
+        rate(flops_per_s),
+        rate(bytes_per_s),
+        rate(items_per_s),
+        format!("{:.0} %", 100.0 * worst_error),
+    ]
+}
+
+fn link(link: &LinkModel) -> Vec<String> {
+    let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
+    vec![collective.to_string(), format!("{group} of {ranks}"), seconds(*latency_s), si(*bytes_per_s)]
+}

@@ -1,0 +1,258 @@
+//! Whether a calibration predicts us: steps of real runs that it has not seen, measured and priced.
+//!
+//! Twice: with ranks that are threads of one process, and with ranks that are processes, on hosts joined by links
+//! (`--launcher`). Cases take turns, so that what the machine does meanwhile falls on all of them alike; medians count.
+
+mod cases;
+mod table;
+
+use super::launcher::{Launcher, run_here};
+use super::records::Records;
+use crate::system_file::SystemFile;
+use anyhow::{Context, Result, ensure};
+use cases::Case;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use spec::calibration::Joined;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  sudo campanile reproduce predictions --out runs/predictions            hosts are namespaces of this machine
+  campanile reproduce predictions --out runs/predictions --only in-process
+  campanile reproduce predictions --out runs/predictions --table         only the table of what is there")]
+pub struct Args {
+    /// Hosts
+    #[arg(long, value_name = "H", default_value_t = 2, help_heading = "Cluster")]
+    hosts: usize,
+    /// Ranks on each host
+    #[arg(long, value_name = "L", default_value_t = 2, help_heading = "Cluster")]
+    ranks_per_host: usize,
+    /// What starts a job of processes: {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} stand for those of the job
+    #[arg(long, value_name = "COMMAND", help_heading = "Cluster")]
+    #[arg(
+        default_value = "scripts/cluster --hosts {hosts} --ranks-per-host {ranks_per_host} --rate {rate} --"
+    )]
+    launcher: String,
+    /// Rate of the links, for a launcher that makes them
+    #[arg(long, default_value = "1gbit", help_heading = "Cluster")]
+    rate: String,
+    /// Ranks of one kind only
+    #[arg(long, value_name = "KIND", help_heading = "Measurement")]
+    only: Option<Kind>,
+    /// A system file to predict by, for the kind of ranks it was measured with; may be given for each [default: calibrate first]
+    #[arg(long, value_name = "FILE", help_heading = "Measurement")]
+    calibration: Vec<PathBuf>,
+    /// Steps of a job that count; a quarter as many come before them
+    #[arg(long, value_name = "N", default_value_t = 24, help_heading = "Measurement")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    steps: u64,
+    /// Jobs of each case
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
+    /// Folder for calibrations and results; a measurement that was stopped goes on there
+    #[arg(long, value_name = "DIR", default_value = "reports/predictions", help_heading = "Output")]
+    out: PathBuf,
+    /// Only print the table of the results in the folder
+    #[arg(long, help_heading = "Output")]
+    table: bool,
+    /// Print one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// What ranks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Threads of one process
+    InProcess,
+    /// Processes on hosts joined by links
+    Mpi,
+}
+
+impl Kind {
+    const ALL: [Kind; 2] = [Kind::InProcess, Kind::Mpi];
+
+    fn joined(self) -> Joined {
+        match self {
+            Kind::InProcess => Joined::InProcess,
+            Kind::Mpi => Joined::Mpi,
+        }
+    }
+
+    /// Where its calibration lies.
+    fn calibration(self, folder: &Path) -> PathBuf {
+        folder.join(match self {
+            Kind::InProcess => "in-process.toml",
+            Kind::Mpi => "mpi.toml",
+        })
+    }
+}
+
+/// What all jobs have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    hosts: usize,
+    ranks_per_host: usize,
+    rate: String,
+    steps: u64,
+}
+
+/// One job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    ranks: Kind,
+    case: String,
+    round: u64,
+    /// Seconds of a step: mean over the steps that were timed.
+    step_s: f64,
+    /// Those of it at work, and waiting for communication; mean over ranks.
+    compute_s: f64,
+    exposed_s: f64,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    if args.table {
+        let records: Records<Record> = Records::existing(&args.out);
+        let setting: Setting = serde_json::from_value(records.what()?).context("what was measured")?;
+        return print(&args, &setting, &records.all()?, None);
+    }
+    let setting = Setting {
+        hosts: args.hosts,
+        ranks_per_host: args.ranks_per_host,
+        rate: args.rate.clone(),
+        steps: args.steps,
+    };
+    let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
+    for path in &args.calibration {
+        let file = SystemFile::read(path)?;
+        let kind = if file.measured.transport == Joined::InProcess { Kind::InProcess } else { Kind::Mpi };
+        file.write(&kind.calibration(&args.out))?;
+    }
+    let launcher =
+        Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
+    let measurement = Measurement { setting: &setting, launcher: &launcher, folder: &args.out };
+    let kinds = Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind));
+    let (mut measured, mut left_out) = (Vec::new(), None);
+    for kind in kinds {
+        match measurement.calibrate(kind) {
+            Ok(()) => measured.push(kind),
+            // A machine may not allow network namespaces, or have no MPI: what can be measured still is.
+            Err(error) if kind == Kind::Mpi && args.only.is_none() => left_out = Some(format!("{error:#}")),
+            Err(error) => return Err(error),
+        }
+    }
+    let done = records.all()?;
+    let done = |kind: Kind, case: &Case, round: u64| {
+        done.iter()
+            .any(|record| (record.ranks, record.case.as_str(), record.round) == (kind, case.name, round))
+    };
+    let bar = ProgressBar::new(args.rounds * (measured.len() * cases::ALL.len()) as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} jobs  {msg}  ETA {eta}")?);
+    for round in 0..args.rounds {
+        for &kind in &measured {
+            for case in &cases::ALL {
+                if !done(kind, case, round) {
+                    bar.set_message(case.name);
+                    let record = measurement.job(kind, case, round);
+                    records.append(&record.with_context(|| case.name.to_owned())?)?;
+                }
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    print(&args, &setting, &records.all()?, left_out)
+}
+
+fn print(args: &Args, setting: &Setting, records: &[Record], left_out: Option<String>) -> Result<()> {
+    let rows = table::rows(records, setting, &args.out)?;
+    if args.json {
+        println!("{}", table::to_json(&rows, setting, left_out.as_deref()));
+    } else {
+        print!("{}", table::to_text(&rows, setting, left_out.as_deref()));
+    }
+    Ok(())
+}
+
+/// Jobs, and where what they tell is kept.
+struct Measurement<'a> {
+    setting: &'a Setting,
+    launcher: &'a Launcher,
+    folder: &'a Path,
+}
+
+impl Measurement<'_> {
+    /// Measures the cluster, unless that was done.
+    fn calibrate(&self, kind: Kind) -> Result<()> {
+        let path = kind.calibration(self.folder);
+        if !path.exists() {
+            eprintln!("calibrating, ranks {}", table::ranks(kind));
+            let mut arguments = vec!["calibrate".to_string(), "--json".into(), "--out".into()];
+            arguments.push(std::path::absolute(&path)?.display().to_string());
+            self.start(kind, arguments)
+                .with_context(|| format!("calibrating, ranks {}", table::ranks(kind)))?;
+        }
+        let measured = SystemFile::read(&path)?.measured;
+        let Setting { hosts, ranks_per_host, .. } = *self.setting;
+        ensure!(
+            (measured.hosts, measured.ranks_per_host) == (hosts, ranks_per_host)
+                && measured.transport == kind.joined(),
+            "{}: measured on {} × {} ranks, not on {hosts} × {ranks_per_host} that are {}",
+            path.display(),
+            measured.hosts,
+            measured.ranks_per_host,
+            table::ranks(kind)
+        );
+        Ok(())
+    }
+
+    /// Runs one job.
+    fn job(&self, kind: Kind, case: &Case, round: u64) -> Result<Record> {
+        let Setting { hosts, ranks_per_host, steps, .. } = *self.setting;
+        let warm_up = steps.div_ceil(4);
+        let mut arguments = vec!["train".to_string()];
+        arguments.extend(case.flags(hosts, ranks_per_host));
+        // Reports are no part of a step.
+        let length = format!(
+            "--steps {} --warm-up {warm_up} --report-every 1000000 --samples 1048576 --eval-samples 0 --json",
+            steps + warm_up
+        );
+        arguments.extend(length.split_whitespace().map(String::from));
+        let result = self.start(kind, arguments)?;
+        let number = |key: &str| {
+            let number = result["step_time"][key].as_f64();
+            number.with_context(|| format!("step_time.{key} is missing in {result}"))
+        };
+        Ok(Record {
+            ranks: kind,
+            case: case.name.into(),
+            round,
+            step_s: number("step_s")?,
+            compute_s: number("compute_s")?,
+            exposed_s: number("exposed_s")?,
+        })
+    }
+
+    /// Starts this program on ranks of a kind.
+    fn start(&self, kind: Kind, mut arguments: Vec<String>) -> Result<Value> {
+        let Setting { hosts, ranks_per_host, .. } = *self.setting;
+        if !arguments.iter().any(|argument| argument == "--hosts") {
+            let cluster =
+                ["--hosts".into(), hosts.to_string(), "--ranks-per-host".into(), ranks_per_host.to_string()];
+            arguments.extend(cluster);
+        }
+        match kind {
+            Kind::InProcess => run_here(&arguments),
+            Kind::Mpi => {
+                arguments.extend(["--transport".into(), "mpi".into()]);
+                Ok(self.launcher.run(hosts, ranks_per_host, &arguments)?.result)
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Files that describe a system; so far, what `campanile calibrate` measured of it.
+
+use crate::args::read_toml;
+use crate::folder::replace;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use spec::calibration::Calibration;
+use std::path::Path;
+
+/// A system file that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SystemFile {
+    /// What tables call the system.
+    pub name: String,
+    /// What was measured of it.
+    pub measured: Calibration,
+}
+
+impl SystemFile {
+    /// Reads and checks one.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file: Self = read_toml(path)?;
+        file.measured.check().with_context(|| path.display().to_string())?;
+        Ok(file)
+    }
+
+    /// Writes it, whole or not at all.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = toml::to_string_pretty(self).context("the system as TOML")?;
+        replace(path, text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+name = "two cores"
+[measured]
+about = "a test"
+hosts = 2
+ranks_per_host = 2
+transport = "in-process"
+threads = 1
+ranks_per_machine = 4
+cores = 2
+overlap = 0.0
+stretch = 1.02
+[[measured.operations]]
+class = "top-forward"
+overhead_s = 1e-6
+flops_per_s = 9e10
+[[measured.links]]
+collective = "all_to_all"
+group = "world"
+ranks = 4
+latency_s = 1e-5
+bytes_per_s = 5e9
+"#;
+
+    #[test]
+    fn a_file_comes_back_as_it_was_and_mistakes_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("system.toml");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            SystemFile::read(&path)
+        };
+        let file = read(TEXT).unwrap();
+        file.write(&path).unwrap();
+        assert_eq!(SystemFile::read(&path).unwrap(), file);
+        let refused = |from: &str, to: &str| format!("{:#}", read(&TEXT.replace(from, to)).unwrap_err());
+        let unknown = refused("cores =", "core =");
+        assert!(unknown.contains("system.toml") && unknown.contains("unknown field `core`"), "{unknown}");
+        let negative = refused("9e10", "-9e10");
+        assert!(
+            negative.ends_with("flops_per_s of top-forward is -90000000000; expected a number above 0"),
+            "{negative}"
+        );
+    }
+}

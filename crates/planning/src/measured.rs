@@ -1,0 +1,211 @@
+//! What a step takes by what was measured: a schedule priced by a [`Calibration`].
+//!
+//! A computation takes what the ranks of a machine need for it together, on the cores they share, and no less than the busiest
+//! of them alone. A collective takes the time of its line. From there
+//!
+//! ```text
+//! step = stretch · max( serial − overlap · (serial − critical path), all that cores have to do )
+//! ```
+//!
+//! where `overlap` says how much of what computation could hide it did hide when it was measured: where ranks keep all cores
+//! busy, next to nothing. Reading ahead takes cores, but nobody waits for it.
+
+use crate::{Links, Timeline};
+use spec::calibration::{Amount, Calibration, CalibrationError, Class, Joined};
+use spec::links::{Circle, LinkModel};
+use spec::schedule::{Collective, Group, PhaseId, Schedule, Work};
+use spec::topology::LinkClass;
+use spec::volume::{BatchSizes, Traffic};
+
+/// A step and its price.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Priced {
+    /// Seconds of each phase alone.
+    pub seconds: Vec<f64>,
+    /// Seconds of a step in which nothing overlaps.
+    pub serial_s: f64,
+    /// Seconds of a step in which all overlaps that can: the critical path, with a wire that collectives share.
+    pub critical_s: f64,
+    /// Seconds that the busiest machine's cores need for all that they do.
+    pub cores_s: f64,
+}
+
+impl Priced {
+    /// Seconds of a step where so much of what can be hidden is, and steps take so many times what is accounted for.
+    pub fn step_s(&self, overlap: f64, stretch: f64) -> f64 {
+        let hideable = (self.serial_s - self.critical_s).max(0.0);
+        stretch * (self.serial_s - overlap * hideable).max(self.cores_s)
+    }
+}
+
+/// Prices a step.
+pub fn price(
+    calibration: &Calibration,
+    schedule: &Schedule,
+    sizes: &BatchSizes,
+) -> Result<Priced, CalibrationError> {
+    let topology = schedule.placement().topology();
+    let Calibration { hosts, ranks_per_host, .. } = *calibration;
+    if (hosts, ranks_per_host) != (topology.hosts(), topology.ranks_per_host()) {
+        return Err(CalibrationError::Ranks { hosts, ranks_per_host, step: topology });
+    }
+    let machines = Machines { calibration, ranks: topology.ranks() };
+    let mut seconds = Vec::with_capacity(schedule.phases().len());
+    let (mut computed, mut communicated) = (vec![0.0; machines.count()], 0.0);
+    for (i, phase) in schedule.phases().iter().enumerate() {
+        let id = PhaseId(i);
+        seconds.push(match &phase.work {
+            Work::Collective(_) => {
+                let taken = collective_seconds(&calibration.links, schedule, id, sizes)?;
+                communicated += taken;
+                taken
+            }
+            Work::Compute(operation) => {
+                let class = Class::of(operation, schedule.model());
+                let rates = calibration
+                    .operation(class)
+                    .ok_or_else(|| CalibrationError::Class { class, phase: phase.name.clone() })?;
+                let of_rank = |rank| rates.seconds(&Amount::of(schedule, id, sizes, rank));
+                machines.add(&mut computed, &of_rank);
+                machines.slowest(&of_rank)
+            }
+        });
+    }
+    if let Some(rates) = calibration.operation(Class::ReadAhead) {
+        machines.add(&mut computed, &|rank| rates.seconds(&Amount::read_ahead(schedule, sizes, rank)));
+    }
+    let copied = if calibration.transport == Joined::InProcess { communicated } else { 0.0 };
+    let timeline = Timeline::new(schedule, &seconds, Links::Shared);
+    Ok(Priced {
+        serial_s: timeline.serial_s(),
+        critical_s: timeline.step_s,
+        cores_s: copied + computed.into_iter().fold(0.0, f64::max),
+        seconds,
+    })
+}
+
+/// The step that a calibration predicts, in seconds.
+pub fn step_s(
+    calibration: &Calibration,
+    schedule: &Schedule,
+    sizes: &BatchSizes,
+) -> Result<f64, CalibrationError> {
+    let priced = price(calibration, schedule, sizes)?;
+    Ok(priced.step_s(calibration.overlap, calibration.stretch))
+}
+
+/// Ranks by the machine they share.
+struct Machines<'a> {
+    calibration: &'a Calibration,
+    ranks: usize,
+}
+
+impl Machines<'_> {
+    fn count(&self) -> usize {
+        self.ranks.div_ceil(self.calibration.ranks_per_machine)
+    }
+
+    fn ranks_of(&self, machine: usize) -> std::ops::Range<usize> {
+        let each = self.calibration.ranks_per_machine;
+        machine * each..self.ranks.min((machine + 1) * each)
+    }
+
+    /// Seconds that the cores of a machine need for what its ranks have to do.
+    fn on_cores(&self, machine: usize, of_rank: &dyn Fn(usize) -> f64) -> f64 {
+        let Calibration { threads, cores, .. } = *self.calibration;
+        let together: f64 = self.ranks_of(machine).map(of_rank).sum();
+        together * threads as f64 / cores as f64
+    }
+
+    fn add(&self, sums: &mut [f64], of_rank: &dyn Fn(usize) -> f64) {
+        sums.iter_mut().enumerate().for_each(|(machine, sum)| *sum += self.on_cores(machine, of_rank));
+    }
+
+    /// Until the last rank of the last machine is done, where cores are shared out evenly.
+    fn slowest(&self, of_rank: &dyn Fn(usize) -> f64) -> f64 {
+        let busiest = (0..self.ranks).map(of_rank).fold(0.0, f64::max);
+        (0..self.count()).map(|machine| self.on_cores(machine, of_rank)).fold(busiest, f64::max)
+    }
+}
+
+/// What a collective takes alone, by the line of its circle; nothing among one rank.
+///
+/// # Panics
+/// If the phase is a computation.
+pub fn collective_seconds(
+    links: &[LinkModel],
+    schedule: &Schedule,
+    id: PhaseId,
+    sizes: &BatchSizes,
+) -> Result<f64, CalibrationError> {
+    let phase = &schedule.phases()[id.0];
+    let Work::Collective(collective) = &phase.work else { panic!("{} is no collective", phase.name) };
+    let topology = schedule.placement().topology();
+    let Some(circle) = circle(collective.group, schedule)? else { return Ok(0.0) };
+    let members = circle.members(topology);
+    if members == 1 {
+        return Ok(0.0);
+    }
+    let kind = collective.kind;
+    let link = links.iter().find(|link| link.collective == kind && link.group == circle);
+    let missing = || CalibrationError::Collective { collective: kind, circle, phase: phase.name.clone() };
+    let link = link.ok_or_else(missing)?;
+    if link.ranks != members {
+        let measured = link.ranks;
+        return Err(CalibrationError::Members { collective: kind, circle, measured, members });
+    }
+    Ok(link.seconds(size(schedule, collective, circle, sizes)))
+}
+
+/// The circle that a group of a step is; `None` where it is a single rank.
+fn circle(group: Group, schedule: &Schedule) -> Result<Option<Circle>, CalibrationError> {
+    let hosts = schedule.placement().topology().hosts();
+    let hosts_per_group = schedule.deployment().dataflow.sptt().map_or(1, |s| s.groups().hosts_per_group());
+    match group {
+        Group::World => Ok(Some(Circle::World)),
+        Group::Host => Ok(Some(Circle::Host)),
+        Group::Across => Ok(Some(Circle::Peers)),
+        Group::Group if hosts_per_group == 1 => Ok(Some(Circle::Host)),
+        Group::Peers if hosts_per_group == 1 => Ok(Some(Circle::Peers)),
+        Group::Group if hosts_per_group == hosts => Ok(Some(Circle::World)),
+        Group::Peers if hosts_per_group == hosts => Ok(None),
+        Group::Group | Group::Peers => Err(CalibrationError::Groups { hosts_per_group, hosts }),
+    }
+}
+
+/// Bytes of a rank, as a sweep of sizes counts them: with what it keeps, and were all ranks as busy as the busiest host, or
+/// inside hosts as the busiest rank, is in sending or receiving.
+fn size(schedule: &Schedule, collective: &Collective, circle: Circle, sizes: &BatchSizes) -> f64 {
+    let traffic = &collective.traffic;
+    match traffic {
+        Traffic::AllReduce { elements, bytes } => return (*elements as u64 * bytes) as f64,
+        Traffic::GroupAllReduce { elements, bytes } => {
+            return elements.iter().max().map_or(0.0, |&most| (most as u64 * bytes) as f64);
+        }
+        _ => {}
+    }
+    let deployment = schedule.deployment();
+    let topology = deployment.placement.topology();
+    let (members, per_host) = (circle.members(topology), topology.ranks_per_host());
+    // Ranks that share what is scarce, and how many of a rank's parts cross it.
+    let (link, sharing, crossing) = match circle {
+        // Among the ranks of one host nothing crosses hosts.
+        Circle::World if topology.hosts() == 1 => (LinkClass::Host, 1, members - 1),
+        Circle::World => (LinkClass::Network, per_host, members - per_host),
+        Circle::Peers => (LinkClass::Network, per_host, members - 1),
+        Circle::Host => (LinkClass::Host, 1, members - 1),
+    };
+    let mut loads = vec![(0u64, 0u64); topology.ranks() / sharing];
+    for from in 0..topology.ranks() {
+        for to in (0..topology.ranks()).filter(|&to| topology.link(from, to) == link) {
+            let bytes = traffic.between(deployment, sizes, from, to);
+            loads[from / sharing].0 += bytes;
+            loads[to / sharing].1 += bytes;
+        }
+    }
+    let most = loads.into_iter().map(|(out, into)| out.max(into)).max().unwrap_or(0);
+    most as f64 / sharing as f64 * members as f64 / crossing.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests;

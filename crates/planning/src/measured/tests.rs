@@ -1,0 +1,137 @@
+use super::*;
+use spec::calibration::OperationModel;
+use spec::run::{Config, Run};
+use spec::schedule::{CollectiveKind, Task};
+
+fn run(change: impl FnOnce(&mut Config)) -> Run {
+    let mut config = Config::default();
+    change(&mut config);
+    config.check().expect("a run")
+}
+
+fn step(run: &Run) -> (Schedule, BatchSizes) {
+    (run.schedule(Task::Train), BatchSizes::typical(&run.model, &run.placement, run.batch))
+}
+
+/// A millisecond for every class that a step has, and for every collective.
+fn calibration(schedule: &Schedule) -> Calibration {
+    let mut operations: Vec<OperationModel> = Vec::new();
+    for phase in schedule.phases() {
+        let Work::Compute(operation) = &phase.work else { continue };
+        let class = Class::of(operation, schedule.model());
+        if !operations.iter().any(|operation| operation.class == class) {
+            operations.push(OperationModel::new(class, 1e-3));
+        }
+    }
+    let topology = schedule.placement().topology();
+    let kinds = [CollectiveKind::AllToAll, CollectiveKind::AllReduce];
+    let line = |collective, group: Circle| LinkModel {
+        collective,
+        group,
+        ranks: group.members(topology),
+        latency_s: 1e-3,
+        bytes_per_s: 1e18,
+    };
+    let circles = [Circle::World, Circle::Host, Circle::Peers];
+    Calibration {
+        about: String::new(),
+        hosts: topology.hosts(),
+        ranks_per_host: topology.ranks_per_host(),
+        transport: Joined::Mpi,
+        threads: 1,
+        ranks_per_machine: 1,
+        cores: 1,
+        overlap: 0.0,
+        stretch: 1.0,
+        operations,
+        links: kinds.into_iter().flat_map(|kind| circles.map(|circle| line(kind, circle))).collect(),
+    }
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
+}
+
+#[test]
+fn without_overlap_a_step_is_its_phases() {
+    let (schedule, sizes) = step(&run(|_| ()));
+    let mut calibration = calibration(&schedule);
+    let serial = 1e-3 * schedule.phases().len() as f64;
+    assert!(near(step_s(&calibration, &schedule, &sizes).unwrap(), serial));
+    calibration.stretch = 1.5;
+    assert!(near(step_s(&calibration, &schedule, &sizes).unwrap(), 1.5 * serial));
+    (calibration.stretch, calibration.overlap) = (1.0, 1.0);
+    let priced = price(&calibration, &schedule, &sizes).unwrap();
+    assert!(priced.critical_s < serial && priced.seconds.len() == schedule.phases().len());
+    assert!(near(step_s(&calibration, &schedule, &sizes).unwrap(), priced.critical_s));
+}
+
+/// Four ranks on two cores compute for twice as long; what they read ahead takes cores as well.
+#[test]
+fn cores_are_shared() {
+    let (schedule, sizes) = step(&run(|_| ()));
+    let mut shared = calibration(&schedule);
+    (shared.ranks_per_machine, shared.cores) = (4, 2);
+    let priced = price(&shared, &schedule, &sizes).unwrap();
+    let computations = schedule.phases().iter().filter(|p| matches!(p.work, Work::Compute(_))).count() as f64;
+    let collectives = schedule.phases().len() as f64 - computations;
+    assert!(near(priced.serial_s, 1e-3 * (2.0 * computations + collectives)));
+    assert!(near(priced.cores_s, 2e-3 * computations));
+    shared.operations.push(OperationModel::new(Class::ReadAhead, 0.5));
+    let reading = price(&shared, &schedule, &sizes).unwrap();
+    assert!(near(reading.cores_s, priced.cores_s + 1.0) && near(reading.serial_s, priced.serial_s));
+    // In process, ranks communicate on their own cores.
+    shared.transport = Joined::InProcess;
+    let copying = price(&shared, &schedule, &sizes).unwrap();
+    assert!(near(copying.cores_s, reading.cores_s + 1e-3 * collectives));
+    // More cores than ranks help nobody.
+    (shared.cores, shared.ranks_per_machine) = (64, 4);
+    assert!(near(price(&shared, &schedule, &sizes).unwrap().serial_s, 1e-3 * schedule.phases().len() as f64));
+}
+
+#[test]
+fn what_was_not_measured_is_named() {
+    let (schedule, sizes) = step(&run(|_| ()));
+    let refused = |change: &dyn Fn(&mut Calibration)| {
+        let mut calibration = calibration(&schedule);
+        change(&mut calibration);
+        price(&calibration, &schedule, &sizes).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(&|c| c.operations.retain(|o| o.class != Class::DotForward)),
+        "no rate was measured for dot-forward (phase \"interaction forward\"); `campanile calibrate` measures all of them"
+    );
+    assert_eq!(
+        refused(&|c| c.links.retain(|l| l.collective != CollectiveKind::AllReduce)),
+        "no speed was measured for all-reduce over world (phase \"reduce bucket 0\")"
+    );
+    assert_eq!(
+        refused(&|c| c.links[0].ranks = 8),
+        "the speed of all-to-all over world was measured among 8 ranks, the step has 4"
+    );
+    assert_eq!(
+        refused(&|c| c.hosts = 4),
+        "measured on 4 × 2 ranks, the step has 2 × 2; calibrate on as many"
+    );
+}
+
+/// Tower groups of one host are hosts, of all hosts the world; anything between was not measured.
+#[test]
+fn groups_are_circles() {
+    let priced = |hosts_per_tower| {
+        let run = run(|config| {
+            (config.topology.hosts, config.topology.hosts_per_tower) = (Some(4), Some(hosts_per_tower));
+            config.model.towers = Some("strided:4".parse().expect("towers"));
+        });
+        let (schedule, sizes) = step(&run);
+        price(&calibration(&schedule), &schedule, &sizes)
+    };
+    assert!(priced(1).is_ok());
+    let of_all = priced(4).unwrap();
+    assert!(
+        of_all.serial_s < priced(1).unwrap().serial_s,
+        "what stays in the group costs nothing among peers"
+    );
+    let some = priced(2).unwrap_err().to_string();
+    assert!(some.contains("tower groups of 2 of 4 hosts were not measured"), "{some}");
+}

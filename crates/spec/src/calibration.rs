@@ -1,0 +1,264 @@
+//! What was measured of a machine or a cluster: how fast each class of computation goes, and what collectives take.
+//!
+//! Computations are priced by their amounts, `overhead + FLOPs / rate + bytes / rate + items / rate`, with the rates of their
+//! [`Class`]. Seconds are those of a core at work while all ranks are; ranks that share cores take longer, and `planning` says
+//! by how much.
+//!
+//! ```
+//! use spec::calibration::{Amount, Class, OperationModel};
+//! let line = OperationModel { bytes_per_s: Some(1e9), ..OperationModel::new(Class::Transpose, 10e-6) };
+//! assert!((line.seconds(&Amount { bytes: 1e6, ..Default::default() }) - 1.01e-3).abs() < 1e-9);
+//! ```
+
+mod amount;
+mod class;
+
+pub use amount::Amount;
+pub use class::Class;
+
+use crate::fit;
+use crate::links::{Circle, LinkModel};
+use crate::schedule::CollectiveKind;
+use crate::topology::Topology;
+use serde::{Deserialize, Serialize};
+
+/// What was measured: the section `[measured]` of a system file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// When, where and by what, for people.
+    pub about: String,
+    /// Hosts.
+    pub hosts: usize,
+    /// Ranks on each.
+    pub ranks_per_host: usize,
+    /// What joins the ranks.
+    pub transport: Joined,
+    /// Threads of each rank.
+    pub threads: usize,
+    /// Ranks that share a machine: hosts may be pretended, cores may not.
+    pub ranks_per_machine: usize,
+    /// Cores of a machine.
+    pub cores: usize,
+    /// What share of the communication that could hide behind computation does: none where no core is left to move it on.
+    pub overlap: f64,
+    /// What whole steps took over what their phases account for, median over the runs that were measured.
+    pub stretch: f64,
+    /// How fast computations are.
+    pub operations: Vec<OperationModel>,
+    /// What collectives take.
+    pub links: Vec<LinkModel>,
+}
+
+/// What joins ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Joined {
+    /// They are threads of one process: to communicate is to copy, on their own cores.
+    InProcess,
+    /// They are processes of an MPI job.
+    Mpi,
+}
+
+/// How fast one class of computation is. What has no rate costs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperationModel {
+    /// Which.
+    pub class: Class,
+    /// Seconds that nothing at all takes.
+    pub overhead_s: f64,
+    /// FLOPs in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops_per_s: Option<f64>,
+    /// Bytes of memory in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<f64>,
+    /// Items in a second: ids or samples, as the class counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items_per_s: Option<f64>,
+    /// How far this is from what was measured, where it is farthest: 0.1 for 10 %.
+    #[serde(default)]
+    pub worst_error: f64,
+}
+
+/// Why a calibration cannot be used, or not for a step.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CalibrationError {
+    /// A number that cannot have been measured.
+    #[error("{what} is {value}; expected {expected}")]
+    Number {
+        /// What it is of.
+        what: String,
+        /// What it is.
+        value: f64,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A class that is there twice.
+    #[error("the rate of {class} is given twice")]
+    Twice {
+        /// The class.
+        class: Class,
+    },
+    /// A computation that was not measured.
+    #[error("no rate was measured for {class} (phase {phase:?}); `campanile calibrate` measures all of them")]
+    Class {
+        /// The class.
+        class: Class,
+        /// A phase of the step that is of this class.
+        phase: String,
+    },
+    /// Ranks other than those that were measured.
+    #[error("measured on {hosts} × {ranks_per_host} ranks, the step has {step}; calibrate on as many")]
+    Ranks {
+        /// Hosts that were measured.
+        hosts: usize,
+        /// Ranks on each of them.
+        ranks_per_host: usize,
+        /// The step's.
+        step: Topology,
+    },
+    /// A collective that was not measured.
+    #[error("no speed was measured for {collective} over {circle} (phase {phase:?})")]
+    Collective {
+        /// Which.
+        collective: CollectiveKind,
+        /// Over whom.
+        circle: Circle,
+        /// A phase of the step that is such a collective.
+        phase: String,
+    },
+    /// A collective that was measured among fewer or more.
+    #[error(
+        "the speed of {collective} over {circle} was measured among {measured} ranks, the step has {members}"
+    )]
+    Members {
+        /// Which.
+        collective: CollectiveKind,
+        /// Over whom.
+        circle: Circle,
+        /// Ranks of such a group when it was measured.
+        measured: usize,
+        /// Ranks of such a group in the step.
+        members: usize,
+    },
+    /// Groups of some of the hosts: neither a host nor the world.
+    #[error(
+        "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured, only those of one, or of all"
+    )]
+    Groups {
+        /// Hosts of a group.
+        hosts_per_group: usize,
+        /// Hosts of the step.
+        hosts: usize,
+    },
+}
+
+impl OperationModel {
+    /// One that takes its overhead, whatever the amount.
+    pub fn new(class: Class, overhead_s: f64) -> Self {
+        let (flops_per_s, bytes_per_s, items_per_s) = (None, None, None);
+        Self { class, overhead_s, flops_per_s, bytes_per_s, items_per_s, worst_error: 0.0 }
+    }
+
+    /// Through what was measured: amounts, and seconds. Only those amounts count that the class goes by. `None` where nothing
+    /// was measured.
+    pub fn fit(class: Class, points: &[(Amount, f64)]) -> Option<Self> {
+        let by = class.goes_by();
+        let row = |amount: &Amount| {
+            let amounts = [amount.flops, amount.bytes, amount.items].into_iter().zip(by);
+            let counted = amounts.map(|(amount, counts)| if counts { amount } else { 0.0 });
+            std::iter::once(1.0).chain(counted).collect::<Vec<f64>>()
+        };
+        let points: Vec<fit::Point> = points.iter().map(|(amount, s)| (row(amount), *s)).collect();
+        let rates = fit::non_negative(&points)?;
+        let rate = |i: usize| (rates[i] > 0.0).then(|| 1.0 / rates[i]);
+        Some(Self {
+            class,
+            overhead_s: rates[0],
+            flops_per_s: rate(1),
+            bytes_per_s: rate(2),
+            items_per_s: rate(3),
+            worst_error: fit::worst_error(&points, &rates),
+        })
+    }
+
+    /// What so much takes.
+    pub fn seconds(&self, amount: &Amount) -> f64 {
+        let over = |amount: f64, rate: Option<f64>| rate.map_or(0.0, |rate| amount / rate);
+        self.overhead_s
+            + over(amount.flops, self.flops_per_s)
+            + over(amount.bytes, self.bytes_per_s)
+            + over(amount.items, self.items_per_s)
+    }
+
+    fn check(&self) -> Result<(), CalibrationError> {
+        not_negative(|| format!("overhead_s of {}", self.class), self.overhead_s)?;
+        not_negative(|| format!("worst_error of {}", self.class), self.worst_error)?;
+        let rates = [
+            ("flops_per_s", self.flops_per_s),
+            ("bytes_per_s", self.bytes_per_s),
+            ("items_per_s", self.items_per_s),
+        ];
+        rates.iter().try_for_each(|(name, rate)| {
+            rate.map_or(Ok(()), |rate| positive(|| format!("{name} of {}", self.class), rate))
+        })
+    }
+}
+
+impl Calibration {
+    /// Refuses numbers that cannot have been measured.
+    pub fn check(&self) -> Result<(), CalibrationError> {
+        let counts = [
+            ("hosts", self.hosts),
+            ("ranks_per_host", self.ranks_per_host),
+            ("threads", self.threads),
+            ("ranks_per_machine", self.ranks_per_machine),
+            ("cores", self.cores),
+        ];
+        for (what, count) in counts {
+            if count == 0 {
+                let (value, expected) = (count as f64, "at least 1");
+                return Err(CalibrationError::Number { what: what.into(), value, expected });
+            }
+        }
+        positive(|| "stretch".into(), self.stretch)?;
+        if !(0.0..=1.0).contains(&self.overlap) {
+            let (what, value, expected) = ("overlap".into(), self.overlap, "a share from 0 to 1");
+            return Err(CalibrationError::Number { what, value, expected });
+        }
+        for (i, operation) in self.operations.iter().enumerate() {
+            operation.check()?;
+            if self.operations[..i].iter().any(|other| other.class == operation.class) {
+                return Err(CalibrationError::Twice { class: operation.class });
+            }
+        }
+        for link in &self.links {
+            let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
+            not_negative(|| format!("latency_s of {collective} over {group} of {ranks}"), *latency_s)?;
+            positive(|| format!("bytes_per_s of {collective} over {group} of {ranks}"), *bytes_per_s)?;
+        }
+        Ok(())
+    }
+
+    /// How fast a class is, where it was measured.
+    pub fn operation(&self, class: Class) -> Option<&OperationModel> {
+        self.operations.iter().find(|operation| operation.class == class)
+    }
+}
+
+fn positive(what: impl Fn() -> String, value: f64) -> Result<(), CalibrationError> {
+    let expected = "a number above 0";
+    let fits = value > 0.0 && value.is_finite();
+    if fits { Ok(()) } else { Err(CalibrationError::Number { what: what(), value, expected }) }
+}
+
+fn not_negative(what: impl Fn() -> String, value: f64) -> Result<(), CalibrationError> {
+    let expected = "0, or a number above it";
+    let fits = value >= 0.0 && value.is_finite();
+    if fits { Ok(()) } else { Err(CalibrationError::Number { what: what(), value, expected }) }
+}
+
+#[cfg(test)]
+mod tests;

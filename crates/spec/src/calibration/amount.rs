@@ -1,0 +1,68 @@
+//! How much a phase computes on a rank, in the terms that rates are measured in.
+
+use crate::model::{Block, CrossLayer, Interaction, LinearLayer, Network};
+use crate::schedule::{Operation, PhaseId, Schedule, Work};
+use crate::volume::{BatchSizes, Quantity, Volume};
+use std::ops::Range;
+
+/// What a computation has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Amount {
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Bytes of memory it must touch; in a block of the network, those of what its layers read and give.
+    pub bytes: f64,
+    /// Ids of a lookup or an update, samples of a loss, numbers of the samples that are read.
+    pub items: f64,
+}
+
+/// Bytes of a float.
+const FLOAT: f64 = 4.0;
+
+impl Amount {
+    /// Of a phase of `schedule` on `rank`; nothing for a collective.
+    pub fn of(schedule: &Schedule, id: PhaseId, sizes: &BatchSizes, rank: usize) -> Self {
+        let Work::Compute(operation) = &schedule.phases()[id.0].work else { return Self::default() };
+        let samples = sizes.samples[rank] as f64;
+        let network = schedule.model().network();
+        let bytes = match operation {
+            Operation::Forward(block) if *block != Block::Towers => {
+                FLOAT * samples * floats(network, *block, 0..network.layers(*block))
+            }
+            Operation::Backward(block, layers) if *block != Block::Towers => {
+                FLOAT * samples * floats(network, *block, layers.clone())
+            }
+            _ => schedule.memory(id, sizes, rank) as f64,
+        };
+        let items = match operation {
+            Operation::Lookup | Operation::UpdateTables => {
+                Volume::of(1, Quantity::HeldIds).bind(schedule.deployment(), sizes, rank) as f64
+            }
+            _ => samples,
+        };
+        Self { flops: schedule.flops(id, sizes, rank) as f64, bytes, items }
+    }
+
+    /// Of what is read for `rank`'s samples.
+    pub fn read_ahead(schedule: &Schedule, sizes: &BatchSizes, rank: usize) -> Self {
+        let ids = Volume::of(1, Quantity::Ids).bind(schedule.deployment(), sizes, rank);
+        let dense = sizes.samples[rank] * schedule.model().dense_features() as u64;
+        Self { items: (ids + dense) as f64, ..Self::default() }
+    }
+}
+
+/// Floats that layers of a block read and give for a sample.
+fn floats(network: &Network, block: Block, layers: Range<usize>) -> f64 {
+    let linear = |layer: &LinearLayer| layer.inputs + layer.outputs;
+    // Beside its maps, a cross layer reads what it began with and adds its input.
+    let cross =
+        |layer: &CrossLayer| layer.v.as_ref().map_or(0, linear) + linear(&layer.w) + 2 * layer.w.outputs;
+    let floats: usize = match (block, &network.interaction) {
+        (Block::Bottom, _) => network.bottom[layers].iter().map(linear).sum(),
+        (Block::Top, _) => network.top[layers].iter().map(linear).sum(),
+        (Block::Interaction, Interaction::Cross { layers: all, .. }) => all[layers].iter().map(cross).sum(),
+        (Block::Interaction, dot) => dot.input_width() + dot.output_width(),
+        (Block::Towers, _) => 0,
+    };
+    floats as f64
+}

@@ -1,0 +1,177 @@
+//! Classes of computations, each of which one set of rates describes.
+
+use crate::model::{Block, Interaction, Model};
+use crate::schedule::Operation;
+use crate::towers::Module;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Computations that are equally fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// What threads beside the step do to have its batches ready; items are numbers of samples.
+    ReadAhead,
+    /// Take a batch, and lay out its ids.
+    ReadBatch,
+    /// Find bags in ids that arrived, in either order.
+    IndexIds,
+    /// Group ids by row.
+    SortIds,
+    /// Look up and pool; items are ids.
+    Lookup,
+    /// Vectors into peer order, and back.
+    Permute,
+    /// What a leg carries into its format.
+    Encode,
+    /// And out of it.
+    Decode,
+    /// Between the levels of a hierarchical all-to-all.
+    Regroup,
+    /// Features × peers into peers × features, and back.
+    Transpose,
+    /// Vectors into the order of the interaction.
+    RestoreOrder,
+    /// Their gradients laid out for the way back.
+    SplitGradients,
+    /// Bottom MLP.
+    BottomForward,
+    /// Its backward pass.
+    BottomBackward,
+    /// Dot products of pairs.
+    DotForward,
+    /// Their backward pass.
+    DotBackward,
+    /// Cross layers.
+    CrossForward,
+    /// Their backward pass.
+    CrossBackward,
+    /// Top MLP.
+    TopForward,
+    /// Its backward pass.
+    TopBackward,
+    /// Towers that map, as a DLRM's do.
+    LinearTowersForward,
+    /// Their backward pass.
+    LinearTowersBackward,
+    /// Towers that cross, as a DCN's do.
+    CrossTowersForward,
+    /// Their backward pass.
+    CrossTowersBackward,
+    /// Loss and its gradient, or predictions; items are samples.
+    Loss,
+    /// Backward of the lookup and the optimizer of the tables; items are ids.
+    UpdateTables,
+    /// The optimizer of dense parameters.
+    UpdateDense,
+}
+
+impl Class {
+    /// The class of an operation of a model's step.
+    pub fn of(operation: &Operation, model: &Model) -> Self {
+        match operation {
+            Operation::ReadBatch => Class::ReadBatch,
+            Operation::IndexIds | Operation::IndexIdsInPeerOrder => Class::IndexIds,
+            Operation::SortIds => Class::SortIds,
+            Operation::Lookup => Class::Lookup,
+            Operation::PermutePeers | Operation::ReversePermute => Class::Permute,
+            Operation::Encode(_) => Class::Encode,
+            Operation::Decode(_) => Class::Decode,
+            Operation::Regroup(_) => Class::Regroup,
+            Operation::Transpose | Operation::ReverseTranspose => Class::Transpose,
+            Operation::RestoreOrder => Class::RestoreOrder,
+            Operation::SplitGradients => Class::SplitGradients,
+            Operation::Loss | Operation::Predict => Class::Loss,
+            Operation::UpdateTables => Class::UpdateTables,
+            Operation::UpdateDense(_) => Class::UpdateDense,
+            Operation::Forward(block) => Self::of_block(*block, model).0,
+            Operation::Backward(block, _) => Self::of_block(*block, model).1,
+        }
+    }
+
+    /// Forward and backward.
+    fn of_block(block: Block, model: &Model) -> (Self, Self) {
+        match (block, &model.network().interaction) {
+            (Block::Bottom, _) => (Class::BottomForward, Class::BottomBackward),
+            (Block::Top, _) => (Class::TopForward, Class::TopBackward),
+            (Block::Interaction, Interaction::Dot { .. }) => (Class::DotForward, Class::DotBackward),
+            (Block::Interaction, Interaction::Cross { .. }) => (Class::CrossForward, Class::CrossBackward),
+            (Block::Towers, _) => match model.tower_module() {
+                Module::Dcn { .. } => (Class::CrossTowersForward, Class::CrossTowersBackward),
+                Module::None | Module::Dlrm { .. } => {
+                    (Class::LinearTowersForward, Class::LinearTowersBackward)
+                }
+            },
+        }
+    }
+
+    /// Which amounts decide how long it takes: FLOPs, bytes, items.
+    pub fn goes_by(self) -> [bool; 3] {
+        match self {
+            Class::BottomForward
+            | Class::BottomBackward
+            | Class::DotForward
+            | Class::DotBackward
+            | Class::CrossForward
+            | Class::CrossBackward
+            | Class::TopForward
+            | Class::TopBackward
+            | Class::LinearTowersForward
+            | Class::LinearTowersBackward
+            | Class::CrossTowersForward
+            | Class::CrossTowersBackward => [true, true, false],
+            // A short row costs little more than to find it.
+            Class::Lookup | Class::UpdateTables => [false, true, true],
+            Class::ReadAhead | Class::Loss => [false, false, true],
+            Class::ReadBatch
+            | Class::IndexIds
+            | Class::SortIds
+            | Class::Permute
+            | Class::Encode
+            | Class::Decode
+            | Class::Regroup
+            | Class::Transpose
+            | Class::RestoreOrder
+            | Class::SplitGradients
+            | Class::UpdateDense => [false, true, false],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Class::ReadAhead => "read-ahead",
+            Class::ReadBatch => "read-batch",
+            Class::IndexIds => "index-ids",
+            Class::SortIds => "sort-ids",
+            Class::Lookup => "lookup",
+            Class::Permute => "permute",
+            Class::Encode => "encode",
+            Class::Decode => "decode",
+            Class::Regroup => "regroup",
+            Class::Transpose => "transpose",
+            Class::RestoreOrder => "restore-order",
+            Class::SplitGradients => "split-gradients",
+            Class::BottomForward => "bottom-forward",
+            Class::BottomBackward => "bottom-backward",
+            Class::DotForward => "dot-forward",
+            Class::DotBackward => "dot-backward",
+            Class::CrossForward => "cross-forward",
+            Class::CrossBackward => "cross-backward",
+            Class::TopForward => "top-forward",
+            Class::TopBackward => "top-backward",
+            Class::LinearTowersForward => "linear-towers-forward",
+            Class::LinearTowersBackward => "linear-towers-backward",
+            Class::CrossTowersForward => "cross-towers-forward",
+            Class::CrossTowersBackward => "cross-towers-backward",
+            Class::Loss => "loss",
+            Class::UpdateTables => "update-tables",
+            Class::UpdateDense => "update-dense",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
