@@ -25,7 +25,7 @@ use std::path::PathBuf;
   campanile simulate --model dlrm-a --task finetune:emb,bot      tables and bottom MLP stay as they are
   campanile simulate --model run.toml --system cluster.json --html step.html --trace step.json
 
-Models that are only simulated: dlrm-a dlrm-b dlrm-f, each of a and b also as -transformer and -moe, neo-a neo-i gpt-3 llama-65b
+Models that are only simulated: dlrm-a dlrm-b dlrm-f, each of a and b also as -transformer and -moe, neo-a gpt-3 llama-65b
 llama2-70b llm-moe vit-l. Models that Campanile trains: dlrm dcn, sptt- and 2t- to 26t- of both, 8t-dlrm-cr4 to -cr16, xlrm 16t-xlrm.
 Systems: v100 a100 a100-80 h100 h100-superpod h200 zionex llm-a100, each with :GPUS, at most 4096.
 
