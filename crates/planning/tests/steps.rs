@@ -55,7 +55,7 @@ fn features() -> Vec<Feature> {
         name: format!("F{i}"),
         rows: 10 + 1000 * i,
         pooling: Default::default(),
-        hotness: if i % 3 == 0 { Hotness::One } else { Hotness::Many { mean: 1 + i as u32 } },
+        hotness: if i.is_multiple_of(3) { Hotness::One } else { Hotness::Many { mean: 1 + i as u32 } },
         weighted: i == 4,
     };
     (0..9).map(feature).collect()
