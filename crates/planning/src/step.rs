@@ -2,7 +2,7 @@
 //!
 //! A [`spec::schedule::Schedule`] says the same in symbols, for any rank and batch; [`Step::of_schedule`] binds it to the
 //! busiest rank. Models that are only simulated are built as steps at once (see [`crate::workload`]). Cost models price
-//! operations, [`crate::timeline`] lays them on their lanes.
+//! operations, [`crate::Timeline`] lays them on their lanes.
 
 mod alike;
 mod of_schedule;

@@ -299,7 +299,8 @@ proptest! {
             Case { strategies, ..case.clone() }.memory(task)
         };
         let (replicas, shards) = (with(Parallel::Ddp), with(Parallel::Fsdp));
-        prop_assert!(shards.weights <= replicas.weights);
+        let times = replicas.weights / shards.weights;
+        prop_assert!((times / case.system.devices() as f64 - 1.0).abs() < 1e-9, "{times} times");
         prop_assert!(shards.gradients <= replicas.gradients && shards.state <= replicas.state);
         // Only what is sharded has to be gathered.
         prop_assert!(replicas.buffers <= shards.buffers);
@@ -310,11 +311,11 @@ proptest! {
     #[test]
     fn what_is_left_out_saves_time(case in case(), which in 0usize..3) {
         let only = |trained: usize| Frozen { bottom: trained != 0, top: trained != 1, embedding: trained != 2 };
-        for kind in [CostKind::MadMax, CostKind::Roofline, CostKind::Hierarchical] {
+        for kind in CostKind::ALL {
             let model = kind.model();
-            let apart = LinksApart(&*model);
-            let lay: &dyn CostModel = if model.shares_links() { &apart } else { &*model };
-            let seconds = |task| Simulation::new(lay, &case.step(task), &case.system).iteration_s();
+            // On a shared wire, what is left out may get something else into the way.
+            let most = if model.shares_links() { 1.05 } else { 1.0 };
+            let seconds = |task| Simulation::new(&*model, &case.step(task), &case.system).iteration_s();
             let order = [
                 TaskKind::Inference,
                 TaskKind::FineTuning(only(which)),
@@ -323,7 +324,7 @@ proptest! {
             ];
             for pair in order.windows(2) {
                 let (less, more) = (seconds(pair[0]), seconds(pair[1]));
-                prop_assert!(at_most(less, more), "{kind}: {:?} {less}, {:?} {more}", pair[0], pair[1]);
+                prop_assert!(at_most(less, most * more), "{kind}: {:?} {less}, {:?} {more}", pair[0], pair[1]);
             }
         }
     }

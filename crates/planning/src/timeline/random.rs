@@ -200,3 +200,11 @@ fn haste_on_a_shared_wire_may_cost_time() {
     };
     assert_eq!((step(2.0), step(1.0)), (12.0, 13.0));
 }
+
+#[test]
+fn what_never_ends_does_not_hang() {
+    let item = |lane, seconds| Item { lane, after: &[], computes: false, shares: true, seconds };
+    let items =
+        [item(Lane::Exchange, f64::INFINITY), item(Lane::Gradients, 1.0), item(Lane::Exchange, f64::NAN)];
+    assert_eq!(Timeline::once(&items).step_s, f64::INFINITY);
+}

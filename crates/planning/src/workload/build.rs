@@ -331,6 +331,8 @@ impl Build<'_> {
         let first = self.operations.len();
         let has_tables = self.model.sparse.is_some();
         let embedding = has_tables && !frozen.embedding;
+        // The loss needs all of the last layer: its sum, or what experts sent back.
+        let predicted = self.summed.last().copied().flatten();
         self.computed.fill(None);
         self.summed.fill(None);
         let mut vectors = None;
@@ -345,8 +347,7 @@ impl Build<'_> {
             let below = below || self.job.task == TaskKind::PreTraining;
             let times = f64::from(u8::from(trained(&layer))) + f64::from(u8::from(below));
             if times > 0.0 {
-                let before =
-                    Some(i + 1).filter(|&i| i < self.layers.len()).and_then(|before| self.summed[before]);
+                let before = self.summed.get(i + 1).copied().unwrap_or(predicted);
                 self.layer(i, true, times, &[before, None], trained(&layer));
             }
         }
