@@ -93,7 +93,20 @@ enum Command {
     Reproduce(reproduce::Command),
 }
 
+/// `campanile … | head` closes our output before we are done: that is no failure, so nothing is said of it.
+fn leave_quietly_when_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<String>();
+        if message.is_some_and(|message| message.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        usual(info);
+    }));
+}
+
 fn main() -> ExitCode {
+    leave_quietly_when_nobody_reads();
     // A rank of an MPI job starts this program once more, to watch over it.
     #[cfg(feature = "mpi")]
     collectives::watch_if_asked();

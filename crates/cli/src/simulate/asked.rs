@@ -25,7 +25,7 @@ pub struct Asked {
     /// On what: a system by name, with :GPUS, or a system file
     #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
     system: String,
-    /// What is done: pretrain, inference, finetune[:bot,top,emb] (the parts named stay as they are), or a task file
+    /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that stay as they are; or a task file
     #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
     task: String,
     /// How operations are priced: madmax, roofline or hierarchical

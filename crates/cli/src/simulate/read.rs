@@ -12,7 +12,7 @@ pub enum Subject {
     /// A model of layers that are all alike.
     Layered(Layered),
     /// A model that is trained.
-    Trained(Trained),
+    Trained(Box<Trained>),
 }
 
 /// A model by its name or from its file.
@@ -21,7 +21,7 @@ pub fn model(text: &str) -> Result<Subject> {
         return Ok(Subject::Layered(model));
     }
     if let Ok(model) = Trained::named(text) {
-        return Ok(Subject::Trained(model));
+        return Ok(Subject::Trained(Box::new(model)));
     }
     let unknown = || {
         format!(
@@ -34,7 +34,7 @@ pub fn model(text: &str) -> Result<Subject> {
     let file = Described::read(text).with_context(unknown)?;
     if file.is_run()? {
         let name = Path::new(text).file_stem().map_or(text.into(), |stem| stem.to_string_lossy());
-        return Ok(Subject::Trained(Trained::of_config(&name, file.parse()?)));
+        return Ok(Subject::Trained(Box::new(Trained::of_config(&name, file.parse()?))));
     }
     let fields: ModelFile = file.parse()?;
     Ok(Subject::Layered(Layered::from_file(&fields).with_context(|| file.name())?))

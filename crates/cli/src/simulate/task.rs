@@ -10,7 +10,7 @@ pub enum Asked {
     /// By name.
     Kind(TaskKind),
     /// From a file, with strategies and batch sizes.
-    File(JobFile, String),
+    File(Box<JobFile>, String),
 }
 
 const KNOWN: &str = "there are pretrain, inference and finetune[:bot,top,emb] (the parts that stay as they are), or give a .json or \

@@ -23,8 +23,11 @@ pub fn dlrm_a() -> Value {
     })
 }
 
+/// Levels of a strategy, with their degrees.
+type Levels<'a> = &'a [(&'a str, usize)];
+
 /// A pre-training task with 512 samples a device.
-pub fn task(devices: usize, mlp: &[(&str, usize)]) -> Value {
+pub fn task(devices: usize, mlp: Levels) -> Value {
     let (names, degrees): (Vec<&str>, Vec<usize>) = mlp.iter().copied().unzip();
     let tp: usize = mlp.iter().filter(|(name, _)| *name == "TP").map(|(_, degree)| degree).product();
     json!({
@@ -38,7 +41,7 @@ pub fn task(devices: usize, mlp: &[(&str, usize)]) -> Value {
 /// What MAD-Max's tool prints, in ms: GEMM, embeddings, all-to-all, all-reduce, all-gather, reduce-scatter, exposed, iteration.
 #[test]
 fn its_rows_through_its_files() {
-    let rows: [(usize, &[(&str, usize)], [f64; 8]); 6] = [
+    let rows: [(usize, Levels, [f64; 8]); 6] = [
         (128, &[("DDP", 128)], [8.91, 9.10, 26.40, 21.27, 0.0, 0.0, 35.99, 54.00]),
         (8, &[("DDP", 8)], [8.91, 9.10, 14.78, 6.38, 0.0, 0.0, 10.85, 28.86]),
         (128, &[("FSDP", 128)], [8.91, 9.10, 26.40, 0.0, 21.27, 10.63, 54.95, 72.96]),
