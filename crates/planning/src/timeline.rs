@@ -61,10 +61,12 @@ pub enum Links {
     Shared,
 }
 
-/// Steps until the period is steady; a dependency reaches one step back, so few are enough.
+/// Steps until the period is steady, where none repeats the one before it sooner.
 const SETTLING: usize = 8;
 /// Steps over which it is then measured.
 const MEASURED: usize = 8;
+/// Two times are the same if they differ by no more than this part of a step.
+const SAME: f64 = 1e-12;
 
 impl Timeline {
     /// The step of `schedule`, in its steady state, whose phases take `seconds`, one number for each.
@@ -97,17 +99,21 @@ impl Timeline {
 
     /// A step among others like it, in the steady state.
     pub fn steady(items: &[Item]) -> Self {
-        let steps = SETTLING + MEASURED;
+        if items.is_empty() {
+            return Self::of(items, 0.0, &[]);
+        }
+        let most = SETTLING + MEASURED;
         let spans = if items.iter().any(|item| item.shares) {
-            sharing::spans(items, steps)
+            sharing::spans(items, most)
         } else {
-            apart(items, steps)
+            apart(items, most)
         };
-        let end = |step: usize| {
-            spans[step * items.len()..][..items.len()].iter().map(|span| span.end_s).fold(0.0, f64::max)
+        let steps = spans.len() / items.len();
+        let end = |step: usize| last_end(&spans[step * items.len()..][..items.len()]);
+        let step_s = match steps < most {
+            true => end(steps - 1) - end(steps - 2),
+            false => (end(most - 1) - end(SETTLING - 1)) / MEASURED as f64,
         };
-        let step_s =
-            if items.is_empty() { 0.0 } else { (end(steps - 1) - end(SETTLING - 1)) / MEASURED as f64 };
         Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
     }
 
@@ -115,8 +121,7 @@ impl Timeline {
     pub fn once(items: &[Item]) -> Self {
         let spans =
             if items.iter().any(|item| item.shares) { sharing::spans(items, 1) } else { apart(items, 1) };
-        let end = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
-        Self::of(items, end, &spans)
+        Self::of(items, last_end(&spans), &spans)
     }
 
     fn of(items: &[Item], step_s: f64, spans: &[Span]) -> Self {
@@ -149,25 +154,43 @@ impl Timeline {
     }
 }
 
-/// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known.
-fn apart(items: &[Item], steps: usize) -> Vec<Span> {
-    let mut spans = vec![Span::default(); items.len() * steps];
+fn last_end(spans: &[Span]) -> f64 {
+    spans.iter().map(|span| span.end_s).fold(0.0, f64::max)
+}
+
+/// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known. There are fewer
+/// than `most` of them if the last one repeats the one before it, as all further ones would.
+fn apart(items: &[Item], most: usize) -> Vec<Span> {
+    let count = items.len();
+    let mut spans: Vec<Span> = Vec::with_capacity(count * most.min(4));
     let mut free = [0.0f64; 3];
+    // What is further back is not compared.
+    let may_repeat = items.iter().flat_map(|item| item.after).all(|&(_, distance)| distance <= 1);
     // A phase may come after one that is issued later, of the step before; so steps are gone through whole.
-    for step in 0..steps {
-        for (i, item) in items.iter().enumerate() {
+    for step in 0..most {
+        for item in items {
             let mut begin = free[item.lane as usize];
             for &(PhaseId(other), distance) in item.after {
                 if let Some(earlier) = step.checked_sub(distance as usize) {
-                    begin = begin.max(spans[earlier * items.len() + other].end_s);
+                    begin = begin.max(spans[earlier * count + other].end_s);
                 }
             }
             let end = begin + item.seconds.max(0.0);
-            spans[step * items.len() + i] = Span { begin_s: begin, end_s: end };
+            spans.push(Span { begin_s: begin, end_s: end });
             free[item.lane as usize] = end;
+        }
+        if step > 0 && may_repeat && repeats(&spans[(step - 1) * count..], count) {
+            break;
         }
     }
     spans
+}
+
+/// Whether the second of two steps is the first, moved.
+fn repeats(two: &[Span], count: usize) -> bool {
+    let (before, now) = two.split_at(count);
+    let moved = last_end(now) - last_end(before);
+    before.iter().zip(now).all(|(before, now)| (now.end_s - before.end_s - moved).abs() <= SAME * moved)
 }
 
 #[cfg(test)]
@@ -240,5 +263,51 @@ mod tests {
             assert!(timeline.step_s >= busy - 1e-9, "{lane}");
         }
         assert!(timeline.step_s < timeline.serial_s() && timeline.hideable_s() > 0.0);
+    }
+
+    /// A step that stops at its first repetition takes what it takes in the middle of a long run, written out.
+    #[test]
+    fn stopping_early_changes_nothing() {
+        const STEPS: usize = 28;
+        let schedule = schedule();
+        let phases = schedule.phases();
+        let unrolled: Vec<Vec<(PhaseId, Distance)>> = (0..STEPS * phases.len())
+            .map(|i| {
+                let after = phases[i % phases.len()].after.iter();
+                let here = after.filter_map(|&(PhaseId(other), distance)| {
+                    Some((
+                        PhaseId((i / phases.len()).checked_sub(distance as usize)? * phases.len() + other),
+                        0,
+                    ))
+                });
+                here.collect()
+            })
+            .collect();
+        for round in 0..100usize {
+            let time = |i: usize| ((i * 31 + round * 17) % (3 + round % 11)) as f64 * 1e-3;
+            for shares in [false, true] {
+                let item = |i: usize| {
+                    let (phase, seconds) = (&phases[i], time(i));
+                    let computes = matches!(phase.work, Work::Compute(_));
+                    Item {
+                        lane: phase.lane,
+                        after: &phase.after,
+                        computes,
+                        shares: shares && !computes,
+                        seconds,
+                    }
+                };
+                let items: Vec<Item> = (0..phases.len()).map(item).collect();
+                let long = unrolled.iter().enumerate();
+                let long = long.map(|(i, after)| Item { after, ..items[i % items.len()] });
+                let spans = sharing::spans(&long.collect::<Vec<_>>(), 1);
+                let end = |step: usize| last_end(&spans[step * items.len()..][..items.len()]);
+                let (expected, got) = ((end(24) - end(16)) / 8.0, Timeline::steady(&items).step_s);
+                assert!(
+                    (got - expected).abs() <= 1e-9 * expected.max(1e-3),
+                    "{round} {shares}: {got} {expected}"
+                );
+            }
+        }
     }
 }
