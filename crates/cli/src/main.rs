@@ -14,10 +14,15 @@ mod folder;
 mod logs;
 mod on_samples;
 mod pace;
+mod page;
 mod partition;
+// Until commands show pictures.
+#[allow(dead_code)]
+mod picture;
 mod report;
 mod reproduce;
 mod schedule;
+mod simulate;
 mod text;
 mod towers;
 mod train;
@@ -35,6 +40,7 @@ use std::process::ExitCode;
   campanile train                                      a small run on 2 hosts × 2 ranks, about a minute
   campanile train --model dcn --hosts 4 --json         another model and cluster; the last line is one JSON object
   campanile schedule --preset mlperf --hosts 8         the phases of one step, with bytes and FLOPs
+  campanile simulate --model 8t-dlrm --system h100:512 what a step would take on 512 GPUs
   campanile describe --preset terabyte --model dlrm    parameters and FLOPs, without allocating anything
   campanile train --data day_*.gz --eval test.tsv --preset kaggle --out runs/one      a Criteo log, kept in a folder
   campanile train --resume runs/one                    go on with a run that was stopped or killed
@@ -69,6 +75,8 @@ enum Command {
     Report(report::Args),
     /// Print the phases of one training step
     Schedule(schedule::Args),
+    /// Predict what a step takes on other hardware: time, exposed communication, memory
+    Simulate(simulate::Args),
     /// Measure what each computation of a step takes, for `train --compute paced:FILE`; --steps says in how many [default: 5]
     Pace(pace::Args),
     /// Count a model's parameters and FLOPs
@@ -95,6 +103,7 @@ fn main() -> ExitCode {
         Command::Towers(args) => towers::run(args),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Pace(args) => pace::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),

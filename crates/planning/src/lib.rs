@@ -19,6 +19,7 @@ pub mod statistics;
 pub mod step;
 pub mod system;
 mod timeline;
+pub mod trained;
 pub mod workload;
 
-pub use timeline::{Item, Links, Span, Timeline};
+pub use timeline::{Item, Links, Span, Timeline, text};

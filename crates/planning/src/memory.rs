@@ -88,8 +88,9 @@ impl Memory {
                 memory.gradients += share * model.dense_bytes;
                 memory.state += share * (2.0 * STATE + copy);
             }
-            let fsdp = strategy.degree(|parallel| parallel == Parallel::Fsdp) as f64;
-            gathered = gathered.max(share * fsdp * model.dense_bytes);
+            if let Some(level) = strategy.0.iter().find(|level| level.parallel == Parallel::Fsdp) {
+                gathered = gathered.max(share * level.degree as f64 * model.dense_bytes);
+            }
             // What tensor parallelism has not summed is cut like the layer.
             let tp = strategy.degree(|parallel| parallel == Parallel::Tp) as f64;
             let cut = if layer.sums_activations(false) { 1.0 } else { tp };
@@ -98,11 +99,9 @@ impl Memory {
             memory.activations =
                 if trains { memory.activations + outputs } else { memory.activations.max(outputs) };
         }
-        // A layer is gathered while the one before it is at work.
-        let gathers = job.strategies.mlp.0.iter().chain(&job.strategies.transformer.0);
-        let gathers = gathers.filter(|level| level.parallel == Parallel::Fsdp).count() > 0;
         let vectors = model.pooled() * job.embedding_batch / shards;
-        memory.buffers = if gathers { 2.0 * gathered } else { 0.0 };
+        // A layer is gathered while the one before it is at work.
+        memory.buffers = 2.0 * gathered;
         // Sent and received.
         memory.buffers += if system.devices() > 1 { 2.0 * vectors } else { vectors };
         memory

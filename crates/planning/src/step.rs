@@ -4,6 +4,7 @@
 //! busiest rank. Models that are only simulated are built as steps at once (see [`crate::workload`]). Cost models price
 //! operations, [`crate::timeline`] lays them on their lanes.
 
+mod alike;
 mod of_schedule;
 
 use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};

@@ -1,8 +1,10 @@
 //! Hardware: nodes of devices, joined by fast links inside and by slower ones between.
 
 mod builtin;
+mod file;
 
 pub use builtin::NAMES;
+pub use file::SystemFile;
 
 use serde::{Deserialize, Serialize};
 
@@ -111,9 +113,8 @@ pub enum SystemError {
 impl System {
     /// The same numbers, if they can be those of a cluster.
     pub fn checked(self) -> Result<Self, SystemError> {
-        let positive = [
-            ("nodes", self.nodes as f64),
-            ("devices_per_node", self.devices_per_node as f64),
+        let counts = [("nodes", self.nodes), ("devices_per_node", self.devices_per_node)];
+        let amounts = [
             ("device.f32_flops", self.device.f32_flops),
             ("device.memory_bytes", self.device.memory_bytes),
             ("device.memory_bytes_per_s", self.device.memory_bytes_per_s),
@@ -132,19 +133,26 @@ impl System {
             ("device.i8_ops", self.device.i8_ops),
         ];
         let number = |field, value, must| Err(SystemError::Number { field, value, must });
-        for (field, value) in positive {
-            if !(value.is_finite() && value > 0.0) {
-                return number(field, value, "more than 0");
+        for (field, value) in counts {
+            if value == 0 {
+                return number(field, 0.0, "at least 1");
+            }
+        }
+        // Nothing is so slow or so fast that a step would take no time, or forever.
+        let range = 1.0..=1e24;
+        for (field, value) in amounts {
+            if !range.contains(&value) {
+                return number(field, value, "between 1 and 1e24");
             }
         }
         for (field, value) in parts {
-            if !(value > 0.0 && value <= 1.0) {
-                return number(field, value, "more than 0 and at most 1");
+            if !(1e-6..=1.0).contains(&value) {
+                return number(field, value, "between 1e-6 and 1");
             }
         }
         for (field, value) in rest {
-            if !(value.is_finite() && value >= 0.0) {
-                return number(field, value, "0 or more");
+            if value != 0.0 && !range.contains(&value) {
+                return number(field, value, "0, or between 1 and 1e24");
             }
         }
         if !(0.0..=1.0).contains(&self.all_reduce_intra_share) {

@@ -11,7 +11,10 @@
 //! lanes do not get into each other's way ([`Links::Apart`]). They do where two collectives cross hosts at the same time: if
 //! each of them alone keeps the links busy, both take twice as long together ([`Links::Shared`]).
 
+#[cfg(test)]
+mod random;
 mod sharing;
+pub mod text;
 
 use spec::schedule::{Distance, Group, Lane, PhaseId, Schedule, Work};
 
@@ -104,16 +107,19 @@ impl Timeline {
         }
         let most = SETTLING + MEASURED;
         let spans = if items.iter().any(|item| item.shares) {
-            sharing::spans(items, most)
+            sharing::until_alike(items, most)
         } else {
-            apart(items, most)
+            apart_until_alike(items, most)
         };
         let steps = spans.len() / items.len();
-        let end = |step: usize| last_end(&spans[step * items.len()..][..items.len()]);
-        let step_s = match steps < most {
-            true => end(steps - 1) - end(steps - 2),
-            false => (end(most - 1) - end(SETTLING - 1)) / MEASURED as f64,
-        };
+        // The last step but one, if the last is like it; else where steps have settled.
+        let since = if steps < most { steps - 2 } else { SETTLING - 1 };
+        // The slowest operation sets the pace; others may still be living on a lead that it will use up. A step never takes
+        // longer than all of it one after the other.
+        let end = |step: usize, item: usize| spans[step * items.len() + item].end_s;
+        let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(since, item));
+        let serial: f64 = items.iter().map(|item| item.seconds.max(0.0)).sum();
+        let step_s = (growth.fold(0.0, f64::max) / (steps - 1 - since) as f64).min(serial);
         Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
     }
 
@@ -145,12 +151,12 @@ impl Timeline {
 
     /// Seconds of communication that overlap hides.
     pub fn hideable_s(&self) -> f64 {
-        (self.serial_s() - self.step_s).max(0.0)
+        self.communication_s - self.exposed_s()
     }
 
     /// Seconds in which nothing is computed.
     pub fn exposed_s(&self) -> f64 {
-        (self.step_s - self.compute_s).max(0.0)
+        (self.step_s - self.compute_s).clamp(0.0, self.communication_s)
     }
 }
 
@@ -158,36 +164,48 @@ fn last_end(spans: &[Span]) -> f64 {
     spans.iter().map(|span| span.end_s).fold(0.0, f64::max)
 }
 
-/// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known. There are fewer
-/// than `most` of them if the last one repeats the one before it, as all further ones would.
-fn apart(items: &[Item], most: usize) -> Vec<Span> {
-    let count = items.len();
-    let mut spans: Vec<Span> = Vec::with_capacity(count * most.min(4));
-    let mut free = [0.0f64; 3];
+/// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known.
+fn apart(items: &[Item], steps: usize) -> Vec<Span> {
+    let mut spans = Vec::with_capacity(items.len() * steps);
+    let mut free = [0.0; 3];
+    for step in 0..steps {
+        push_apart(items, step, &mut free, &mut spans);
+    }
+    spans
+}
+
+/// The same; fewer than `most` steps, if the last one is like the one before it, as all further ones would be.
+fn apart_until_alike(items: &[Item], most: usize) -> Vec<Span> {
     // What is further back is not compared.
-    let may_repeat = items.iter().flat_map(|item| item.after).all(|&(_, distance)| distance <= 1);
-    // A phase may come after one that is issued later, of the step before; so steps are gone through whole.
+    let comparable = items.iter().flat_map(|item| item.after).all(|&(_, distance)| distance <= 1);
+    let mut spans = Vec::with_capacity(items.len() * most.min(4));
+    let mut free = [0.0; 3];
     for step in 0..most {
-        for item in items {
-            let mut begin = free[item.lane as usize];
-            for &(PhaseId(other), distance) in item.after {
-                if let Some(earlier) = step.checked_sub(distance as usize) {
-                    begin = begin.max(spans[earlier * count + other].end_s);
-                }
-            }
-            let end = begin + item.seconds.max(0.0);
-            spans.push(Span { begin_s: begin, end_s: end });
-            free[item.lane as usize] = end;
-        }
-        if step > 0 && may_repeat && repeats(&spans[(step - 1) * count..], count) {
+        push_apart(items, step, &mut free, &mut spans);
+        if step > 0 && comparable && alike(&spans[(step - 1) * items.len()..], items.len()) {
             break;
         }
     }
     spans
 }
 
+/// One more step. A phase may come after one that is issued later, of the step before; so steps are gone through whole.
+fn push_apart(items: &[Item], step: usize, free: &mut [f64; 3], spans: &mut Vec<Span>) {
+    for item in items {
+        let mut begin = free[item.lane as usize];
+        for &(PhaseId(other), distance) in item.after {
+            if let Some(earlier) = step.checked_sub(distance as usize) {
+                begin = begin.max(spans[earlier * items.len() + other].end_s);
+            }
+        }
+        let end = begin + item.seconds.max(0.0);
+        spans.push(Span { begin_s: begin, end_s: end });
+        free[item.lane as usize] = end;
+    }
+}
+
 /// Whether the second of two steps is the first, moved.
-fn repeats(two: &[Span], count: usize) -> bool {
+fn alike(two: &[Span], count: usize) -> bool {
     let (before, now) = two.split_at(count);
     let moved = last_end(now) - last_end(before);
     before.iter().zip(now).all(|(before, now)| (now.end_s - before.end_s - moved).abs() <= SAME * moved)

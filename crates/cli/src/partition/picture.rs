@@ -1,7 +1,7 @@
 //! Figure 9 of the DMT paper: the affinity with features ordered by tower, and the plane with features coloured by tower.
 
 use super::Divided;
-use crate::report::{Escaped, document};
+use crate::page::{Escaped, document};
 use anyhow::{Result, bail};
 use planning::partitioner::Partition;
 use spec::affinity::Affinity;

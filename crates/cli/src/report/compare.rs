@@ -1,10 +1,10 @@
 //! The page of several runs: what they share an axis for, and what tells them apart.
 
-use super::chart::COLOURS;
 use super::curves;
-use super::html::{Escaped, document};
 use super::page::{state_badge, warnings};
 use super::recorded::{RecordedRun, Results};
+use crate::page::chart::COLOURS;
+use crate::page::{Escaped, document};
 use crate::text::si;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! What the steps of a run cost: time and bytes of every phase, and what each rank holds.
 
-use super::chart::{Bar, bars, figure, key};
+use super::bars::{Bar, bars};
 use crate::folder::metrics::{End, Place};
+use crate::page::chart::{figure, key};
 use crate::text::{bytes, si};
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,8 +1,9 @@
 //! The curves of one run, or of several laid over each other. Across are always the samples seen.
 
-use super::chart::{COLOURS, Dots, Line, LineChart, Look, figure, key, reliability, smoothed};
 use super::recorded::RecordedRun;
+use super::reliability::{Dots, reliability};
 use crate::folder::metrics::{Eval, Train};
+use crate::page::chart::{COLOURS, GREY, Line, LineChart, Look, WIDTH, figure, key, smoothed};
 
 /// Loss on the way, and the logloss of evaluations.
 pub fn loss(runs: &[RecordedRun]) -> String {
@@ -37,7 +38,7 @@ pub fn auc(runs: &[RecordedRun]) -> String {
     if let Some(best) = runs.iter().find_map(|run| run.evals.last()?.best_auc) {
         let ends = runs.iter().filter_map(|run| run.trains.last()).map(|train| train.samples as f64);
         let points = vec![(0.0, best), (ends.fold(0.0, f64::max), best)];
-        lines.push(line("best possible on this data", COLOURS - 1, Look::Dashed, points));
+        lines.push(line("best possible on this data", GREY, Look::Dashed, points));
     }
     let note = "Training: each sample is predicted before it is learnt. Dots: evaluations.";
     chart("auc", "AUC", note, "area under the ROC curve", false, lines)
@@ -91,7 +92,14 @@ pub fn calibration(runs: &[RecordedRun]) -> String {
 }
 
 fn chart(id: &str, title: &str, note: &str, y_name: &str, from_zero: bool, lines: Vec<Line>) -> String {
-    let chart = LineChart { x_name: "samples seen", y_name, from_zero, lines };
+    let chart = LineChart {
+        x_name: "samples seen",
+        y_name,
+        from_zero: [true, from_zero],
+        lines,
+        rules: &[],
+        width: WIDTH,
+    };
     figure(id, title, note, &chart.legend(), &chart.svg())
 }
 

@@ -1,16 +1,15 @@
 //! `campanile report`: run folders as a page that opens in any browser, without a network.
 //!
-//! `recorded` reads, `curves` and `costs` choose what to show, `chart` draws, `page` and `compare` arrange, `html` wraps.
+//! `recorded` reads, `curves` and `costs` choose what to show, `bars` and `reliability` draw what `crate::page::chart` has not,
+//! `page` and `compare` arrange.
 
-mod chart;
+mod bars;
 mod compare;
 mod costs;
 mod curves;
-mod html;
 mod page;
 mod recorded;
-
-pub use html::{Escaped, document};
+mod reliability;
 
 use crate::folder::{REPORT, replace};
 use anyhow::{Context, Result};

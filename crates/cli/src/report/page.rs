@@ -2,9 +2,9 @@
 
 use super::costs::{places, ranks, times, traffic};
 use super::curves;
-use super::html::{Escaped, document, four};
 use super::recorded::{RecordedRun, State};
 use crate::folder::metrics::Checkpoint;
+use crate::page::{Escaped, document, four};
 use crate::text::{bytes, si};
 use std::fmt::Write;
 

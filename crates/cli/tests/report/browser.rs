@@ -44,6 +44,11 @@ impl Browser {
 
     /// Opens a file.
     pub fn open(&self, page: &Path, width: u32, height: u32) -> View {
+        self.open_at(page, "", width, height)
+    }
+
+    /// Opens a file at a fragment: `#from=2&to=4`.
+    pub fn open_at(&self, page: &Path, fragment: &str, width: u32, height: u32) -> View {
         let dir = tempfile::tempdir().unwrap();
         let (shot, net_log) = (dir.path().join("shot.png"), dir.path().join("net.json"));
         let page = format!("file://{}", encoded(page));
@@ -59,7 +64,7 @@ impl Browser {
                 .arg(format!("--user-data-dir={}", dir.path().join(profile).display()))
                 .arg(format!("--window-size={width},{height}"))
                 .args(action)
-                .arg(&page)
+                .arg(format!("{page}{fragment}"))
                 .output()
                 .unwrap_or_else(|e| panic!("{}: {e}", self.program.display()));
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -68,7 +73,7 @@ impl Browser {
         let shoot =
             [format!("--screenshot={}", shot.display()), format!("--log-net-log={}", net_log.display())];
         let (_, complaints) = run(&shoot, "one");
-        let (dom, _) = run(&["--dump-dom".into()], "two");
+        let (dom, _) = run(&["--dump-dom".into(), "--virtual-time-budget=3000".into()], "two");
         if let Some(kept) = env::var_os("CAMPANILE_KEEP_SCREENSHOTS") {
             let name = page.rsplit('/').next().unwrap().replace(".html", ".png");
             fs::copy(&shot, Path::new(&kept).join(name)).unwrap();

@@ -1,5 +1,6 @@
 //! A schedule bound to a batch, as its busiest rank sees it.
 
+use super::alike::Alike;
 use super::{Compute, ComputeClass, Label, Op, Part, Period, Step, Transfer, Work};
 use spec::model::Block;
 use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
@@ -12,7 +13,13 @@ impl Step {
     /// busiest in it, so an uneven placement shows.
     pub fn of_schedule(schedule: &Schedule, batch: usize) -> Self {
         let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
-        let bound = Bound { schedule, sizes, ranks: schedule.placement().topology().ranks() };
+        let bound = Bound {
+            schedule,
+            ranks: schedule.placement().topology().ranks(),
+            exchanging: Alike::in_exchanges(schedule.deployment(), &sizes),
+            computing: Alike::in_computations(schedule.deployment(), &sizes),
+            sizes,
+        };
         let operations =
             schedule.phases().iter().enumerate().map(|(i, phase)| bound.operation(PhaseId(i), phase));
         Self { samples: batch as f64, period: Period::Steady, operations: operations.collect() }
@@ -24,6 +31,8 @@ struct Bound<'a> {
     schedule: &'a Schedule,
     sizes: BatchSizes,
     ranks: usize,
+    exchanging: Alike,
+    computing: Alike,
 }
 
 impl Bound<'_> {
@@ -41,7 +50,8 @@ impl Bound<'_> {
     }
 
     fn compute(&self, id: PhaseId, operation: &Operation) -> Compute {
-        let most = |of: &dyn Fn(usize) -> u64| (0..self.ranks).map(of).max().unwrap_or(0) as f64;
+        let ranks = &self.computing.first;
+        let most = |of: &dyn Fn(usize) -> u64| ranks.iter().map(|&rank| of(rank)).max().unwrap_or(0) as f64;
         let class = match operation {
             Operation::Forward(_) | Operation::Backward(..) => ComputeClass::Gemm,
             Operation::Lookup | Operation::UpdateTables => ComputeClass::Embedding,
@@ -92,6 +102,9 @@ impl Bound<'_> {
 
     /// Bytes of the rank that sends or receives most, and of the one that sends or receives most between hosts.
     fn busiest(&self, traffic: &Traffic) -> (f64, f64) {
+        if let Traffic::ToHolders { .. } | Traffic::ToSamples { .. } = traffic {
+            return self.busiest_of_world(traffic);
+        }
         let deployment = self.schedule.deployment();
         let topology = deployment.placement.topology();
         let mut all = vec![(0u64, 0u64); self.ranks];
@@ -109,6 +122,37 @@ impl Bound<'_> {
         let most =
             |loads: Vec<(u64, u64)>| loads.into_iter().map(|(out, into)| out.max(into)).max().unwrap_or(0);
         (most(all) as f64, most(between) as f64)
+    }
+
+    /// The same where every rank sends to every other: what goes between two classes is counted once for all their pairs.
+    fn busiest_of_world(&self, traffic: &Traffic) -> (f64, f64) {
+        let deployment = self.schedule.deployment();
+        let topology = deployment.placement.topology();
+        let Alike { class_of, first, count } = &self.exchanging;
+        let block = |from: usize, to: usize| traffic.block(deployment, &self.sizes, from, to);
+        // By class: what a rank has for all ranks, and gets from all, itself included.
+        let (mut out, mut into) = (vec![0u64; first.len()], vec![0u64; first.len()]);
+        for (c, &from) in first.iter().enumerate() {
+            for (d, &to) in first.iter().enumerate() {
+                let bytes = block(from, to);
+                out[c] += count[d] * bytes;
+                into[d] += count[c] * bytes;
+            }
+        }
+        let (mut all, mut between) = (0, 0);
+        for host in 0..topology.hosts() {
+            let mates: Vec<usize> = topology.ranks_of(host).collect();
+            for &rank in &mates {
+                let (out, into, own) = (out[class_of[rank]], into[class_of[rank]], block(rank, rank));
+                all = all.max(out - own).max(into - own);
+                let inside: (u64, u64) = (
+                    mates.iter().map(|&mate| block(rank, mate)).sum(),
+                    mates.iter().map(|&mate| block(mate, rank)).sum(),
+                );
+                between = between.max(out - inside.0).max(into - inside.1);
+            }
+        }
+        (all as f64, between as f64)
     }
 }
 

@@ -29,25 +29,33 @@ struct Place {
     lanes: [(usize, Option<f64>); 3],
 }
 
-/// When every operation of every step begins and ends. There are fewer than `steps` of them if lanes are, at the end of the
-/// last one, where they were at the end of the one before: all further steps would be alike.
+/// When every operation of every step begins and ends.
 pub(super) fn spans(items: &[Item], steps: usize) -> Vec<Span> {
-    let queue = |lane: usize| {
-        let of_lane = (0..items.len()).filter(|&i| items[i].lane as usize == lane);
-        Queue { items: of_lane.collect(), begun: 0, working: None }
-    };
-    let all = items.len() * steps;
-    let simulation = Simulation {
-        items,
-        queues: [queue(0), queue(1), queue(2)],
-        done: vec![false; all],
-        spans: vec![Span::default(); all],
-    };
-    simulation.run(steps)
+    Simulation::new(items, steps).run(steps, false)
 }
 
-impl Simulation<'_> {
-    fn run(mut self, steps: usize) -> Vec<Span> {
+/// The same; fewer than `most` steps if lanes are, at the end of the last one, where they were at the end of the one before:
+/// all further steps would be alike.
+pub(super) fn until_alike(items: &[Item], most: usize) -> Vec<Span> {
+    Simulation::new(items, most).run(most, true)
+}
+
+impl<'a> Simulation<'a> {
+    fn new(items: &'a [Item<'a>], steps: usize) -> Self {
+        let queue = |lane: usize| {
+            let of_lane = (0..items.len()).filter(|&i| items[i].lane as usize == lane);
+            Queue { items: of_lane.collect(), begun: 0, working: None }
+        };
+        let all = items.len() * steps;
+        Self {
+            items,
+            queues: [queue(0), queue(1), queue(2)],
+            done: vec![false; all],
+            spans: vec![Span::default(); all],
+        }
+    }
+
+    fn run(mut self, steps: usize, until_alike: bool) -> Vec<Span> {
         let mut now = 0.0;
         let mut before: Option<Place> = None;
         let mut ended = 0;
@@ -71,20 +79,21 @@ impl Simulation<'_> {
                 let Some((step, item, left)) = &mut queue.working else { continue };
                 let slow = if self.items[*item].shares { on_wire as f64 } else { 1.0 };
                 *left -= soonest / slow;
-                // What is left of the soonest is rounding.
-                if *left <= 1e-12 {
+                // What is left of the soonest is rounding; what never ends has nothing left that is a number.
+                if *left <= 1e-12 || left.is_nan() {
                     let index = *step * self.items.len() + *item;
                     self.done[index] = true;
                     self.spans[index].end_s = now;
                     queue.working = None;
                 }
             }
-            while ended < steps
+            while until_alike
+                && ended < steps
                 && self.queues.iter().all(|queue| queue.ended() >= (ended + 1) * queue.items.len())
             {
                 ended += 1;
                 let place = self.place(now, ended);
-                if ended > reach.unwrap_or(0) && before.is_some_and(|before| place.repeats(&before)) {
+                if ended > reach.unwrap_or(0) && before.is_some_and(|before| place.is_like(&before)) {
                     self.spans.truncate(ended * self.items.len());
                     return self.spans;
                 }
@@ -126,7 +135,7 @@ impl Queue {
 }
 
 impl Place {
-    fn repeats(&self, before: &Place) -> bool {
+    fn is_like(&self, before: &Place) -> bool {
         let close = |a: f64, b: f64| (a - b).abs() <= SAME * (self.now - before.now);
         self.lanes.iter().zip(&before.lanes).all(|(now, before)| {
             now.0 == before.0

@@ -355,7 +355,13 @@ impl Build<'_> {
             self.update_tables(exchange);
         }
         if self.convention == Convention::Pooled {
-            self.update_dense(first, trained);
+            let updated = self.update_dense(first, trained);
+            // What the next step gathers first, and so all that queues behind it, is what this one has updated.
+            let gathers =
+                |op: &&mut Op| matches!(&op.work, Work::Transfer(t) if t.kind == CollectiveKind::AllGather);
+            if let Some(gather) = self.operations[..first].iter_mut().find(gathers) {
+                gather.after.push((updated, 1));
+            }
         }
         // MAD-Max's backward pass begins when both forward streams have ended.
         if self.convention == Convention::MadMax {
@@ -401,7 +407,7 @@ impl Build<'_> {
     }
 
     /// The update of all that is trained, when all reductions since `first` have ended.
-    fn update_dense(&mut self, first: usize, trained: impl Fn(&Layer) -> bool) {
+    fn update_dense(&mut self, first: usize, trained: impl Fn(&Layer) -> bool) -> PhaseId {
         let of = |layer: &Layer| layer.parameters / self.spread(layer).shards;
         let parameters: f64 = self.layers.iter().filter(|layer| trained(layer)).map(of).sum();
         let bytes = UPDATE_BYTES * parameters;
@@ -411,6 +417,6 @@ impl Build<'_> {
             .map(|(i, _)| Some(PhaseId(first + i)));
         let reductions: Vec<Option<PhaseId>> = reductions.collect();
         let work = Work::Compute(Compute { class: ComputeClass::Other, flops: 0.0, bytes, operand: 4.0 });
-        self.push(Label::of("update dense"), Lane::Compute, Part::DenseUpdate, &reductions, work);
+        self.push(Label::of("update dense"), Lane::Compute, Part::DenseUpdate, &reductions, work)
     }
 }

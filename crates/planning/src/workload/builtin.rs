@@ -25,7 +25,11 @@ impl Layered {
             "neo-i" => recommender((22, 826), [256.0, 14.1e6, 92.0, 70.0]),
             "gpt-3" => language((96, 96, 12288.0, 49152.0, 2048.0), 50257.0),
             "llama-65b" => gated(language((80, 64, 8192.0, 22016.0, 2048.0), 32000.0)),
-            "llama2-70b" => gated(language((80, 64, 8192.0, 28672.0, 4096.0), 32000.0)),
+            "llama2-70b" => {
+                let mut model = gated(language((80, 64, 8192.0, 28672.0, 4096.0), 32000.0));
+                model.transformer = model.transformer.map(|layers| Transformer { kv_heads: 8, ..layers });
+                model
+            }
             // 1.8 T parameters, 550 GFLOPs a token.
             "llm-moe" => {
                 let model = language((96, 96, 12288.0, 46080.0, 8192.0), 50257.0);
@@ -48,7 +52,8 @@ impl Layered {
             LayeredKind::DlrmTransformer => {
                 // 2 GFLOPs a sample more, with 4 layers over 80 tokens.
                 let (layers, heads, dim, fc_dim, sequence) = (4, 8, 512.0, 2048.0, 80.0);
-                model.transformer = Some(Transformer { layers, heads, dim, fc_dim, sequence, gated: false });
+                model.transformer =
+                    Some(Transformer { layers, heads, dim, fc_dim, sequence, kv_heads: heads, gated: false });
                 model.kind = variant;
             }
             LayeredKind::DlrmMoe => {
@@ -92,7 +97,15 @@ fn language(
         mlp_dim: 0,
         sparse: Some(Sparse { tables: 1.0, rows: vocabulary, dim, pooling: 1.0 }),
         experts: None,
-        transformer: Some(Transformer { layers, heads, dim, fc_dim, sequence, gated: false }),
+        transformer: Some(Transformer {
+            layers,
+            heads,
+            kv_heads: heads,
+            dim,
+            fc_dim,
+            sequence,
+            gated: false,
+        }),
     }
 }
 

@@ -147,11 +147,11 @@ impl Job {
             batches.into_iter().zip([job.mlp_batch, job.embedding_batch, job.transformer_batch])
         {
             let Some(given) = given.filter(|_| has) else { continue };
-            if !(given.is_finite() && given > 0.0) {
+            if !(given > 0.0 && given <= 1e15) {
                 return Err(WorkloadError::Number {
                     field: field.into(),
                     value: given,
-                    must: "more than 0".into(),
+                    must: "more than 0 and at most 1e15".into(),
                 });
             }
             let samples = given / one;

@@ -97,8 +97,15 @@ impl Layered {
         let experts = self.experts.filter(|_| self.kind == LayeredKind::LlmMoe);
         let Experts { total, active } = experts.unwrap_or(Experts { total: 1.0, active: 1.0 });
         let (dim, sequence) = (transformer.dim, transformer.sequence);
-        let matrices = if transformer.gated && convention == Convention::Pooled { 3.0 } else { 2.0 };
-        let (attention, feed_forward) = (4.0 * dim * dim, matrices * dim * transformer.fc_dim);
+        // Queries and outputs are as wide as a token, keys and values as their heads; MAD-Max takes all to be alike.
+        let (squares, matrices) = match convention {
+            Convention::MadMax => (4.0, 2.0),
+            Convention::Pooled => {
+                let shared = transformer.kv_heads as f64 / transformer.heads.max(1) as f64;
+                (2.0 + 2.0 * shared, if transformer.gated { 3.0 } else { 2.0 })
+            }
+        };
+        let (attention, feed_forward) = (squares * dim * dim, matrices * dim * transformer.fc_dim);
         for index in 0..transformer.layers {
             layers.push(Layer {
                 class: LayerClass::Attention,

@@ -75,6 +75,8 @@ pub struct Transformer {
     pub layers: usize,
     /// Heads of attention.
     pub heads: usize,
+    /// Heads of keys and values: fewer where several queries share them, as in LLaMA 2's largest. MAD-Max's files cannot say so.
+    pub kv_heads: usize,
     /// Width of a token.
     pub dim: f64,
     /// Width inside the feed-forward layer.
@@ -132,12 +134,20 @@ impl Layered {
         let count = |field, value: Option<usize>, has: bool| {
             fields.positive(field, value.map(|value| value as f64), has).map(|value| value as usize)
         };
-        let bottom_layers = count("num_bot_mlp_layers", file.num_bot_mlp_layers, recommends)?;
-        let top_layers = count("num_top_mlp_layers", file.num_top_mlp_layers, recommends)?;
+        let layers = |field, value: Option<usize>, has: bool| {
+            let layers = count(field, value, has)?;
+            let must = || format!("at most {MOST_LAYERS}");
+            let refusal =
+                || WorkloadError::Number { field: field.into(), value: layers as f64, must: must() };
+            if layers <= MOST_LAYERS { Ok(layers) } else { Err(refusal()) }
+        };
+        let bottom_layers = layers("num_bot_mlp_layers", file.num_bot_mlp_layers, recommends)?;
+        let top_layers = layers("num_top_mlp_layers", file.num_top_mlp_layers, recommends)?;
         let mlp_dim = count("mlp_dim", file.mlp_dim, recommends)?;
         let transformer = Transformer {
-            layers: count("num_transformer_layers", file.num_transformer_layers, has_transformer)?,
+            layers: layers("num_transformer_layers", file.num_transformer_layers, has_transformer)?,
             heads: count("num_transformer_heads", file.num_transformer_heads, has_transformer)?,
+            kv_heads: file.num_transformer_heads.unwrap_or(0),
             dim: number("attention_dim", file.attention_dim, has_transformer)?,
             fc_dim: number("transformer_fc_dim", file.transformer_fc_dim, has_transformer)?,
             sequence: {
@@ -145,6 +155,13 @@ impl Layered {
                 let image = number("image_size", file.image_size, patches)?;
                 let patch = number("patch_dim", file.patch_dim, patches)?;
                 match patches {
+                    true if !(1.0..=1e6).contains(&(image / patch)) => {
+                        let message = format!(
+                            "image_size is {image} and patch_dim {patch}: {} patches a side; there must be 1 to 1e6",
+                            image / patch
+                        );
+                        return Err(WorkloadError::Contradiction(message));
+                    }
                     // A token for each patch, and one for the class.
                     true => (image / patch).floor().powi(2) + 1.0,
                     false => number("transformer_seq_len", file.transformer_seq_len, has_transformer)?,
@@ -156,12 +173,12 @@ impl Layered {
             // One table of tokens.
             tables: match recommends {
                 true => number("num_tables", file.num_tables, true)?,
-                false => file.num_tables.unwrap_or(1.0),
+                false => fields.optional("num_tables", file.num_tables, 1.0)?,
             },
             rows: number("entries_per_table", file.entries_per_table, has_tables)?,
             dim: match recommends {
                 true => number("emb_dim", file.emb_dim, true)?,
-                false => file.emb_dim.unwrap_or(transformer.dim),
+                false => fields.optional("emb_dim", file.emb_dim, transformer.dim)?,
             },
             pooling: match recommends {
                 true => number("pooling_size", file.pooling_size, true)?,
@@ -183,7 +200,11 @@ impl Layered {
             dense_bytes: number("bytes_per_nonemb_param", Some(file.bytes_per_nonemb_param), true)?,
             embedding_bytes: match has_tables {
                 true => number("bytes_per_emb_param", file.bytes_per_emb_param, true)?,
-                false => file.bytes_per_emb_param.unwrap_or(file.bytes_per_nonemb_param),
+                false => fields.optional(
+                    "bytes_per_emb_param",
+                    file.bytes_per_emb_param,
+                    file.bytes_per_nonemb_param,
+                )?,
             },
             bottom_layers,
             top_layers,
@@ -195,12 +216,23 @@ impl Layered {
     }
 }
 
+/// Layers of a kind that a model may have: more would be a mistake, and a long one.
+const MOST_LAYERS: usize = 10_000;
+
 /// Reads fields that a type of model has, and refuses those that it has not.
 struct Fields {
     kind: LayeredKind,
 }
 
 impl Fields {
+    /// A field that may be left out, or given as 0.
+    fn optional(&self, field: &'static str, value: Option<f64>, default: f64) -> Result<f64, WorkloadError> {
+        match value {
+            None | Some(0.0) => Ok(default),
+            value => self.positive(field, value, true),
+        }
+    }
+
     fn positive(&self, field: &'static str, value: Option<f64>, has: bool) -> Result<f64, WorkloadError> {
         let kind = self.kind.to_string();
         match (value, has) {

@@ -3,42 +3,60 @@
 //! Colours, fonts and dark mode are the style sheet's; `c0`, `c1`, … are the classes of its palette.
 
 mod axis;
-mod bars;
 mod lines;
-mod reliability;
+mod rules;
 
-pub use bars::{Bar, bars};
+pub use axis::{Axis, shown};
 pub use lines::{Line, LineChart, Look, smoothed};
-pub use reliability::{Dots, reliability};
+pub use rules::Rule;
 
-use super::html::Escaped;
-use axis::Axis;
+use super::Escaped;
 use std::fmt::Write;
 
 /// Colours of the palette; beyond them, colours repeat.
-pub const COLOURS: usize = 7;
+pub const COLOURS: usize = 12;
+/// The one that is grey.
+pub const GREY: usize = 6;
+/// How wide a drawing is that shares its row with another.
+pub const WIDTH: f64 = 520.0;
+/// How wide a drawing is that has its row alone.
+pub const WHOLE_WIDTH: f64 = 1100.0;
 
 /// The rectangle in which values are drawn, in units of the drawing.
-struct Plot {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    x: Axis,
-    y: Axis,
+pub struct Plot {
+    /// Where it begins.
+    pub left: f64,
+    /// Where it ends.
+    pub right: f64,
+    /// Its upper edge.
+    pub top: f64,
+    /// Its lower edge.
+    pub bottom: f64,
+    /// What is across.
+    pub x: Axis,
+    /// What is up.
+    pub y: Axis,
 }
 
 impl Plot {
-    fn across(&self, x: f64) -> f64 {
+    /// Where a value is, from left to right.
+    pub fn across(&self, x: f64) -> f64 {
         self.left + (x - self.x.low) / (self.x.high - self.x.low) * (self.right - self.left)
     }
 
-    fn up(&self, y: f64) -> f64 {
+    /// Where a value is, downward from the top of the drawing.
+    pub fn up(&self, y: f64) -> f64 {
         self.bottom - (y - self.y.low) / (self.y.high - self.y.low) * (self.bottom - self.top)
     }
 
     /// Grid, marks and the names of both axes.
-    fn frame(&self, svg: &mut String, x_name: &str, y_name: &str) {
+    pub fn frame(&self, svg: &mut String, x_name: &str, y_name: &str) {
+        self.upward(svg, y_name);
+        self.marks_across(svg, x_name);
+    }
+
+    /// Grid, marks and name of the upward axis, and a line at the bottom.
+    pub fn upward(&self, svg: &mut String, name: &str) {
         let Plot { left, right, bottom, .. } = *self;
         for mark in self.y.marks() {
             let y = self.up(mark);
@@ -51,6 +69,16 @@ impl Plot {
                 self.y.label(mark)
             );
         }
+        let _ = write!(
+            svg,
+            "<line class=\"axis\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
+             <text class=\"name\" x=\"2\" y=\"12\">{}</text>",
+            Escaped(name),
+        );
+    }
+
+    fn marks_across(&self, svg: &mut String, name: &str) {
+        let Plot { right, bottom, .. } = *self;
         for mark in self.x.marks() {
             let x = self.across(mark);
             let _ = write!(
@@ -64,12 +92,9 @@ impl Plot {
         }
         let _ = write!(
             svg,
-            "<line class=\"axis\" x1=\"{left}\" x2=\"{right}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
-             <text class=\"name\" x=\"{right}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
-             <text class=\"name\" x=\"2\" y=\"12\">{}</text>",
+            "<text class=\"name\" x=\"{right}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             bottom + 36.0,
-            Escaped(x_name),
-            Escaped(y_name),
+            Escaped(name),
         );
     }
 }

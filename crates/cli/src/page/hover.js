@@ -24,7 +24,8 @@ for (const svg of document.querySelectorAll("svg.lines")) {
       const near = points.reduce((a, b) => Math.abs(b[0] - at) < Math.abs(a[0] - at) ? b : a);
       return Math.abs(near[0] - at) < 12 ? `${name}  ${short(value(near[1]))}` : null;
     });
-    const seen = short(Math.round(x0 + (at - left) / (right - left) * (x1 - x0)));
+    const x = x0 + (at - left) / (right - left) * (x1 - x0);
+    const seen = short(x1 - x0 > 1000 ? Math.round(x) : x);
     box.textContent = [`${seen} ${svg.dataset.xName}`, ...lines.filter(Boolean)].join("\n");
     rule.setAttribute("x1", at);
     rule.setAttribute("x2", at);

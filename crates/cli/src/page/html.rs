@@ -38,6 +38,11 @@ pub fn four(value: Option<f64>) -> String {
 
 /// A whole page. `title` is text, `body` is HTML.
 pub fn document(title: &str, body: &str) -> String {
+    document_with(title, body, "", "")
+}
+
+/// A whole page with rules and a script of its own, beside those of every page.
+pub fn document_with(title: &str, body: &str, style: &str, script: &str) -> String {
     // The policy keeps a page from loading anything, whatever a file smuggled into it.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -45,8 +50,8 @@ pub fn document(title: &str, body: &str) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
          script-src 'unsafe-inline'; img-src data:\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n{body}\
-         </main>\n<script>\n{}</script>\n</body>\n</html>\n",
+         <link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>\n{}{style}</style>\n</head>\n<body>\n<main>\n{body}\
+         </main>\n<script>\n{}{script}</script>\n</body>\n</html>\n",
         Escaped(title),
         include_str!("page.css"),
         include_str!("hover.js"),

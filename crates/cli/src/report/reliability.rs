@@ -1,9 +1,8 @@
 //! Calibration: what was predicted against what happened. A calibrated model lies on the diagonal.
 
-use super::axis::{Axis, shown};
-use super::{COLOURS, Plot};
 use crate::folder::metrics::Bin;
-use crate::report::html::Escaped;
+use crate::page::Escaped;
+use crate::page::chart::{Axis, COLOURS, Plot, WIDTH, shown};
 use crate::text::si;
 use std::fmt::Write;
 
@@ -18,7 +17,6 @@ pub struct Dots<'a> {
     pub bins: &'a [Bin],
 }
 
-const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 290.0;
 
 /// The drawing; a sentence when there is nothing to draw.

@@ -1,8 +1,8 @@
 //! Curves over a common axis.
 
 use super::axis::{Axis, shown};
-use super::{COLOURS, Plot, key};
-use crate::report::html::Escaped;
+use super::{COLOURS, Plot, Rule, key};
+use crate::page::Escaped;
 use std::fmt::Write;
 
 /// How a curve is drawn.
@@ -36,17 +36,20 @@ pub struct Line {
 /// Curves over a common axis.
 #[derive(Clone, Debug)]
 pub struct LineChart<'a> {
-    /// What is across. That axis begins at zero.
+    /// What is across.
     pub x_name: &'a str,
     /// What is up.
     pub y_name: &'a str,
-    /// Whether zero must be on the upward axis.
-    pub from_zero: bool,
+    /// Whether zero must be on the axis across, and on the upward one.
+    pub from_zero: [bool; 2],
     /// The curves; later ones lie above.
     pub lines: Vec<Line>,
+    /// Places across that have a name.
+    pub rules: &'a [Rule],
+    /// How wide the drawing is.
+    pub width: f64,
 }
 
-const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 290.0;
 
 /// More points than this are more than can be seen.
@@ -69,21 +72,23 @@ impl LineChart<'_> {
         if points().next().is_none() {
             return "<p class=\"empty\">No records yet.</p>".into();
         }
-        let zero = self.from_zero.then_some(0.0);
+        let [x_zero, y_zero] = self.from_zero.map(|from_zero| from_zero.then_some(0.0));
         let plot = Plot {
             left: 58.0,
-            right: WIDTH - 12.0,
+            right: self.width - 12.0,
             top: 26.0,
             bottom: HEIGHT - 42.0,
-            x: Axis::over(points().map(|p| p.0).chain([0.0]), 5),
-            y: Axis::over(points().map(|p| p.1).chain(zero), 4).rounded(),
+            x: Axis::over(points().map(|p| p.0).chain(self.rules.iter().map(|rule| rule.x)).chain(x_zero), 5),
+            y: Axis::over(points().map(|p| p.1).chain(y_zero), 4).rounded(),
         };
+        let plot = plot.with_room_for(self.rules);
         // What the read-out needs to turn places back into values.
         let mut svg = format!(
-            "<svg class=\"lines\" role=\"img\" aria-label=\"{} by {}\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+            "<svg class=\"lines\" role=\"img\" aria-label=\"{} by {}\" viewBox=\"0 0 {} {HEIGHT}\" \
              data-plot=\"{} {} {} {}\" data-x=\"{} {}\" data-y=\"{} {}\" data-x-name=\"{}\">",
             Escaped(self.y_name),
             Escaped(self.x_name),
+            self.width,
             plot.left,
             plot.right,
             plot.top,
@@ -98,6 +103,7 @@ impl LineChart<'_> {
         for line in &self.lines {
             line.draw(&plot, &mut svg);
         }
+        plot.rules(&mut svg, self.rules);
         svg.push_str("</svg>");
         svg
     }
@@ -183,10 +189,19 @@ pub fn smoothed(points: &[(f64, f64)], reach: usize) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::chart::WIDTH;
 
     fn chart(points: Vec<(f64, f64)>) -> String {
         let line = Line { name: "<b>".into(), colour: 9, look: Look::Bold, listed: true, points };
-        LineChart { x_name: "samples", y_name: "loss", from_zero: false, lines: vec![line] }.svg()
+        LineChart {
+            x_name: "samples",
+            y_name: "loss",
+            from_zero: [true, false],
+            lines: vec![line],
+            rules: &[],
+            width: WIDTH,
+        }
+        .svg()
     }
 
     #[test]

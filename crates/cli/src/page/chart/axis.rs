@@ -42,6 +42,14 @@ impl Axis {
         Self { low, high, step: step((high - low) / marks.max(1) as f64) }
     }
 
+    /// Whether an axis over these values had better begin at zero: they lie on one side of it, and not far away.
+    pub fn is_near_zero(values: impl Iterator<Item = f64>) -> bool {
+        let (low, high) = values
+            .filter(|v| shown(*v))
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (v.min(low), v.max(high)));
+        low >= 0.0 && low <= 0.5 * high
+    }
+
     /// The same axis, begun and ended at marks.
     pub fn rounded(self) -> Self {
         let low = (self.low / self.step + 1e-9).floor() * self.step;

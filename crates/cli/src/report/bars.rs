@@ -1,7 +1,7 @@
 //! Horizontal bars of two parts, one below the other.
 
-use super::axis::shown;
-use crate::report::html::Escaped;
+use crate::page::Escaped;
+use crate::page::chart::shown;
 use std::fmt::Write;
 
 /// A bar.

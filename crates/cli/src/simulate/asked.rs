@@ -1,0 +1,157 @@
+//! From flags to a prediction.
+
+use super::prediction::{Prediction, Spread};
+use super::read::{self, Subject};
+use super::strategy;
+use super::task::{self, Asked as AskedTask};
+use crate::dataflow;
+use anyhow::{Context, Result, bail, ensure};
+use planning::cost::CostKind;
+use planning::memory::Memory;
+use planning::simulator::Simulation;
+use planning::step::Step;
+use planning::system::System;
+use planning::trained::Trained;
+use planning::workload::{Convention, Job, Layered, TaskKind};
+use spec::schedule::Task;
+use spec::wire::WireConfig;
+
+/// What is to be predicted.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Asked {
+    /// What runs: a model by name, a model file, or a run's TOML
+    #[arg(long, value_name = "NAME|FILE", default_value = "dlrm")]
+    model: String,
+    /// On what: a system by name, with :GPUS, or a system file
+    #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
+    system: String,
+    /// What is done: pretrain, inference, finetune[:bot,top,emb] (the parts named stay as they are), or a task file
+    #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
+    task: String,
+    /// How operations are priced: madmax, roofline or hierarchical
+    #[arg(long, value_name = "MODEL", default_value = "hierarchical")]
+    cost: CostKind,
+    /// Samples of each device in a step [default: 16384 for trained models, else 512, for language and vision models 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    batch: Option<u64>,
+    /// Format of floats on the wire, of trained models: f32, f16 or bf16, or by what travels, as `train --wire` has it [default:
+    /// bf16, or as the run's file says]
+    #[arg(long, value_name = "FORMAT")]
+    wire: Option<WireConfig>,
+    #[command(flatten)]
+    strategies: strategy::Flags,
+}
+
+impl Asked {
+    /// What a step takes.
+    pub fn predict(&self) -> Result<Prediction> {
+        let system = read::system(&self.system)?;
+        let task = task::task(&self.task)?;
+        let prediction = match read::model(&self.model)? {
+            Subject::Layered(model) => self.layered(&model, system, task),
+            Subject::Trained(model) => self.trained(&model, system, task),
+        }?;
+        let numbers = [prediction.simulation.iteration_s(), prediction.memory.total()];
+        ensure!(
+            numbers.iter().all(|number| number.is_finite()),
+            "the numbers of {} on {} cannot be priced: a step takes {:e} s and {:e} bytes; some of them are far too large or \
+             too small",
+            prediction.model,
+            prediction.system.name,
+            numbers[0],
+            numbers[1]
+        );
+        Ok(prediction)
+    }
+
+    fn layered(&self, model: &Layered, system: System, task: AskedTask) -> Result<Prediction> {
+        ensure!(
+            self.wire.is_none(),
+            "--wire is of trained models; {} has bytes_per_nonemb_param and bytes_per_emb_param",
+            model.name
+        );
+        let job = match task {
+            AskedTask::Kind(kind) => {
+                let usual = if model.bottom_layers + model.top_layers > 0 { 512 } else { 1 };
+                let strategies = self.strategies.strategies(model, &system)?;
+                Job::new(model, kind, &strategies, self.batch.unwrap_or(usual) as f64, &system)
+            }
+            AskedTask::File(file, path) => {
+                let flag = self.strategies.given().or(self.batch.map(|_| "--batch"));
+                if let Some(flag) = flag {
+                    bail!("{flag} and {path} both say it; leave the flag out, or use a task by name");
+                }
+                Job::from_file(&file, model, &system).with_context(|| path)?
+            }
+        };
+        let convention = match self.cost {
+            CostKind::MadMax => Convention::MadMax,
+            CostKind::Roofline | CostKind::Hierarchical => Convention::Pooled,
+        };
+        let step = job.step(model, &system, convention).with_context(|| model.name.clone())?;
+        let memory = Memory::of_job(&job, model, &system);
+        let mut spread = Vec::new();
+        if model.bottom_layers + model.top_layers > 0 {
+            spread.push(format!("MLPs {}", job.strategies.mlp));
+        }
+        if model.transformer.is_some() {
+            spread.push(format!("transformer layers {}", job.strategies.transformer));
+        }
+        if model.sparse.is_some() {
+            spread.push(format!("tables {}", job.strategies.embedding));
+        }
+        let spread = Spread { described: spread.join(", "), trained: false };
+        Ok(self.prediction(&model.name, job.task.to_string(), spread, system, step, memory))
+    }
+
+    fn trained(&self, model: &Trained, system: System, task: AskedTask) -> Result<Prediction> {
+        let name = model.name();
+        if let Some(flag) = self.strategies.given() {
+            bail!(
+                "{flag}: {name} is a model that is trained; its tables are sharded and its layers replicated, and no strategy \
+                 applies. Leave it out"
+            );
+        }
+        let (task, kind) = match task {
+            AskedTask::Kind(TaskKind::PreTraining) => (Task::Train, TaskKind::PreTraining),
+            AskedTask::Kind(TaskKind::Inference) => (Task::Evaluate, TaskKind::Inference),
+            AskedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
+                bail!(
+                    "--task {}: {name} is a model that is trained, {kind} is not; use pretrain or inference",
+                    self.task
+                )
+            }
+            AskedTask::File(_, path) => {
+                bail!(
+                    "{path}: {name} is a model that is trained, and no strategy applies; use --task pretrain or inference"
+                )
+            }
+        };
+        let per_device = match self.batch {
+            Some(batch) => usize::try_from(batch)?,
+            None => model.per_device_batch(),
+        };
+        let run = model.run(&system, per_device, &self.wire.unwrap_or_default());
+        let run = run.with_context(|| format!("{} on {}", self.model, system.name))?;
+        let schedule = run.schedule(task);
+        let step = Step::of_schedule(&schedule, run.batch);
+        let step = if self.cost == CostKind::MadMax { step.on_two_lanes() } else { step };
+        let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);
+        let memory = Memory::of_schedule(&schedule, run.batch, tables, dense);
+        let spread = Spread { described: dataflow::of_run(&run), trained: true };
+        Ok(self.prediction(name, kind.to_string(), spread, system, step, memory))
+    }
+
+    fn prediction(
+        &self,
+        model: &str,
+        task: String,
+        spread: Spread,
+        system: System,
+        step: Step,
+        memory: Memory,
+    ) -> Prediction {
+        let simulation = Simulation::new(self.cost.model().as_ref(), &step, &system);
+        Prediction { model: model.into(), task, spread, cost: self.cost, system, step, simulation, memory }
+    }
+}

@@ -1,0 +1,66 @@
+//! A prediction as programs read it.
+
+use super::prediction::{Prediction, class, volumes};
+use serde_json::{Map, Value, json};
+
+/// One object: times in milliseconds, memory in GB of 10⁹ bytes, and every operation.
+pub fn to_json(prediction: &Prediction) -> Value {
+    let simulation = &prediction.simulation;
+    let breakdown = &simulation.breakdown;
+    let memory = &prediction.memory;
+    let verdict = memory.fits(&prediction.system);
+    let parts: Map<String, Value> = memory
+        .parts()
+        .into_iter()
+        .map(|(part, bytes)| (part.replace(' ', "_"), json!(bytes / 1e9)))
+        .collect();
+    let mut object = json!({
+        "model": prediction.model,
+        "system": prediction.system.name,
+        "devices": prediction.system.devices(),
+        "nodes": prediction.system.nodes,
+        "task": prediction.task,
+        "cost": prediction.cost.name(),
+        "spread": prediction.spread.described,
+        "samples_per_step": prediction.step.samples,
+        "iteration_ms": 1e3 * simulation.iteration_s(),
+        "samples_per_s": simulation.samples_per_s,
+        "exposed_ms": 1e3 * simulation.exposed_s(),
+        "exposed_share_of_communication": prediction.exposed_share(),
+        "exposed_embedding_ms": 1e3 * simulation.exposed_embedding_s(&prediction.step),
+        "serial_ms": 1e3 * breakdown.serial(),
+        "communication_ms": 1e3 * breakdown.communication(),
+        "memory_gb": memory.total() / 1e9,
+        "device_memory_gb": prediction.system.device.memory_bytes / 1e9,
+        "memory_parts_gb": parts,
+        "fits": verdict.is_ok(),
+        "too_big": verdict.err().map(|too_big| too_big.to_string()),
+        "operations": operations(prediction),
+    });
+    for (name, ms) in prediction.breakdown_ms() {
+        object[format!("{}_ms", name.replace('-', "_"))] = json!(ms);
+    }
+    object
+}
+
+fn operations(prediction: &Prediction) -> Vec<Value> {
+    let simulation = &prediction.simulation;
+    let exposed = prediction.exposed();
+    let spans = simulation.timeline.spans.iter().zip(&simulation.seconds).zip(&exposed);
+    let all = prediction.step.operations.iter().zip(spans);
+    let operation = all.map(|(op, ((span, seconds), exposed))| {
+        let (flops, bytes) = volumes(op);
+        json!({
+            "name": op.label.to_string(),
+            "lane": op.lane,
+            "class": class(op),
+            "begin_ms": 1e3 * span.begin_s,
+            "end_ms": 1e3 * span.end_s,
+            "exposed_ms": 1e3 * exposed,
+            "seconds": seconds,
+            "bytes": bytes,
+            "flops": flops,
+        })
+    });
+    operation.collect()
+}

@@ -1,0 +1,68 @@
+//! `campanile simulate`: what a step takes on hardware that you need not have.
+
+mod asked;
+mod hints;
+mod html;
+mod json;
+mod prediction;
+mod read;
+mod strategy;
+mod task;
+mod text;
+mod trace;
+
+use crate::folder;
+use anyhow::Result;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  campanile simulate                                             DLRM on 64 H100s
+  campanile simulate --model 8t-dlrm --system h100:64            the same with 8 towers: what DMT gains
+  campanile simulate --model dlrm-a --system zionex:128 --cost madmax --mlp ddp          as MAD-Max predicts it
+  campanile simulate --model gpt-3 --system llm-a100 --transformer tp,ddp --batch 1      does it fit?
+  campanile simulate --model llama2-70b --system llm-a100 --task inference
+  campanile simulate --model dlrm-a --task finetune:emb,bot      tables and bottom MLP stay as they are
+  campanile simulate --model run.toml --system cluster.json --html step.html --trace step.json
+
+Models that are only simulated: dlrm-a dlrm-b dlrm-f, each of a and b also as -transformer and -moe, neo-a neo-i gpt-3 llama-65b
+llama2-70b llm-moe vit-l. Models that Campanile trains: dlrm dcn, sptt- and 2t- to 26t- of both, 8t-dlrm-cr4 to -cr16, xlrm 16t-xlrm.
+Systems: v100 a100 a100-80 h100 h100-superpod h200 zionex llm-a100, each with :GPUS, at most 4096.
+
+Files are JSON or TOML. Models, systems and tasks have MAD-Max's fields; a system may also have ours (nodes, devices_per_node, [device],
+[intra], [inter]), and a model may be a run as `campanile train` takes it, laid on the system. Unknown fields are refused.
+
+Cost models: madmax has MAD-Max's rules and no latency; roofline is Neo's bound by Equation 1; hierarchical has latencies, message
+sizes and links that collectives share.")]
+pub struct Args {
+    #[command(flatten)]
+    asked: asked::Asked,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write the timeline and tables as a page that opens in any browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the timeline for chrome://tracing or ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let prediction = args.asked.predict()?;
+    if let Some(path) = &args.trace {
+        folder::replace(path, trace::to_json(&prediction).to_string().as_bytes())?;
+    }
+    if let Some(path) = &args.html {
+        folder::replace(path, html::page(&prediction).to_html().as_bytes())?;
+    }
+    if args.json {
+        println!("{}", json::to_json(&prediction));
+        return Ok(());
+    }
+    print!("{}", text::to_text(&prediction));
+    for path in [&args.trace, &args.html].into_iter().flatten() {
+        println!("Written: {}", path.display());
+    }
+    Ok(())
+}

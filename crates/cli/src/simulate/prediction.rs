@@ -1,0 +1,129 @@
+//! A priced step and what it was made from: what every form of output shows.
+
+use planning::Span;
+use planning::cost::CostKind;
+use planning::memory::Memory;
+use planning::simulator::Simulation;
+use planning::step::{ComputeClass, Op, Period, Step, Work};
+use planning::system::System;
+use spec::schedule::{CollectiveKind, Lane};
+
+/// A step on a system.
+pub struct Prediction {
+    /// The model's name.
+    pub model: String,
+    /// What is done with it.
+    pub task: String,
+    /// How it is spread over devices.
+    pub spread: Spread,
+    /// On what.
+    pub system: System,
+    /// Priced by what.
+    pub cost: CostKind,
+    /// The operations.
+    pub step: Step,
+    /// What they take.
+    pub simulation: Simulation,
+    /// What a device must have room for.
+    pub memory: Memory,
+}
+
+/// How a model is spread over devices.
+pub struct Spread {
+    /// In words.
+    pub described: String,
+    /// Whether it is a model that is trained, so that no strategy applies.
+    pub trained: bool,
+}
+
+/// Kinds of work, as outputs name them.
+pub fn class(op: &Op) -> &'static str {
+    match &op.work {
+        Work::Compute(compute) => match compute.class {
+            ComputeClass::Gemm => "gemm",
+            ComputeClass::Embedding => "embedding",
+            ComputeClass::Other => "other",
+        },
+        Work::Transfer(transfer) => match transfer.kind {
+            CollectiveKind::AllToAll => "all-to-all",
+            CollectiveKind::AllReduce => "all-reduce",
+            CollectiveKind::AllGather => "all-gather",
+            CollectiveKind::ReduceScatter => "reduce-scatter",
+        },
+    }
+}
+
+/// FLOPs of an operation, and bytes that it touches or sends.
+pub fn volumes(op: &Op) -> (f64, f64) {
+    match &op.work {
+        Work::Compute(compute) => (compute.flops, compute.bytes),
+        Work::Transfer(transfer) => (0.0, transfer.bytes),
+    }
+}
+
+impl Prediction {
+    /// The lanes that something is on.
+    pub fn lanes(&self) -> Vec<Lane> {
+        let used = |lane: &Lane| self.step.operations.iter().any(|op| op.lane == *lane);
+        [Lane::Compute, Lane::Exchange, Lane::Gradients].into_iter().filter(used).collect()
+    }
+
+    /// Milliseconds by kind of work.
+    pub fn breakdown_ms(&self) -> [(&'static str, f64); 7] {
+        let b = &self.simulation.breakdown;
+        [
+            ("gemm", b.gemm),
+            ("embedding", b.embedding),
+            ("other", b.other),
+            ("all-to-all", b.all_to_all),
+            ("all-reduce", b.all_reduce),
+            ("all-gather", b.all_gather),
+            ("reduce-scatter", b.reduce_scatter),
+        ]
+        .map(|(name, seconds)| (name, 1e3 * seconds))
+    }
+
+    /// The part of all communication that is exposed, 0 to 1.
+    pub fn exposed_share(&self) -> f64 {
+        match self.simulation.breakdown.communication() {
+            0.0 => 0.0,
+            all => (self.simulation.exposed_s() / all).clamp(0.0, 1.0),
+        }
+    }
+
+    /// By operation: seconds of a collective during which nothing is computed, in this step, the one before or the next.
+    pub fn exposed(&self) -> Vec<f64> {
+        let (spans, step_s) = (&self.simulation.timeline.spans, self.simulation.iteration_s());
+        let shifts: &[f64] = if self.step.period == Period::Steady { &[-1.0, 0.0, 1.0] } else { &[0.0] };
+        let computing = self.step.operations.iter().zip(spans).filter(|(op, _)| op.computes());
+        // One lane, in its order: sorted by beginning and by end.
+        let computing: Vec<(f64, f64)> = shifts
+            .iter()
+            .flat_map(|shift| {
+                computing.clone().map(move |(_, s)| (s.begin_s + shift * step_s, s.end_s + shift * step_s))
+            })
+            .collect();
+        let exposed = |(op, span): (&Op, &Span)| {
+            if op.computes() {
+                return 0.0;
+            }
+            let first = computing.partition_point(|(_, end)| *end <= span.begin_s);
+            let beside = computing[first..].iter().take_while(|(begin, _)| *begin < span.end_s);
+            let hidden: f64 =
+                beside.map(|(begin, end)| (span.end_s.min(*end) - span.begin_s.max(*begin)).max(0.0)).sum();
+            (span.end_s - span.begin_s - hidden).max(0.0)
+        };
+        self.step.operations.iter().zip(spans).map(exposed).collect()
+    }
+
+    /// `8 nodes × 8 devices`.
+    pub fn cluster(&self) -> String {
+        let counted =
+            |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        format!(
+            "{} × {}",
+            counted(self.system.nodes, "node"),
+            counted(self.system.devices_per_node, "device")
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! Models and systems: by name, or from a file.
+
+use anyhow::{Context, Result, bail};
+use planning::system::{self, System, SystemFile};
+use planning::trained::Trained;
+use planning::workload::{self, Layered, ModelFile};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// What is simulated.
+pub enum Subject {
+    /// A model of layers that are all alike.
+    Layered(Layered),
+    /// A model that is trained.
+    Trained(Trained),
+}
+
+/// A model by its name or from its file.
+pub fn model(text: &str) -> Result<Subject> {
+    if let Ok(model) = Layered::named(text) {
+        return Ok(Subject::Layered(model));
+    }
+    if let Ok(model) = Trained::named(text) {
+        return Ok(Subject::Trained(model));
+    }
+    let unknown = || {
+        format!(
+            "--model {text}: no model has this name, and no file. Simulated are {}; trained are {}; or give a .json or .toml \
+             file",
+            workload::NAMES,
+            Trained::names().join(", ")
+        )
+    };
+    let file = Described::read(text).with_context(unknown)?;
+    if file.is_run()? {
+        let name = Path::new(text).file_stem().map_or(text.into(), |stem| stem.to_string_lossy());
+        return Ok(Subject::Trained(Trained::of_config(&name, file.parse()?)));
+    }
+    let fields: ModelFile = file.parse()?;
+    Ok(Subject::Layered(Layered::from_file(&fields).with_context(|| file.name())?))
+}
+
+/// A system by its name or from its file.
+pub fn system(text: &str) -> Result<System> {
+    let is_file = Path::new(text).extension().is_some_and(|end| end == "json" || end == "toml");
+    if !is_file {
+        return System::named(text).with_context(|| format!("--system {text}"));
+    }
+    let unknown = || format!("--system {text}: by name there are {}, each also as NAME:GPUS", system::NAMES);
+    let file = Described::read(text).with_context(unknown)?;
+    // What `calibrate` measured is read here too, once a system can have it.
+    if file.has(&["nodes", "devices_per_node"])? {
+        let system: System = file.parse()?;
+        return system.checked().with_context(|| file.name());
+    }
+    let fields: SystemFile = file.parse()?;
+    System::from_file(&fields).with_context(|| file.name())
+}
+
+/// A file that describes something, as JSON or TOML.
+pub struct Described {
+    path: PathBuf,
+    text: String,
+    json: bool,
+}
+
+impl Described {
+    /// Reads a file; its ending says what it is.
+    pub fn read(path: &str) -> Result<Self> {
+        let path = PathBuf::from(path);
+        let json = match path.extension().and_then(|end| end.to_str()) {
+            Some("json") => true,
+            Some("toml") => false,
+            _ => bail!("{}: ends in neither .json nor .toml", path.display()),
+        };
+        let text = std::fs::read_to_string(&path);
+        let text = text.with_context(|| format!("{}: cannot be read", path.display()))?;
+        Ok(Self { path, text, json })
+    }
+
+    /// Its path, for messages.
+    pub fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Its content as a value. Messages have the file, and the line and column of what is wrong.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        let parsed = match self.json {
+            true => serde_json::from_str(&self.text).map_err(anyhow::Error::from),
+            false => toml::from_str(&self.text).map_err(anyhow::Error::from),
+        };
+        parsed.with_context(|| self.name())
+    }
+
+    /// Whether any of these fields is there.
+    fn has(&self, fields: &[&str]) -> Result<bool> {
+        if self.json {
+            let value: serde_json::Value = self.parse()?;
+            return Ok(fields.iter().any(|&field| value.get(field).is_some()));
+        }
+        let table: toml::Table = self.parse()?;
+        Ok(fields.iter().any(|&field| table.contains_key(field)))
+    }
+
+    /// Whether it is a run: it has one of its sections, and none of the fields of a layered model.
+    fn is_run(&self) -> Result<bool> {
+        let sections = ["model", "topology", "placement", "train", "wire", "optimizer", "data", "checkpoint"];
+        Ok(self.has(&sections)? && !self.has(&["type"])?)
+    }
+}

@@ -1,0 +1,48 @@
+//! What is done with a model: by name, or from a file.
+
+use super::read::Described;
+use anyhow::{Context, Result, bail};
+use planning::workload::{Frozen, JobFile, TaskKind};
+use std::path::Path;
+
+/// A task as it was asked for.
+pub enum Asked {
+    /// By name.
+    Kind(TaskKind),
+    /// From a file, with strategies and batch sizes.
+    File(JobFile, String),
+}
+
+const KNOWN: &str = "there are pretrain, inference and finetune[:bot,top,emb] (the parts that stay as they are), or give a .json or \
+                     .toml file";
+
+/// A task by its name or from its file.
+pub fn task(text: &str) -> Result<Asked> {
+    let (name, frozen) = text.split_once(':').map_or((text, None), |(name, frozen)| (name, Some(frozen)));
+    Ok(Asked::Kind(match (name, frozen) {
+        ("pretrain", None) => TaskKind::PreTraining,
+        ("inference", None) => TaskKind::Inference,
+        ("finetune", frozen) => TaskKind::FineTuning(parts(text, frozen.unwrap_or(""))?),
+        _ if Path::new(text).extension().is_some() => {
+            let file = Described::read(text).with_context(|| format!("--task {text}: {KNOWN}"))?;
+            return Ok(Asked::File(file.parse()?, file.name()));
+        }
+        _ => bail!("--task {text}: {KNOWN}"),
+    }))
+}
+
+fn parts(text: &str, names: &str) -> Result<Frozen> {
+    let mut frozen = Frozen::default();
+    for name in names.split(',').filter(|_| !names.is_empty()) {
+        let part = match name.trim() {
+            "bot" => &mut frozen.bottom,
+            "top" => &mut frozen.top,
+            "emb" => &mut frozen.embedding,
+            _ => bail!("--task {text}: {name:?} is no part of a model; there are bot, top and emb"),
+        };
+        if std::mem::replace(part, true) {
+            bail!("--task {text}: {name} is named twice");
+        }
+    }
+    Ok(frozen)
+}

@@ -1,0 +1,108 @@
+//! The models that Campanile trains, by the names that the DMT paper gives them, laid on a system.
+//!
+//! ```
+//! use planning::system::System;
+//! use planning::trained::Trained;
+//! let model = Trained::named("8t-dlrm").unwrap();
+//! let run = model.run(&System::named("h100:128").unwrap(), 16384, &Default::default()).unwrap();
+//! // 8 towers on 16 hosts: 2 hosts each.
+//! assert_eq!(run.dataflow.sptt().unwrap().groups().hosts_per_group(), 2);
+//! ```
+
+mod builtin;
+mod layout;
+
+use crate::system::System;
+use spec::run::{Config, PlacementConfig, Run, RunError};
+use spec::wire::WireConfig;
+
+/// A model that runs, before it is laid on a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    name: String,
+    config: Config,
+}
+
+/// Why a model cannot be laid on a system.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TrainedError {
+    /// A name that is none of theirs.
+    #[error("there is no trained model {name:?}; there are {}", Trained::names().join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// More samples than can be counted.
+    #[error("{per_device} samples on each of {devices} devices are too many")]
+    Batch {
+        /// Samples a device.
+        per_device: usize,
+        /// Devices.
+        devices: usize,
+    },
+    /// What the trainer would refuse, too.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// Samples a device where nobody says: the local batch of DMT's experiments (§5.3).
+const PER_DEVICE: usize = 16_384;
+
+impl Trained {
+    /// A built-in model.
+    pub fn named(name: &str) -> Result<Self, TrainedError> {
+        let config = builtin::config(name).ok_or_else(|| TrainedError::Unknown { name: name.into() })?;
+        Ok(Self { name: name.into(), config })
+    }
+
+    /// The names of all built-in ones.
+    pub fn names() -> Vec<&'static str> {
+        builtin::names()
+    }
+
+    /// A run as a user wrote it. Its cluster and its batch give way to the system's.
+    pub fn of_config(name: &str, config: Config) -> Self {
+        Self { name: name.into(), config }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Samples a device where nobody says: as its config has it, else 16,384.
+    pub fn per_device_batch(&self) -> usize {
+        let topology = &self.config.topology;
+        let ranks = topology.hosts.unwrap_or(2).saturating_mul(topology.ranks_per_host.unwrap_or(2));
+        self.config.train.batch.map_or(PER_DEVICE, |batch| batch.div_ceil(ranks.max(1)).max(1))
+    }
+
+    /// The model with a rank on every device of `system`, and `per_device` samples for each; `wire` goes before what the
+    /// model says of the wire (bf16 for all that travels, in the built-in ones).
+    ///
+    /// A tower has as many hosts as divide evenly among all towers; where there are more towers than hosts, a host has
+    /// several. Tables are cut by columns where there are more ranks than tables. What a config says of either stays.
+    pub fn run(&self, system: &System, per_device: usize, wire: &WireConfig) -> Result<Run, TrainedError> {
+        let devices = system.devices();
+        let batch = per_device.checked_mul(devices).ok_or(TrainedError::Batch { per_device, devices })?;
+        let mut config = self.config.clone();
+        config.topology.hosts = Some(system.nodes);
+        config.topology.ranks_per_host = Some(system.devices_per_node);
+        config.train.batch = Some(batch);
+        config.wire = config.wire.overlaid(wire);
+        let mut run = config.check()?;
+        if run.dataflow.sptt().is_none() {
+            return Ok(run);
+        }
+        if config.topology.hosts_per_tower.is_none() && run.model.has_tower_modules() {
+            config.topology.hosts_per_tower =
+                Some(layout::hosts_per_tower(system.nodes, run.model.towers().len()));
+            run = config.check()?;
+        }
+        if config.placement == PlacementConfig::default() {
+            config.placement.tables = layout::tables(&run);
+            run = config.check()?;
+        }
+        Ok(run)
+    }
+}
