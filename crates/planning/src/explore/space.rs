@@ -21,6 +21,7 @@ pub struct Space {
 
 /// A model.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "a space has few of them")]
 pub enum Subject {
     /// Only simulated: its layers may be spread in many ways.
     Layered(Layered),
@@ -75,7 +76,9 @@ pub enum SpaceError {
         factor: f64,
     },
     /// A capability that is not known.
-    #[error("{name:?} is no capability of hardware; there are flops, memory, memory-bandwidth, intra, inter")]
+    #[error(
+        "{name:?} is no capability of hardware; there are flops, memory, memory-bandwidth, intra and inter, and all of them as `all`"
+    )]
     Capability {
         /// What was given.
         name: String,
