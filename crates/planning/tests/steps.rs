@@ -58,7 +58,7 @@ fn features() -> Vec<Feature> {
         hotness: if i % 3 == 0 { Hotness::One } else { Hotness::Many { mean: 1 + i as u32 } },
         weighted: i == 4,
     };
-    (0..7).map(feature).collect()
+    (0..9).map(feature).collect()
 }
 
 #[test]
