@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod explore;
 pub mod measured;
 pub mod memory;
 pub mod partitioner;

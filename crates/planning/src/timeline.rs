@@ -64,10 +64,12 @@ pub enum Links {
     Shared,
 }
 
-/// Steps until the period is steady; a dependency reaches one step back, so few are enough.
+/// Steps until the period is steady, where none repeats the one before it sooner.
 const SETTLING: usize = 8;
 /// Steps over which it is then measured.
 const MEASURED: usize = 8;
+/// Two times are the same if they differ by no more than this part of a step.
+const SAME: f64 = 1e-12;
 
 impl Timeline {
     /// The step of `schedule`, in its steady state, whose phases take `seconds`, one number for each.
@@ -100,18 +102,24 @@ impl Timeline {
 
     /// A step among others like it, in the steady state.
     pub fn steady(items: &[Item]) -> Self {
-        let steps = SETTLING + MEASURED;
+        if items.is_empty() {
+            return Self::of(items, 0.0, &[]);
+        }
+        let most = SETTLING + MEASURED;
         let spans = if items.iter().any(|item| item.shares) {
-            sharing::spans(items, steps)
+            sharing::until_alike(items, most)
         } else {
-            apart(items, steps)
+            apart_until_alike(items, most)
         };
+        let steps = spans.len() / items.len();
+        // The last step but one, if the last is like it; else where steps have settled.
+        let since = if steps < most { steps - 2 } else { SETTLING - 1 };
         // The slowest operation sets the pace; others may still be living on a lead that it will use up. A step never takes
         // longer than all of it one after the other.
         let end = |step: usize, item: usize| spans[step * items.len() + item].end_s;
-        let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(SETTLING - 1, item));
+        let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(since, item));
         let serial: f64 = items.iter().map(|item| item.seconds.max(0.0)).sum();
-        let step_s = (growth.fold(0.0, f64::max) / MEASURED as f64).min(serial);
+        let step_s = (growth.fold(0.0, f64::max) / (steps - 1 - since) as f64).min(serial);
         Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
     }
 
@@ -119,8 +127,7 @@ impl Timeline {
     pub fn once(items: &[Item]) -> Self {
         let spans =
             if items.iter().any(|item| item.shares) { sharing::spans(items, 1) } else { apart(items, 1) };
-        let end = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
-        Self::of(items, end, &spans)
+        Self::of(items, last_end(&spans), &spans)
     }
 
     fn of(items: &[Item], step_s: f64, spans: &[Span]) -> Self {
@@ -153,25 +160,55 @@ impl Timeline {
     }
 }
 
+fn last_end(spans: &[Span]) -> f64 {
+    spans.iter().map(|span| span.end_s).fold(0.0, f64::max)
+}
+
 /// Steps one after the other, with nothing shared: in issue order, all that an operation waits for is known.
 fn apart(items: &[Item], steps: usize) -> Vec<Span> {
-    let mut spans = vec![Span::default(); items.len() * steps];
-    let mut free = [0.0f64; 3];
-    // A phase may come after one that is issued later, of the step before; so steps are gone through whole.
+    let mut spans = Vec::with_capacity(items.len() * steps);
+    let mut free = [0.0; 3];
     for step in 0..steps {
-        for (i, item) in items.iter().enumerate() {
-            let mut begin = free[item.lane as usize];
-            for &(PhaseId(other), distance) in item.after {
-                if let Some(earlier) = step.checked_sub(distance as usize) {
-                    begin = begin.max(spans[earlier * items.len() + other].end_s);
-                }
-            }
-            let end = begin + item.seconds.max(0.0);
-            spans[step * items.len() + i] = Span { begin_s: begin, end_s: end };
-            free[item.lane as usize] = end;
+        push_apart(items, step, &mut free, &mut spans);
+    }
+    spans
+}
+
+/// The same; fewer than `most` steps, if the last one is like the one before it, as all further ones would be.
+fn apart_until_alike(items: &[Item], most: usize) -> Vec<Span> {
+    // What is further back is not compared.
+    let comparable = items.iter().flat_map(|item| item.after).all(|&(_, distance)| distance <= 1);
+    let mut spans = Vec::with_capacity(items.len() * most.min(4));
+    let mut free = [0.0; 3];
+    for step in 0..most {
+        push_apart(items, step, &mut free, &mut spans);
+        if step > 0 && comparable && alike(&spans[(step - 1) * items.len()..], items.len()) {
+            break;
         }
     }
     spans
+}
+
+/// One more step. A phase may come after one that is issued later, of the step before; so steps are gone through whole.
+fn push_apart(items: &[Item], step: usize, free: &mut [f64; 3], spans: &mut Vec<Span>) {
+    for item in items {
+        let mut begin = free[item.lane as usize];
+        for &(PhaseId(other), distance) in item.after {
+            if let Some(earlier) = step.checked_sub(distance as usize) {
+                begin = begin.max(spans[earlier * items.len() + other].end_s);
+            }
+        }
+        let end = begin + item.seconds.max(0.0);
+        spans.push(Span { begin_s: begin, end_s: end });
+        free[item.lane as usize] = end;
+    }
+}
+
+/// Whether the second of two steps is the first, moved.
+fn alike(two: &[Span], count: usize) -> bool {
+    let (before, now) = two.split_at(count);
+    let moved = last_end(now) - last_end(before);
+    before.iter().zip(now).all(|(before, now)| (now.end_s - before.end_s - moved).abs() <= SAME * moved)
 }
 
 #[cfg(test)]
@@ -244,5 +281,51 @@ mod tests {
             assert!(timeline.step_s >= busy - 1e-9, "{lane}");
         }
         assert!(timeline.step_s < timeline.serial_s() && timeline.hideable_s() > 0.0);
+    }
+
+    /// A step that stops at its first repetition takes what it takes in the middle of a long run, written out.
+    #[test]
+    fn stopping_early_changes_nothing() {
+        const STEPS: usize = 28;
+        let schedule = schedule();
+        let phases = schedule.phases();
+        let unrolled: Vec<Vec<(PhaseId, Distance)>> = (0..STEPS * phases.len())
+            .map(|i| {
+                let after = phases[i % phases.len()].after.iter();
+                let here = after.filter_map(|&(PhaseId(other), distance)| {
+                    Some((
+                        PhaseId((i / phases.len()).checked_sub(distance as usize)? * phases.len() + other),
+                        0,
+                    ))
+                });
+                here.collect()
+            })
+            .collect();
+        for round in 0..100usize {
+            let time = |i: usize| ((i * 31 + round * 17) % (3 + round % 11)) as f64 * 1e-3;
+            for shares in [false, true] {
+                let item = |i: usize| {
+                    let (phase, seconds) = (&phases[i], time(i));
+                    let computes = matches!(phase.work, Work::Compute(_));
+                    Item {
+                        lane: phase.lane,
+                        after: &phase.after,
+                        computes,
+                        shares: shares && !computes,
+                        seconds,
+                    }
+                };
+                let items: Vec<Item> = (0..phases.len()).map(item).collect();
+                let long = unrolled.iter().enumerate();
+                let long = long.map(|(i, after)| Item { after, ..items[i % items.len()] });
+                let spans = sharing::spans(&long.collect::<Vec<_>>(), 1);
+                let end = |step: usize| last_end(&spans[step * items.len()..][..items.len()]);
+                let (expected, got) = ((end(24) - end(16)) / 8.0, Timeline::steady(&items).step_s);
+                assert!(
+                    (got - expected).abs() <= 1e-9 * expected.max(1e-3),
+                    "{round} {shares}: {got} {expected}"
+                );
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Steps whose collectives share the wire: those under way at the same time each get an equal part of it.
 
-use super::{Item, Span};
+use super::{Item, SAME, Span};
 use spec::schedule::PhaseId;
 
 /// Steps on their way.
@@ -21,25 +21,47 @@ struct Queue {
     working: Option<(usize, usize, f64)>,
 }
 
-/// When every operation of every step begins and ends.
-pub(super) fn spans(items: &[Item], steps: usize) -> Vec<Span> {
-    let queue = |lane: usize| {
-        let of_lane = (0..items.len()).filter(|&i| items[i].lane as usize == lane);
-        Queue { items: of_lane.collect(), begun: 0, working: None }
-    };
-    let all = items.len() * steps;
-    let simulation = Simulation {
-        items,
-        queues: [queue(0), queue(1), queue(2)],
-        done: vec![false; all],
-        spans: vec![Span::default(); all],
-    };
-    simulation.run(steps)
+/// Where all lanes are when a step has ended.
+#[derive(Clone, Copy)]
+struct Place {
+    now: f64,
+    /// By lane: how many operations have begun since that step, and the seconds that the last of them still needs.
+    lanes: [(usize, Option<f64>); 3],
 }
 
-impl Simulation<'_> {
-    fn run(mut self, steps: usize) -> Vec<Span> {
+/// When every operation of every step begins and ends.
+pub(super) fn spans(items: &[Item], steps: usize) -> Vec<Span> {
+    Simulation::new(items, steps).run(steps, false)
+}
+
+/// The same; fewer than `most` steps if lanes are, at the end of the last one, where they were at the end of the one before:
+/// all further steps would be alike.
+pub(super) fn until_alike(items: &[Item], most: usize) -> Vec<Span> {
+    Simulation::new(items, most).run(most, true)
+}
+
+impl<'a> Simulation<'a> {
+    fn new(items: &'a [Item<'a>], steps: usize) -> Self {
+        let queue = |lane: usize| {
+            let of_lane = (0..items.len()).filter(|&i| items[i].lane as usize == lane);
+            Queue { items: of_lane.collect(), begun: 0, working: None }
+        };
+        let all = items.len() * steps;
+        Self {
+            items,
+            queues: [queue(0), queue(1), queue(2)],
+            done: vec![false; all],
+            spans: vec![Span::default(); all],
+        }
+    }
+
+    fn run(mut self, steps: usize, until_alike: bool) -> Vec<Span> {
         let mut now = 0.0;
+        let mut before: Option<Place> = None;
+        let mut ended = 0;
+        // Until then an operation may not wait because what it comes after lies before the first step.
+        let reach =
+            self.items.iter().flat_map(|item| item.after).map(|&(_, distance)| distance as usize).max();
         loop {
             for lane in 0..self.queues.len() {
                 self.begin(lane, now, steps);
@@ -65,7 +87,26 @@ impl Simulation<'_> {
                     queue.working = None;
                 }
             }
+            while until_alike
+                && ended < steps
+                && self.queues.iter().all(|queue| queue.ended() >= (ended + 1) * queue.items.len())
+            {
+                ended += 1;
+                let place = self.place(now, ended);
+                if ended > reach.unwrap_or(0) && before.is_some_and(|before| place.is_like(&before)) {
+                    self.spans.truncate(ended * self.items.len());
+                    return self.spans;
+                }
+                before = Some(place);
+            }
         }
+    }
+
+    /// Where lanes are, now that so many steps have ended.
+    fn place(&self, now: f64, steps: usize) -> Place {
+        let lane =
+            |queue: &Queue| (queue.begun - steps * queue.items.len(), queue.working.map(|(_, _, left)| left));
+        Place { now, lanes: [0, 1, 2].map(|i| lane(&self.queues[i])) }
     }
 
     /// Begins the next operation of an idle lane, if all that it comes after has ended.
@@ -83,5 +124,25 @@ impl Simulation<'_> {
             *begun += 1;
             self.spans[step * self.items.len() + item].begin_s = now;
         }
+    }
+}
+
+impl Queue {
+    /// How many operations have ended, over all steps.
+    fn ended(&self) -> usize {
+        self.begun - usize::from(self.working.is_some())
+    }
+}
+
+impl Place {
+    fn is_like(&self, before: &Place) -> bool {
+        let close = |a: f64, b: f64| (a - b).abs() <= SAME * (self.now - before.now);
+        self.lanes.iter().zip(&before.lanes).all(|(now, before)| {
+            now.0 == before.0
+                && match (now.1, before.1) {
+                    (Some(now), Some(before)) => close(now, before),
+                    (now, before) => now.is_none() && before.is_none(),
+                }
+        })
     }
 }

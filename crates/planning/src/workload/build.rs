@@ -226,7 +226,7 @@ impl Build<'_> {
         let gathered = layer.parameters * bytes / spread.shards;
         let mut waits = [after[0], after[1], None, None];
         if let Some((level, circle)) = spread.fsdp {
-            let gathered = gathered * level.degree as f64;
+            let gathered = self.of_fsdp(layer.parameters * bytes, gathered * level.degree as f64);
             let ahead =
                 if backward { Some(i + 2).filter(|&i| i < self.layers.len()) } else { i.checked_sub(2) };
             let earlier = ahead.and_then(|other| self.computed[other]);
@@ -289,6 +289,12 @@ impl Build<'_> {
         }
     }
 
+    /// Bytes of a layer in FSDP's collectives. MAD-Max counts it whole, even where tensor parallelism has cut it, as it does in
+    /// reductions: cut, (TP, FSDP) would be faster than the (TP, DDP) that its Figure 9 has as the best of all.
+    fn of_fsdp(&self, whole: f64, cut: f64) -> f64 {
+        if self.convention == Convention::MadMax { whole } else { cut }
+    }
+
     /// The layer that was computed just before, in this pass.
     fn neighbour(&self, i: usize, backward: bool) -> Option<PhaseId> {
         let other = if backward { Some(i + 1).filter(|&i| i < self.layers.len()) } else { i.checked_sub(1) };
@@ -306,7 +312,7 @@ impl Build<'_> {
     ) {
         let name = |action| (label(action), Lane::Gradients, Part::DenseExchange);
         if let Some((level, circle)) = spread.fsdp {
-            let bytes = shard * level.degree as f64;
+            let bytes = self.of_fsdp(whole, shard * level.degree as f64);
             self.collective(
                 name("reduce-scatter"),
                 CollectiveKind::ReduceScatter,
