@@ -9,11 +9,11 @@ use std::fmt::Write;
 /// Without the names of groups.
 const HEIGHT: f64 = 270.0;
 /// About as wide as a letter.
-const LETTER: f64 = 6.5;
+const LETTER: f64 = 6.9;
 /// The widest bar.
 const WIDEST: f64 = 46.0;
 /// The most letters of a group's name.
-const MOST_LETTERS: usize = 28;
+const MOST_LETTERS: usize = 24;
 
 impl Bars {
     /// Legend and drawing, for a figure.
@@ -37,7 +37,7 @@ impl Bars {
         // Ticks are as honest as bars: both begin at zero.
         let y = Axis::over(values.into_iter().chain(references).chain([0.0]), 5).rounded();
         let plot = Plot {
-            left: 58.0,
+            left: layout.left,
             right: width - 12.0,
             top: 30.0,
             bottom: HEIGHT,
@@ -130,6 +130,8 @@ fn value(values: &[Option<f64>], group: usize) -> Option<f64> {
 
 /// How much room there is.
 struct Layout {
+    /// Where the plot begins.
+    left: f64,
     /// Width of a bar.
     bar: f64,
     /// Height of the names of groups.
@@ -143,15 +145,19 @@ struct Layout {
 impl Layout {
     fn new(bars: &Bars, width: f64) -> Self {
         let group = (width - 70.0) / bars.groups.len().max(1) as f64;
-        let longest =
-            bars.groups.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(MOST_LETTERS) as f64;
-        let slanted = longest * LETTER > group - 6.0;
+        let letters = bars.groups.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let longest = letters.min(MOST_LETTERS) as f64 * LETTER;
+        let slanted = longest > group - 6.0;
+        // The first name reaches out to the left, by the cosine of its slant.
+        let left = if slanted { (0.87 * longest - 0.4 * group).max(58.0) } else { 58.0 };
+        let group = (width - left - 12.0) / bars.groups.len().max(1) as f64;
         Self {
+            left,
             bar: (0.82 * group / bars.series.len().max(1) as f64).min(WIDEST),
             // The sine of the slant is a half.
-            below: if slanted { 24.0 + longest * LETTER * 0.5 } else { 28.0 },
+            below: if slanted { 26.0 + longest * 0.5 } else { 28.0 },
             slanted,
-            every: if slanted { (18.0 / group).ceil().max(1.0) as usize } else { 1 },
+            every: if slanted { (28.0 / group).ceil().max(1.0) as usize } else { 1 },
         }
     }
 

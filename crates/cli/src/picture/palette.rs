@@ -3,6 +3,9 @@
 use crate::page::chart::{COLOURS, key};
 use std::collections::HashMap;
 
+/// The colours of the style sheet, those first that are told apart most easily.
+const ORDER: [usize; COLOURS] = [0, 1, 2, 3, 4, 7, 6, 10, 9, 11, 8, 5];
+
 /// Colours by name, in the order in which names were added. Beyond the palette, colours repeat.
 #[derive(Clone, Debug, Default)]
 pub struct Palette {
@@ -19,7 +22,7 @@ impl Palette {
 
     /// The colour of a name, as a number for the class `c…` of the style sheet.
     pub fn colour(&self, name: &str) -> usize {
-        self.numbers.get(name).map_or(0, |number| number % COLOURS)
+        self.numbers.get(name).map_or(ORDER[0], |number| ORDER[number % COLOURS])
     }
 
     /// An entry of the legend for each different name that is not empty, in order. `shape` is a class of swatches.

@@ -36,7 +36,8 @@ document.querySelectorAll("figure.timeline").forEach((figure, number) => {
   };
   const draw = () => {
     asked = 0;
-    const scale = width / (to - from), drawn = [];
+    // Of each row, where its last name may end: spans may lie on each other.
+    const scale = width / (to - from), drawn = [], ends = new Map();
     for (const span of spans) {
       const begin = (span.begin - from) * scale, end = (span.end - from) * scale;
       const hidden = end < 0 || begin > width;
@@ -47,7 +48,8 @@ document.querySelectorAll("figure.timeline").forEach((figure, number) => {
       span.rect.setAttribute("x", x.toFixed(2));
       span.rect.setAttribute("width", wide.toFixed(2));
       const seen = Math.max(x, 0), letters = Math.floor((Math.min(x + wide, width) - seen - 10) / 6.5);
-      if (letters < 3) continue;
+      if (letters < 3 || x < (ends.get(span.top) ?? -10)) continue;
+      ends.set(span.top, x + wide - 0.01);
       const name = span.name.length > letters ? `${span.name.slice(0, letters - 1)}…` : span.name;
       drawn.push(make("text", { class: span.over, x: (seen + 5).toFixed(2), y: span.top + 15 }, name));
     }

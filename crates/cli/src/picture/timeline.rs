@@ -2,12 +2,14 @@
 //!
 //! The script that zooms moves the rectangles drawn here; it finds times in `data-t` and what to read out in `<title>`.
 
+mod labels;
 mod rows;
 
 use super::palette::Palette;
 use super::{NOTHING, Span, Timeline, left_out, number};
 use crate::page::Escaped;
 use crate::page::chart::{Axis, WHOLE_WIDTH, key, shown};
+use labels::{Labels, shortened};
 use rows::Rows;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,8 +23,8 @@ const TOP: f64 = 4.0;
 /// Below the lanes: marks, and the name of the axis.
 const BELOW: f64 = 40.0;
 const RIGHT: f64 = WHOLE_WIDTH - 14.0;
-/// About as wide as a letter.
-const LETTER: f64 = 6.5;
+/// About as wide as a letter of a lane's name.
+const LETTER: f64 = 7.0;
 /// Spans are drawn at least this wide, so that the shortest are seen.
 const NARROWEST: f64 = 0.75;
 
@@ -193,22 +195,29 @@ impl<'a> Drawing<'a> {
             "<g transform=\"translate({:.2} 0)\"><g class=\"spans\" clip-path=\"url(#clip-{})\">",
             self.left, self.id
         );
-        let mut labels = String::new();
+        let mut labels = Labels::default();
         let mut lane = usize::MAX;
         for &(index, row) in &self.rows.order {
             let span = self.drawn[index];
             if span.lane != lane {
                 let close = if lane == usize::MAX { "" } else { "</g>" };
                 lane = span.lane;
+                labels.begin_lane();
                 let _ = write!(svg, "{close}<g data-lane=\"{lane}\">");
             }
-            self.span(svg, &mut labels, span, tops[lane] + PADDING + ROW * row as f64);
+            let top = tops[lane] + PADDING + ROW * row as f64;
+            let (x, width) = self.span(svg, span, top);
+            labels.add(span, row, (x, top, width));
         }
-        let _ =
-            write!(svg, "</g></g><g class=\"labels\" clip-path=\"url(#clip-{})\">{labels}</g></g>", self.id);
+        let _ = write!(
+            svg,
+            "</g></g><g class=\"labels\" clip-path=\"url(#clip-{})\">{}</g></g>",
+            self.id, labels.svg
+        );
     }
 
-    fn span(&self, svg: &mut String, labels: &mut String, span: &Span, top: f64) {
+    /// Draws a span, and says where it begins and how wide it is.
+    fn span(&self, svg: &mut String, span: &Span, top: f64) -> (f64, f64) {
         let Span { name, begin_ms, end_ms, .. } = span;
         let colour = self.palette.colour(&span.class);
         let x = self.across(*begin_ms);
@@ -234,17 +243,7 @@ impl<'a> Drawing<'a> {
             let _ = write!(svg, "\n{}\t{}", Escaped(what), Escaped(value));
         }
         svg.push_str("</title></rect>");
-        let letters = ((width - 10.0) / LETTER) as usize;
-        if letters >= 3 {
-            let label = Escaped(shortened(name, letters));
-            let over = if span.exposed { " class=\"over\"" } else { "" };
-            let _ = write!(
-                labels,
-                "<text{over} x=\"{:.2}\" y=\"{:.1}\">{label}</text>",
-                x.max(0.0) + 5.0,
-                top + 15.0
-            );
-        }
+        (x, width)
     }
 
     /// A time in the unit of the axis, to a millionth of it.
@@ -286,14 +285,6 @@ fn duration(ms: f64) -> String {
     format!("{} {unit}", number(ms / per_unit, 4))
 }
 
-/// The first letters of a name, as many as there is room for.
-fn shortened(name: &str, most: usize) -> String {
-    match name.char_indices().nth(most) {
-        None => name.into(),
-        Some(_) => name.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +293,5 @@ mod tests {
     fn times_read_well() {
         assert_eq!([12.345_678, 0.5, 2500.0, 0.0].map(duration), ["12.35 ms", "500.0 µs", "2.500 s", "0 ms"]);
         assert_eq!([1e-7, 1e-12].map(duration), ["0.1000 ns", "1.000e-6 ns"]);
-        assert_eq!(shortened("all-to-all", 5), "all-…");
-        assert_eq!(shortened("gemm", 4), "gemm");
     }
 }

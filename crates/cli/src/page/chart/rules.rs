@@ -54,20 +54,25 @@ impl Plot {
         }
     }
 
-    /// From right to left, each name on the lowest row where it lies on no other, nor on the line of another.
+    /// Each name on the lowest row where it lies on no other, nor on the line of another.
     fn placed<'a>(&self, rules: &'a [Rule]) -> Vec<Placed<'a>> {
-        let mut sorted: Vec<&Rule> = rules.iter().filter(|rule| shown(rule.x)).collect();
-        sorted.sort_by(|a, b| b.x.total_cmp(&a.x));
-        let mut placed: Vec<Placed> = Vec::new();
-        for rule in sorted {
+        let place = |rule: &'a Rule| {
             let x = self.across(rule.x);
-            let mut this = Placed { rule, x, to_the_left: x + length(rule) > self.right, row: 0 };
+            Placed { rule, x, to_the_left: x + length(rule) > self.right, row: 0 }
+        };
+        let mut sorted: Vec<Placed> = rules.iter().filter(|rule| shown(rule.x)).map(place).collect();
+        // A name must be above those on whose lines it would lie: first comes what is ahead of others.
+        sorted.sort_by(|a, b| {
+            let ahead = if a.to_the_left { a.x.total_cmp(&b.x) } else { b.x.total_cmp(&a.x) };
+            a.to_the_left.cmp(&b.to_the_left).then(ahead)
+        });
+        let mut placed: Vec<Placed> = Vec::new();
+        for mut this in sorted {
             let (from, to) = this.ends();
             let meets = |other: &Placed| {
                 let (other_from, other_to) = other.ends();
                 other_from < to && from < other_to || (from..to).contains(&other.x)
             };
-            // Lines go down from their names, so only what is above is out of the way.
             let above = placed.iter().filter(|other| meets(other)).map(|other| other.row + 1).max();
             this.row = above.unwrap_or(0);
             placed.push(this);
@@ -99,14 +104,14 @@ mod tests {
         let axis = Axis::over([0.0, 100.0].into_iter(), 5);
         let plot = Plot { left: 0.0, right: 500.0, top: 10.0, bottom: 100.0, x: axis, y: axis };
         let rule = |x: f64| Rule { x, name: "a name".into() };
-        let rules = [rule(99.0), rule(f64::NAN), rule(1.0), rule(2.0), rule(50.0)];
+        let rules = [rule(99.0), rule(98.0), rule(f64::NAN), rule(1.0), rule(2.0), rule(50.0)];
         let plot = plot.with_room_for(&rules);
         assert_eq!(plot.top, 40.0);
         let mut svg = String::new();
         plot.rules(&mut svg, &rules);
         let heights: Vec<&str> = svg.split("<text").skip(1).filter_map(|t| t.split('"').nth(5)).collect();
-        // From right to left: the name at 1 is above that at 2, whose line does not cross it.
-        assert_eq!(heights, ["35.0", "35.0", "35.0", "20.0"]);
+        // At 50, 2, 1, 98 and 99. The line of 2 begins below the name of 1, and that of 98 below the name of 99.
+        assert_eq!(heights, ["35.0", "35.0", "20.0", "35.0", "20.0"]);
         assert!(svg.contains("text-anchor=\"end\">a name") && !svg.contains("NaN"));
     }
 }

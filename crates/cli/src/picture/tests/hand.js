@@ -1,0 +1,42 @@
+const seen = document.createElement("ol"), svg = document.querySelector("svg.timeline-plot");
+seen.id = "seen";
+document.body.append(seen);
+const figure = svg.closest("figure"), said = root => [...root.querySelectorAll(".readout")].map(box => box.textContent).join();
+const note = (what, value) => {
+  const item = document.createElement("li");
+  item.textContent = `${what}: ${value}`;
+  seen.append(item);
+};
+const frames = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+const length = () => { const [from, to] = svg.dataset.window.split(" ").map(Number); return +(to - from).toFixed(6); };
+const button = name => figure.querySelector(`button[aria-label="${name}"]`);
+const key = (name, more) => svg.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, ...more }));
+const pointer = (target, type, x, y, buttons) =>
+  target.dispatchEvent(new PointerEvent(type, { bubbles: true, clientX: x, clientY: y, button: 0, buttons, pointerId: 1 }));
+(async () => {
+  const first = svg.querySelector(".spans rect"), wide = () => +first.getAttribute("width");
+  const before = wide();
+  button("Zoom in").click(); await frames(); note("zoomed in", length());
+  button("Show all").click(); await frames(); note("all", length());
+  button("Zoom in").click(); button("Zoom in").click(); button("Zoom out").click(); await frames(); note("in and out", length());
+  svg.dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); await frames(); note("double click", length());
+  const frame = svg.getBoundingClientRect(), y = frame.top + 20;
+  svg.dispatchEvent(new WheelEvent("wheel", { deltaY: -300, clientX: frame.left, clientY: y, bubbles: true, cancelable: true }));
+  await frames(); note("wheel at the left", svg.dataset.window.split(" ")[0] + " " + length()); note("wider", wide() > 2 * before);
+  pointer(svg, "pointerdown", 600, y, 1); svg.setPointerCapture = () => {};
+  pointer(svg, "pointermove", 500, y, 1); pointer(svg, "pointerup", 500, y, 0); await frames();
+  note("dragged", +svg.dataset.window.split(" ")[0] > 0.1);
+  key("0"); await frames(); note("key 0", length());
+  key("+"); await frames(); note("key +", length());
+  key("ArrowRight", { shiftKey: true }); await frames(); note("moved", svg.dataset.window);
+  key("Home"); await frames();
+  const place = first.getBoundingClientRect();
+  pointer(first, "pointermove", place.left + 2, place.top + 2, 0); note("hover", said(figure));
+  key("ArrowRight"); key("ArrowRight"); note("second span", said(figure));
+  key("ArrowDown"); note("next lane", said(figure));
+  key("Escape"); note("closed", figure.querySelectorAll(".readout").length);
+  const points = document.querySelector("svg.points"), front = points.querySelector(".on-front circle").getBoundingClientRect();
+  pointer(points, "pointermove", front.left + 3, front.top + 3, 0); note("point", said(points.closest("figure")));
+  points.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" })); note("front", said(points.closest("figure")));
+  key("+"); await new Promise(done => setTimeout(done, 400)); note("address", location.hash);
+})();
