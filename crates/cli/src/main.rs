@@ -11,6 +11,7 @@ mod data_command;
 mod dataflow;
 mod describe;
 mod eval;
+mod explore;
 mod folder;
 mod logs;
 mod on_samples;
@@ -79,6 +80,8 @@ enum Command {
     Schedule(schedule::Args),
     /// Predict what a step takes on other hardware: time, exposed communication, memory
     Simulate(simulate::Args),
+    /// Simulate every strategy on every system, and find the best
+    Explore(explore::Args),
     /// Measure what each computation of a step takes, for `train --compute paced:FILE`; --steps says in how many [default: 5]
     Pace(pace::Args),
     /// Count a model's parameters and FLOPs
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Explore(args) => explore::run(args),
         Command::Pace(args) => pace::run(args),
         Command::Describe(args) => describe::run(args),
         Command::Bench(command) => bench::run(command),

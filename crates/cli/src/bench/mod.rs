@@ -4,6 +4,7 @@ pub mod collectives;
 mod data;
 mod dense;
 mod embedding;
+mod explore;
 mod partition;
 mod step;
 
@@ -26,6 +27,8 @@ pub enum Command {
     Mlp(dense::Args),
     /// The tower partitioner, at the sizes of Criteo and of large models
     Partition(partition::Args),
+    /// Exploration: strategies a second on one thread
+    Explore(explore::Args),
 }
 
 pub fn run(command: Command) -> Result<()> {
@@ -37,5 +40,6 @@ pub fn run(command: Command) -> Result<()> {
         Command::Gemm(args) => dense::gemm(args),
         Command::Mlp(args) => dense::mlp(args),
         Command::Partition(args) => partition::run(args),
+        Command::Explore(args) => explore::run(args),
     }
 }

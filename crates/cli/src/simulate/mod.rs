@@ -5,9 +5,9 @@ mod hints;
 mod html;
 mod json;
 mod prediction;
-mod read;
+pub mod read;
 mod strategy;
-mod task;
+pub mod task;
 mod text;
 mod trace;
 

@@ -1,0 +1,102 @@
+//! `campanile explore`: every way to spread a model, on every system that is asked for.
+
+mod asked;
+mod html;
+mod json;
+mod text;
+
+use crate::folder;
+use crate::train::stop_on_signals;
+use anyhow::{Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+use planning::cost::CostKind;
+use planning::explore::{Space, Summary, Watch, explore};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  campanile explore                                              all strategies of DLRM-A on 128 GPUs
+  campanile explore --model dlrm-a --cost madmax                 as MAD-Max has it: (TP, DDP) within memory, DDP if it were free
+  campanile explore --model gpt-3 --systems llm-a100 --task inference
+  campanile explore --model dlrm-a --systems a100:128,h100:128,h200:128 --batches 512,1024,2048 --html dlrm-a.html
+  campanile explore --model dlrm-a --what-if flops=10 --what-if inter=2,10 --what-if all=10        what more of it would bring
+  campanile explore --model dlrm-a --what-if flops=2,4,8 --what-if inter=2,4,8 --combine          all combinations of both
+  campanile explore --model dlrm,sptt-dlrm,8t-dlrm,8t-dlrm-cr4 --systems h100:64,h100:512         towers and compression
+
+Models and systems are those of `campanile simulate`. Layers are spread by DDP, FSDP and TP, tables by MP and DDP: one over all devices,
+or one inside nodes and another between them. Models that Campanile trains have one way each, and are compared with the first.")]
+pub struct Args {
+    #[command(flatten)]
+    asked: asked::Asked,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// How many of the fastest to list
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    top: u16,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write points, distribution and tables as a page that opens in any browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// A space, and what was found in it.
+struct Explored {
+    space: Space,
+    cost: CostKind,
+    summary: Summary,
+    seconds: f64,
+}
+
+impl Explored {
+    /// Whether all of it was looked at.
+    fn is_whole(&self) -> bool {
+        self.summary.count() == self.space.len() as u64
+    }
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let space = args.asked.space()?;
+    let cost = args.asked.cost();
+    let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let threads = args.threads.map_or_else(cores, usize::from);
+    let began = Instant::now();
+    let summary = with_progress(&space, cost, threads, args.top.into())?;
+    let explored = Explored { seconds: began.elapsed().as_secs_f64(), space, cost, summary };
+    ensure!(explored.summary.count() > 0, "stopped before anything was found");
+    if let Some(path) = &args.html {
+        folder::replace(path, html::page(&explored).to_html().as_bytes())?;
+    }
+    if args.json {
+        println!("{}", json::to_json(&explored));
+        return Ok(());
+    }
+    print!("{}", text::to_text(&explored));
+    if let Some(path) = &args.html {
+        println!("Written: {}", path.display());
+    }
+    Ok(())
+}
+
+/// Explores beside a progress bar, until all is done or a signal comes.
+fn with_progress(space: &Space, cost: CostKind, threads: usize, top: usize) -> Result<Summary> {
+    let stop = stop_on_signals()?;
+    let watch = Watch::default();
+    let bar = ProgressBar::new(space.len() as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} points, {per_sec}, {eta} left")?);
+    let summary = std::thread::scope(|scope| {
+        let exploring = scope.spawn(|| explore(space, cost, threads, top, &watch));
+        while !exploring.is_finished() {
+            bar.set_position(watch.done.load(Ordering::Relaxed) as u64);
+            watch.stop.store(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        exploring.join()
+    });
+    bar.finish_and_clear();
+    Ok(summary.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
