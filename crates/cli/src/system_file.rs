@@ -2,7 +2,7 @@
 
 use crate::args::read_toml;
 use crate::folder::replace;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use spec::calibration::Calibration;
 use std::path::Path;
@@ -13,6 +13,9 @@ use std::path::Path;
 pub struct SystemFile {
     /// What tables call the system.
     pub name: String,
+    /// Bytes of memory for each rank: those of a machine, shared out among its ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<f64>,
     /// What was measured of it.
     pub measured: Calibration,
 }
@@ -22,7 +25,22 @@ impl SystemFile {
     pub fn read(path: &Path) -> Result<Self> {
         let file: Self = read_toml(path)?;
         file.measured.check().with_context(|| path.display().to_string())?;
+        let sensible = |bytes: &f64| bytes.is_finite() && *bytes > 0.0;
+        let memory = file.memory_bytes;
+        ensure!(
+            memory.as_ref().is_none_or(sensible),
+            "{}: memory_bytes is {}; expected a number above 0",
+            path.display(),
+            memory.unwrap_or_default()
+        );
         Ok(file)
+    }
+
+    /// Memory of this machine for each of so many ranks, where the system tells.
+    pub fn memory_here(ranks: usize) -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let kib = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix(" kB")?;
+        Some(kib.trim().parse::<f64>().ok()? * 1024.0 / ranks.max(1) as f64)
     }
 
     /// Writes it, whole or not at all.

@@ -10,8 +10,11 @@
 //! where `overlap` says how much of what computation could hide it did hide when it was measured: where ranks keep all cores
 //! busy, next to nothing. Reading ahead takes cores, but nobody waits for it.
 
+use crate::simulator::Simulation;
+use crate::step::Step;
+use crate::system::{Device, Link, System};
 use crate::{Links, Timeline};
-use spec::calibration::{Amount, Calibration, CalibrationError, Class, Joined};
+use spec::calibration::{Amount, Calibration, CalibrationError, Class, Joined, OperationModel};
 use spec::links::{Circle, LinkModel};
 use spec::schedule::{Collective, Group, PhaseId, Schedule, Work};
 use spec::topology::LinkClass;
@@ -92,6 +95,52 @@ pub fn step_s(
 ) -> Result<f64, CalibrationError> {
     let priced = price(calibration, schedule, sizes)?;
     Ok(priced.step_s(calibration.overlap, calibration.stretch))
+}
+
+/// The cluster that was measured, as far as that says: its ranks, and the fastest rates seen. A rank has so much memory.
+pub fn system(name: &str, calibration: &Calibration, memory_bytes: f64) -> System {
+    let fastest = |of: &dyn Fn(&OperationModel) -> Option<f64>| {
+        calibration.operations.iter().filter_map(of).fold(1.0, f64::max)
+    };
+    let over = |circle: Circle| {
+        let links = calibration.links.iter().filter(|link| link.group == circle);
+        Link { bytes_per_s: links.map(|link| link.bytes_per_s).fold(1.0, f64::max), util: 1.0 }
+    };
+    System {
+        name: name.into(),
+        nodes: calibration.hosts,
+        devices_per_node: calibration.ranks_per_host,
+        device: Device {
+            f64_flops: 0.0,
+            f32_flops: fastest(&|operation| operation.flops_per_s),
+            f16_flops: 0.0,
+            i8_ops: 0.0,
+            flops_util: 1.0,
+            memory_bytes,
+            memory_bytes_per_s: fastest(&|operation| operation.bytes_per_s),
+            memory_util: 1.0,
+        },
+        intra: over(Circle::Host),
+        inter: over(Circle::Peers),
+        all_reduce_intra_share: 0.0,
+    }
+}
+
+/// A step of a schedule as a calibration predicts it, with what each of its phases takes alone.
+pub fn simulate(
+    calibration: &Calibration,
+    schedule: &Schedule,
+    batch: usize,
+) -> Result<(Step, Simulation), CalibrationError> {
+    let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
+    let priced = price(calibration, schedule, &sizes)?;
+    let timeline = Timeline {
+        step_s: priced.step_s(calibration.overlap, calibration.stretch),
+        ..Timeline::new(schedule, &priced.seconds, Links::Shared)
+    };
+    let step = Step::of_schedule(schedule, batch);
+    let simulation = Simulation::of(&step, priced.seconds, timeline);
+    Ok((step, simulation))
 }
 
 /// Ranks by the machine they share.

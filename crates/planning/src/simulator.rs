@@ -43,6 +43,11 @@ impl Simulation {
     pub fn new(model: &dyn CostModel, step: &Step, system: &System) -> Self {
         let seconds = cost::seconds(model, step, system);
         let timeline = model.timeline(step, &seconds);
+        Self::of(step, seconds, timeline)
+    }
+
+    /// A step whose operations take `seconds`, each alone, and lie so in time.
+    pub(crate) fn of(step: &Step, seconds: Vec<f64>, timeline: Timeline) -> Self {
         let mut breakdown = Breakdown::default();
         for (op, &seconds) in step.operations.iter().zip(&seconds) {
             *breakdown.of(&op.work) += seconds;

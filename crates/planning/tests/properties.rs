@@ -112,10 +112,15 @@ fn case() -> impl Strategy<Value = Case> {
     let convention = select(vec![Convention::MadMax, Convention::Pooled]);
     (model(), system(), layers(), tables, layers(), 1u32..2000, convention).prop_map(
         |(model, system, mlp, embedding, transformer, per_device, convention)| {
+            // MAD-Max has FSDP on the first level only.
+            let layers = |(inside, between): (Parallel, Option<Parallel>)| match (convention, between) {
+                (Convention::MadMax, Some(Fsdp)) => spread(Fsdp, Some(inside), &system),
+                _ => spread(inside, between, &system),
+            };
             let strategies = Strategies {
-                mlp: spread(mlp.0, mlp.1, &system),
+                mlp: layers(mlp),
                 embedding: spread(embedding.0, embedding.1, &system),
-                transformer: spread(transformer.0, transformer.1, &system),
+                transformer: layers(transformer),
             };
             Case { model, system, strategies, per_device: per_device.into(), convention }
         },

@@ -126,7 +126,8 @@ pub fn run(args: Args) -> Result<()> {
     let compared = fitted::fit_steps(&mut calibration, &trials, &measured.taken)?;
     calibration.check().context("what was measured")?;
     let name = args.name.unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(joined)));
-    let file = SystemFile { name, measured: calibration };
+    let memory_bytes = SystemFile::memory_here(calibration.ranks_per_machine);
+    let file = SystemFile { name, memory_bytes, measured: calibration };
     if let Some(path) = &args.out {
         file.write(path)?;
     }

@@ -56,7 +56,7 @@ impl Asked {
         let models = self.model.iter().map(|name| {
             Ok(match read::model(name)? {
                 Read::Layered(model) => Subject::Layered(model),
-                Read::Trained(model) => Subject::Trained(model),
+                Read::Trained(model) => Subject::Trained(*model),
             })
         });
         let models: Vec<Subject> = models.collect::<Result<_>>()?;

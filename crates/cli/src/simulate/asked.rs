@@ -1,10 +1,11 @@
 //! From flags to a prediction.
 
 use super::prediction::{Prediction, Spread};
-use super::read::{self, Subject};
+use super::read::{self, Hardware, Subject};
 use super::strategy;
 use super::task::{self, Asked as AskedTask};
 use crate::dataflow;
+use crate::system_file::SystemFile;
 use anyhow::{Context, Result, bail, ensure};
 use planning::cost::CostKind;
 use planning::memory::Memory;
@@ -13,7 +14,8 @@ use planning::step::Step;
 use planning::system::System;
 use planning::trained::Trained;
 use planning::workload::{Convention, Job, Layered, TaskKind};
-use spec::schedule::Task;
+use spec::run::Run;
+use spec::schedule::{Schedule, Task};
 use spec::wire::WireConfig;
 
 /// What is to be predicted.
@@ -45,11 +47,17 @@ pub struct Asked {
 impl Asked {
     /// What a step takes.
     pub fn predict(&self) -> Result<Prediction> {
-        let system = read::system(&self.system)?;
         let task = task::task(&self.task)?;
-        let prediction = match read::model(&self.model)? {
-            Subject::Layered(model) => self.layered(&model, system, task),
-            Subject::Trained(model) => self.trained(&model, system, task),
+        let prediction = match (read::hardware(&self.system)?, read::model(&self.model)?) {
+            (Hardware::Described(system), Subject::Layered(model)) => self.layered(&model, system, task),
+            (Hardware::Described(system), Subject::Trained(model)) => self.trained(&model, system, task),
+            (Hardware::Measured(file), Subject::Trained(model)) => self.measured(&model, &file, task),
+            (Hardware::Measured(_), Subject::Layered(model)) => bail!(
+                "{}: what was measured prices the schedules that are trained; {} is only simulated. Give a system that is \
+                 described by what it can do",
+                self.system,
+                model.name
+            ),
         }?;
         let numbers = [prediction.simulation.iteration_s(), prediction.memory.total()];
         ensure!(
@@ -105,6 +113,39 @@ impl Asked {
     }
 
     fn trained(&self, model: &Trained, system: System, task: AskedTask) -> Result<Prediction> {
+        let (run, kind) = self.run(model, &system, task)?;
+        let schedule = run.schedule(schedule_task(kind));
+        let step = Step::of_schedule(&schedule, run.batch);
+        let step = if self.cost == CostKind::MadMax { step.on_two_lanes() } else { step };
+        let (memory, spread) =
+            (memory(&run, &schedule), Spread { described: dataflow::of_run(&run), trained: true });
+        Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
+    }
+
+    /// By what was measured of the cluster. What its devices could do at their best is not known.
+    fn measured(&self, model: &Trained, file: &SystemFile, task: AskedTask) -> Result<Prediction> {
+        let memory_bytes = file.memory_bytes.with_context(|| {
+            format!("{}: memory_bytes is missing: the bytes of memory that a rank has", self.system)
+        })?;
+        let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
+        let (run, kind) = self.run(model, &system, task)?;
+        let schedule = run.schedule(schedule_task(kind));
+        let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)
+            .with_context(|| self.system.clone())?;
+        Ok(Prediction {
+            model: model.name().into(),
+            task: kind.to_string(),
+            spread: Spread { described: dataflow::of_run(&run), trained: true },
+            cost: "what was measured",
+            memory: memory(&run, &schedule),
+            system,
+            step,
+            simulation,
+        })
+    }
+
+    /// A trained model, laid on a system.
+    fn run(&self, model: &Trained, system: &System, task: AskedTask) -> Result<(Run, TaskKind)> {
         let name = model.name();
         if let Some(flag) = self.strategies.given() {
             bail!(
@@ -112,9 +153,8 @@ impl Asked {
                  applies. Leave it out"
             );
         }
-        let (task, kind) = match task {
-            AskedTask::Kind(TaskKind::PreTraining) => (Task::Train, TaskKind::PreTraining),
-            AskedTask::Kind(TaskKind::Inference) => (Task::Evaluate, TaskKind::Inference),
+        let kind = match task {
+            AskedTask::Kind(kind @ (TaskKind::PreTraining | TaskKind::Inference)) => kind,
             AskedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
                 bail!(
                     "--task {}: {name} is a model that is trained, {kind} is not; use pretrain or inference",
@@ -131,15 +171,8 @@ impl Asked {
             Some(batch) => usize::try_from(batch)?,
             None => model.per_device_batch(),
         };
-        let run = model.run(&system, per_device, &self.wire.unwrap_or_default());
-        let run = run.with_context(|| format!("{} on {}", self.model, system.name))?;
-        let schedule = run.schedule(task);
-        let step = Step::of_schedule(&schedule, run.batch);
-        let step = if self.cost == CostKind::MadMax { step.on_two_lanes() } else { step };
-        let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);
-        let memory = Memory::of_schedule(&schedule, run.batch, tables, dense);
-        let spread = Spread { described: dataflow::of_run(&run), trained: true };
-        Ok(self.prediction(name, kind.to_string(), spread, system, step, memory))
+        let run = model.run(system, per_device, &self.wire.unwrap_or_default());
+        Ok((run.with_context(|| format!("{} on {}", self.model, system.name))?, kind))
     }
 
     fn prediction(
@@ -152,6 +185,24 @@ impl Asked {
         memory: Memory,
     ) -> Prediction {
         let simulation = Simulation::new(self.cost.model().as_ref(), &step, &system);
-        Prediction { model: model.into(), task, spread, cost: self.cost, system, step, simulation, memory }
+        Prediction {
+            model: model.into(),
+            task,
+            spread,
+            cost: self.cost.name(),
+            system,
+            step,
+            simulation,
+            memory,
+        }
     }
+}
+
+fn schedule_task(kind: TaskKind) -> Task {
+    if kind == TaskKind::Inference { Task::Evaluate } else { Task::Train }
+}
+
+fn memory(run: &Run, schedule: &Schedule) -> Memory {
+    let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);
+    Memory::of_schedule(schedule, run.batch, tables, dense)
 }

@@ -20,7 +20,7 @@ pub fn to_json(prediction: &Prediction) -> Value {
         "devices": prediction.system.devices(),
         "nodes": prediction.system.nodes,
         "task": prediction.task,
-        "cost": prediction.cost.name(),
+        "cost": prediction.cost,
         "spread": prediction.spread.described,
         "samples_per_step": prediction.step.samples,
         "iteration_ms": 1e3 * simulation.iteration_s(),

@@ -1,7 +1,6 @@
 //! A priced step and what it was made from: what every form of output shows.
 
 use planning::Span;
-use planning::cost::CostKind;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::{ComputeClass, Op, Period, Step, Work};
@@ -18,8 +17,8 @@ pub struct Prediction {
     pub spread: Spread,
     /// On what.
     pub system: System,
-    /// Priced by what.
-    pub cost: CostKind,
+    /// Priced by what: a cost model, or what was measured.
+    pub cost: &'static str,
     /// The operations.
     pub step: Step,
     /// What they take.

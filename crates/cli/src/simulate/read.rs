@@ -1,5 +1,6 @@
 //! Models and systems: by name, or from a file.
 
+use crate::system_file;
 use anyhow::{Context, Result, bail};
 use planning::system::{self, System, SystemFile};
 use planning::trained::Trained;
@@ -40,7 +41,24 @@ pub fn model(text: &str) -> Result<Subject> {
     Ok(Subject::Layered(Layered::from_file(&fields).with_context(|| file.name())?))
 }
 
+/// Where it is simulated.
+pub enum Hardware {
+    /// A system by what it can do.
+    Described(System),
+    /// A system by what `campanile calibrate` measured of it.
+    Measured(Box<system_file::SystemFile>),
+}
+
 /// A system by its name or from its file.
+pub fn hardware(text: &str) -> Result<Hardware> {
+    let path = Path::new(text);
+    if path.extension().is_some_and(|end| end == "toml") && Described::read(text)?.has(&["measured"])? {
+        return Ok(Hardware::Measured(Box::new(system_file::SystemFile::read(path)?)));
+    }
+    system(text).map(Hardware::Described)
+}
+
+/// A system that is described, by its name or from its file.
 pub fn system(text: &str) -> Result<System> {
     let is_file = Path::new(text).extension().is_some_and(|end| end == "json" || end == "toml");
     if !is_file {
@@ -48,7 +66,12 @@ pub fn system(text: &str) -> Result<System> {
     }
     let unknown = || format!("--system {text}: by name there are {}, each also as NAME:GPUS", system::NAMES);
     let file = Described::read(text).with_context(unknown)?;
-    // What `calibrate` measured is read here too, once a system can have it.
+    if file.has(&["measured"])? {
+        bail!(
+            "{text} says what was measured of a cluster; give one that is described by what it can do, or use `simulate` with a \
+             model that is trained"
+        );
+    }
     if file.has(&["nodes", "devices_per_node"])? {
         let system: System = file.parse()?;
         return system.checked().with_context(|| file.name());

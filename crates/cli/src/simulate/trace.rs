@@ -33,7 +33,7 @@ pub fn to_json(prediction: &Prediction) -> Value {
     json!({
         "displayTimeUnit": "ms",
         "otherData": {
-            "cost": prediction.cost.name(),
+            "cost": prediction.cost,
             "iteration_ms": 1e3 * prediction.simulation.iteration_s(),
             "exposed_ms": 1e3 * prediction.simulation.exposed_s(),
         },

@@ -117,6 +117,20 @@ impl Strategies {
     }
 }
 
+impl Strategies {
+    /// Refuses what MAD-Max does not have: FSDP on the second of two levels.
+    pub(super) fn check_madmax(&self) -> Result<(), WorkloadError> {
+        for (field, strategy) in [("mlp_parallel", &self.mlp), ("transformer_parallel", &self.transformer)] {
+            if strategy.0.get(1).is_some_and(|level| level.parallel == Parallel::Fsdp) {
+                return Err(WorkloadError::Contradiction(format!(
+                    "{field} is {strategy}: MAD-Max's rules have FSDP on the first level only; use the cost model hierarchical"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Parallel {
     fn name(self) -> &'static str {
         match self {
