@@ -18,8 +18,6 @@ mod on_samples;
 mod pace;
 mod page;
 mod partition;
-// Until commands show pictures.
-#[allow(dead_code)]
 mod picture;
 mod report;
 mod reproduce;
@@ -96,20 +94,28 @@ enum Command {
     Reproduce(reproduce::Command),
 }
 
-/// `campanile … | head` closes our output before we are done: that is no failure, so nothing is said of it.
-fn leave_quietly_when_nobody_reads() {
+/// `campanile … | head` closes our output before we are done: that is no failure, so nothing is said of it. A full disk is one,
+/// but none of the program's.
+fn end_when_output_ends() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let message = info.payload().downcast_ref::<String>();
-        if message.is_some_and(|message| message.starts_with("failed printing to stdout: Broken pipe")) {
-            std::process::exit(0);
+        match info
+            .payload()
+            .downcast_ref::<String>()
+            .and_then(|m| m.strip_prefix("failed printing to stdout: "))
+        {
+            Some(why) if why.starts_with("Broken pipe") => std::process::exit(0),
+            Some(why) => {
+                eprintln!("error: standard output cannot be written: {why}");
+                std::process::exit(1);
+            }
+            None => usual(info),
         }
-        usual(info);
     }));
 }
 
 fn main() -> ExitCode {
-    leave_quietly_when_nobody_reads();
+    end_when_output_ends();
     // A rank of an MPI job starts this program once more, to watch over it.
     #[cfg(feature = "mpi")]
     collectives::watch_if_asked();

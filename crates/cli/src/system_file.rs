@@ -1,4 +1,4 @@
-//! Files that describe a system; so far, what `campanile calibrate` measured of it.
+//! What `campanile calibrate` measured of a system, as a file.
 
 use crate::args::read_toml;
 use crate::folder::replace;

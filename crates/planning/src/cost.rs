@@ -16,6 +16,7 @@ use crate::step::Period;
 use crate::step::{Compute, Op, Step, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Item, Timeline};
+use crate::workload::Convention;
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,6 +74,14 @@ impl CostKind {
             CostKind::MadMax => Box::new(MadMax),
             CostKind::Roofline => Box::new(Roofline),
             CostKind::Hierarchical => Box::new(Hierarchical::default()),
+        }
+    }
+
+    /// Whose arithmetic the steps follow that it prices.
+    pub fn convention(self) -> Convention {
+        match self {
+            CostKind::MadMax => Convention::MadMax,
+            CostKind::Roofline | CostKind::Hierarchical => Convention::Pooled,
         }
     }
 

@@ -126,7 +126,7 @@ pub fn system(name: &str, calibration: &Calibration, memory_bytes: f64) -> Syste
     }
 }
 
-/// A step of a schedule as a calibration predicts it, with what each of its phases takes alone.
+/// A step of a schedule as a calibration predicts it: its phases on their lanes, so that the step takes what is predicted.
 pub fn simulate(
     calibration: &Calibration,
     schedule: &Schedule,
@@ -134,12 +134,15 @@ pub fn simulate(
 ) -> Result<(Step, Simulation), CalibrationError> {
     let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
     let priced = price(calibration, schedule, &sizes)?;
-    let timeline = Timeline {
-        step_s: priced.step_s(calibration.overlap, calibration.stretch),
-        ..Timeline::new(schedule, &priced.seconds, Links::Shared)
+    // What ranks wait for cores, and what no phase accounts for, is spread over all phases alike.
+    let stretched = match priced.critical_s {
+        0.0 => 1.0,
+        critical_s => priced.step_s(calibration.overlap, calibration.stretch) / critical_s,
     };
+    let seconds: Vec<f64> = priced.seconds.iter().map(|seconds| stretched * seconds).collect();
+    let timeline = Timeline::new(schedule, &seconds, Links::Shared);
     let step = Step::of_schedule(schedule, batch);
-    let simulation = Simulation::of(&step, priced.seconds, timeline);
+    let simulation = Simulation::of(&step, seconds, timeline);
     Ok((step, simulation))
 }
 

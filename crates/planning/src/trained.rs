@@ -21,6 +21,7 @@ use spec::wire::WireConfig;
 pub struct Trained {
     name: String,
     config: Config,
+    per_device: usize,
 }
 
 /// Why a model cannot be laid on a system.
@@ -52,7 +53,7 @@ impl Trained {
     /// A built-in model.
     pub fn named(name: &str) -> Result<Self, TrainedError> {
         let config = builtin::config(name).ok_or_else(|| TrainedError::Unknown { name: name.into() })?;
-        Ok(Self { name: name.into(), config })
+        Ok(Self { name: name.into(), config, per_device: PER_DEVICE })
     }
 
     /// The names of all built-in ones.
@@ -62,7 +63,10 @@ impl Trained {
 
     /// A run as a user wrote it. Its cluster and its batch give way to the system's.
     pub fn of_config(name: &str, config: Config) -> Self {
-        Self { name: name.into(), config }
+        // A config that cannot be says so when it is laid on a system.
+        let each = |run: Run| run.batch.div_ceil(run.topology().ranks()).max(1);
+        let per_device = config.check().map_or(PER_DEVICE, each);
+        Self { name: name.into(), config, per_device }
     }
 
     /// What it is called.
@@ -70,11 +74,9 @@ impl Trained {
         &self.name
     }
 
-    /// Samples a device where nobody says: as its config has it, else 16,384.
+    /// Samples a device where nobody says: those of a rank of the run, and 16,384 for a built-in model.
     pub fn per_device_batch(&self) -> usize {
-        let topology = &self.config.topology;
-        let ranks = topology.hosts.unwrap_or(2).saturating_mul(topology.ranks_per_host.unwrap_or(2));
-        self.config.train.batch.map_or(PER_DEVICE, |batch| batch.div_ceil(ranks.max(1)).max(1))
+        self.per_device
     }
 
     /// The model with a rank on every device of `system`, and `per_device` samples for each; `wire` goes before what the

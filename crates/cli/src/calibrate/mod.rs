@@ -258,5 +258,5 @@ fn ranks_per_machine(world: &Communicator) -> Result<usize> {
     let counts = vec![1; world.size()];
     let (_, all) = world.all_gather(&Label::from("machines"), mine, &counts, Buffer::empty())?;
     let all: Vec<u32> = all.to_vec();
-    Ok(all.iter().take_while(|&&machine| machine == all[0]).count())
+    Ok(all.iter().filter(|&&machine| machine == all[0]).count())
 }

@@ -9,6 +9,10 @@ use std::collections::HashSet;
 /// The most points that are drawn: of more, every so-manieth, with the front and the fastest.
 const DRAWN: usize = 3000;
 
+/// Points and times that are drawn go so many times beyond what devices have, or what the fastest takes.
+const BEYOND: f64 = 3.0;
+const SLOWER: f64 = 20.0;
+
 /// Points, the distribution of times, what more would bring, the fastest.
 pub fn page(explored: &Explored) -> Page {
     let Explored { space, summary, cost, .. } = explored;
@@ -58,10 +62,18 @@ fn points(explored: &Explored) -> Scatter {
             drawn.push(point(&Found { index, outcome }));
         }
     }
+    // Replicated tables may need thousands of times what devices have; drawn to scale they would hide all else.
+    let largest = space.systems().iter().map(|system| system.device.memory_bytes / 1e9).fold(0.0, f64::max);
+    let all = drawn.len();
+    drawn.retain(|point| point.x <= BEYOND * largest);
+    let hidden = match all - drawn.len() {
+        0 => String::new(),
+        hidden => format!("; {hidden} that need more than {BEYOND} times what a device has are not drawn"),
+    };
     let memory = space.systems()[0].device.memory_bytes;
     let same = space.systems().iter().all(|system| system.device.memory_bytes == memory);
     Scatter {
-        caption: "Throughput against memory: each point is a strategy".into(),
+        caption: format!("Throughput against memory: each point is a strategy{hidden}"),
         x_label: "memory of a device, GB".into(),
         y_label: "samples/s".into(),
         points: drawn,
@@ -72,15 +84,18 @@ fn points(explored: &Explored) -> Scatter {
 fn distribution(explored: &Explored) -> Curves {
     let tally = &explored.summary.as_is;
     let curve = tally.times.cumulative().into_iter().map(|(seconds, part)| (1e3 * seconds, 100.0 * part));
+    let curve: Vec<(f64, f64)> = curve.collect();
+    let last = curve.first().map_or(0.0, |(fastest, _)| SLOWER * fastest);
+    let drawn = curve.iter().copied().filter(|(ms, _)| *ms <= last);
     let baseline =
         explored.baseline(0, 0, 0).map(|found| (1e3 * found.outcome.iteration_s, "baseline".into()));
     let best =
         tally.best.within_memory.map(|found| (1e3 * found.outcome.iteration_s, "best that fits".into()));
     Curves {
-        caption: "Times of a step, over all strategies".into(),
+        caption: format!("Times of a step, over all strategies, up to {SLOWER} times the fastest"),
         x_label: "ms".into(),
         y_label: "% take at most".into(),
-        curves: vec![("all strategies".into(), curve.collect())],
+        curves: vec![("all strategies".into(), drawn.collect())],
         markers: baseline.into_iter().chain(best).collect(),
     }
 }

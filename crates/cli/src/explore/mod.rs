@@ -68,6 +68,10 @@ pub fn run(args: Args) -> Result<()> {
     let summary = with_progress(&space, cost, threads, args.top.into())?;
     let explored = Explored { seconds: began.elapsed().as_secs_f64(), space, cost, summary };
     ensure!(explored.summary.count() > 0, "stopped before anything was found");
+    let as_is = &explored.summary.as_is;
+    if let Some((_, why)) = &as_is.refused.first {
+        ensure!(as_is.refused.impossible < as_is.count, "nothing of it can be simulated: {why}");
+    }
     if let Some(path) = &args.html {
         folder::replace(path, html::page(&explored).to_html().as_bytes())?;
     }

@@ -2,14 +2,17 @@
 
 use super::Explored;
 use crate::text::{columns, si};
-use planning::explore::{Cell, Found, Tally};
+use planning::explore::{Cell, Found, Subject, Tally};
 use std::fmt::Write;
 
 impl Explored {
     /// What others of a model, on a system with a batch size, are compared with.
     pub(super) fn baseline(&self, model: usize, system: usize, batch: usize) -> Option<Found> {
-        let own = self.summary.cell(model, system, batch, 0).baseline;
-        own.or(self.summary.cell(0, system, batch, 0).baseline)
+        let of = |model: usize| self.summary.cell(model, system, batch, 0).baseline;
+        // Models that are trained are compared with the first of them.
+        let trained = |&model: &usize| matches!(self.space.models()[model], Subject::Trained(_));
+        let first = (0..self.space.models().len()).find(trained).filter(|_| trained(&model));
+        of(model).or(first.and_then(of))
     }
 
     /// A cell for each model, system and batch size, on hardware as it is: model, system, batch, and what was found.
@@ -80,7 +83,8 @@ fn refused(text: &mut String, tally: &Tally) {
     if tally.refused.too_big() > 0 {
         let parts = tally.refused.too_big.iter().map(|(part, count)| format!("{count} by {part}"));
         let parts: Vec<String> = parts.collect();
-        let _ = writeln!(text, "{} do not fit: {}", tally.refused.too_big(), parts.join(", "));
+        let (count, all) = (tally.refused.too_big(), tally.count);
+        let _ = writeln!(text, "{count} of {all} do not fit on hardware as it is: {}", parts.join(", "));
     }
     if let Some((_, why)) = &tally.refused.first {
         let _ = writeln!(text, "{} cannot be; the first: {why}", tally.refused.impossible);
@@ -114,19 +118,23 @@ const HEAD: [&str; 9] = ["", "system", "batch", "step", "exposed", "samples/s", 
 fn section(text: &mut String, title: &str, explored: &Explored, found: &[Found]) {
     let mut rows = vec![HEAD.map(String::from).to_vec()];
     rows.extend(found.iter().map(|found| row(explored, found)));
-    let _ = write!(text, "\n{title}\n{}", columns(&rows));
+    let table = if found.is_empty() { "  none\n".into() } else { columns(&rows) };
+    let _ = write!(text, "\n{title}\n{table}");
 }
 
 fn best(text: &mut String, explored: &Explored) {
     let mut rows = vec![HEAD.map(String::from).to_vec()];
-    for ([model, system, batch], cell) in explored.cells() {
+    for (_, cell) in explored.cells() {
         let named = |what: &str, found: Option<Found>| {
             let Some(found) = found else { return vec![format!("{what}: none")] };
             let mut row = row(explored, &found);
             row[0] = format!("{what}: {}", row[0]);
             row
         };
-        rows.push(named("baseline", explored.baseline(model, system, batch)));
+        // What is compared with another model's has it in that one's rows.
+        if cell.baseline.is_some() {
+            rows.push(named("baseline", cell.baseline));
+        }
         rows.push(named("within memory", cell.best.within_memory));
         rows.push(named("if memory were free", cell.best.memory_free));
     }
@@ -142,7 +150,7 @@ fn distribution(text: &mut String, tally: &Tally) {
         // How far it is on a logarithmic scale.
         let far = if most > least { (seconds / least).ln() / (most / least).ln() } else { 0.0 };
         rows.push(vec![
-            format!("{:.0} % take at most", 100.0 * part),
+            format!("{:.0} % take at most about", 100.0 * part),
             ms(seconds),
             "▪".repeat(1 + (29.0 * far) as usize),
         ]);

@@ -164,8 +164,15 @@ pub fn read_if_there(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one.
+/// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one. What is no plain
+/// file (a pipe, a device) is written to as it is, and a link stays one.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let cannot = || format!("{}: cannot be written", path.display());
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+        return fs::write(&target, bytes).with_context(cannot);
+    }
+    let path = target.as_path();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(PARTIAL);
     let partial = path.with_file_name(name);
@@ -173,9 +180,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written
-        .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| format!("{}: cannot be written", path.display()))
+    let replaced = written.and_then(|()| fs::rename(&partial, path));
+    if replaced.is_err() {
+        // It may never have been there.
+        let _ = fs::remove_file(&partial);
+    }
+    replaced.with_context(cannot)
 }
 
 #[cfg(test)]

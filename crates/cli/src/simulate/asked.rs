@@ -13,7 +13,7 @@ use planning::simulator::Simulation;
 use planning::step::Step;
 use planning::system::System;
 use planning::trained::Trained;
-use planning::workload::{Convention, Job, Layered, TaskKind};
+use planning::workload::{Job, Layered, TaskKind};
 use spec::run::Run;
 use spec::schedule::{Schedule, Task};
 use spec::wire::WireConfig;
@@ -30,10 +30,11 @@ pub struct Asked {
     /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that stay as they are; or a task file
     #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
     task: String,
-    /// How operations are priced: madmax, roofline or hierarchical
-    #[arg(long, value_name = "MODEL", default_value = "hierarchical")]
-    cost: CostKind,
-    /// Samples of each device in a step [default: 16384 for trained models, else 512, for language and vision models 1]
+    /// How operations are priced: madmax, roofline or hierarchical [default: hierarchical, or by what was measured of the system]
+    #[arg(long, value_name = "MODEL")]
+    cost: Option<CostKind>,
+    /// Samples of each device in a step [default: as the run's file says; 16384 for trained models by name, 512 for others, 1
+    /// for language and vision models]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     batch: Option<u64>,
     /// Format of floats on the wire, of trained models: f32, f16 or bf16, or by what travels, as `train --wire` has it [default:
@@ -72,6 +73,10 @@ impl Asked {
         Ok(prediction)
     }
 
+    fn cost(&self) -> CostKind {
+        self.cost.unwrap_or(CostKind::Hierarchical)
+    }
+
     fn layered(&self, model: &Layered, system: System, task: AskedTask) -> Result<Prediction> {
         ensure!(
             self.wire.is_none(),
@@ -92,11 +97,7 @@ impl Asked {
                 Job::from_file(&file, model, &system).with_context(|| path)?
             }
         };
-        let convention = match self.cost {
-            CostKind::MadMax => Convention::MadMax,
-            CostKind::Roofline | CostKind::Hierarchical => Convention::Pooled,
-        };
-        let step = job.step(model, &system, convention).with_context(|| model.name.clone())?;
+        let step = job.step(model, &system, self.cost().convention()).with_context(|| model.name.clone())?;
         let memory = Memory::of_job(&job, model, &system);
         let mut spread = Vec::new();
         if model.bottom_layers + model.top_layers > 0 {
@@ -116,7 +117,7 @@ impl Asked {
         let (run, kind) = self.run(model, &system, task)?;
         let schedule = run.schedule(schedule_task(kind));
         let step = Step::of_schedule(&schedule, run.batch);
-        let step = if self.cost == CostKind::MadMax { step.on_two_lanes() } else { step };
+        let step = if self.cost() == CostKind::MadMax { step.on_two_lanes() } else { step };
         let (memory, spread) =
             (memory(&run, &schedule), Spread { described: dataflow::of_run(&run), trained: true });
         Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
@@ -124,9 +125,10 @@ impl Asked {
 
     /// By what was measured of the cluster. What its devices could do at their best is not known.
     fn measured(&self, model: &Trained, file: &SystemFile, task: AskedTask) -> Result<Prediction> {
-        let memory_bytes = file.memory_bytes.with_context(|| {
-            format!("{}: memory_bytes is missing: the bytes of memory that a rank has", self.system)
-        })?;
+        if let Some(cost) = self.cost {
+            bail!("--cost {cost}: {} was measured, and is priced by that; leave it out", self.system);
+        }
+        let memory_bytes = file.memory_bytes.unwrap_or(f64::INFINITY);
         let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
         let (run, kind) = self.run(model, &system, task)?;
         let schedule = run.schedule(schedule_task(kind));
@@ -184,12 +186,12 @@ impl Asked {
         step: Step,
         memory: Memory,
     ) -> Prediction {
-        let simulation = Simulation::new(self.cost.model().as_ref(), &step, &system);
+        let simulation = Simulation::new(self.cost().model().as_ref(), &step, &system);
         Prediction {
             model: model.into(),
             task,
             spread,
-            cost: self.cost.name(),
+            cost: self.cost().name(),
             system,
             step,
             simulation,

@@ -83,9 +83,13 @@ fn verdict(prediction: &Prediction) -> Table {
     let row = |name: &str, value: String| vec![name.to_string(), value];
     let mut rows = vec![
         row("needed", format!("{:.2} GB", prediction.memory.total() / 1e9)),
-        row("a device has", format!("{:.2} GB", prediction.system.device.memory_bytes / 1e9)),
+        row(
+            "a device has",
+            prediction.device_memory().map_or("not known".into(), |bytes| format!("{:.2} GB", bytes / 1e9)),
+        ),
     ];
     match prediction.memory.fits(&prediction.system) {
+        Ok(()) if prediction.device_memory().is_none() => {}
         Ok(()) => rows.push(row("verdict", "it fits".into())),
         Err(too_big) => {
             rows.push(row("verdict", format!("it does not fit: {too_big}")));

@@ -3,7 +3,8 @@
 use super::prediction::{Prediction, class, volumes};
 use serde_json::{Map, Value, json};
 
-/// One object: times in milliseconds, memory in GB of 10⁹ bytes, and every operation.
+/// One object: times in milliseconds, memory in GB of 10⁹ bytes, and every operation. Two collectives that are exposed at once
+/// both count that time as theirs.
 pub fn to_json(prediction: &Prediction) -> Value {
     let simulation = &prediction.simulation;
     let breakdown = &simulation.breakdown;
@@ -27,13 +28,13 @@ pub fn to_json(prediction: &Prediction) -> Value {
         "samples_per_s": simulation.samples_per_s,
         "exposed_ms": 1e3 * simulation.exposed_s(),
         "exposed_share_of_communication": prediction.exposed_share(),
-        "exposed_embedding_ms": 1e3 * simulation.exposed_embedding_s(&prediction.step),
+        "exposed_embedding_ms": 1e3 * simulation.exposed_embedding_s(&prediction.step).min(simulation.exposed_s()),
         "serial_ms": 1e3 * breakdown.serial(),
         "communication_ms": 1e3 * breakdown.communication(),
         "memory_gb": memory.total() / 1e9,
-        "device_memory_gb": prediction.system.device.memory_bytes / 1e9,
+        "device_memory_gb": prediction.device_memory().map(|bytes| bytes / 1e9),
         "memory_parts_gb": parts,
-        "fits": verdict.is_ok(),
+        "fits": prediction.device_memory().map(|_| verdict.is_ok()),
         "too_big": verdict.err().map(|too_big| too_big.to_string()),
         "operations": operations(prediction),
     });

@@ -115,6 +115,11 @@ impl Prediction {
         self.step.operations.iter().zip(spans).map(exposed).collect()
     }
 
+    /// Bytes that a device has, if that is known.
+    pub fn device_memory(&self) -> Option<f64> {
+        Some(self.system.device.memory_bytes).filter(|bytes| bytes.is_finite())
+    }
+
     /// `8 nodes × 8 devices`.
     pub fn cluster(&self) -> String {
         let counted =

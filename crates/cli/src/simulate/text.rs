@@ -13,7 +13,13 @@ pub fn to_text(prediction: &Prediction) -> String {
     let mut text = headline(prediction);
     let _ = write!(text, "\nWhere the time goes\n{}", breakdown(prediction));
     let _ = write!(text, "\nMemory of a device\n{}", memory(prediction));
-    let _ = write!(text, "\nTimeline\n{}", timeline(prediction));
+    let note = match prediction.cost {
+        "roofline" => {
+            ", in the order of its operations (the time of a step is Equation 1's, which has no lanes)"
+        }
+        _ => "",
+    };
+    let _ = write!(text, "\nTimeline{note}\n{}", timeline(prediction));
     text
 }
 
@@ -68,8 +74,11 @@ fn memory(prediction: &Prediction) -> String {
     let parts = memory.parts().into_iter().filter(|(_, bytes)| *bytes > 0.0);
     rows.extend(parts.map(|(name, bytes)| vec![name.to_string(), gb(bytes)]));
     rows.push(vec!["all".into(), gb(memory.total())]);
-    rows.push(vec!["a device has".into(), gb(prediction.system.device.memory_bytes)]);
+    rows.push(vec!["a device has".into(), prediction.device_memory().map_or("not known".into(), gb)]);
     let mut text = columns(&rows);
+    if prediction.device_memory().is_none() {
+        return text;
+    }
     match memory.fits(&prediction.system) {
         Ok(()) => text.push_str("  It fits.\n"),
         Err(too_big) => {
@@ -86,21 +95,24 @@ fn memory(prediction: &Prediction) -> String {
 fn timeline(prediction: &Prediction) -> String {
     let simulation = &prediction.simulation;
     let operations = &prediction.step.operations;
-    let mut shown: Vec<usize> = (0..operations.len()).filter(|&i| simulation.seconds[i] > 0.0).collect();
+    let begin = |i: usize| simulation.timeline.spans[i].begin_s;
+    let mut shown: Vec<usize> =
+        (0..operations.len()).filter(|&i| simulation.timeline.spans[i].end_s > begin(i)).collect();
     let left_out = (shown.len() > ROWS).then(|| {
         shown.sort_by(|&a, &b| simulation.seconds[b].total_cmp(&simulation.seconds[a]));
         shown.split_off(ROWS).len()
     });
-    let begin = |i: usize| simulation.timeline.spans[i].begin_s;
     shown.sort_by(|&a, &b| begin(a).total_cmp(&begin(b)));
     let head = ["operation", "lane", "begin, ms", "end, ms", "bytes", "rate"];
     let mut rows = vec![head.map(String::from).to_vec()];
     rows.extend(shown.into_iter().map(|i| {
         let (op, span) = (&operations[i], simulation.timeline.spans[i]);
         let (flops, volume) = volumes(op);
+        // With what else is under way: links that are shared go slower.
+        let seconds = span.end_s - span.begin_s;
         let rate = match class(op) {
-            "gemm" => format!("{}FLOP/s", spaced(flops / simulation.seconds[i])),
-            _ => format!("{}B/s", spaced(volume / simulation.seconds[i])),
+            "gemm" => format!("{}FLOP/s", spaced(flops / seconds)),
+            _ => format!("{}B/s", spaced(volume / seconds)),
         };
         let (begin, end) = (format!("{:.3}", 1e3 * span.begin_s), format!("{:.3}", 1e3 * span.end_s));
         vec![op.label.to_string(), op.lane.to_string(), begin, end, bytes(volume as u64), rate]

@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::simulator::Simulation;
 use crate::step::Step;
 use crate::system::System;
-use crate::workload::{Convention, Job, TaskKind};
+use crate::workload::{Job, TaskKind};
 use spec::schedule::Task;
 
 /// What a point comes to.
@@ -71,11 +71,8 @@ impl<'a> Evaluator<'a> {
         match (&self.space.models()[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => {
                 let job = Job::new(model, task, &plan.on(system), per_device as f64, system);
-                let convention = match self.kind {
-                    CostKind::MadMax => Convention::MadMax,
-                    CostKind::Roofline | CostKind::Hierarchical => Convention::Pooled,
-                };
-                let step = job.step(model, system, convention).map_err(|error| error.to_string())?;
+                let step =
+                    job.step(model, system, self.kind.convention()).map_err(|error| error.to_string())?;
                 Ok((step, Memory::of_job(&job, model, system)))
             }
             (Subject::Trained(model), _) => {

@@ -179,11 +179,15 @@ impl Space {
         &self.what_if
     }
 
-    /// Whether a point is one that others are compared with: layers fully sharded, or the first of the models.
+    /// Whether a point is one that others are compared with: layers fully sharded, or the first of the models that are
+    /// trained.
     pub fn is_baseline(&self, point: &Point) -> bool {
         match (&self.models[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => plan == Plan::baseline(model),
-            _ => point.model == 0,
+            _ => {
+                let trained = |model: &Subject| matches!(model, Subject::Trained(_));
+                self.models.iter().position(trained) == Some(point.model)
+            }
         }
     }
 

@@ -252,10 +252,18 @@ impl JobFile {
 
 impl fmt::Display for TaskKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            TaskKind::PreTraining => "pre-training",
-            TaskKind::FineTuning(_) => "fine-tuning",
-            TaskKind::Inference => "inference",
-        })
+        match self {
+            TaskKind::PreTraining => f.pad("pre-training"),
+            TaskKind::FineTuning(frozen) => {
+                let parts = [(frozen.bottom, "bottom"), (frozen.top, "top"), (frozen.embedding, "tables")];
+                let names: Vec<&str> =
+                    parts.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
+                match names.is_empty() {
+                    true => f.pad("fine-tuning"),
+                    false => f.pad(&format!("fine-tuning ({} frozen)", names.join(", "))),
+                }
+            }
+            TaskKind::Inference => f.pad("inference"),
+        }
     }
 }

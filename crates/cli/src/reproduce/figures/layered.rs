@@ -5,7 +5,7 @@ use planning::cost::CostKind;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::system::System;
-use planning::workload::{Convention, Job, Layered, Parallel, Strategies, Strategy, TaskKind};
+use planning::workload::{Job, Layered, Parallel, Strategies, Strategy, TaskKind};
 
 /// A model on a system, and so many samples a device.
 #[derive(Clone)]
@@ -47,11 +47,7 @@ impl Setting {
 
     pub fn run(&self, strategies: &Strategies) -> Result<Outcome> {
         let job = Job::new(&self.model, self.task, strategies, self.batch, &self.system);
-        let convention = match self.cost {
-            CostKind::MadMax => Convention::MadMax,
-            CostKind::Roofline | CostKind::Hierarchical => Convention::Pooled,
-        };
-        let step = job.step(&self.model, &self.system, convention)?;
+        let step = job.step(&self.model, &self.system, self.cost.convention())?;
         let simulation = Simulation::new(&*self.cost.model(), &step, &self.system);
         let memory = Memory::of_job(&job, &self.model, &self.system);
         let fits = memory.fits(&self.system).is_ok();

@@ -21,7 +21,8 @@ pub fn table1() -> Result<Figure> {
     let mut rows = Vec::new();
     let mut add = |case: &str, quantity: &str, measured: f64, printed: f64, rules: f64, model: f64| {
         rows.push(
-            Row::new(case, format!("{quantity}: its rules, against what it prints"), rules).beside(printed),
+            Row::new(case, format!("{quantity}: its rules, against what the paper prints"), rules)
+                .beside(printed),
         );
         rows.push(
             Row::new(case, format!("{quantity}: its rules, against what was measured"), rules)
@@ -139,7 +140,11 @@ pub fn fig8() -> Result<Figure> {
             let (fits, any) = (best(&all, true), best(&all, false));
             let case = format!("{model}, {task}");
             let row = |what: &str, outcome| {
-                Row::new(&case, format!("× FSDP, {what}: {}", name(outcome)), speedup(outcome).unwrap_or(0.0))
+                Row::new(
+                    &case,
+                    format!("× FSDP, {what}: {}", name(outcome)),
+                    speedup(outcome).unwrap_or(f64::NAN),
+                )
             };
             let (mut first, mut second) = (row("within memory", fits), row("if memory were free", any));
             match (model, task) {

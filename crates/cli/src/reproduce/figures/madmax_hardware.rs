@@ -105,7 +105,10 @@ pub fn fig14() -> Result<Figure> {
         for capability in CAPABILITIES {
             let better = Setting { system: ten_times(setting.system.clone(), capability), ..setting.clone() };
             let all = better.all()?;
-            let Some(outcome) = best(&all, true) else { continue };
+            let Some(outcome) = best(&all, true) else {
+                values.push(None);
+                continue;
+            };
             let speedup = outcome.throughput() / base;
             let name = outcome.name(&setting.model);
             rows.push(Row::new(case, format!("10 × {capability}, {name}"), speedup));
@@ -137,7 +140,7 @@ pub fn fig14() -> Result<Figure> {
 pub fn fig15() -> Result<Figure> {
     let mut rows = Vec::new();
     for (case, setting) in cases()?.into_iter().filter(|(case, _)| case.ends_with("pre-training")) {
-        for capability in ["nothing"].into_iter().chain(CAPABILITIES) {
+        for capability in ["of nothing"].into_iter().chain(CAPABILITIES) {
             let better = Setting { system: ten_times(setting.system.clone(), capability), ..setting.clone() };
             let all = better.all()?;
             if let Some(outcome) = best(&all, true) {

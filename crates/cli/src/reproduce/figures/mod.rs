@@ -65,7 +65,7 @@ pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Also draw it, as a page that opens in any browser
+    /// Also write it as a page that opens in any browser, with pictures of what can be drawn
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -83,6 +83,7 @@ pub struct Figure {
 pub struct Row {
     pub case: String,
     pub quantity: String,
+    /// Not a number where there is nothing.
     pub ours: f64,
     /// What the paper's text prints.
     pub paper: Option<f64>,
@@ -166,15 +167,16 @@ impl Figure {
     fn page(&self) -> Page {
         let mut cells = self.cells();
         let head = cells.remove(0);
-        let table = Table { caption: self.notes.join(" "), head, rows: cells };
+        let table = Table { caption: "Ours beside what the paper prints".into(), head, rows: cells };
         let mut pictures = self.pictures.clone();
         pictures.push(Picture::Table(table));
-        Page { title: self.title.into(), subtitle: "ours beside what the paper prints".into(), pictures }
+        Page { title: self.title.into(), subtitle: self.notes.join(" "), pictures }
     }
 }
 
 fn number(value: f64) -> String {
     match value.abs() {
+        none if none.is_nan() => "–".into(),
         large if large >= 1000.0 => format!("{value:.0}"),
         medium if medium >= 10.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
