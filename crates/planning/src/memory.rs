@@ -2,11 +2,12 @@
 
 use crate::system::System;
 use crate::workload::{Convention, Job, Layered, Parallel, TaskKind};
+use spec::model::Interaction;
 use spec::optimizer::UpdateRule;
 use spec::schedule::{Schedule, Task};
 use spec::volume::{BatchSizes, Quantity, Volume};
 
-/// Bytes on the device that needs most.
+/// Bytes of a device; of devices that differ, each part on the one that needs most of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Tables.
@@ -73,6 +74,10 @@ impl Memory {
         memory.tables = tables * model.embedding_bytes;
         if trains && !frozen.embedding {
             memory.table_state = tables * STATE;
+            if job.strategies.embedding.0.iter().any(|level| level.parallel == Parallel::Ddp) {
+                // Replicas are reduced whole.
+                memory.gradients += tables * model.embedding_bytes;
+            }
         }
         let mut gathered = 0.0f64;
         for layer in model.layers(Convention::Pooled) {
@@ -95,7 +100,7 @@ impl Memory {
             let tp = strategy.degree(|parallel| parallel == Parallel::Tp) as f64;
             let cut = if layer.sums_activations(false) { 1.0 } else { tp };
             let outputs = batch * layer.outputs * model.dense_bytes / cut;
-            // Transformer layers are recomputed from their inputs, a layer at a time.
+            // Outputs only, as if what lies inside a layer were computed again; the time of that is not counted.
             memory.activations =
                 if trains { memory.activations + outputs } else { memory.activations.max(outputs) };
         }
@@ -107,7 +112,7 @@ impl Memory {
         memory
     }
 
-    /// What a rank needs to run a schedule, on the rank that needs most.
+    /// What a rank needs to run a schedule.
     pub fn of_schedule(schedule: &Schedule, batch: usize, tables: &UpdateRule, dense: &UpdateRule) -> Self {
         let (model, placement) = (schedule.model(), schedule.placement());
         let deployment = schedule.deployment();
@@ -125,7 +130,13 @@ impl Memory {
         let trains = schedule.task() == Task::Train;
         let samples = most(&|rank| sizes.samples[rank] as f64);
         let network = model.network();
-        let widths = network.interaction.input_width() + network.interaction.output_width();
+        let inside: usize = match &network.interaction {
+            Interaction::Dot { .. } => network.interaction.output_width(),
+            Interaction::Cross { layers, .. } => {
+                layers.iter().map(|layer| layer.w.outputs + layer.v.as_ref().map_or(0, |v| v.outputs)).sum()
+            }
+        };
+        let widths = network.interaction.input_width() + inside;
         let layers: usize = network.bottom.iter().chain(&network.top).map(|layer| layer.outputs).sum();
         let vectors = most(&|rank| bound(Quantity::OwnedVectors, rank))
             + 2.0 * most(&|rank| bound(Quantity::GatheredVectors, rank))

@@ -1,7 +1,7 @@
 //! A step on a system, priced: times by kind of work, what is exposed, throughput.
 
 use crate::cost::{self, CostModel};
-use crate::step::{ComputeClass, Part, Step, Work};
+use crate::step::{ComputeClass, Part, Period, Step, Work};
 use crate::system::System;
 use crate::timeline::{Span, Timeline};
 use spec::schedule::{CollectiveKind, Lane};
@@ -68,7 +68,14 @@ impl Simulation {
 
     /// Seconds in which nothing is computed while ids, vectors or their gradients travel.
     pub fn exposed_embedding_s(&self, step: &Step) -> f64 {
-        let computing: Vec<Span> = self.spans(step, |op| op.lane == Lane::Compute);
+        let own = self.spans(step, |op| op.lane == Lane::Compute);
+        let moved = |by: f64| {
+            let shift = by * self.timeline.step_s;
+            own.iter().map(move |span| Span { begin_s: span.begin_s + shift, end_s: span.end_s + shift })
+        };
+        // What steps before and after compute hides it, too.
+        let around: &[f64] = if step.period == Period::Steady { &[-1.0, 0.0, 1.0] } else { &[0.0] };
+        let computing: Vec<Span> = around.iter().flat_map(|&by| moved(by)).collect();
         let travelling = self.spans(step, |op| {
             op.lane == Lane::Exchange
                 && matches!(op.part, Part::Input | Part::VectorExchange | Part::GradientExchange)

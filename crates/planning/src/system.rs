@@ -60,7 +60,8 @@ pub struct Device {
 pub struct Link {
     /// Bytes a second that a device can send while it receives as many.
     pub bytes_per_s: f64,
-    /// The part of these that collectives reach, 0 to 1.
+    /// The part of these that collectives reach, 0 to 1. Between nodes `hierarchical` does not use it: it has its own measure of
+    /// long messages and of crowded networks.
     pub util: f64,
 }
 

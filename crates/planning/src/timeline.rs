@@ -106,20 +106,24 @@ impl Timeline {
             return Self::of(items, 0.0, &[]);
         }
         let most = SETTLING + MEASURED;
-        let spans = if items.iter().any(|item| item.shares) {
+        let (spans, period) = if items.iter().any(|item| item.shares) {
             sharing::until_alike(items, most)
         } else {
             apart_until_alike(items, most)
         };
         let steps = spans.len() / items.len();
-        // The last step but one, if the last is like it; else where steps have settled.
-        let since = if steps < most { steps - 2 } else { SETTLING - 1 };
-        // The slowest operation sets the pace; others may still be living on a lead that it will use up. A step never takes
-        // longer than all of it one after the other.
+        if !last_end(&spans).is_finite() {
+            return Self::of(items, f64::INFINITY, &spans[..items.len()]);
+        }
+        // The slowest operation sets the pace; others may still be living on a lead that it will use up.
         let end = |step: usize, item: usize| spans[step * items.len() + item].end_s;
-        let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(since, item));
+        let slowest = || {
+            let growth = (0..items.len()).map(|item| end(steps - 1, item) - end(SETTLING - 1, item));
+            growth.fold(0.0, f64::max) / (steps - SETTLING) as f64
+        };
         let serial: f64 = items.iter().map(|item| item.seconds.max(0.0)).sum();
-        let step_s = (growth.fold(0.0, f64::max) / (steps - 1 - since) as f64).min(serial);
+        // A step never takes longer than all of it one after the other.
+        let step_s = period.unwrap_or_else(slowest).min(serial);
         Self::of(items, step_s, &spans[(steps - 1) * items.len()..])
     }
 
@@ -132,7 +136,8 @@ impl Timeline {
 
     fn of(items: &[Item], step_s: f64, spans: &[Span]) -> Self {
         let sum = |computes: bool| {
-            items.iter().filter(|item| item.computes == computes).map(|item| item.seconds.max(0.0)).sum()
+            let of_kind = items.iter().filter(|item| item.computes == computes);
+            of_kind.fold(0.0, |sum, item| sum + item.seconds.max(0.0))
         };
         let first = spans.iter().map(|span| span.begin_s).fold(f64::INFINITY, f64::min);
         let moved = |span: &Span| Span { begin_s: span.begin_s - first, end_s: span.end_s - first };
@@ -174,19 +179,25 @@ fn apart(items: &[Item], steps: usize) -> Vec<Span> {
     spans
 }
 
-/// The same; fewer than `most` steps, if the last one is like the one before it, as all further ones would be.
-fn apart_until_alike(items: &[Item], most: usize) -> Vec<Span> {
+/// The same; fewer than `most` steps, if the last one is like the one before it, as all further ones would be: then also the
+/// time between them.
+fn apart_until_alike(items: &[Item], most: usize) -> (Vec<Span>, Option<f64>) {
     // What is further back is not compared.
     let comparable = items.iter().flat_map(|item| item.after).all(|&(_, distance)| distance <= 1);
     let mut spans = Vec::with_capacity(items.len() * most.min(4));
     let mut free = [0.0; 3];
     for step in 0..most {
         push_apart(items, step, &mut free, &mut spans);
-        if step > 0 && comparable && alike(&spans[(step - 1) * items.len()..], items.len()) {
-            break;
+        let period = if step > 0 && comparable {
+            period(&spans[(step - 1) * items.len()..], items.len())
+        } else {
+            None
+        };
+        if period.is_some() {
+            return (spans, period);
         }
     }
-    spans
+    (spans, None)
 }
 
 /// One more step. A phase may come after one that is issued later, of the step before; so steps are gone through whole.
@@ -204,11 +215,13 @@ fn push_apart(items: &[Item], step: usize, free: &mut [f64; 3], spans: &mut Vec<
     }
 }
 
-/// Whether the second of two steps is the first, moved.
-fn alike(two: &[Span], count: usize) -> bool {
+/// By how much the second of two steps is the first, moved; nothing if it is another.
+fn period(two: &[Span], count: usize) -> Option<f64> {
     let (before, now) = two.split_at(count);
     let moved = last_end(now) - last_end(before);
-    before.iter().zip(now).all(|(before, now)| (now.end_s - before.end_s - moved).abs() <= SAME * moved)
+    let alike =
+        before.iter().zip(now).all(|(before, now)| (now.end_s - before.end_s - moved).abs() <= SAME * moved);
+    alike.then_some(moved)
 }
 
 #[cfg(test)]

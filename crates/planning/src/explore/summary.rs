@@ -5,7 +5,7 @@ use super::space::{Point, Space};
 use super::tally::{Best, Found, Tally};
 
 /// Outcomes folded together. Its size hangs on the lists of a space, not on its points; and what it says does not hang on the
-/// order in which they were added, nor on how they were divided among threads.
+/// order in which they were added, nor on how they were divided among threads (but for a front that is thinned).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Points on hardware as it is.

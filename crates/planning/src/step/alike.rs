@@ -58,7 +58,7 @@ impl Alike {
     }
 }
 
-/// Samples, ids and shards of a rank, as numbers. Shards come first and with their count, so that no two ranks read alike by
+/// Samples, ids and shards of a rank, as numbers. The count of shards goes before them, so that no two ranks read alike by
 /// accident.
 fn exchanged(deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> Vec<u64> {
     let held = deployment.placement.held_by(rank);

@@ -11,7 +11,8 @@ const PER_NODE: usize = 8;
 const NVLINK_UTIL: f64 = 0.6667;
 /// The part of its peak that the network reaches in an all-to-all of 128 devices: 7 of 12.5 GB/s (Neo, appendix A).
 const NETWORK_UTIL: f64 = 0.56;
-/// The same for the systems of MAD-Max's files, whose 7 GB/s are of A100s with 25 GB/s (Neo's Table 2).
+/// The same for `zionex` and `llm-a100`, where MAD-Max has 7 GB/s too: its files count 25 GB/s both ways together, but ZionEX has
+/// 200 Gb/s for each GPU and direction (Neo's Table 2). What `madmax` predicts is the same; `hierarchical` looks at the peak.
 const MADMAX_NETWORK_UTIL: f64 = 0.28;
 
 impl System {
@@ -24,7 +25,7 @@ impl System {
         let devices: usize = devices.parse().map_err(|_| size())?;
         match devices {
             1..=PER_NODE => (system.nodes, system.devices_per_node) = (1, devices),
-            _ if devices.is_multiple_of(PER_NODE) && (1..=4096).contains(&devices) => {
+            PER_NODE..=4096 if devices.is_multiple_of(PER_NODE) => {
                 (system.nodes, system.devices_per_node) = (devices / PER_NODE, PER_NODE);
             }
             _ => return Err(size()),

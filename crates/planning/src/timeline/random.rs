@@ -157,6 +157,28 @@ proptest! {
         prop_assert!((got - expected).abs() < 1e-6, "{got} for {expected}");
     }
 
+    /// The period of a step that shares the wire is that of the middle of a long run, wherever lanes come to be alike.
+    #[test]
+    fn steady_period_is_that_of_a_long_run(made in made(true)) {
+        let items = made.items();
+        let (n, spans) = (items.len(), sharing::spans(&items, 60));
+        let grown = |from: usize, to: usize| {
+            let of = |i: usize| (spans[to * n + i].end_s - spans[from * n + i].end_s) / (to - from) as f64;
+            (0..n).map(of).fold(0.0, f64::max)
+        };
+        let (expected, again) = (grown(40, 50), grown(30, 50));
+        if (expected - again).abs() >= 1e-9 {
+            return Ok(());
+        }
+        // A lane that waits for nobody runs ahead without bounds, and the end of a run is not like its middle.
+        let most = SETTLING + MEASURED;
+        if sharing::until_alike(&items, most).1.is_none() {
+            return Ok(());
+        }
+        let got = Timeline::steady(&items).step_s;
+        prop_assert!((got - expected).abs() < 1e-6, "{got} for {expected}");
+    }
+
     #[test]
     fn sharing_the_wire_is_never_faster(made in made(true)) {
         let alone = Made { shares: vec![false; made.lanes.len()], ..made.clone() };
@@ -207,4 +229,19 @@ fn what_never_ends_does_not_hang() {
     let items =
         [item(Lane::Exchange, f64::INFINITY), item(Lane::Gradients, 1.0), item(Lane::Exchange, f64::NAN)];
     assert_eq!(Timeline::once(&items).step_s, f64::INFINITY);
+    assert_eq!(Timeline::steady(&items).step_s, f64::INFINITY);
+}
+
+/// Once it is under way a step takes what its slower lane does, however the first one began.
+#[test]
+fn a_first_step_without_a_stall_does_not_count() {
+    let (computed, exchanged) = ([(PhaseId(2), 0)], [(PhaseId(0), 1)]);
+    let item =
+        |lane, after, shares, seconds| Item { lane, after, computes: lane == Lane::Compute, shares, seconds };
+    let items = [
+        item(Lane::Compute, &[][..], false, 1.0),
+        item(Lane::Compute, &computed[..], false, 5.0),
+        item(Lane::Exchange, &exchanged[..], true, 4.9),
+    ];
+    assert!((Timeline::steady(&items).step_s - 6.0).abs() < 1e-9);
 }

@@ -31,13 +31,23 @@ struct Place {
 
 /// When every operation of every step begins and ends.
 pub(super) fn spans(items: &[Item], steps: usize) -> Vec<Span> {
-    Simulation::new(items, steps).run(steps, false)
+    let mut simulation = Simulation::new(items, steps);
+    simulation.run(steps, false);
+    simulation.spans
 }
 
-/// The same; fewer than `most` steps if lanes are, at the end of the last one, where they were at the end of the one before:
-/// all further steps would be alike.
-pub(super) fn until_alike(items: &[Item], most: usize) -> Vec<Span> {
-    Simulation::new(items, most).run(most, true)
+/// Steps that still run once lanes have been found alike at the ends of two: what runs ahead began before that.
+const AFTER_ALIKE: usize = 2;
+
+/// The same; fewer than `most` steps if lanes are, at the end of one, where they were at the end of the one before, as they
+/// will be at the ends of all further ones. The time between two such ends is given too.
+pub(super) fn until_alike(items: &[Item], most: usize) -> (Vec<Span>, Option<f64>) {
+    // Lanes run on beyond the last step, so that it shares the wire as others do.
+    let mut simulation = Simulation::new(items, most + AFTER_ALIKE);
+    let period = simulation.run(most + AFTER_ALIKE, true);
+    let mut spans = simulation.spans;
+    spans.truncate(most * items.len());
+    (spans, period)
 }
 
 impl<'a> Simulation<'a> {
@@ -55,10 +65,13 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn run(mut self, steps: usize, until_alike: bool) -> Vec<Span> {
+    /// Goes on until all steps have ended, or it is known when all further ones do: what is between their ends.
+    fn run(&mut self, steps: usize, until_alike: bool) -> Option<f64> {
         let mut now = 0.0;
         let mut before: Option<Place> = None;
         let mut ended = 0;
+        // The step at whose end to stop, and the time between ends.
+        let mut alike: Option<(usize, f64)> = None;
         // Until then an operation may not wait because what it comes after lies before the first step.
         let reach =
             self.items.iter().flat_map(|item| item.after).map(|&(_, distance)| distance as usize).max();
@@ -72,7 +85,7 @@ impl<'a> Simulation<'a> {
             let slowed = |item: usize| if self.items[item].shares { on_wire as f64 } else { 1.0 };
             let next = self.queues.iter().filter_map(|queue| queue.working);
             let Some(soonest) = next.map(|(_, item, left)| left * slowed(item)).reduce(f64::min) else {
-                return self.spans;
+                return alike.map(|(_, period)| period);
             };
             now += soonest;
             for queue in &mut self.queues {
@@ -92,11 +105,16 @@ impl<'a> Simulation<'a> {
                 && self.queues.iter().all(|queue| queue.ended() >= (ended + 1) * queue.items.len())
             {
                 ended += 1;
-                let place = self.place(now, ended);
-                if ended > reach.unwrap_or(0) && before.is_some_and(|before| place.is_like(&before)) {
-                    self.spans.truncate(ended * self.items.len());
-                    return self.spans;
+                if let Some((last, period)) = alike {
+                    if ended == last {
+                        self.spans.truncate(ended * self.items.len());
+                        return Some(period);
+                    }
+                    continue;
                 }
+                let place = self.place(now, ended);
+                let like = before.filter(|before| ended > reach.unwrap_or(0) && place.is_like(before));
+                alike = like.map(|before| (ended + AFTER_ALIKE, now - before.now));
                 before = Some(place);
             }
         }

@@ -34,7 +34,7 @@ pub fn render(step: &Step, simulation: &Simulation) -> String {
         simulation.samples_per_s
     );
     let head = ["lane", "begin ms", "end ms", "operation"];
-    let scale = format!("{:<1$}{2}", "0 ms", COLUMNS - ms(last).len() - 3, ms(last) + " ms");
+    let scale = format!("{:<1$}{2}", "0 ms", COLUMNS.saturating_sub(ms(last).len() + 3), ms(last) + " ms");
     let [lane, begin, end, name] = head;
     line(&mut text, &format!("{lane:<9}  {begin:>width$}  {end:>width$}  {name:<name_width$}  {scale}"));
     for ((op, span), name) in step.operations.iter().zip(&timeline.spans).zip(&names) {

@@ -41,7 +41,7 @@ impl Job {
             tables: self.strategies.embedding.circle(Parallel::Mp, system),
             replicas: self.strategies.embedding.circle(Parallel::Ddp, system),
             world: Circle { members: system.devices(), nodes: system.nodes },
-            // A layer has at most five operations a pass.
+            // Few models have more, and then it grows.
             operations: Vec::with_capacity(8 * layers.len() + 8),
             computed: vec![None; layers.len()],
             summed: vec![None; layers.len()],
@@ -110,7 +110,26 @@ impl Build<'_> {
         if let (Some(ids), Some(lookup)) = (self.ids, self.operations.first_mut()) {
             lookup.after.push((ids, 1));
         }
+        if self.job.task == TaskKind::Inference && self.convention == Convention::Pooled {
+            self.gather_one_layer_ahead();
+        }
         self.operations
+    }
+
+    /// The first layers are gathered one layer ahead, too, over the end of the step before: there is room for no more.
+    fn gather_one_layer_ahead(&mut self) {
+        let computed: Vec<PhaseId> = self.computed.iter().copied().flatten().collect();
+        for (at, &first) in computed.iter().enumerate().take(2) {
+            let before = computed[(at + computed.len()).saturating_sub(2) % computed.len()];
+            let waits: Vec<PhaseId> = self.operations[first.0].after.iter().map(|&(id, _)| id).collect();
+            for PhaseId(wait) in waits {
+                let gathers =
+                    |work: &Work| matches!(work, Work::Transfer(t) if t.kind == CollectiveKind::AllGather);
+                if gathers(&self.operations[wait].work) {
+                    self.operations[wait].after.push((before, 1));
+                }
+            }
+        }
     }
 
     fn spread(&self, layer: &Layer) -> Spread {

@@ -210,16 +210,8 @@ fn read(
             degrees.len()
         )));
     }
-    let tables = field == "emb_parallel";
-    let levels = names.iter().zip(degrees).map(|(name, &degree)| {
-        let parallel: Parallel = name.parse()?;
-        if tables != (parallel == Parallel::Mp) && parallel != Parallel::Ddp {
-            return Err(WorkloadError::Contradiction(format!(
-                "{field} has {parallel}; tables are MP or DDP, layers DDP, FSDP or TP"
-            )));
-        }
-        Ok(Level { parallel, degree })
-    });
+    let levels =
+        names.iter().zip(degrees).map(|(name, &degree)| Ok(Level { parallel: name.parse()?, degree }));
     Ok(Strategy(levels.collect::<Result<_, WorkloadError>>()?))
 }
 

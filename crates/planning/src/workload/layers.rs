@@ -106,14 +106,15 @@ impl Layered {
             }
         };
         let (attention, feed_forward) = (squares * dim * dim, matrices * dim * transformer.fc_dim);
+        let causal = matches!(self.kind, LayeredKind::Llm | LayeredKind::LlmMoe);
         for index in 0..transformer.layers {
             layers.push(Layer {
                 class: LayerClass::Attention,
                 index,
                 parameters: attention,
                 flops: 2.0 * attention * sequence,
-                // Scores and their sums of values, causal: half of two products of sequence × sequence.
-                score_flops: 2.0 * sequence * sequence * dim,
+                // Scores and their sums of values: two products of sequence × sequence, of which a language model needs half.
+                score_flops: if causal { 2.0 } else { 4.0 } * sequence * sequence * dim,
                 outputs: sequence * dim,
                 to_experts: None,
                 from_experts: None,

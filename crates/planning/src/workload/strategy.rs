@@ -96,6 +96,14 @@ impl Strategy {
             let message = format!("{field} is {self}: the same twice; write it as one level");
             return Err(WorkloadError::Contradiction(message));
         }
+        let tables = field == "emb_parallel";
+        let other =
+            |level: &&Level| level.parallel != Parallel::Ddp && tables != (level.parallel == Parallel::Mp);
+        if let Some(level) = self.0.iter().find(other) {
+            let message =
+                format!("{field} has {}; tables are MP or DDP, layers DDP, FSDP or TP", level.parallel);
+            return Err(WorkloadError::Contradiction(message));
+        }
         if product != devices {
             let (strategy, system) = (self.to_string(), system.name.clone());
             return Err(WorkloadError::Degrees { field, strategy, product, system, devices });

@@ -21,6 +21,8 @@ type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
 /// How long the worker may take to end, once it is told to.
 const CLOSING: Duration = Duration::from_secs(2);
+/// How long ranks that were started alike wait for the report of one that was not.
+const REPORTING: Duration = Duration::from_secs(2);
 /// Between two looks at whether all processes have come.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -215,6 +217,8 @@ impl Host {
             return Err(cause);
         }
         if let Some(rank) = refused.iter().position(|&refused| refused > 0) {
+            // It should get to say so: the launcher ends all processes as soon as one of them exits with an error.
+            thread::sleep(REPORTING);
             let message = format!("rank {rank} was not started as the others were, and says how");
             return Err(CollectiveError::Elsewhere { rank, message });
         }
