@@ -25,7 +25,7 @@ impl System {
         let devices: usize = devices.parse().map_err(|_| size())?;
         match devices {
             1..=PER_NODE => (system.nodes, system.devices_per_node) = (1, devices),
-            PER_NODE..=4096 if devices.is_multiple_of(PER_NODE) => {
+            9..=4096 if devices.is_multiple_of(PER_NODE) => {
                 (system.nodes, system.devices_per_node) = (devices / PER_NODE, PER_NODE);
             }
             _ => return Err(size()),
