@@ -31,7 +31,7 @@ pub struct Asked {
     /// Samples of each device in a step [default: as of `simulate`, for the first model]
     #[arg(long, visible_alias = "batch", value_name = "N,…", value_delimiter = ',')]
     batches: Vec<usize>,
-    /// What is done: pretrain, inference, or finetune[:bot,top,emb] (the parts named stay as they are)
+    /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb (the parts named stay as they are)
     #[arg(long, value_name = "TASK", default_value = "pretrain")]
     task: String,
     /// How operations are priced: madmax, roofline or hierarchical
