@@ -12,8 +12,7 @@ pub use hierarchical::{Constants, Hierarchical};
 pub use madmax::MadMax;
 pub use roofline::Roofline;
 
-use crate::step::Period;
-use crate::step::{Compute, Op, Step, Transfer, Work};
+use crate::step::{Compute, Op, Period, Step, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Item, Timeline};
 use crate::workload::Convention;
@@ -32,24 +31,24 @@ pub trait CostModel {
     }
     /// How operations make up a step.
     fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
-        let shares = self.shares_links();
-        let item = |(op, &seconds): (&'_ Op, &f64)| -> (bool, f64) {
-            let crosses = matches!(&op.work, Work::Transfer(transfer) if transfer.nodes > 1);
-            (shares && crosses, seconds)
-        };
-        let items: Vec<Item> = step
-            .operations
-            .iter()
-            .zip(seconds)
-            .map(|pair| {
-                let (shares, seconds) = item(pair);
-                Item { lane: pair.0.lane, after: &pair.0.after, computes: pair.0.computes(), shares, seconds }
-            })
-            .collect();
-        match step.period {
-            Period::Once => Timeline::once(&items),
-            Period::Steady => Timeline::steady(&items),
-        }
+        lay(step, seconds, self.shares_links())
+    }
+}
+
+/// A step's operations on their lanes; `shares` says whether collectives across nodes slow each other down.
+fn lay(step: &Step, seconds: &[f64], shares: bool) -> Timeline {
+    let crosses = |work: &Work| matches!(work, Work::Transfer(transfer) if transfer.nodes > 1);
+    let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
+        lane: op.lane,
+        after: &op.after,
+        computes: op.computes(),
+        shares: shares && crosses(&op.work),
+        seconds,
+    });
+    let items: Vec<Item> = items.collect();
+    match step.period {
+        Period::Once => Timeline::once(&items),
+        Period::Steady => Timeline::steady(&items),
     }
 }
 

@@ -111,10 +111,22 @@ impl Breakdown {
         }
     }
 
+    /// Its parts by name.
+    pub fn parts(&self) -> [(&'static str, f64); 7] {
+        [
+            ("gemm", self.gemm),
+            ("embedding", self.embedding),
+            ("other", self.other),
+            ("all-to-all", self.all_to_all),
+            ("all-reduce", self.all_reduce),
+            ("all-gather", self.all_gather),
+            ("reduce-scatter", self.reduce_scatter),
+        ]
+    }
+
     /// All of it, one after the other.
     pub fn serial(&self) -> f64 {
-        let Self { gemm, embedding, other, all_to_all, all_reduce, all_gather, reduce_scatter } = self;
-        gemm + embedding + other + all_to_all + all_reduce + all_gather + reduce_scatter
+        self.parts().iter().map(|(_, seconds)| seconds).sum()
     }
 
     /// What is communicated.

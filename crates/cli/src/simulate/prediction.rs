@@ -69,17 +69,7 @@ impl Prediction {
 
     /// Milliseconds by kind of work.
     pub fn breakdown_ms(&self) -> [(&'static str, f64); 7] {
-        let b = &self.simulation.breakdown;
-        [
-            ("gemm", b.gemm),
-            ("embedding", b.embedding),
-            ("other", b.other),
-            ("all-to-all", b.all_to_all),
-            ("all-reduce", b.all_reduce),
-            ("all-gather", b.all_gather),
-            ("reduce-scatter", b.reduce_scatter),
-        ]
-        .map(|(name, seconds)| (name, 1e3 * seconds))
+        self.simulation.breakdown.parts().map(|(name, seconds)| (name, 1e3 * seconds))
     }
 
     /// The part of all communication that is exposed, 0 to 1.

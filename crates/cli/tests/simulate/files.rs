@@ -115,3 +115,19 @@ fn a_single_node_needs_no_network() {
     let system = files.write("node.json", &system.to_string());
     assert!(json(&["--model", "dlrm-a", "--system", &system])["iteration_ms"].as_f64().unwrap() > 0.0);
 }
+
+/// The files that the README sends people to.
+#[test]
+fn examples_are_read() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let (model, system) = (format!("{examples}/layered-dlrm.json"), format!("{examples}/cluster.toml"));
+    let told = json(&["--model", &model, "--system", &system, "--mlp", "tp,ddp", "--batch", "256"]);
+    assert_eq!(
+        (told["devices"].as_u64(), told["fits"].as_bool()),
+        (Some(128), Some(true)),
+        "{}",
+        told["too_big"]
+    );
+    let trained = json(&["--model", &format!("{examples}/multi-hot.toml"), "--system", &system]);
+    assert!(trained["iteration_ms"].as_f64().unwrap() > 0.0);
+}

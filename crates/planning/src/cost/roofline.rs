@@ -5,11 +5,10 @@
 //! backward = max( top + interaction + max( all-to-all + embedding update, bottom ), all-reduce of top and bottom )
 //! ```
 
-use super::{CostModel, MadMax};
-use crate::step::Period;
+use super::{CostModel, MadMax, lay};
 use crate::step::{Compute, Part, Step, Transfer};
 use crate::system::System;
-use crate::timeline::{Item, Timeline};
+use crate::timeline::Timeline;
 
 /// Neo's Equation 1.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,19 +27,7 @@ impl CostModel for Roofline {
 
     /// The time of a step is Equation 1's; the lanes show its parts in their order.
     fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
-        let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
-            lane: op.lane,
-            after: &op.after,
-            computes: op.computes(),
-            shares: false,
-            seconds,
-        });
-        let items: Vec<Item> = items.collect();
-        let timeline = match step.period {
-            Period::Once => Timeline::once(&items),
-            Period::Steady => Timeline::steady(&items),
-        };
-        Timeline { step_s: equation_1(step, seconds), ..timeline }
+        Timeline { step_s: equation_1(step, seconds), ..lay(step, seconds, self.shares_links()) }
     }
 }
 

@@ -73,20 +73,14 @@ pub fn table1() -> Result<Figure> {
 
 /// A row for each kind of work of an outcome, overlapped or not.
 pub fn breakdown(case: &str, outcome: &Outcome) -> Vec<Row> {
-    let b = &outcome.simulation.breakdown;
-    let parts = [
-        ("GEMM", b.gemm),
-        ("embedding", b.embedding),
-        ("other", b.other),
-        ("all-to-all", b.all_to_all),
-        ("all-reduce", b.all_reduce),
-        ("all-gather", b.all_gather),
-        ("reduce-scatter", b.reduce_scatter),
-        ("serialised", b.serial()),
+    let breakdown = &outcome.simulation.breakdown;
+    let whole = [
+        ("serialised", breakdown.serial()),
         ("exposed", outcome.simulation.exposed_s()),
         ("iteration", outcome.simulation.iteration_s()),
     ];
-    let there = parts.into_iter().filter(|(_, seconds)| *seconds > 0.0);
+    let parts = breakdown.parts().into_iter().chain(whole);
+    let there = parts.filter(|(_, seconds)| *seconds > 0.0);
     there.map(|(name, seconds)| Row::new(case, format!("{name}, ms"), 1e3 * seconds)).collect()
 }
 
