@@ -128,3 +128,10 @@ fn a_trace_and_a_page_are_written() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("8t-dlrm on h100:64") && page.contains("all-to-all") && page.contains("it fits"));
 }
+
+#[test]
+fn bars_show_when_lanes_are_at_work() {
+    let output = campanile(&["--model", "8t-dlrm", "--bars"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("peer exchange") && text.contains('▒'), "{text}");
+}

@@ -37,6 +37,9 @@ sizes and links that collectives share.")]
 pub struct Args {
     #[command(flatten)]
     asked: asked::Asked,
+    /// Draw the timeline with bars, a line for every operation, instead of a table with bytes and rates
+    #[arg(long, conflicts_with = "json")]
+    bars: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -60,7 +63,7 @@ pub fn run(args: Args) -> Result<()> {
         println!("{}", json::to_json(&prediction));
         return Ok(());
     }
-    print!("{}", text::to_text(&prediction));
+    print!("{}", text::to_text(&prediction, args.bars));
     for path in [&args.trace, &args.html].into_iter().flatten() {
         println!("Written: {}", path.display());
     }

@@ -8,8 +8,8 @@ use std::fmt::Write;
 /// Rows of the timeline; of longer steps only the longest operations are shown.
 const ROWS: usize = 48;
 
-/// The headline, times by kind of work, memory and its verdict, the timeline.
-pub fn to_text(prediction: &Prediction) -> String {
+/// The headline, times by kind of work, memory and its verdict, the timeline as a table or with bars.
+pub fn to_text(prediction: &Prediction, bars: bool) -> String {
     let mut text = headline(prediction);
     let _ = write!(text, "\nWhere the time goes\n{}", breakdown(prediction));
     let _ = write!(text, "\nMemory of a device\n{}", memory(prediction));
@@ -19,7 +19,11 @@ pub fn to_text(prediction: &Prediction) -> String {
         }
         _ => "",
     };
-    let _ = write!(text, "\nTimeline{note}\n{}", timeline(prediction));
+    let timeline = match bars {
+        true => planning::text::render(&prediction.step, &prediction.simulation),
+        false => timeline(prediction),
+    };
+    let _ = write!(text, "\nTimeline{note}\n{timeline}");
     text
 }
 
