@@ -113,7 +113,13 @@ impl<'a> Simulation<'a> {
                     continue;
                 }
                 let place = self.place(now, ended);
-                let like = before.filter(|before| ended > reach.unwrap_or(0) && place.is_like(before));
+                // A lane that has run ahead to the end of all steps is like nothing that goes on.
+                let goes_on = self
+                    .queues
+                    .iter()
+                    .all(|queue| queue.begun < queue.items.len() * steps || queue.items.is_empty());
+                let comparable = goes_on && ended > reach.unwrap_or(0);
+                let like = before.filter(|before| comparable && place.is_like(before));
                 alike = like.map(|before| (ended + AFTER_ALIKE, now - before.now));
                 before = Some(place);
             }
