@@ -68,3 +68,14 @@ fn a_calibration_is_a_file_that_predicts() {
     assert!(!refused.status.success(), "{message}");
     assert!(message.contains("the rate of linear-towers-forward is given twice"), "{message}");
 }
+
+/// Before anything is measured.
+#[test]
+fn a_file_that_cannot_be_written_is_refused_at_once() {
+    let output = Command::new(env!("CARGO_BIN_EXE_campanile"))
+        .args(["calibrate", "--out", "no-such-folder/system.toml"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--out no-such-folder/system.toml"), "{said}");
+}

@@ -87,6 +87,12 @@ const QUICK: Effort = Effort {
 };
 
 pub fn run(args: Args) -> Result<()> {
+    if let Some(path) = &args.out {
+        // Better now than after minutes of measuring.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let there = folder.is_none_or(|folder| folder.is_dir()) && !path.is_dir();
+        ensure!(there, "--out {}: give a file in a folder that is there", path.display());
+    }
     let place = args.transport.join()?;
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);

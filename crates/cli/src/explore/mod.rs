@@ -17,16 +17,22 @@ use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  campanile explore                                              all strategies of DLRM-A on 128 GPUs
-  campanile explore --model dlrm-a --cost madmax                 as MAD-Max has it: (TP, DDP) within memory, DDP if it were free
-  campanile explore --model gpt-3 --systems llm-a100 --task inference
-  campanile explore --model dlrm-a --systems a100:128,h100:128,h200:128 --batches 512,1024,2048 --html dlrm-a.html
-  campanile explore --model dlrm-a --what-if flops=10 --what-if inter=2,10 --what-if all=10        what more of it would bring
-  campanile explore --model dlrm-a --what-if flops=2,4,8 --what-if inter=2,4,8 --combine          all combinations of both
-  campanile explore --model dlrm,sptt-dlrm,8t-dlrm,8t-dlrm-cr4 --systems h100:64,h100:512         towers and compression
+  All strategies of DLRM-A on 128 GPUs, and as MAD-Max has it
+    campanile explore
+    campanile explore --model dlrm-a --cost madmax
+  Other models, tasks, systems and batches
+    campanile explore --model gpt-3 --systems llm-a100 --task inference
+    campanile explore --systems a100:128,h100:128,h200:128 --batches 512,1024,2048 --html a.html
+  What more hardware would bring: one capability at a time, and all combinations
+    campanile explore --what-if flops=10 --what-if inter=2,10 --what-if all=10
+    campanile explore --what-if flops=2,4,8 --what-if inter=2,4,8 --combine
+  Towers and compression
+    campanile explore --model dlrm,sptt-dlrm,8t-dlrm,8t-dlrm-cr4 --systems h100:64,h100:512
 
-Models and systems are those of `campanile simulate`. Layers are spread by DDP, FSDP and TP, tables by MP and DDP: one over all devices,
-or one inside nodes and another between them. Models that Campanile trains have one way each, and are compared with the first.")]
+Models and systems are those of `campanile simulate`. Layers are spread by DDP, FSDP and TP, tables
+by MP and DDP: one over all devices, or one inside nodes and another between them (MAD-Max's rules
+have no FSDP between nodes). Models that Campanile trains have one way each, and are compared with
+the first of them.")]
 pub struct Args {
     #[command(flatten)]
     asked: asked::Asked,

@@ -17,23 +17,30 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  campanile simulate                                             DLRM on 64 H100s
-  campanile simulate --model 8t-dlrm --system h100:64            the same with 8 towers: what DMT gains
-  campanile simulate --model dlrm-a --system zionex:128 --cost madmax --mlp ddp          as MAD-Max predicts it
-  campanile simulate --model gpt-3 --system llm-a100 --transformer tp,ddp --batch 1      does it fit?
-  campanile simulate --model llama2-70b --system llm-a100 --task inference
-  campanile simulate --model dlrm-a --task finetune:emb,bot      tables and bottom MLP stay as they are
-  campanile simulate --model run.toml --system cluster.json --html step.html --trace step.json
+  DLRM on 64 H100s, and the same with 8 towers: what DMT gains
+    campanile simulate
+    campanile simulate --model 8t-dlrm --system h100:64
+  As MAD-Max predicts it
+    campanile simulate --model dlrm-a --system zionex:128 --cost madmax --mlp ddp
+  Does it fit?
+    campanile simulate --model gpt-3 --system llm-a100 --transformer tp,ddp --batch 1
+    campanile simulate --model llama2-70b --system llm-a100 --task inference
+  Tables and bottom MLP stay as they are
+    campanile simulate --model dlrm-a --task finetune:emb,bot
+  A run and a cluster of your own, as pages
+    campanile simulate --model run.toml --system cluster.toml --html step.html --trace step.json
 
-Models that are only simulated: dlrm-a dlrm-b dlrm-f, each of a and b also as -transformer and -moe, neo-a gpt-3 llama-65b
-llama2-70b llm-moe vit-l. Models that Campanile trains: dlrm dcn, sptt- 2t- 4t- 8t- 16t- 26t- of both, 8t-dlrm-cr4 to -cr16, xlrm 16t-xlrm.
+Models that are only simulated: dlrm-a dlrm-b dlrm-f, each of a and b also as -transformer and
+-moe, neo-a gpt-3 llama-65b llama2-70b llm-moe vit-l. Models that Campanile trains: dlrm dcn,
+sptt- 2t- 4t- 8t- 16t- 26t- of both, 8t-dlrm-cr4 to -cr16, xlrm sptt-xlrm 16t-xlrm.
 Systems: v100 a100 a100-80 h100 h100-superpod h200 zionex llm-a100, each with :GPUS, at most 4096.
 
-Files are JSON or TOML. Models, systems and tasks have MAD-Max's fields; a system may also have ours (nodes, devices_per_node, [device],
-[intra], [inter]), and a model may be a run as `campanile train` takes it, laid on the system. Unknown fields are refused.
+Files are JSON or TOML. Models, systems and tasks have MAD-Max's fields; a system may also have ours
+(examples/cluster.toml), or be what `campanile calibrate` wrote; a model may be a run as
+`campanile train` takes it, laid on the system. Unknown fields are refused.
 
-Cost models: madmax has MAD-Max's rules and no latency; roofline is Neo's bound by Equation 1; hierarchical has latencies, message
-sizes and links that collectives share.")]
+Cost models: madmax has MAD-Max's rules and no latency; roofline is Neo's bound by Equation 1;
+hierarchical has latencies, message sizes and links that collectives share.")]
 pub struct Args {
     #[command(flatten)]
     asked: asked::Asked,
