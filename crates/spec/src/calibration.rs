@@ -95,11 +95,11 @@ pub enum CalibrationError {
         /// What it may be.
         expected: &'static str,
     },
-    /// A class that is there twice.
-    #[error("the rate of {class} is given twice")]
+    /// Something that is there twice.
+    #[error("{what} is given twice")]
     Twice {
-        /// The class.
-        class: Class,
+        /// What it is.
+        what: String,
     },
     /// A computation that was not measured.
     #[error("no rate was measured for {class} (phase {phase:?}); `campanile calibrate` measures all of them")]
@@ -231,11 +231,16 @@ impl Calibration {
         for (i, operation) in self.operations.iter().enumerate() {
             operation.check()?;
             if self.operations[..i].iter().any(|other| other.class == operation.class) {
-                return Err(CalibrationError::Twice { class: operation.class });
+                return Err(CalibrationError::Twice { what: format!("the rate of {}", operation.class) });
             }
         }
-        for link in &self.links {
+        for (i, link) in self.links.iter().enumerate() {
             let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
+            if self.links[..i].iter().any(|other| (other.collective, other.group) == (*collective, *group)) {
+                return Err(CalibrationError::Twice {
+                    what: format!("the line of {collective} over {group}"),
+                });
+            }
             not_negative(|| format!("latency_s of {collective} over {group} of {ranks}"), *latency_s)?;
             positive(|| format!("bytes_per_s of {collective} over {group} of {ranks}"), *bytes_per_s)?;
         }

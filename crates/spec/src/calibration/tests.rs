@@ -73,6 +73,8 @@ fn what_cannot_have_been_measured_is_refused() {
     assert_eq!(refused(&|c| c.overlap = 1.5), "overlap is 1.5; expected a share from 0 to 1");
     let twice = refused(&|c| c.operations[1].class = Class::TopForward);
     assert_eq!(twice, "the rate of top-forward is given twice");
+    let twice = refused(&|c| c.links.push(c.links[0]));
+    assert_eq!(twice, "the line of all-to-all over world is given twice");
 }
 
 /// Every computation of every dataflow has a class, and an amount of what the class goes by.
