@@ -46,6 +46,13 @@ pub struct Schema {
     /// Texts that mean "missing", besides the empty one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Column that says when each row happened: a number (seconds, say) or text whose order is that of time, such as an ISO
+    /// date. It is no input of the model unless it is listed there too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// Whether the rows of the log lie in the order of time.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_time_order: bool,
     /// The label.
     pub label: LabelColumn,
     /// Columns of numbers.
@@ -179,6 +186,8 @@ impl Schema {
             delimiter: '\t',
             columns: Some(columns),
             missing: vec![],
+            time: None,
+            in_time_order: false,
             label: LabelColumn { column: "label".into(), positive_from: None },
             dense: dense.collect(),
             sparse: ids.into_iter().map(SparseColumn::hashed).collect(),

@@ -44,6 +44,8 @@ fn column(name: usize, kind: usize) -> SparseColumn {
 
 fn schema(dense: usize, kinds: &[usize]) -> Schema {
     Schema {
+        time: None,
+        in_time_order: false,
         delimiter: ',',
         columns: None,
         missing: vec![],

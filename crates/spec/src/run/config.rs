@@ -189,6 +189,12 @@ pub struct DataConfig {
     /// Files to evaluate on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub eval: Vec<String>,
+    /// Share of the rows of `train` that are kept from training and evaluated on instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<f64>,
+    /// Column of time that orders the rows for `split`: the latest are evaluated on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split_by: Option<String>,
     /// Shuffle every epoch within windows of this many samples; 0 for the order of the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
