@@ -9,4 +9,6 @@ mod refusals;
 #[path = "../durability/resident.rs"]
 mod resident;
 mod same_bits;
+#[path = "../support/skipped.rs"]
+mod skipped;
 mod steady;
