@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+use summary::Detail;
 use training::{Cluster, Compute, Event, Outcome, Progress, Saving, Session, Trace};
 
 #[derive(clap::Args)]
@@ -45,7 +46,7 @@ pub struct Args {
     /// Checkpoints to keep [default: 2]
     #[arg(long, value_name = "K", help_heading = "Output")]
     keep: Option<usize>,
-    /// Evaluate every so many steps, besides at the end
+    /// Evaluate every so many steps, besides at the end [default: at the end only]
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     eval_every: Option<u64>,
     /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
@@ -69,6 +70,9 @@ pub struct Args {
     /// Print one JSON object as the last line
     #[arg(long, help_heading = "Output")]
     json: bool,
+    /// Also print what each phase took, what it sent, and which rank holds what; the report has it in any case
+    #[arg(long, help_heading = "Output")]
+    verbose: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -154,7 +158,8 @@ pub fn run(args: Args) -> Result<()> {
     if args.json {
         println!("{result}");
     } else {
-        print!("{}", summary::summary(&run, &outcome, began.elapsed().as_secs_f64()));
+        let detail = if args.verbose { Detail::Verbose } else { Detail::Short };
+        print!("{}", summary::summary(&run, &outcome, began.elapsed().as_secs_f64(), detail));
         if let Some(out) = &out {
             println!("kept in {0}; open {0}/report.html", out.display());
         }
