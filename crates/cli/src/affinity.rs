@@ -1,7 +1,8 @@
 //! `campanile affinity`: how much the features of a trained model have to do with each other.
 
 use crate::on_samples::{OnSamples, Opened};
-use crate::partition::write_affinity;
+use crate::output::{Force, Output};
+use crate::partition::affinity_text;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -19,6 +20,8 @@ pub struct Args {
     /// Where the matrix goes, as JSON
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
@@ -53,8 +56,10 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let inputs = args.on.samples.inputs(&args.on.checkpoint);
+    let output = Output::check(&args.out, args.force.force, &inputs)?;
     let affinity = measure(&args.on.open()?, &args.measured)?;
-    write_affinity(&args.out, &affinity)?;
+    output.write(affinity_text(&affinity)?.as_bytes())?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..count)
         .flat_map(|i| (0..i).map(move |j| (i, j)))

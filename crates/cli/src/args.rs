@@ -1,5 +1,6 @@
 //! What a user wrote, on the command line or in a file, as a `spec::run::Config`.
 
+use crate::output::Inputs;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
@@ -290,6 +291,14 @@ impl RunArgs {
     pub fn run(&self) -> Result<Run> {
         let config = self.config()?;
         config.check().with_context(|| self.described())
+    }
+
+    /// Files that a command reads which makes or describes this run, whose config is `config`.
+    pub fn inputs(&self, config: &Config) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(&self.config).add_all(&self.schema).add_all(&self.towers);
+        inputs.add_log(&config.data.train).add_log(&config.data.eval);
+        inputs
     }
 
     /// Where the description came from, for messages.

@@ -1,5 +1,6 @@
 //! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
 
+use crate::output::{Force, Inputs, Output};
 use crate::text::{bytes, columns, si};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -45,6 +46,8 @@ pub struct Export {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     /// Include the optimizer's state
     #[arg(long)]
     optimizer: bool,
@@ -136,9 +139,13 @@ fn verify(args: &Of) -> Result<()> {
 }
 
 fn export_to(args: &Export) -> Result<()> {
-    let checkpoint = open_verified(&locate(&args.path)?)?;
+    let path = locate(&args.path)?;
+    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&path))?;
+    let checkpoint = open_verified(&path)?;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
-    export(&checkpoint, &args.out, contents)?;
+    let mut out = output.create()?;
+    export(&checkpoint, output.path(), &mut out, contents)?;
+    out.finish()?;
     if args.json {
         println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step }));
     } else {

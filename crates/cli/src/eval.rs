@@ -1,6 +1,7 @@
 //! `campanile eval`: a checkpoint on samples, and its predictions.
 
 use crate::on_samples::{OnSamples, Opened};
+use crate::output::{Force, Output};
 use crate::text::si;
 use crate::train::quality_on;
 use anyhow::Result;
@@ -19,14 +20,21 @@ pub struct Args {
     /// bad line has none
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let inputs = args.on.samples.inputs(&args.on.checkpoint);
+    let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
     let Opened { run, logs, checkpoint, .. } = &args.on.open()?;
-    let mut predictions = args.predictions.as_deref().map(Predictions::create).transpose()?;
+    let mut predictions = match &output {
+        Some(output) => Some(Predictions::new(output.path(), output.create()?)?),
+        None => None,
+    };
     let bar = ProgressBar::new(run.data.eval_samples());
     bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);
     let observe = |_: Event| ();
@@ -40,7 +48,7 @@ pub fn run(args: Args) -> Result<()> {
     bar.finish_and_clear();
     let scores = scores?;
     if let Some(predictions) = predictions {
-        predictions.finish()?;
+        predictions.finish()?.finish()?;
     }
     let evaluation = &scores.evaluation;
     let step = checkpoint.manifest().step;

@@ -15,6 +15,7 @@ mod explore;
 mod folder;
 mod logs;
 mod on_samples;
+mod output;
 mod pace;
 mod page;
 mod partition;

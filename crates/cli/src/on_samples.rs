@@ -2,11 +2,12 @@
 
 use crate::folder::VOCABULARIES;
 use crate::logs::{self, OpenLogs};
+use crate::output::Inputs;
 use crate::train::{SavedRun, folder_of, stop_on_signals};
 use anyhow::{Context, Result, ensure};
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use training::Logs;
 use training::checkpoint::{Checkpoint, locate};
 
@@ -62,8 +63,23 @@ impl OnSamples {
 }
 
 impl Samples {
+    /// Files that [`open`](Self::open) reads. What cannot be found is left out here, and refused there.
+    pub fn inputs(&self, checkpoint: &Path) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(&self.schema).add_log(&self.data);
+        let Ok(at) = locate(checkpoint) else { return inputs };
+        inputs.add(&at).add(folder_of(&at).join(VOCABULARIES));
+        let saved = Checkpoint::open(&at).map_err(anyhow::Error::from).and_then(|c| SavedRun::of(&c));
+        if let Ok(SavedRun { config, .. }) = saved
+            && self.data.is_empty()
+        {
+            inputs.add_log(&config.data.eval);
+        }
+        inputs
+    }
+
     /// Opens a checkpoint to run it on these samples.
-    pub fn open(&self, checkpoint: &std::path::Path) -> Result<Opened> {
+    pub fn open(&self, checkpoint: &Path) -> Result<Opened> {
         let named = checkpoint;
         let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
         let mut config = SavedRun::of(&checkpoint)?.config;

@@ -7,8 +7,9 @@ mod summary;
 
 use crate::args::RunArgs;
 use crate::cluster::{Place, TransportArgs, report_once};
-use crate::folder::{CHECKPOINTS, PREPARED, replace};
+use crate::folder::{CHECKPOINTS, PREPARED};
 use crate::logs::{self, OpenLogs};
+use crate::output::{Force, Inputs, Output};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
 pub use summary::{quality_on, sent_between_hosts};
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use summary::Detail;
+use training::checkpoint::Checkpoint;
 use training::{Cluster, Compute, Event, Outcome, Progress, Saving, Session, Trace};
 
 #[derive(clap::Args)]
@@ -52,6 +54,8 @@ pub struct Args {
     /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Steps in the trace
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(requires = "trace", help_heading = "Output")]
@@ -90,6 +94,9 @@ pub fn run(args: Args) -> Result<()> {
     let kept_at = out.as_deref().filter(|_| place.has_first_rank());
     let open_keeper = || kept_at.map(|out| Keeper::open(out, resumed.as_ref())).transpose();
     let mut keeper = if goes_on { None } else { open_keeper()? };
+    // After the run's folder is there, since a trace may go into it.
+    let trace = args.trace.as_deref().filter(|_| place.has_first_rank());
+    let trace = Output::check_if_any(trace, args.force.force, &inputs(&args, &config, resumed.as_ref()))?;
     let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
     ensure!(
         !place.is_distributed() || kept_logs.is_some() || !logs::must_be_prepared(&config.data),
@@ -151,8 +158,8 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let result = summary::to_json(&run, &outcome);
-    let traced = args.trace.as_deref().zip(outcome.trace.as_ref());
-    let traced = traced.map_or(Ok(()), |(path, trace)| write_trace(path, trace));
+    let traced = trace.as_ref().zip(outcome.trace.as_ref());
+    let traced = traced.map_or(Ok(()), |(output, trace)| write_trace(output, trace));
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
     if args.json {
@@ -175,9 +182,17 @@ pub fn run(args: Args) -> Result<()> {
     kept.and(traced)
 }
 
-fn write_trace(path: &Path, trace: &Trace) -> Result<()> {
+fn write_trace(output: &Output, trace: &Trace) -> Result<()> {
     let text = serde_json::to_string(&trace.to_json()).context("the trace as JSON")?;
-    replace(path, text.as_bytes())
+    output.write(text.as_bytes())
+}
+
+/// Files that the run reads.
+fn inputs(args: &Args, config: &Config, resumed: Option<&Resumed>) -> Inputs {
+    let mut inputs = args.run.inputs(config);
+    inputs.add_all(args.compute.file());
+    inputs.add_all(resumed.and_then(|resumed| resumed.checkpoint.as_ref()).map(Checkpoint::path));
+    inputs
 }
 
 /// What all ranks of a run must have been started with, line by line.
