@@ -45,7 +45,7 @@ pub enum Split {
     Eval,
 }
 
-/// A synthetic log, ready to be read at any sample.
+/// A synthetic log, ready to be read at any sample. Copies share its tables, so that many ranks hold them once.
 #[derive(Clone, Debug)]
 pub struct SyntheticLog {
     samples: u64,

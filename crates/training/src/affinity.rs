@@ -10,6 +10,9 @@
 use crate::checkpoint::Checkpoint;
 use crate::circles::Circles;
 use crate::cluster::Cluster;
+use crate::gather;
+use crate::logs::Shared;
+use crate::memory::MemoryUse;
 use crate::rank::Rank;
 use crate::state::{self, Restore};
 use crate::step::Execution;
@@ -111,8 +114,9 @@ pub fn affinity(
         return Err(Error::NoSamples);
     }
     let cluster = &Cluster::Threads;
-    check_size(run, cluster, false)?;
+    check_size(run, cluster, MemoryUse::EVALUATION)?;
     let threads = threads(run, cluster);
+    let shared = Shared::new(run, logs);
     let sums = on_ranks(
         run,
         cluster,
@@ -122,7 +126,7 @@ pub fn affinity(
             let mut batches = run.eval_batches();
             batches.samples = batches.samples.min(limit);
             let steps = batches.per_epoch();
-            let source = Prefetch::of_rank(&world, logs.source(run, Split::Eval)?, run, batches, 0..steps);
+            let source = Prefetch::of_rank(&world, shared.source(Split::Eval)?, run, batches, 0..steps);
             let mut rank =
                 Rank::new(world.device().clone(), run, &schedule, world.rank(), Source::Ahead(source))?;
             state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
@@ -148,9 +152,7 @@ pub fn affinity(
                 },
             )?;
             let label = Label::from("affinity");
-            for part in sums.sums.chunks_mut(1 << 16) {
-                world.all_reduce_f64(&label, part)?;
-            }
+            gather::add_up(&world, &label, &mut sums.sums)?;
             let mut samples = [sums.samples as f64];
             world.all_reduce_f64(&label, &mut samples)?;
             sums.samples = samples[0] as u64;

@@ -4,7 +4,7 @@ use crate::{Error, Source};
 use data::prepared::PreparedLog;
 use data::{Split, SyntheticLog};
 use spec::run::{Data, Run};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where a run's samples are.
 #[derive(Clone, Debug)]
@@ -36,5 +36,35 @@ impl Logs {
             }
             _ => Err(Error::NoSamples),
         }
+    }
+}
+
+/// The logs of one run, for all ranks of a process: what is generated is set up once, and shared.
+pub(crate) struct Shared<'a> {
+    run: &'a Run,
+    logs: &'a Logs,
+    synthetic: [Mutex<Option<SyntheticLog>>; 2],
+}
+
+impl<'a> Shared<'a> {
+    pub(crate) fn new(run: &'a Run, logs: &'a Logs) -> Self {
+        Self { run, logs, synthetic: Default::default() }
+    }
+
+    /// Samples of `split`, for one rank.
+    pub(crate) fn source(&self, split: Split) -> Result<Source, Error> {
+        if !matches!(self.logs, Logs::Synthetic) {
+            return self.logs.source(self.run, split);
+        }
+        let place = &self.synthetic[usize::from(split == Split::Eval)];
+        let mut made = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(log) = &*made {
+            return Ok(Source::Synthetic(log.clone()));
+        }
+        let source = self.logs.source(self.run, split)?;
+        if let Source::Synthetic(log) = &source {
+            *made = Some(log.clone());
+        }
+        Ok(source)
     }
 }

@@ -108,7 +108,8 @@ pub fn run(args: Args) -> Result<()> {
     let threads = training::threads(&run, &cluster);
     let trials = runs::trials(topology, threads, effort.steps, effort.divisor)?;
     for trial in &trials {
-        training::check_size(&trial.run, &cluster, false).with_context(|| trial.name.clone())?;
+        training::check_size(&trial.run, &cluster, training::MemoryUse::TRAINING)
+            .with_context(|| trial.name.clone())?;
     }
     let largest = effort.sizes.iter().max().map_or(0, |&size| size as u64);
     let job = Job { topology, cluster: &cluster, trials: &trials, effort };

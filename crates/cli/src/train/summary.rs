@@ -41,6 +41,7 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "towers": run.model.towers().len(),
         "parameters_sha256": outcome.parameters_sha256,
         "reading_s": outcome.reading_s,
+        "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     })
 }
