@@ -12,6 +12,7 @@ use training::Cosines;
 
 /// Measure how much features have to do with each other, for `partition`
 #[derive(clap::Args)]
+#[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
 pub struct Args {
     #[command(flatten)]
     on: OnSamples,
@@ -58,7 +59,7 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 pub fn run(args: Args) -> Result<()> {
     let inputs = args.on.samples.inputs(&args.on.checkpoint);
     let output = Output::check(&args.out, args.force.force, &inputs)?;
-    let affinity = measure(&args.on.open()?, &args.measured)?;
+    let affinity = measure(&args.on.samples.open_for_training(&args.on.checkpoint)?, &args.measured)?;
     output.write(affinity_text(&affinity)?.as_bytes())?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..count)
@@ -81,13 +82,14 @@ pub fn run(args: Args) -> Result<()> {
 
 /// Measures the model of a checkpoint under a progress bar.
 pub fn measure(opened: &Opened, measured: &Measured) -> Result<Affinity> {
-    let bar = ProgressBar::new(opened.run.data.eval_samples().min(measured.affinity_samples));
+    let bar = ProgressBar::new(opened.samples().min(measured.affinity_samples));
     bar.set_style(ProgressStyle::with_template(
         "affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}",
     )?);
     let observe = |samples: u64| bar.inc(samples);
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
-    let affinity = training::affinity(&opened.run, &opened.logs, &opened.checkpoint, of, limit, &observe);
+    let Opened { run, logs, checkpoint, split, .. } = opened;
+    let affinity = training::affinity(run, logs, checkpoint, *split, of, limit, &observe);
     bar.finish_and_clear();
     Ok(affinity?)
 }

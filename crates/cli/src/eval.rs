@@ -69,10 +69,17 @@ pub fn run(args: Args) -> Result<()> {
         println!("{result}");
         return Ok(());
     }
-    println!("{} after step {step}, on {} samples", run.model.kind(), si(evaluation.samples as f64));
-    print!("{}", quality_on("scored", evaluation));
-    if let Some(path) = &args.predictions {
-        println!("predictions in {}", path.display());
+    let told = format!(
+        "{} after step {step}, on {} samples\n{}",
+        run.model.kind(),
+        si(evaluation.samples as f64),
+        quality_on("scored", evaluation)
+    );
+    match &output {
+        // Whoever reads the table from standard output wants nothing else there.
+        Some(output) if output.is_stdout() => eprint!("{told}"),
+        Some(output) => println!("{told}predictions in {}", output.path().display()),
+        None => print!("{told}"),
     }
     Ok(())
 }

@@ -1,10 +1,11 @@
 //! A checkpoint, and samples to run it on: what `eval` and `affinity` share.
 
-use crate::folder::VOCABULARIES;
+use crate::folder::{PREPARED, VOCABULARIES};
 use crate::logs::{self, OpenLogs};
 use crate::output::Inputs;
 use crate::train::{SavedRun, folder_of, stop_on_signals};
 use anyhow::{Context, Result, ensure};
+use data::Split;
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
 use std::path::{Path, PathBuf};
@@ -52,8 +53,26 @@ pub struct Opened {
     pub checkpoint: Checkpoint,
     pub run: Run,
     pub logs: Logs,
+    /// Which samples of the logs.
+    pub split: Split,
     /// Logs that were prepared for this command alone live as long as it does.
     _kept: Option<OpenLogs>,
+}
+
+impl Opened {
+    /// How many samples there are.
+    pub fn samples(&self) -> u64 {
+        if self.split == Split::Train { self.run.data.samples() } else { self.run.data.eval_samples() }
+    }
+
+    /// The last checkpoint of the run in `folder`, on the samples that it was trained on, which are open already.
+    pub fn on_training(folder: &Path, logs: &OpenLogs) -> Result<Self> {
+        let checkpoint = crate::checkpoint::open_verified(&locate(folder)?)?;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        Samples::default().configure(&mut config)?;
+        let run = logs.check(&config).context("the run of the checkpoint")?;
+        Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
+    }
 }
 
 impl OnSamples {
@@ -70,12 +89,34 @@ impl Samples {
         let Ok(at) = locate(checkpoint) else { return inputs };
         inputs.add(&at).add(folder_of(&at).join(VOCABULARIES));
         let saved = Checkpoint::open(&at).map_err(anyhow::Error::from).and_then(|c| SavedRun::of(&c));
-        if let Ok(SavedRun { config, .. }) = saved
-            && self.data.is_empty()
-        {
-            inputs.add_log(&config.data.eval);
+        if let Ok(SavedRun { config, .. }) = saved {
+            inputs.add_log(&config.data.train).add_log(&config.data.eval);
         }
         inputs
+    }
+
+    /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named: what is measured
+    /// decides how a model is built, so that no test row may count.
+    pub fn open_for_training(&self, checkpoint: &Path) -> Result<Opened> {
+        if !self.data.is_empty() {
+            return self.open(checkpoint);
+        }
+        let named = checkpoint;
+        let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
+        let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
+        self.configure(&mut config)?;
+        let synthetic = config.data.format.unwrap_or_default() == DataFormat::Synthetic;
+        if synthetic {
+            let run = config.check().context("the run of the checkpoint")?;
+            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, split: Split::Train, _kept: None });
+        }
+        let folder = folder_of(checkpoint.path());
+        let stop = stop_on_signals()?;
+        let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
+        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, &stop)?;
+        let run =
+            open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.train))?;
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Train, _kept: Some(open) })
     }
 
     /// Opens a checkpoint to run it on these samples.
@@ -84,6 +125,9 @@ impl Samples {
         let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
         let mut config = SavedRun::of(&checkpoint)?.config;
         self.configure(&mut config)?;
+        if config.data.format.unwrap_or_default() != DataFormat::Synthetic {
+            ensure!(!config.data.eval.is_empty(), "the run had no evaluation data; name some with --data");
+        }
         let folder = folder_of(checkpoint.path());
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             ensure!(
@@ -91,13 +135,13 @@ impl Samples {
                 "the run's data is synthetic; say how --data is written with --format"
             );
             let run = config.check().context("the run of the checkpoint")?;
-            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, _kept: None });
+            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, split: Split::Eval, _kept: None });
         }
         let stop = stop_on_signals()?;
         let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.eval))?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), _kept: Some(open) })
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
     }
 
     /// The run's config, to predict with on one machine: no optimizer state, no checkpoints.
@@ -123,9 +167,6 @@ impl Samples {
             data.schema = Some(crate::args::read_toml(path)?);
         }
         data.strict = self.strict.then_some(true).or(data.strict);
-        if data.format.unwrap_or_default() != DataFormat::Synthetic {
-            ensure!(!data.eval.is_empty(), "the run had no evaluation data; name some with --data");
-        }
         Ok(())
     }
 }

@@ -221,6 +221,9 @@ fn pipes_and_devices_are_written_through() {
         assert!(told.starts_with(&csv), "{}", String::from_utf8_lossy(&told));
         assert!(told[csv.len()..].starts_with(b"{\"accuracy\""), "{}", String::from_utf8_lossy(&told));
     }
+    let text = campanile(&["eval", "--checkpoint", &world.run, "--predictions", "/dev/stdout"]);
+    assert_eq!(text.stdout, csv);
+    assert!(String::from_utf8_lossy(&text.stderr).contains("after step"));
     // A log that standard output is appended to is an input all the same.
     let before = fs::read(&world.log).unwrap();
     let log = File::options().append(true).open(&world.log).unwrap();

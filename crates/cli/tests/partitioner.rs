@@ -8,6 +8,9 @@ mod command;
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod browser;
 
+#[path = "partitioner/rows.rs"]
+mod rows;
+
 use browser::Browser;
 use command::{Folder, campanile, has, json, refused_with};
 use serde_json::{Value, json};
@@ -341,7 +344,9 @@ fn the_recipe_keeps_the_best() {
     let folder = Folder::new();
     let out = folder.path("towers");
     let told = json(&[&["towers", "--towers", "3", "--out", &out, "--json"], QUICK].concat());
-    has(&told, "best towers tried flat");
+    has(&told, "best towers tried flat test auc_of");
+    assert!(told["auc_of"].as_str().unwrap().starts_with("validation: samples of the synthetic log"));
+    assert!(Path::new(&out).join("best/report.html").is_file());
     let tried = told["tried"].as_array().unwrap();
     assert_eq!(
         tried.iter().map(|t| t["strategy"].as_str().unwrap()).collect::<Vec<_>>(),
@@ -441,6 +446,7 @@ fn table_6_compares_over_seeds_and_goes_on_where_it_was() {
     assert_eq!(rows.len(), 2);
     for row in rows {
         has(row, "model strategy pilots partitioner strided u p");
+        assert_eq!(row["pilots_of"], "validation");
         assert_eq!(row["pilots"].as_array().unwrap().len(), 2);
         assert_eq!(row["strided"]["aucs"].as_array().unwrap().len(), 2);
     }
@@ -451,6 +457,7 @@ fn table_6_compares_over_seeds_and_goes_on_where_it_was() {
     let table = ["reproduce", "dmt-table6", "--out", &out, "--table"];
     let table = String::from_utf8(campanile(&table).stdout).unwrap();
     assert!(table.contains("DMT 16T-DLRM") && table.contains("3+3") && table.contains("0.7990"), "{table}");
+    assert!(table.contains("chosen by validation rows"), "{table}");
     let files: Vec<_> =
         fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     assert!(!files.iter().any(|name| name.starts_with(".tmp")), "the flat models are gone: {files:?}");

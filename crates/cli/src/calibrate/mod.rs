@@ -48,7 +48,7 @@ pub struct Args {
     /// Write the system file here
     #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
     out: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     force: Force,
     /// A few steps of small batches: to see that it works, not to predict by
     #[arg(long, help_heading = "Measurement")]

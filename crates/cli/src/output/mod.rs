@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Force {
     /// Replace output files that exist; inputs, checkpoints and files of runs are never replaced
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     pub force: bool,
 }
 
@@ -117,6 +117,11 @@ impl Output {
     /// The path as the user named it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the output goes where results are told, so that these must go elsewhere.
+    pub fn is_stdout(&self) -> bool {
+        self.place == Place::Descriptor(1)
     }
 
     /// Begins to write.

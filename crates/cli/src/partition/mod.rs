@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 /// Divide features into towers by their affinity
 #[derive(clap::Args)]
+#[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
 #[command(after_help = "Examples:
   campanile affinity --checkpoint runs/flat --out affinity.json
   campanile partition --affinity affinity.json --towers 8 --out towers.json --picture towers.html
@@ -83,7 +84,7 @@ pub fn run(args: Args) -> Result<()> {
         (None, checkpoint) => {
             let checkpoint =
                 checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
-            let opened = args.samples.open(checkpoint)?;
+            let opened = args.samples.open_for_training(checkpoint)?;
             // What cannot be is refused before it is measured.
             args.division.check(&opened.run.model, args.towers, &[args.strategy])?;
             (measure(&opened, &args.measured)?, Tables::of(&opened.run.model))

@@ -54,7 +54,7 @@ pub struct Args {
     /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     trace: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Output")]
     force: Force,
     /// Steps in the trace
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
