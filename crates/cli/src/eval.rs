@@ -5,7 +5,7 @@ use crate::output::{Force, Output};
 use crate::text::si;
 use crate::train::quality_on;
 use anyhow::Result;
-use data::predictions::Predictions;
+use data::predictions::{FirstColumn, Predictions};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub fn run(args: Args) -> Result<()> {
     let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
     let Opened { run, logs, checkpoint, .. } = &args.on.open()?;
     let mut predictions = match &output {
-        Some(output) => Some(Predictions::new(output.path(), output.create()?)?),
+        Some(output) => Some(Predictions::new(output.path(), output.create()?, &FirstColumn::Labels)?),
         None => None,
     };
     let bar = ProgressBar::new(run.data.eval_samples());

@@ -1,14 +1,17 @@
-//! A checkpoint, and samples to run it on: what `eval` and `affinity` share.
+//! A checkpoint, and samples to run it on: what `eval`, `predict` and `affinity` share.
 
+use crate::args::is_prepared;
 use crate::folder::{PREPARED, VOCABULARIES};
-use crate::logs::{self, OpenLogs};
+use crate::logs::{self, OpenLogs, Unlabelled};
 use crate::output::Inputs;
 use crate::train::{SavedRun, folder_of, stop_on_signals};
 use anyhow::{Context, Result, ensure};
 use data::Split;
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
+use spec::schema::Schema;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use training::Logs;
 use training::checkpoint::{Checkpoint, locate};
 
@@ -69,7 +72,7 @@ impl Opened {
     pub fn on_training(folder: &Path, logs: &OpenLogs) -> Result<Self> {
         let checkpoint = crate::checkpoint::open_verified(&locate(folder)?)?;
         let mut config = SavedRun::of(&checkpoint)?.config;
-        Samples::default().configure(&mut config)?;
+        Samples::default().configure(&mut config);
         let run = logs.check(&config).context("the run of the checkpoint")?;
         Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
     }
@@ -104,7 +107,7 @@ impl Samples {
         let named = checkpoint;
         let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
         let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
-        self.configure(&mut config)?;
+        self.configure(&mut config);
         let synthetic = config.data.format.unwrap_or_default() == DataFormat::Synthetic;
         if synthetic {
             let run = config.check().context("the run of the checkpoint")?;
@@ -124,11 +127,9 @@ impl Samples {
         let named = checkpoint;
         let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
         let mut config = SavedRun::of(&checkpoint)?.config;
-        self.configure(&mut config)?;
-        if config.data.format.unwrap_or_default() != DataFormat::Synthetic {
-            ensure!(!config.data.eval.is_empty(), "the run had no evaluation data; name some with --data");
-        }
         let folder = folder_of(checkpoint.path());
+        self.configure(&mut config);
+        self.name_samples(&mut config, &folder)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             ensure!(
                 self.data.is_empty(),
@@ -137,6 +138,7 @@ impl Samples {
             let run = config.check().context("the run of the checkpoint")?;
             return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, split: Split::Eval, _kept: None });
         }
+        ensure!(!config.data.eval.is_empty(), "the run had no evaluation data; name some with --data");
         let stop = stop_on_signals()?;
         let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop)?;
         let run =
@@ -144,8 +146,32 @@ impl Samples {
         Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
     }
 
+    /// Opens a checkpoint to score a log with, whose labels are left aside and whose rows have the text of column `key`. Up to
+    /// `max_bad_share` of its lines may be bad.
+    pub fn open_unlabelled(
+        &self,
+        checkpoint: &Path,
+        key: Option<&str>,
+        max_bad_share: f64,
+        stop: &AtomicBool,
+    ) -> Result<(Checkpoint, Config, Unlabelled)> {
+        let checkpoint = crate::checkpoint::open_verified(&locate(checkpoint)?)?;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        let folder = folder_of(checkpoint.path());
+        self.configure(&mut config);
+        self.name_samples(&mut config, &folder)?;
+        ensure!(
+            config.data.format.unwrap_or_default() != DataFormat::Synthetic,
+            "the run's data is synthetic; say how --data is written with --format"
+        );
+        config.data.strict = Some(self.strict);
+        config.data.max_bad_share = Some(max_bad_share);
+        let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, stop)?;
+        Ok((checkpoint, config, log))
+    }
+
     /// The run's config, to predict with on one machine: no optimizer state, no checkpoints.
-    fn configure(&self, config: &mut Config) -> Result<()> {
+    fn configure(&self, config: &mut Config) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         config.topology.hosts = Some(self.hosts.unwrap_or(1));
         config.topology.ranks_per_host = Some(self.ranks_per_host.unwrap_or(cores));
@@ -158,15 +184,45 @@ impl Samples {
             optimizer.update = UpdateRule::Sgd;
         }
         config.train.batch = self.batch.or(config.train.batch);
+        config.data.strict = self.strict.then_some(true).or(config.data.strict);
+    }
+
+    /// Says in `config` which samples are read, of a run that is kept in `folder`.
+    fn name_samples(&self, config: &mut Config, folder: &Path) -> Result<()> {
         let data = &mut config.data;
+        let held_out = folder.join(PREPARED).join("eval");
         if !self.data.is_empty() {
+            let format = self.format.or(is_prepared(&self.data).then_some(DataFormat::Prepared));
+            if data.format == Some(DataFormat::Prepared) && format != data.format {
+                // What the prepared log was made from is described in it.
+                match before_preparation(&data.train) {
+                    Some(before) => (data.format, data.schema) = before,
+                    None => ensure!(
+                        format.is_some(),
+                        "the run was trained on a prepared log that is not there any more; say how --data is written with \
+                         --format"
+                    ),
+                }
+            }
+            data.format = format.or(data.format);
             data.eval = self.data.clone();
+        } else if data.split.is_some() && held_out.is_dir() {
+            // What was kept from training, as the run prepared it.
+            data.format = Some(DataFormat::Prepared);
+            data.eval = vec![held_out.to_string_lossy().into_owned()];
         }
+        (data.split, data.split_by) = (None, None);
         data.format = self.format.or(data.format);
         if let Some(path) = &self.schema {
             data.schema = Some(crate::args::read_toml(path)?);
         }
-        data.strict = self.strict.then_some(true).or(data.strict);
         Ok(())
     }
+}
+
+/// Format and schema of the log that a prepared one was made from, where it is still there to tell.
+fn before_preparation(paths: &[String]) -> Option<(Option<DataFormat>, Option<Schema>)> {
+    let log = data::PreparedLog::open(Path::new(paths.first()?)).ok()?;
+    let manifest = log.manifest();
+    Some((manifest.source.format.parse().ok(), Some(manifest.schema.clone())))
 }

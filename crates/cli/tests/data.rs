@@ -16,6 +16,10 @@ mod formats;
 mod hostile;
 #[path = "data/inspect.rs"]
 mod inspect;
+#[path = "data/oddities.rs"]
+mod oddities;
+#[path = "data/prediction.rs"]
+mod prediction;
 #[path = "data/prepare.rs"]
 mod prepare;
 #[path = "data/refusals.rs"]
@@ -26,3 +30,5 @@ mod shop;
 mod shop_parquet;
 #[path = "support/skipped.rs"]
 mod skipped;
+#[path = "data/split.rs"]
+mod split;

@@ -1,40 +1,45 @@
 //! What a model predicted, for other tools.
 //!
-//! A table of two columns, `label` and `probability`, one row a sample:
+//! A table of two columns. The second is `probability`, the first says of what:
 //!
 //! ```text
-//! label,probability
-//! 0,0.0312
-//! 1,0.75
+//! label,probability       row,probability      user,probability
+//! 0,0.0312                0,0.0312             "Smith, J.",0.0312
+//! 1,0.75                  1,                   u17,0.75
 //! ```
 //!
-//! A table is CSV, or Parquet (both columns are floats) if its name ends in `.parquet`. Both are written from the first byte
-//! to the last, so that they can go into a pipe.
+//! There is a row for every sample that was evaluated on, with its label, or for every row of a log, with its number or with
+//! the text of a column. A row of a log that holds no sample has no probability. CSV is quoted by RFC 4180.
+//!
+//! A table is CSV, or Parquet if its name ends in `.parquet`: labels and probabilities are floats, numbers 64-bit integers,
+//! texts strings, and what is missing is null. Both are written from the first byte to the last, so that they can go into a
+//! pipe.
 //!
 //! ```
-//! let mut predictions = data::Predictions::new("predictions.csv", Vec::new())?;
+//! use data::predictions::{FirstColumn, Predictions};
+//! let mut predictions = Predictions::new("predictions.csv", Vec::new(), &FirstColumn::Labels)?;
 //! predictions.append(&[0.0, 1.0], &[0.0312, 0.75])?;
 //! assert_eq!(predictions.finish()?, b"label,probability\n0,0.0312\n1,0.75\n");
 //! # Ok::<(), data::DataError>(())
 //! ```
 
+mod table;
+
 use crate::DataError;
-use ::parquet::basic::{Compression, Repetition, Type as Physical};
-use ::parquet::data_type::FloatType;
-use ::parquet::errors::ParquetError;
-use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::SerializedFileWriter;
-use ::parquet::schema::types::Type;
-use std::error::Error;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use table::{Table, Value};
 
-/// Rows of a Parquet row group.
-const GROUP_ROWS: usize = 1 << 20;
-
-/// Both kinds of table fail in their own way; the caller adds the path.
-type Written<T> = Result<T, Box<dyn Error>>;
+/// What the first column of a table holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstColumn {
+    /// Labels of samples, under `label`.
+    Labels,
+    /// Numbers of rows, from 0, under `row`.
+    Rows,
+    /// Texts of a column, under its name.
+    Keys(String),
+}
 
 /// A table of predictions that is being written. Without [`finish`](Self::finish) it is not complete.
 pub struct Predictions<W: Write + Send> {
@@ -43,24 +48,12 @@ pub struct Predictions<W: Write + Send> {
     table: Table<W>,
 }
 
-enum Table<W: Write + Send> {
-    Csv(BufWriter<W>),
-    Parquet(Box<ParquetTable<W>>),
-}
-
-struct ParquetTable<W: Write + Send> {
-    writer: SerializedFileWriter<W>,
-    /// Rows of a group that is not full yet.
-    labels: Vec<f32>,
-    probabilities: Vec<f32>,
-}
-
 impl<W: Write + Send> Predictions<W> {
     /// Starts a table that goes to `out`: Parquet if `path`, which also names it in messages, ends so, CSV otherwise.
-    pub fn new(path: impl AsRef<Path>, out: W) -> Result<Self, DataError> {
+    pub fn new(path: impl AsRef<Path>, out: W, first: &FirstColumn) -> Result<Self, DataError> {
         let path = path.as_ref();
         let parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
-        let table = Table::new(out, parquet).map_err(|error| DataError::file(path, error))?;
+        let table = Table::new(out, parquet, first).map_err(|error| DataError::file(path, error))?;
         Ok(Self { path: path.to_owned(), table })
     }
 
@@ -70,89 +63,29 @@ impl<W: Write + Send> Predictions<W> {
         if got != expected {
             return Err(DataError::Size { what: "probabilities", got, expected });
         }
-        self.table.append(labels, probabilities).map_err(|error| DataError::file(&self.path, error))
+        labels
+            .iter()
+            .zip(probabilities)
+            .try_for_each(|(&label, &probability)| self.write(Value::Label(label), Some(probability)))
+    }
+
+    /// Appends row `number` of a log.
+    pub fn append_row(&mut self, number: u64, probability: Option<f32>) -> Result<(), DataError> {
+        self.write(Value::Row(number), probability)
+    }
+
+    /// Appends the row of a log that has the text `key`, where it could be read.
+    pub fn append_key(&mut self, key: Option<&[u8]>, probability: Option<f32>) -> Result<(), DataError> {
+        self.write(Value::Key(key), probability)
+    }
+
+    fn write(&mut self, value: Value, probability: Option<f32>) -> Result<(), DataError> {
+        self.table.append(value, probability).map_err(|error| DataError::file(&self.path, error))
     }
 
     /// Completes the table, and gives back where it went.
     pub fn finish(self) -> Result<W, DataError> {
         self.table.close().map_err(|error| DataError::file(&self.path, error))
-    }
-}
-
-impl<W: Write + Send> Table<W> {
-    fn new(out: W, parquet: bool) -> Written<Self> {
-        if parquet {
-            return Ok(Self::Parquet(Box::new(ParquetTable::new(out)?)));
-        }
-        let mut csv = BufWriter::new(out);
-        writeln!(csv, "label,probability")?;
-        Ok(Self::Csv(csv))
-    }
-
-    fn append(&mut self, labels: &[f32], probabilities: &[f32]) -> Written<()> {
-        match self {
-            Self::Csv(csv) => {
-                for (label, probability) in labels.iter().zip(probabilities) {
-                    // `{}` prints the fewest digits that give the same float again, and 1 for 1.0.
-                    writeln!(csv, "{label},{probability}")?;
-                }
-            }
-            Self::Parquet(table) => table.append(labels, probabilities)?,
-        }
-        Ok(())
-    }
-
-    fn close(self) -> Written<W> {
-        match self {
-            Self::Csv(mut csv) => {
-                csv.flush()?;
-                Ok(csv.into_parts().0)
-            }
-            Self::Parquet(mut table) => {
-                table.write_group(table.labels.len())?;
-                Ok(table.writer.into_inner()?)
-            }
-        }
-    }
-}
-
-impl<W: Write + Send> ParquetTable<W> {
-    fn new(out: W) -> Result<Self, ParquetError> {
-        let float = |name| {
-            let builder = Type::primitive_type_builder(name, Physical::FLOAT);
-            builder.with_repetition(Repetition::REQUIRED).build().map(Arc::new)
-        };
-        let fields = vec![float("label")?, float("probability")?];
-        let schema = Type::group_type_builder("predictions").with_fields(fields).build()?;
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-        Ok(Self { writer, labels: vec![], probabilities: vec![] })
-    }
-
-    fn append(&mut self, labels: &[f32], probabilities: &[f32]) -> Result<(), ParquetError> {
-        self.labels.extend_from_slice(labels);
-        self.probabilities.extend_from_slice(probabilities);
-        while self.labels.len() >= GROUP_ROWS {
-            self.write_group(GROUP_ROWS)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the first `rows` rows as a group.
-    fn write_group(&mut self, rows: usize) -> Result<(), ParquetError> {
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut group = self.writer.next_row_group()?;
-        for values in [&mut self.labels, &mut self.probabilities] {
-            if let Some(mut column) = group.next_column()? {
-                column.typed::<FloatType>().write_batch(&values[..rows], None, None)?;
-                column.close()?;
-            }
-            values.drain(..rows);
-        }
-        group.close()?;
-        Ok(())
     }
 }
 
@@ -162,6 +95,7 @@ mod tests {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::RowAccessor;
     use std::fs::File;
+    use table::GROUP_ROWS;
 
     fn read(bytes: Vec<u8>) -> SerializedFileReader<File> {
         let mut file = tempfile::tempfile().unwrap();
@@ -182,7 +116,7 @@ mod tests {
             labels.push(1.0);
             probabilities.push(tiny);
         }
-        let mut predictions = Predictions::new("out.csv", Vec::new()).unwrap();
+        let mut predictions = Predictions::new("out.csv", Vec::new(), &FirstColumn::Labels).unwrap();
         predictions.append(&labels[..400], &probabilities[..400]).unwrap();
         predictions.append(&labels[400..], &probabilities[400..]).unwrap();
         let text = String::from_utf8(predictions.finish().unwrap()).unwrap();
@@ -201,7 +135,7 @@ mod tests {
     #[test]
     fn parquet_is_read_back_group_by_group() {
         let (labels, probabilities) = values(GROUP_ROWS + 100);
-        let mut predictions = Predictions::new("out.parquet", Vec::new()).unwrap();
+        let mut predictions = Predictions::new("out.parquet", Vec::new(), &FirstColumn::Labels).unwrap();
         for (labels, probabilities) in labels.chunks(300_000).zip(probabilities.chunks(300_000)) {
             predictions.append(labels, probabilities).unwrap();
         }
@@ -220,21 +154,56 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_a_probability_keep_their_place() {
+        let write = |name: &str, first: FirstColumn| {
+            let mut predictions = Predictions::new(name, Vec::new(), &first).unwrap();
+            for (number, (key, probability)) in
+                [(Some("a,\"b\""), Some(0.5)), (None, None), (Some("ü\n"), None)].into_iter().enumerate()
+            {
+                match first {
+                    FirstColumn::Keys(_) => predictions.append_key(key.map(str::as_bytes), probability),
+                    _ => predictions.append_row(number as u64, probability),
+                }
+                .unwrap();
+            }
+            predictions.finish().unwrap()
+        };
+        let keys = || FirstColumn::Keys("the key, quoted".into());
+        let text = |name, first| String::from_utf8(write(name, first)).unwrap();
+        assert_eq!(text("rows.csv", FirstColumn::Rows), "row,probability\n0,0.5\n1,\n2,\n");
+        let expected = "\"the key, quoted\",probability\n\"a,\"\"b\"\"\",0.5\n,\n\"ü\n\",\n";
+        assert_eq!(text("keys.csv", keys()), expected);
+
+        let rows_of = |bytes| -> Vec<String> {
+            read(bytes).get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
+        };
+        let rows = rows_of(write("rows.parquet", FirstColumn::Rows));
+        assert_eq!(rows[0], "{row: 0, probability: 0.5}");
+        assert_eq!(rows[2], "{row: 2, probability: null}");
+        let keyed = rows_of(write("keys.parquet", keys()));
+        assert_eq!(keyed[1], "{the key, quoted: null, probability: null}");
+        assert!(keyed[0].contains("a,\"b\"") && keyed[2].contains("null"), "{keyed:?}");
+    }
+
+    #[test]
     fn an_empty_table_is_a_table() {
-        let reader = read(Predictions::new("OUT.Parquet", Vec::new()).unwrap().finish().unwrap());
+        let reader = read(
+            Predictions::new("OUT.Parquet", Vec::new(), &FirstColumn::Labels).unwrap().finish().unwrap(),
+        );
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
     }
 
     #[test]
     fn errors_name_the_path() {
-        let mut predictions = Predictions::new("out.csv", Vec::new()).unwrap();
+        let mut predictions = Predictions::new("out.csv", Vec::new(), &FirstColumn::Labels).unwrap();
         let error = predictions.append(&[1.0], &[]).unwrap_err();
         assert_eq!(error, DataError::Size { what: "probabilities", got: 0, expected: 1 });
         // A medium of one byte is full at once.
         for name in ["out.csv", "out.parquet"] {
             let mut room = [0; 1];
-            let error =
-                Predictions::new(name, &mut room[..]).and_then(|table| table.finish().map(drop)).unwrap_err();
+            let error = Predictions::new(name, &mut room[..], &FirstColumn::Labels)
+                .and_then(|table| table.finish().map(drop))
+                .unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
         }
     }

@@ -45,7 +45,7 @@ pub use affinity::{Cosines, affinity};
 pub use circles::Circles;
 pub use cluster::Cluster;
 pub use error::Error;
-pub use evaluate::{Receiver, Scores};
+pub use evaluate::{PredictionReceiver, Receiver, Scores};
 pub use event::{Event, Progress};
 pub use logs::Logs;
 pub use memory::{MemoryNeed, MemoryPart, MemoryUse, available_memory};
@@ -58,5 +58,5 @@ pub use source::{Repeated, Source};
 pub use step::{Execution, PhaseTime};
 pub use trace::{Span, Stream, Trace};
 pub use trainer::{
-    Outcome, Saving, Session, Sources, check_size, evaluate, threads, train, train_on, train_rank,
+    Outcome, Saving, Session, Sources, check_size, evaluate, predict, threads, train, train_on, train_rank,
 };
