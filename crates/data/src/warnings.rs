@@ -137,8 +137,8 @@ pub fn of_samples(schema: &Schema, samples: u64, clicks: u64, noticed: &Noticed)
 pub fn sorted(changes: u64, samples: u64) -> String {
     let times = if changes == 1 { "once".into() } else { format!("{changes} times") };
     format!(
-        "the log is sorted by label, which changes {times} in {samples} rows: steps see one label only, and so does a \
-         split by the order of the log; mix the rows (shuf), or name a column of time with --split-by"
+        "the log is sorted by label, which changes {times} in {samples} rows: in this order steps see one label only, and so \
+         does a split by it; mix the rows (shuf), or name a column of time with --split-by"
     )
 }
 
