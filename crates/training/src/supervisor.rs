@@ -177,16 +177,17 @@ impl<'a> Supervisor<'a> {
         }
         // No rank passes this before rank 0 has made the folder.
         let seen = merged(self.world, &self.label, &rank.seen)?.counts();
-        let extra =
-            serde_json::to_value(Extra { seen }).map_err(|e| Error::Resume { problem: e.to_string() })?;
         let index = self.world.rank();
+        // Rank 0 alone writes the manifest.
+        let extra = (index == 0).then(|| serde_json::to_value(Extra { seen })).transpose();
+        let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
         let pieces = state::snapshot(self.run, index, rank);
         let copy_s = began.elapsed().as_secs_f64();
         let bytes = pieces.iter().map(|piece| 4 * piece.data.len() as u64).sum();
         let writing = writing(&saving.root, step);
         let thread = std::thread::spawn(move || write_pieces(&writing, index, &pieces));
         let work = Work::Writing(thread);
-        self.stage = Some(Stage { step, began, copy_s, bytes, extra: Some(extra), work });
+        self.stage = Some(Stage { step, began, copy_s, bytes, extra, work });
         self.due = false;
         Ok(())
     }

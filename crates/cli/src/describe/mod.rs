@@ -70,7 +70,8 @@ fn to_text(run: &Run) -> String {
          {} parameters: {} in tables, {} in dense layers\n  \
          dataflow {}\n\
          {}{tower_table}\
-         on {} ranks: {} of memory, {} on the largest rank; {} gradient buckets\n",
+         on {} ranks: {} of memory, {} on the largest rank; {} gradient buckets\n  \
+         {world}\n",
         model.kind(),
         model.features().len(),
         model.dim(),

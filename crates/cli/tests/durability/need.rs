@@ -149,10 +149,13 @@ fn what_is_stated_holds_from_1_to_1024_ranks() {
 #[test]
 fn too_much_is_refused_at_once_with_what_takes_it() {
     for (args, parts) in [
-        // 100 TB of tables.
-        ("--preset terabyte --dim 16384 --rows-cap 400000000", ["tables", "model.rows_cap"]),
-        ("--hosts 256 --ranks-per-host 4 --batch 100000000", ["activations", "train.batch"]),
-        ("--hosts 256 --ranks-per-host 4 --preset mlperf --rows-cap 100000", ["each rank", "topology.hosts"]),
+        // More than 100 TB of tables.
+        ("--preset terabyte --dim 65536", ["tables", "model.rows_cap"]),
+        ("--hosts 256 --ranks-per-host 4 --batch 60000000", ["activations", "train.batch"]),
+        (
+            "--hosts 256 --ranks-per-host 4 --preset mlperf --rows-cap 100000",
+            ["dense layers", "topology.hosts"],
+        ),
     ] {
         let words: Vec<&str> = args.split_whitespace().collect();
         let mut child = start(&[&["train", "--json", "--steps", "3"], &words[..]].concat());

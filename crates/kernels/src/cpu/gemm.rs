@@ -149,8 +149,8 @@ fn packed(level: Level, rows: usize, columns: usize, k: usize) -> [usize; 2] {
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
     let longest = longest_part(k);
     [
-        longest * (ROWS * TILES * tall).min(rows.next_multiple_of(tall)),
-        longest * COLUMNS.min(columns.next_multiple_of(wide)),
+        longest * rows.min(ROWS * TILES * tall).next_multiple_of(tall),
+        longest * columns.min(COLUMNS).next_multiple_of(wide),
     ]
 }
 

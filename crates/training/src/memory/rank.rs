@@ -18,6 +18,10 @@ const SPAN: f64 = 16.0;
 /// Room of a vector that elements were pushed to, for what is in it.
 const PUSHED: f64 = 1.125;
 
+/// Bytes of a thread that writes a checkpoint, and the most that it buffers.
+const WRITER: f64 = 120e3;
+const WRITTEN: f64 = 1048576.0;
+
 /// What all ranks have in common. Sizes are counted in floating point: none is too large for it, whatever a config says.
 pub(super) struct Shape<'a> {
     run: &'a Run,
@@ -26,6 +30,7 @@ pub(super) struct Shape<'a> {
     schedule: Schedule,
     phases: f64,
     legs: Legs,
+    sample: Sample,
 }
 
 /// Bytes of a buffer that grew to `elements` floats.
@@ -48,13 +53,51 @@ pub(super) fn samples_of(run: &Run, rank: usize) -> usize {
     share(run.batch, run.topology().ranks(), rank).len()
 }
 
+/// What one sample brings.
+struct Sample {
+    /// Numbers on the host: its label, dense inputs, lengths of bags, ids and weights.
+    numbers: f64,
+    /// Ids that leave for the holders of tables.
+    ids: f64,
+    /// Lengths of bags that leave with them.
+    lengths: f64,
+    /// Numbers that travel for each id: itself, and its weight.
+    travelling: f64,
+}
+
+impl Sample {
+    fn new(run: &Run) -> Self {
+        let (model, placement, ranks) = (&run.model, &run.placement, run.topology().ranks());
+        let (mut all, mut ids, mut lengths) = (0.0, 0.0, 0.0);
+        for (f, (feature, layout)) in model.features().iter().zip(placement.layouts()).enumerate() {
+            // An id goes to the holder of its row, or to all holders of a slice of it or a copy.
+            let holders = match layout {
+                Layout::TableWise { .. } | Layout::RowWise { .. } | Layout::Hierarchical { .. } => 1,
+                Layout::ColumnWise { ranks } => ranks.len(),
+                Layout::Replicated => ranks,
+            };
+            let (mean, pieces) = (feature.hotness.mean() as f64, placement.row_pieces(f));
+            all += mean;
+            ids += mean * holders as f64;
+            // Lengths of bags go to the holders of all rows, where they must be told.
+            if feature.hotness != Hotness::One || pieces > 1 {
+                lengths += (holders * pieces) as f64;
+            }
+        }
+        let inputs = 1 + model.dense_features() + model.features().len();
+        let weights = if model.weighted() { all } else { 0.0 };
+        let travelling = if placement.weights_travel(model) { 2.0 } else { 1.0 };
+        Self { numbers: inputs as f64 + all + weights, ids, lengths, travelling }
+    }
+}
+
 impl<'a> Shape<'a> {
     pub(super) fn new(run: &'a Run, threads: usize, purpose: MemoryUse) -> Self {
         let schedule = run.schedule(Task::Train);
         let phases = run.schedule(Task::Evaluate).phases().len()
             + if purpose.trains { schedule.phases().len() } else { 0 };
         let legs = Legs::new(run, purpose.trains);
-        Self { run, threads, purpose, schedule, phases: phases as f64, legs }
+        Self { run, threads, purpose, schedule, phases: phases as f64, legs, sample: Sample::new(run) }
     }
 
     /// What `rank` needs.
@@ -70,6 +113,10 @@ impl<'a> Shape<'a> {
         self.add_dense(rank, &mut need);
         if rank < self.purpose.computing {
             self.add_tables(rank, &mut need);
+        }
+        if self.purpose.saves {
+            // What is written goes through a buffer.
+            need.checkpoint += WRITER + need.checkpoint.min(WRITTEN);
         }
         need
     }
@@ -116,47 +163,28 @@ impl<'a> Shape<'a> {
     /// Samples of `rank`, and the ids of all samples that come to it.
     fn batches(&self, rank: usize) -> f64 {
         let Run { model, placement, batch, .. } = self.run;
-        let ranks = self.run.topology().ranks();
+        let &Sample { numbers, ids, lengths, travelling } = &self.sample;
         let (samples, batch) = (samples_of(self.run, rank) as f64, *batch as f64);
-        let features = model.features();
-        let mean = |feature: usize| features[feature].hotness.mean() as f64;
         let held = placement.held_by(rank);
-        let ids: f64 = (0..features.len()).map(mean).sum();
-        let weights = if model.weighted() { ids } else { 0.0 };
-        let sample = (1 + model.dense_features() + features.len()) as f64 + ids + weights;
-        let host = BATCHES * PUSHED * 4.0 * samples * sample;
-        // An id goes to the holder of its row, or to all holders of a slice of it or a copy.
-        let holders = |feature: usize| match &placement.layouts()[feature] {
-            Layout::TableWise { .. } | Layout::RowWise { .. } | Layout::Hierarchical { .. } => 1.0,
-            Layout::ColumnWise { ranks } => ranks.len() as f64,
-            Layout::Replicated => ranks as f64,
-        };
-        // Lengths of bags go to the holders of all rows, where they must be told.
-        let told = |f: usize| match features[f].hotness == Hotness::One && placement.row_pieces(f) == 1 {
-            true => 0.0,
-            false => holders(f) * placement.row_pieces(f) as f64,
-        };
-        let outgoing = samples * (0..features.len()).map(|f| mean(f) * holders(f)).sum::<f64>();
-        let told = samples * (0..features.len()).map(told).sum::<f64>();
         let of_shard = |shard: &Shard| {
-            let rows = shard.rows.len() as f64 / features[shard.feature].rows.max(1) as f64;
-            batch * mean(shard.feature) * rows
+            let feature = &model.features()[shard.feature];
+            batch * feature.hotness.mean() as f64 * shard.rows.len() as f64 / feature.rows.max(1) as f64
         };
         let arriving: f64 = held.iter().map(of_shard).sum();
         let varying = held.iter().filter(|shard| placement.lengths_vary(model, shard)).count();
-        let (lengths, bags) = (batch * varying as f64, batch * held.len() as f64);
+        let (arriving_lengths, bags) = (batch * varying as f64, batch * held.len() as f64);
         let sorted = if self.purpose.trains { arriving } else { 0.0 };
-        let travelling = if placement.weights_travel(model) { 2.0 } else { 1.0 };
+        let (ids, lengths) = (samples * ids, samples * lengths);
         let of_input = [
-            travelling * (PUSHED * 4.0 * outgoing + floats(outgoing) + floats(arriving)),
+            travelling * (PUSHED * 4.0 * ids + floats(ids) + floats(arriving)),
             // Bag lengths as they leave, arrive, and are looked at on the host.
-            PUSHED * 4.0 * told + floats(told) + floats(lengths) + 4.0 * lengths,
+            PUSHED * 4.0 * lengths + floats(lengths) + floats(arriving_lengths) + 4.0 * arriving_lengths,
             2.0 * floats(bags),
             floats(2.0 * sorted) + floats(sorted),
             floats(samples * (1 + model.dense_features()) as f64),
-            (held.len() * ranks * size_of::<Segment>()) as f64,
+            (held.len() * self.run.topology().ranks() * size_of::<Segment>()) as f64,
         ];
-        host + INPUTS * of_input.iter().sum::<f64>()
+        BATCHES * PUSHED * 4.0 * samples * numbers + INPUTS * of_input.iter().sum::<f64>()
     }
 
     /// Outputs of the layers of the network for the samples of `rank`, and their gradients.

@@ -23,10 +23,14 @@ pub(super) struct Legs {
     leaving: f64,
 }
 
-/// Bytes of an exchange that sends and receives so many floats, and of their encoded form.
-fn leg(send: f64, recv: f64, format: Format) -> f64 {
-    let encoded = if format.encodes() { grown(2.0 * send) + grown(2.0 * recv) } else { 0.0 };
-    floats(send) + floats(recv) + encoded
+/// Bytes of a leg that sends and receives so many floats, in so many `levels`: each level has what it exchanges once more, as
+/// it travels.
+fn leg(send: f64, recv: f64, format: Format, levels: f64) -> f64 {
+    let plain = floats(send) + floats(recv);
+    match format.encodes() {
+        false => levels * plain,
+        true => plain + levels * (grown(2.0 * send) + grown(2.0 * recv)),
+    }
 }
 
 impl Legs {
@@ -88,11 +92,10 @@ impl Legs {
         let (batch, samples) = (run.batch as f64, samples_of(run, rank) as f64);
         let (owned, held) = (width(placement.owned_by(rank)) as f64, width(placement.held_by(rank)) as f64);
         let replicated = floats(samples * width(placement.replicated()) as f64);
-        let pooled = leg(batch * owned, samples * self.owned, run.wire.vectors);
-        let gradients = leg(samples * self.held, batch * held, run.wire.gradients);
-        // In two levels everything is there once more: inside the host.
         let levels = if self.hierarchical { 2.0 } else { 1.0 };
-        replicated + levels * (pooled + if self.trains { gradients } else { 0.0 })
+        let pooled = leg(batch * owned, samples * self.owned, run.wire.vectors, levels);
+        let gradients = leg(samples * self.held, batch * held, run.wire.gradients, levels);
+        replicated + pooled + if self.trains { gradients } else { 0.0 }
     }
 
     fn sptt(&self, run: &Run, sptt: &Sptt, rank: usize) -> f64 {
@@ -105,13 +108,13 @@ impl Legs {
         let (leaving, arriving) = (peers * plan.output_width() as f64, samples * self.leaving);
         // Partial sums of all members wait side by side to be added.
         let members = if rows > 0.0 { groups.size() as f64 } else { 0.0 };
-        let forward = leg(looked_up, gathered, run.wire.vectors)
-            + leg(leaving, arriving, run.wire.vectors)
+        let forward = leg(looked_up, gathered, run.wire.vectors, 1.0)
+            + leg(leaving, arriving, run.wire.vectors, 1.0)
             + floats(summed)
             + floats(sums)
             + exactly(members * sums);
-        let backward = leg(arriving, leaving, run.wire.gradients)
-            + leg(gathered, looked_up, run.wire.gradients)
+        let backward = leg(arriving, leaving, run.wire.gradients, 1.0)
+            + leg(gathered, looked_up, run.wire.gradients, 1.0)
             + floats(sums)
             + floats(summed);
         let permuted = match sptt.permute() {
