@@ -1,4 +1,4 @@
-//! Text with a delimiter between fields, one sample a line: Criteo's logs, TSV and CSV.
+//! Text with a delimiter between fields, one sample a line or record: Criteo's logs, TSV and CSV.
 //!
 //! ```
 //! use data::{Samples, bad_lines::BadLines, delimited::{Layout, Scratch}, lines::Chunk};
@@ -14,20 +14,20 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 //!
-//! Quotes are those of RFC 4180, but a quoted field ends on its line. They mean nothing in tab-separated text without a
-//! header, as Criteo's.
+//! Quotes are those of RFC 4180: a quoted field may hold delimiters and line ends. They mean nothing in tab-separated text
+//! without a header, as Criteo's ([`quotes_beside`]).
 
 mod column;
 mod fault;
 mod fields;
 
 use crate::bad_lines::{BadLine, BadLines};
-use crate::lines::Chunk;
+use crate::lines::{Chunk, Record};
 use crate::number::Numbers;
 use crate::{DataError, Samples};
 use column::{Dense, Label, Missing, Sparse};
 use fault::{Fault, Problem};
-use fields::Fields;
+pub(crate) use fields::Fields;
 pub use fields::Scratch;
 use spec::schema::Schema;
 use std::collections::HashMap;
@@ -35,6 +35,12 @@ use std::path::{Path, PathBuf};
 
 /// The most columns of a header.
 const MAX_COLUMNS: usize = 1 << 17;
+
+/// The delimiter beside which quotes mean something in text of this schema; none where they mean nothing.
+pub fn quotes_beside(schema: &Schema) -> Option<u8> {
+    let plain = schema.delimiter == '\t' && schema.columns.is_some();
+    (!plain).then_some(schema.delimiter as u8)
+}
 
 /// Where the columns of a schema are in the lines of one file.
 #[derive(Debug)]
@@ -94,7 +100,7 @@ impl Layout {
         Ok(Self {
             file: file.to_owned(),
             delimiter,
-            quotes: !(delimiter == b'\t' && schema.columns.is_some()),
+            quotes: quotes_beside(schema).is_some(),
             fields: columns.len(),
             names,
             missing: Missing(schema.missing.iter().map(|text| text.as_bytes().to_vec()).collect()),
@@ -118,26 +124,49 @@ impl Layout {
             return;
         }
         self.reserve(chunk, samples);
-        let quotes = self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some();
-        for (line, number) in chunk.lines().zip(chunk.first_line..) {
-            bad.lines += 1;
-            let cut = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch);
-            if let Err(fault) = cut.and_then(|fields| self.sample(fields, samples)) {
-                bad.push(|| self.describe(number, fault));
+        if self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some() {
+            for record in chunk.records(self.delimiter) {
+                self.parse_line(scratch, record, true, samples, bad);
             }
+            return;
+        }
+        for (text, line) in chunk.lines().zip(chunk.first_line..) {
+            let record = Record { text, first_line: line, last_line: line };
+            self.parse_line(scratch, record, false, samples, bad);
+        }
+    }
+
+    #[inline]
+    fn parse_line(
+        &self,
+        scratch: &mut Scratch,
+        record: Record,
+        quotes: bool,
+        samples: &mut Samples,
+        bad: &mut BadLines,
+    ) {
+        bad.lines += 1;
+        let cut = Fields::cut(record.text, self.delimiter, quotes, Some(self.fields), scratch);
+        if let Err(fault) = cut.and_then(|fields| self.sample(fields, samples)) {
+            // A record ends with the line on which a quoted field begins that does not end.
+            let line = if fault.problem.is_of_quotes() { record.last_line } else { record.first_line };
+            bad.push(|| self.describe(line, fault));
         }
     }
 
     /// Shows the text of every id in `chunk` to `visit`, with its sparse column. Lines that cannot be cut are passed over.
     pub fn texts(&self, scratch: &mut Scratch, chunk: &Chunk, visit: &mut dyn FnMut(usize, &[u8])) {
-        let quotes = self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some();
-        for line in chunk.lines().filter(|_| !chunk.too_long) {
-            let Ok(fields) = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch) else {
-                continue;
-            };
-            for (at, column) in self.sparse.iter().enumerate() {
-                column.texts(fields, &self.missing).for_each(|text| visit(at, text));
+        let mut show = |text: &[u8], quotes| {
+            if let Ok(fields) = Fields::cut(text, self.delimiter, quotes, Some(self.fields), scratch) {
+                for (at, column) in self.sparse.iter().enumerate() {
+                    column.texts(fields, &self.missing).for_each(|text| visit(at, text));
+                }
             }
+        };
+        if self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some() {
+            chunk.records(self.delimiter).for_each(|record| show(record.text, true));
+        } else {
+            chunk.lines().for_each(|line| show(line, false));
         }
     }
 

@@ -8,6 +8,7 @@ pub mod bad_lines;
 pub mod batch;
 pub mod decode;
 pub mod delimited;
+pub mod discover;
 mod error;
 pub mod files;
 pub mod id;
@@ -24,6 +25,7 @@ pub mod shuffle;
 pub mod sketch;
 pub mod synthetic;
 pub mod vocabulary;
+pub mod warnings;
 
 pub use bad_lines::{BadLine, BadLines, Policy};
 pub use batch::Batch;

@@ -23,12 +23,14 @@ mod leaf;
 mod pages;
 mod roles;
 mod rows;
+mod sample;
 
 #[cfg(test)]
 mod tests;
 
 use crate::{DataError, Samples};
 use file::LogFile;
+pub(crate) use sample::sample;
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
 

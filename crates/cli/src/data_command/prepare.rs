@@ -27,8 +27,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    if matches!(args.log.format, DataFormat::Prepared | DataFormat::Synthetic) {
-        bail!("--format {}: there is nothing to prepare", args.log.format.name());
+    if matches!(args.log.format(), DataFormat::Prepared | DataFormat::Synthetic) {
+        bail!("--format {}: there is nothing to prepare", args.log.format().name());
     }
     // What an earlier command left, finished or not, may be replaced.
     let ours = |name: &str| {
