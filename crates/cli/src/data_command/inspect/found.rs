@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     println!("{}", described(&found));
-    print!("\n{}\n", table(&found));
+    println!("\n{}", table(&found));
     print_counts(&inspection, bad_lines);
     print_warnings(&found.warnings);
     match (&args.write, written) {
