@@ -43,7 +43,7 @@ fuzz_target!(|bytes: &[u8]| {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.parquet");
     fs::write(&path, bytes).unwrap();
-    let log = ParquetLog { files: &[path], schema: &schema, batch_rows: 64 };
+    let log = ParquetLog { files: &[path], schema: &schema, batch_rows: 64, reading: Default::default() };
     // Rows without a column of their own cost nothing to claim, so some are enough.
     let mut left = 1000;
     let _ = parquet::decode(&log, &mut |_| Ok(()), &|_, _| (), &mut |samples| {

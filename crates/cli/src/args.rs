@@ -95,7 +95,8 @@ pub struct RunArgs {
     #[arg(long, value_enum, value_name = "RULE", help_heading = "Training")]
     pub optimizer: Option<Rule>,
     /// Learning rate of dense layers and tables
-    #[arg(long, value_name = "RATE", help_heading = "Training")]
+    #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
+    #[arg(value_parser = rate)]
     pub lr: Option<f32>,
 
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd
@@ -104,14 +105,23 @@ pub struct RunArgs {
     /// Files to evaluate on, of the same format
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub eval: Vec<String>,
-    /// Where samples come from: criteo-tsv, csv, parquet, prepared or synthetic [default: synthetic, or criteo-tsv with
-    /// --data]
+    /// Keep this share of the rows of --data from training, and evaluate on it: the last rows where the log is in the order of
+    /// time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else a fixed draw of rows
+    #[arg(long, value_name = "SHARE", help_heading = "Data")]
+    pub split: Option<f64>,
+    /// The column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
+    /// [default: `time` of the schema, unless the log is in the order of time]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub split_by: Option<String>,
+    /// Where samples come from: criteo-tsv, csv, parquet, prepared or synthetic [default: synthetic; with --data prepared
+    /// where that is a prepared log, else criteo-tsv]
     #[arg(long, help_heading = "Data")]
     pub format: Option<DataFormat>,
     /// The columns of csv and parquet data, as TOML; examples/schemas has two
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub schema: Option<PathBuf>,
-    /// Shuffle every epoch within windows of this many samples [default: 0, the order of the log]
+    /// Shuffle every epoch within windows of this many samples; 0 keeps the order of the log [default: 0 for logs in the order
+    /// of time (criteo-tsv, or in_time_order in the schema), else all samples, up to 16777216]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub shuffle: Option<u64>,
     /// Refuse the first bad line
@@ -261,8 +271,16 @@ impl RunArgs {
             // Whole paths, so that a run can be resumed from another folder.
             *to = to.iter().map(|path| whole(path)).collect::<Result<_>>()?;
         }
-        data.format =
-            self.format.or(data.format).or((!data.train.is_empty()).then_some(DataFormat::CriteoTsv));
+        let usual = match data.train.as_slice() {
+            [] => None,
+            paths if is_prepared(paths) => Some(DataFormat::Prepared),
+            _ => Some(DataFormat::CriteoTsv),
+        };
+        data.format = self.format.or(data.format).or(usual);
+        data.split = self.split.or(data.split);
+        if self.split_by.is_some() {
+            data.split_by.clone_from(&self.split_by);
+        }
         if let Some(path) = &self.schema {
             data.schema = Some(read_toml(path)?);
         }
@@ -298,6 +316,20 @@ impl RunArgs {
             None => "the run described by these flags".into(),
         }
     }
+}
+
+/// A learning rate.
+fn rate(text: &str) -> Result<f32, String> {
+    let rate: f32 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    match rate.is_finite() && rate > 0.0 {
+        true => Ok(rate),
+        false => Err("a learning rate is a finite number above 0; 0.001 to 0.1 is usual".into()),
+    }
+}
+
+/// Whether `paths` are one prepared log.
+pub fn is_prepared(paths: &[String]) -> bool {
+    matches!(paths, [path] if Path::new(path).join(data::prepared::MANIFEST).is_file())
 }
 
 /// An assignment by name, or the file that holds one.

@@ -3,11 +3,19 @@
 //! Everything that trains or evaluates reads the prepared format. A log in another format is prepared into the run's
 //! folder, where the next command finds it again, or into a temporary one.
 
+mod split;
+mod unlabelled;
+mod warnings;
+
+pub use split::say as say_split;
+pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
+
 use crate::text::{bytes, si};
 use anyhow::{Context, Result, bail, ensure};
 use data::bad_lines::{BadLines, Policy};
 use data::prepare::{self, RawLog, Step};
 use data::prepared::{Manifest, PreparedLog, Source, Values};
+use data::rows::Reading;
 use data::vocabulary::Vocabulary;
 use indicatif::{ProgressBar, ProgressStyle};
 use spec::run::{Config, DataConfig, DataFormat, LogFacts, LogFeature, LogRows, Run};
@@ -58,12 +66,17 @@ fn open_by(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool, prepares: 
         return Ok(OpenLogs { logs: Logs::Synthetic, facts: None, _scratch: None });
     }
     ensure!(!data.train.is_empty(), "the format is {}, but no files are given; use --data", format.name());
+    data.check_split()?;
     let place = Place { prepares, ..Place::new(keep, stop)? };
-    let train = place.open(data, &data.train, "train", None)?;
-    let eval = if data.eval.is_empty() {
-        None
+    let (train, eval) = if data.split.is_some() {
+        let (train, eval) = place.open_split(data)?;
+        (train, Some(eval))
     } else {
-        Some(place.open(data, &data.eval, "eval", Some(&prepare::vocabularies(&train)?))?)
+        let train = place.open(data, &data.train, "train", None)?;
+        let like = || prepare::vocabularies(&train);
+        let eval = (!data.eval.is_empty()).then(|| place.open(data, &data.eval, "eval", Some(&like()?)));
+        let eval = eval.transpose()?;
+        (train, eval)
     };
     let mut facts = facts(train.manifest());
     facts.eval_samples = eval.as_ref().map_or(0, |log| log.manifest().samples);
@@ -159,10 +172,19 @@ impl<'a> Place<'a> {
             }
             log
         } else {
-            self.prepare(data, paths, split, like)?
+            self.with_remedy(self.prepare(data, paths, split, like)?)
         };
         ensure!(log.manifest().samples > 0, "{}: there are no samples to {split} on", paths.join(" "));
         Ok(Arc::new(log))
+    }
+
+    /// The log, which tells users what to do about damage where it lies in the folder of a run.
+    fn with_remedy(&self, log: PreparedLog) -> PreparedLog {
+        if self.scratch.is_some() {
+            return log;
+        }
+        let folder = self.folder.display();
+        log.with_remedy(format!("delete {folder}, and the same command makes it anew from the data"))
     }
 
     /// Prepares the log at `paths`, or finds it prepared.
@@ -183,12 +205,12 @@ impl<'a> Place<'a> {
         // What an earlier command prepared from the same files, in the same way, and would not refuse today.
         let same = |log: &PreparedLog| {
             let manifest = log.manifest();
-            let lines = manifest.samples + manifest.bad_lines.count;
-            let bad = BadLines { count: manifest.bad_lines.count, lines, first: vec![] };
-            let bearable = raw.policy.check(&bad, true).is_ok() && !(raw.policy.strict && bad.count > 0);
             let alike =
                 like.is_none_or(|like| other_vocabulary(log, like).is_ok_and(|other| other.is_none()));
-            manifest.source == source && manifest.schema == raw.schema && bearable && alike
+            manifest.source == source
+                && manifest.schema == raw.schema
+                && bearable(manifest, &raw.policy)
+                && alike
         };
         if let Some(log) = PreparedLog::open(&folder).ok().filter(same) {
             warn_of_bad_lines(log.manifest().bad_lines.count, &log.manifest().bad_lines.lines);
@@ -199,6 +221,13 @@ impl<'a> Place<'a> {
         with_progress(&what, |progress| prepare::prepare(&log, &folder, like, progress))?;
         Ok(PreparedLog::open(&folder)?)
     }
+}
+
+/// Whether the bad lines of a log that was prepared earlier would not be refused today.
+fn bearable(manifest: &Manifest, policy: &Policy) -> bool {
+    let count = manifest.bad_lines.count;
+    let bad = BadLines { count, lines: manifest.samples + count, first: vec![] };
+    policy.check(&bad, true).is_ok() && !(policy.strict && count > 0)
 }
 
 /// The prepared log that `paths` name.
@@ -258,7 +287,16 @@ impl Raw {
     pub fn log(&self, memory: u64) -> RawLog<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let Self { format, files, schema, policy } = self;
-        RawLog { format: *format, files, schema, policy: *policy, threads, memory, stop: None }
+        RawLog {
+            format: *format,
+            files,
+            schema,
+            policy: *policy,
+            threads,
+            memory,
+            stop: None,
+            reading: Reading::default(),
+        }
     }
 }
 
@@ -267,12 +305,20 @@ pub fn with_progress(
     what: &str,
     work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<Manifest, data::DataError>,
 ) -> Result<Manifest> {
-    let bar = reading_bar(what)?;
-    let manifest = work(&|step| show(&bar, what, step));
-    bar.finish_and_clear();
-    let manifest = manifest?;
+    let manifest = showing_progress(what, work)?;
     warn_of_bad_lines(manifest.bad_lines.count, &manifest.bad_lines.lines);
     Ok(manifest)
+}
+
+/// Runs `work` under a progress bar.
+pub fn showing_progress<T>(
+    what: &str,
+    work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<T, data::DataError>,
+) -> Result<T> {
+    let bar = reading_bar(what)?;
+    let done = work(&|step| show(&bar, what, step));
+    bar.finish_and_clear();
+    Ok(done?)
 }
 
 /// A bar over the bytes of the files.
@@ -287,7 +333,7 @@ pub fn reading_bar(what: &str) -> Result<ProgressBar> {
 pub fn show(bar: &ProgressBar, what: &str, Step { counting, progress }: Step) {
     bar.set_length(progress.total_bytes);
     bar.set_position(progress.bytes);
-    let pass = if counting { ", counting ids" } else { "" };
+    let pass = if counting { ", counting" } else { "" };
     let bad = match progress.bad_lines {
         0 => String::new(),
         bad => format!(", {bad} bad lines"),
@@ -301,6 +347,11 @@ pub fn warn_of_bad_lines(count: u64, first: &[String]) {
         eprintln!("{count} bad line(s) left out; the first:");
         first.iter().for_each(|line| eprintln!("  {line}"));
     }
+}
+
+/// Whether the samples of a log lie in the order of time. Those that were made from Criteo's logs do, whatever they say.
+fn in_time_order(manifest: &Manifest) -> bool {
+    manifest.schema.in_time_order || manifest.source.format == DataFormat::CriteoTsv.name()
 }
 
 /// What a log says of itself.
@@ -318,6 +369,7 @@ pub fn facts(manifest: &Manifest) -> LogFacts {
     LogFacts {
         samples: manifest.samples,
         eval_samples: 0,
+        in_time_order: in_time_order(manifest),
         dense_features: manifest.dense.len(),
         features: features.collect(),
     }

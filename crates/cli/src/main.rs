@@ -19,6 +19,7 @@ mod pace;
 mod page;
 mod partition;
 mod picture;
+mod predict;
 mod report;
 mod reproduce;
 mod schedule;
@@ -47,6 +48,7 @@ use std::process::ExitCode;
   campanile train --resume runs/one                    go on with a run that was stopped or killed
   mpirun -np 8 campanile train run.toml --transport mpi          ranks are processes (a build with --features mpi)
   campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv
+  campanile predict --checkpoint runs/one --data new.csv --key user --out scores.csv     a log without labels
   campanile report runs/one runs/two --out two.html    runs as one page that opens in any browser
   campanile bench step --preset kaggle --ranks-per-host 1 --hosts 1")]
 struct Cli {
@@ -60,6 +62,8 @@ enum Command {
     Train(train::Args),
     /// Score a checkpoint, and write its predictions
     Eval(eval::Args),
+    /// Score a log without labels: a probability for every row
+    Predict(predict::Args),
     /// Prepare logs, and look into them
     #[command(subcommand)]
     Data(data_command::Command),
@@ -122,6 +126,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
+        Command::Predict(args) => predict::run(args),
         Command::Data(command) => data_command::run(command),
         Command::Checkpoint(command) => checkpoint::run(command),
         Command::Affinity(args) => affinity::run(args),

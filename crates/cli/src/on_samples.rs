@@ -1,12 +1,15 @@
-//! A checkpoint, and samples to run it on: what `eval` and `affinity` share.
+//! A checkpoint, and samples to run it on: what `eval`, `predict` and `affinity` share.
 
-use crate::folder::VOCABULARIES;
-use crate::logs::{self, OpenLogs};
+use crate::args::is_prepared;
+use crate::folder::{PREPARED, VOCABULARIES};
+use crate::logs::{self, OpenLogs, Unlabelled};
 use crate::train::{SavedRun, folder_of, stop_on_signals};
 use anyhow::{Context, Result, ensure};
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
-use std::path::PathBuf;
+use spec::schema::Schema;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use training::Logs;
 use training::checkpoint::{Checkpoint, locate};
 
@@ -63,12 +66,12 @@ impl OnSamples {
 
 impl Samples {
     /// Opens a checkpoint to run it on these samples.
-    pub fn open(&self, checkpoint: &std::path::Path) -> Result<Opened> {
+    pub fn open(&self, checkpoint: &Path) -> Result<Opened> {
         let named = checkpoint;
         let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
         let mut config = SavedRun::of(&checkpoint)?.config;
-        self.configure(&mut config)?;
         let folder = folder_of(checkpoint.path());
+        self.configure(&mut config, &folder)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             ensure!(
                 self.data.is_empty(),
@@ -84,8 +87,31 @@ impl Samples {
         Ok(Opened { checkpoint, run, logs: open.logs.clone(), _kept: Some(open) })
     }
 
-    /// The run's config, to predict with on one machine: no optimizer state, no checkpoints.
-    fn configure(&self, config: &mut Config) -> Result<()> {
+    /// Opens a checkpoint to score a log with, whose labels are left aside and whose rows have the text of column `key`. Up to
+    /// `max_bad_share` of its lines may be bad.
+    pub fn open_unlabelled(
+        &self,
+        checkpoint: &Path,
+        key: Option<&str>,
+        max_bad_share: f64,
+        stop: &AtomicBool,
+    ) -> Result<(Checkpoint, Config, Unlabelled)> {
+        let checkpoint = crate::checkpoint::open_verified(&locate(checkpoint)?)?;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        let folder = folder_of(checkpoint.path());
+        self.configure(&mut config, &folder)?;
+        ensure!(
+            config.data.format.unwrap_or_default() != DataFormat::Synthetic,
+            "the run's data is synthetic; say how --data is written with --format"
+        );
+        config.data.strict = Some(self.strict);
+        config.data.max_bad_share = Some(max_bad_share);
+        let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, stop)?;
+        Ok((checkpoint, config, log))
+    }
+
+    /// The run's config, to predict with on one machine: no optimizer state, no checkpoints. The run is kept in `folder`.
+    fn configure(&self, config: &mut Config, folder: &Path) -> Result<()> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         config.topology.hosts = Some(self.hosts.unwrap_or(1));
         config.topology.ranks_per_host = Some(self.ranks_per_host.unwrap_or(cores));
@@ -99,9 +125,28 @@ impl Samples {
         }
         config.train.batch = self.batch.or(config.train.batch);
         let data = &mut config.data;
+        let held_out = folder.join(PREPARED).join("eval");
         if !self.data.is_empty() {
+            let format = self.format.or(is_prepared(&self.data).then_some(DataFormat::Prepared));
+            if data.format == Some(DataFormat::Prepared) && format != data.format {
+                // What the prepared log was made from is described in it.
+                match before_preparation(&data.train) {
+                    Some(before) => (data.format, data.schema) = before,
+                    None => ensure!(
+                        format.is_some(),
+                        "the run was trained on a prepared log that is not there any more; say how --data is written with \
+                         --format"
+                    ),
+                }
+            }
+            data.format = format.or(data.format);
             data.eval = self.data.clone();
+        } else if data.split.is_some() && held_out.is_dir() {
+            // What was kept from training, as the run prepared it.
+            data.format = Some(DataFormat::Prepared);
+            data.eval = vec![held_out.to_string_lossy().into_owned()];
         }
+        (data.split, data.split_by) = (None, None);
         data.format = self.format.or(data.format);
         if let Some(path) = &self.schema {
             data.schema = Some(crate::args::read_toml(path)?);
@@ -112,4 +157,11 @@ impl Samples {
         }
         Ok(())
     }
+}
+
+/// Format and schema of the log that a prepared one was made from, where it is still there to tell.
+fn before_preparation(paths: &[String]) -> Option<(Option<DataFormat>, Option<Schema>)> {
+    let log = data::PreparedLog::open(Path::new(paths.first()?)).ok()?;
+    let manifest = log.manifest();
+    Some((manifest.source.format.parse().ok(), Some(manifest.schema.clone())))
 }

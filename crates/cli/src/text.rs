@@ -39,6 +39,19 @@ pub fn si(value: f64) -> String {
     format!("{scaled:.digits$}{}", PREFIXES[prefix])
 }
 
+/// `17,600`: a count with all of its digits.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// `12.3 MB`.
 pub fn bytes(value: u64) -> String {
     let text = si(value as f64);
@@ -100,6 +113,7 @@ mod tests {
         assert_eq!(si(12.0), "12");
         assert_eq!(si(1234.0), "1.2 k");
         assert_eq!(si(999_960.0), "1.0 M");
+        assert_eq!([0, 999, 17_600, 1_234_567].map(grouped), ["0", "999", "17,600", "1,234,567"]);
         assert_eq!(bytes(512), "512 B");
         assert_eq!(bytes(7_300_000), "7.3 MB");
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);

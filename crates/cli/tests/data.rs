@@ -18,6 +18,10 @@ mod formats;
 mod hostile;
 #[path = "data/inspect.rs"]
 mod inspect;
+#[path = "data/oddities.rs"]
+mod oddities;
+#[path = "data/prediction.rs"]
+mod prediction;
 #[path = "data/prepare.rs"]
 mod prepare;
 #[path = "data/refusals.rs"]
@@ -26,3 +30,5 @@ mod refusals;
 mod shop;
 #[path = "data/shop_parquet.rs"]
 mod shop_parquet;
+#[path = "data/split.rs"]
+mod split;

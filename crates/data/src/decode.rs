@@ -9,12 +9,12 @@
 //! samples of its lines take at most so many bytes per byte of text, and there are only so many chunks at a time.
 //!
 //! ```
-//! use data::{Policy, TextLog, decode};
+//! use data::{Policy, Reading, TextLog, decode};
 //! use spec::schema::Schema;
 //! let file = std::env::temp_dir().join(format!("campanile-doctest-{}.tsv", std::process::id()));
 //! std::fs::write(&file, format!("1{}\n", "\t".repeat(39))).unwrap();
 //! let (files, schema) = ([file.clone()], Schema::criteo());
-//! let log = TextLog { files: &files, schema: &schema, vocabularies: &[], policy: Policy::default(), threads: 2, memory: 64 << 20 };
+//! let log = TextLog { files: &files, schema: &schema, vocabularies: &[], policy: Policy::default(), threads: 2, memory: 64 << 20, reading: Reading::default() };
 //! let mut clicks = 0.0;
 //! let decoded = decode(&log, &|_| (), &mut |samples| Ok(clicks += samples.labels.iter().sum::<f32>()))?;
 //! assert_eq!((decoded.samples, clicks), (1, 1.0));
@@ -28,6 +28,7 @@ mod pipeline;
 use crate::bad_lines::{BadLines, Policy};
 use crate::delimited::{Layout, Scratch, quotes_beside};
 use crate::lines::{Chunk, Chunks};
+use crate::rows::Reading;
 use crate::vocabulary::Vocabulary;
 use crate::{DataError, Samples, files};
 use memory::Shares;
@@ -52,6 +53,8 @@ pub struct TextLog<'a> {
     pub threads: usize,
     /// Bytes of memory to read with, vocabularies not counted.
     pub memory: u64,
+    /// What is read besides samples.
+    pub reading: Reading<'a>,
 }
 
 /// How far reading has come.
@@ -99,7 +102,7 @@ pub fn decode(
         let (got, expected) = (log.vocabularies.len(), columns);
         return Err(DataError::Size { what: "vocabularies of a log", got, expected });
     }
-    let shares = Shares::new(log.schema, log.memory, log.threads)?;
+    let shares = Shares::new(log.schema, log.memory, log.threads, log.reading.rows)?;
     let mut total_bytes = 0;
     for file in log.files {
         total_bytes += file.metadata().map_err(|error| DataError::file(file, error))?.len();
@@ -125,7 +128,7 @@ pub fn decode(
             bad.append(&mut job.bad);
             log.policy.check(&bad, false)?;
             samples += job.samples.len() as u64;
-            if !job.samples.is_empty() {
+            if !job.samples.is_empty() || !job.samples.rows.is_empty() {
                 sink(&job.samples)?;
             }
             let bytes = consumed.load(Ordering::Relaxed);
@@ -188,14 +191,16 @@ impl Reader<'_> {
         let contents = files::open(file, self.shares.decompressor, self.consumed.clone())?;
         let quotes = quotes_beside(self.log.schema);
         let mut chunks = Chunks::new(contents, file, self.shares.chunk).quoted(quotes);
-        let mut header = None;
+        let mut beginning = None;
         if self.log.schema.columns.is_none() {
-            header = chunks.header()?;
-            if header.is_none() {
+            beginning = chunks.header()?;
+            if beginning.is_none() {
                 return Ok(None);
             }
+        } else if self.log.reading.unlabelled {
+            beginning = Some(chunks.peek()?.to_vec());
         }
-        let layout = Layout::new(self.log.schema, file, header.as_deref())?;
+        let layout = Layout::reading(self.log.schema, file, beginning.as_deref(), &self.log.reading)?;
         Ok(Some(OpenFile { layout: Arc::new(layout), chunks }))
     }
 }

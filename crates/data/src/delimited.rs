@@ -24,6 +24,7 @@ mod fields;
 use crate::bad_lines::{BadLine, BadLines};
 use crate::lines::{Chunk, Record};
 use crate::number::Numbers;
+use crate::rows::Reading;
 use crate::{DataError, Samples};
 use column::{Dense, Label, Missing, Sparse};
 use fault::{Fault, Problem};
@@ -54,17 +55,41 @@ pub struct Layout {
     names: Vec<(usize, String)>,
     missing: Missing,
     numbers: Numbers,
-    label: Label,
+    /// Absent where labels are left aside.
+    label: Option<Label>,
     dense: Vec<Dense>,
     sparse: Vec<Sparse>,
+    /// Whether every row is noted beside the samples.
+    rows: bool,
+    /// The field whose text is noted with it.
+    noted: Option<usize>,
 }
 
 impl Layout {
     /// The layout of `file`, whose first line is `header` where the schema does not name the columns.
     pub fn new(schema: &Schema, file: &Path, header: Option<&[u8]>) -> Result<Self, DataError> {
+        Self::reading(schema, file, header, &Reading::default())
+    }
+
+    /// As [`new`](Self::new), for what `reading` asks for. Where labels are left aside and the schema names the columns,
+    /// `beginning` is the beginning of the file, whose lines tell whether they have the column of the label.
+    pub fn reading(
+        schema: &Schema,
+        file: &Path,
+        beginning: Option<&[u8]>,
+        reading: &Reading,
+    ) -> Result<Self, DataError> {
         schema.check()?;
         let delimiter = schema.delimiter as u8;
-        let columns = match (&schema.columns, header) {
+        let quotes = quotes_beside(schema).is_some();
+        let columns = match (&schema.columns, beginning) {
+            (Some(columns), Some(lines)) if reading.unlabelled => {
+                let without = columns.iter().filter(|column| **column != schema.label.column);
+                match lacks_a_field(lines, delimiter, quotes, columns.len()) {
+                    true => without.cloned().collect(),
+                    false => columns.clone(),
+                }
+            }
             (Some(columns), _) => columns.clone(),
             (None, Some(header)) => header_names(header, delimiter, file)?,
             (None, None) => {
@@ -88,7 +113,10 @@ impl Layout {
                 Err(DataError::NoColumn { file, column, columns: columns.clone() })
             }
         };
-        let label = Label::new(&schema.label, find(&schema.label.column)?);
+        let label = match reading.unlabelled {
+            true => None,
+            false => Some(Label::new(&schema.label, find(&schema.label.column)?)),
+        };
         let dense =
             schema.dense.iter().map(|column| Ok::<_, DataError>(Dense::new(column, find(&column.column)?)));
         let dense = dense.collect::<Result<_, _>>()?;
@@ -97,10 +125,11 @@ impl Layout {
             Ok::<_, DataError>(Sparse::new(column, find(&column.column)?, weights))
         });
         let sparse = sparse.collect::<Result<_, _>>()?;
+        let noted = reading.column.map(&mut find).transpose()?;
         Ok(Self {
             file: file.to_owned(),
             delimiter,
-            quotes: quotes_beside(schema).is_some(),
+            quotes,
             fields: columns.len(),
             names,
             missing: Missing(schema.missing.iter().map(|text| text.as_bytes().to_vec()).collect()),
@@ -108,6 +137,8 @@ impl Layout {
             label,
             dense,
             sparse,
+            rows: reading.rows,
+            noted,
         })
     }
 
@@ -121,6 +152,9 @@ impl Layout {
         if chunk.too_long {
             bad.lines += 1;
             bad.push(|| self.describe(chunk.first_line, Problem::TooLong.of_line()));
+            if self.rows {
+                samples.rows.push(false, None);
+            }
             return;
         }
         self.reserve(chunk, samples);
@@ -147,7 +181,12 @@ impl Layout {
     ) {
         bad.lines += 1;
         let cut = Fields::cut(record.text, self.delimiter, quotes, Some(self.fields), scratch);
-        if let Err(fault) = cut.and_then(|fields| self.sample(fields, samples)) {
+        let outcome = cut.and_then(|fields| self.sample(fields, samples));
+        if self.rows {
+            let noted = self.noted.zip(cut.ok()).map(|(at, fields)| fields.get(at));
+            samples.rows.push(outcome.is_ok(), noted);
+        }
+        if let Err(fault) = outcome {
             // A record ends with the line on which a quoted field begins that does not end.
             let line = if fault.problem.is_of_quotes() { record.last_line } else { record.first_line };
             bad.push(|| self.describe(line, fault));
@@ -173,7 +212,7 @@ impl Layout {
     /// Appends one sample, or nothing where there is a fault.
     #[inline]
     fn sample<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
-        let label = self.label.read(fields, &self.missing)?;
+        let label = self.label.as_ref().map_or(Ok(0.0), |label| label.read(fields, &self.missing))?;
         let dense = samples.dense.len();
         for column in &self.dense {
             match column.read(fields, &self.missing, &self.numbers) {
@@ -213,6 +252,26 @@ impl Layout {
         let field = fault.field.as_ref().and_then(name).map(|(_, name)| name.clone());
         BadLine { file: self.file.clone(), line, field, problem: fault.problem.to_string() }
     }
+}
+
+/// Lines of a file that are looked at to tell whether they have a field too few.
+const LOOKED_AT: usize = 1000;
+
+/// Whether more of the first lines have one field less than `expected` than have all of them.
+fn lacks_a_field(beginning: &[u8], delimiter: u8, quotes: bool, expected: usize) -> bool {
+    let chunk = Chunk { bytes: beginning.to_vec(), ..Chunk::default() };
+    let mut scratch = Scratch::default();
+    let (mut whole, mut shorter) = (0, 0);
+    let mut look = |text: &[u8]| match Fields::cut(text, delimiter, quotes, None, &mut scratch) {
+        Ok(fields) if fields.len() == expected => whole += 1,
+        Ok(fields) if fields.len() + 1 == expected => shorter += 1,
+        _ => {}
+    };
+    match quotes {
+        true => chunk.records(delimiter).take(LOOKED_AT).for_each(|record| look(record.text)),
+        false => chunk.lines().take(LOOKED_AT).for_each(look),
+    }
+    shorter > whole
 }
 
 /// The names in a header line.

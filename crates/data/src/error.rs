@@ -87,6 +87,14 @@ pub enum DataError {
         /// What is wrong with it, and what would do.
         problem: String,
     },
+    /// A column by which a log cannot be split.
+    #[error("--split-by {column}: {problem}")]
+    SplitBy {
+        /// The column.
+        column: String,
+        /// What is wrong with its times, and what to do.
+        problem: String,
+    },
     /// Reading was asked to stop.
     #[error("stopped while the data was being read")]
     Stopped,

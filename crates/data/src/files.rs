@@ -12,7 +12,7 @@
 use crate::DataError;
 use liblzma::stream::{CONCATENATED, Stream};
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,12 +25,13 @@ pub fn resolve(patterns: &[String]) -> Result<Vec<PathBuf>, DataError> {
     let mut files = vec![];
     for pattern in patterns {
         // A file may have a name that looks like a pattern.
-        if Path::new(pattern).exists() {
-            files.push(PathBuf::from(pattern));
-            continue;
-        }
-        if !pattern.contains(['*', '?', '[']) {
-            return Err(DataError::file(pattern, "no such file"));
+        match Path::new(pattern).metadata() {
+            Ok(_) => {
+                files.push(PathBuf::from(pattern));
+                continue;
+            }
+            Err(_) if pattern.contains(['*', '?', '[']) => {}
+            Err(error) => return Err(DataError::file(pattern, unreachable(pattern, &error))),
         }
         let refuse = |problem: String| DataError::file(pattern, problem);
         let matches = glob::glob(pattern).map_err(|error| refuse(format!("not a pattern: {error}")))?;
@@ -45,11 +46,43 @@ pub fn resolve(patterns: &[String]) -> Result<Vec<PathBuf>, DataError> {
     }
     for file in &files {
         if file.is_dir() {
-            return Err(DataError::file(file, "is a folder; name its files, as in folder/*"));
+            let prepared = |folder: PathBuf| folder.join(crate::prepared::MANIFEST).is_file();
+            let problem = match () {
+                () if prepared(file.clone()) => "is a prepared log; read it with --format prepared",
+                () if prepared(file.join("train")) => {
+                    "is a folder of prepared logs; read them with --format prepared, as --data FOLDER/train and --eval \
+                     FOLDER/eval"
+                }
+                () => "is a folder; name its files, as in folder/*",
+            };
+            return Err(DataError::file(file, problem));
         }
     }
     Ok(files)
 }
+
+/// Why there is nothing to read at `path`.
+fn unreachable(path: &str, error: &io::Error) -> String {
+    match Path::new(path).read_link() {
+        Ok(to) if error.kind() == ErrorKind::NotFound => {
+            format!("is a symbolic link to {}, where no file is", to.display())
+        }
+        Ok(to) if error.raw_os_error() == Some(TOO_MANY_LINKS) => {
+            format!(
+                "is a symbolic link to {}, and links from there lead in a circle; link it to a file",
+                to.display()
+            )
+        }
+        _ if error.raw_os_error() == Some(TOO_MANY_LINKS) => {
+            "leads through symbolic links in a circle; link them to a folder".into()
+        }
+        _ if error.kind() == ErrorKind::NotFound => "no such file".into(),
+        _ => format!("cannot be read: {error}"),
+    }
+}
+
+/// ELOOP of Linux.
+const TOO_MANY_LINKS: i32 = 40;
 
 /// The contents of the file at `path`, decompressed. The decompressor may take `memory` bytes; `consumed` grows by the
 /// bytes that were read from the file itself.

@@ -136,6 +136,18 @@ impl<R: Read> Chunks<R> {
         Ok(Some(header))
     }
 
+    /// The beginning of the file, which stays to be read: as many bytes as a chunk has.
+    pub fn peek(&mut self) -> Result<&[u8], DataError> {
+        let mut beginning = std::mem::take(&mut self.rest);
+        let at_start = self.bytes == 0;
+        self.fill(&mut beginning, self.size.max(3))?;
+        if at_start && beginning.starts_with(b"\xef\xbb\xbf") {
+            beginning.drain(..3);
+        }
+        self.rest = beginning;
+        Ok(&self.rest)
+    }
+
     /// Replaces the contents of `chunk` by the next lines; false where there are none left.
     pub fn next(&mut self, chunk: &mut Chunk) -> Result<bool, DataError> {
         let bytes = &mut chunk.bytes;

@@ -28,6 +28,7 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use crate::rows::Reading;
 use crate::{DataError, Samples};
 use file::LogFile;
 pub(crate) use sample::sample;
@@ -43,6 +44,8 @@ pub struct ParquetLog<'a> {
     pub schema: &'a Schema,
     /// Rows that are decoded at a time, 4096 say: what is in memory besides one page of each column.
     pub batch_rows: usize,
+    /// What is read besides samples.
+    pub reading: Reading<'a>,
 }
 
 /// A row that is no sample.
@@ -71,14 +74,14 @@ pub fn decode(
 ) -> Result<u64, DataError> {
     let mut total = 0u64;
     for path in log.files {
-        let file = LogFile::open(path, log.schema)?;
+        let file = LogFile::open(path, log.schema, &log.reading)?;
         total = file.group_rows().fold(total, |sum, rows| sum.saturating_add(rows as u64));
     }
     let mut done = 0u64;
     let mut decoded = 0u64;
     let mut samples = Samples::new(log.schema.sparse.len());
     for path in log.files {
-        let file = LogFile::open(path, log.schema)?;
+        let file = LogFile::open(path, log.schema, &log.reading)?;
         let mut row_of_file = 0u64;
         for (group, mut left) in file.group_rows().enumerate() {
             let mut columns = file.group(group)?;
@@ -88,12 +91,16 @@ pub fn decode(
                 samples.clear();
                 for row in 0..count {
                     row_of_file += 1;
-                    if let Err(fault) = columns.append(row, log.schema, &mut samples) {
+                    let appended = columns.append(row, log.schema, &mut samples);
+                    if log.reading.rows {
+                        columns.note(row, appended.is_ok(), &mut samples);
+                    }
+                    if let Err(fault) = appended {
                         let (column, problem) = (fault.column, fault.problem);
                         bad(BadRow { file: path, row: row_of_file, column, problem })?;
                     }
                 }
-                if !samples.is_empty() {
+                if !samples.is_empty() || !samples.rows.is_empty() {
                     sink(&samples)?;
                 }
                 left -= count;

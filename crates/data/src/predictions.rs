@@ -1,15 +1,18 @@
 //! What a model predicted, for other tools.
 //!
-//! A table of two columns, `label` and `probability`, one row a sample:
+//! A table of two columns. The second is `probability`, the first says of what:
 //!
 //! ```text
-//! label,probability
-//! 0,0.0312
-//! 1,0.75
+//! label,probability       row,probability      user,probability
+//! 0,0.0312                0,0.0312             "Smith, J.",0.0312
+//! 1,0.75                  1,                   u17,0.75
 //! ```
 //!
-//! A file is CSV, or Parquet (both columns are floats) if its name ends in `.parquet`. It has another name until it is
-//! complete.
+//! There is a row for every sample that was evaluated on, with its label, or for every row of a log, with its number or with
+//! the text of a column. A row of a log that holds no sample has no probability. CSV is quoted by RFC 4180.
+//!
+//! A file is CSV, or Parquet if its name ends in `.parquet`: labels and probabilities are floats, numbers 64-bit integers,
+//! texts strings, and what is missing is null. It has another name until it is complete.
 //!
 //! ```
 //! # let folder = tempfile::tempdir().unwrap();
@@ -21,24 +24,23 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 
+mod table;
+
 use crate::DataError;
-use ::parquet::basic::{Compression, Repetition, Type as Physical};
-use ::parquet::data_type::FloatType;
-use ::parquet::errors::ParquetError;
-use ::parquet::file::properties::WriterProperties;
-use ::parquet::file::writer::SerializedFileWriter;
-use ::parquet::schema::types::Type;
-use std::error::Error;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use table::{Table, Value};
 
-/// Rows of a Parquet row group.
-const GROUP_ROWS: usize = 1 << 20;
-
-/// Both kinds of table fail in their own way; the caller adds the path.
-type Written<T> = Result<T, Box<dyn Error>>;
+/// What the first column of a table holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstColumn {
+    /// Labels of samples, under `label`.
+    Labels,
+    /// Numbers of rows, from 0, under `row`.
+    Rows,
+    /// Texts of a column, under its name.
+    Keys(String),
+}
 
 /// A file of predictions that is being written. It disappears if it is never finished.
 pub struct Predictions {
@@ -49,21 +51,14 @@ pub struct Predictions {
     table: Option<Table>,
 }
 
-enum Table {
-    Csv(BufWriter<File>),
-    Parquet(Box<ParquetTable>),
-}
-
-struct ParquetTable {
-    writer: SerializedFileWriter<File>,
-    /// Rows of a group that is not full yet.
-    labels: Vec<f32>,
-    probabilities: Vec<f32>,
-}
-
 impl Predictions {
-    /// Starts the file at `path`: Parquet if it is named so, CSV otherwise.
+    /// Starts the file at `path`, with labels in its first column: Parquet if it is named so, CSV otherwise.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, DataError> {
+        Self::with(path, &FirstColumn::Labels)
+    }
+
+    /// As [`create`](Self::create), with another first column.
+    pub fn with(path: impl AsRef<Path>, first: &FirstColumn) -> Result<Self, DataError> {
         let path = path.as_ref();
         let Some(name) = path.file_name() else {
             return Err(DataError::file(path, "is not the name of a file"));
@@ -72,7 +67,8 @@ impl Predictions {
         partial_name.push(".partial");
         let partial = path.with_file_name(partial_name);
         let parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
-        let table = Table::create(&partial, parquet).map_err(|error| DataError::file(&partial, error))?;
+        let table =
+            Table::create(&partial, parquet, first).map_err(|error| DataError::file(&partial, error))?;
         Ok(Self { path: path.to_owned(), partial, table: Some(table) })
     }
 
@@ -82,8 +78,25 @@ impl Predictions {
         if got != expected {
             return Err(DataError::Size { what: "probabilities", got, expected });
         }
+        labels
+            .iter()
+            .zip(probabilities)
+            .try_for_each(|(&label, &probability)| self.write(Value::Label(label), Some(probability)))
+    }
+
+    /// Appends row `number` of a log.
+    pub fn append_row(&mut self, number: u64, probability: Option<f32>) -> Result<(), DataError> {
+        self.write(Value::Row(number), probability)
+    }
+
+    /// Appends the row of a log that has the text `key`, where it could be read.
+    pub fn append_key(&mut self, key: Option<&[u8]>, probability: Option<f32>) -> Result<(), DataError> {
+        self.write(Value::Key(key), probability)
+    }
+
+    fn write(&mut self, value: Value, probability: Option<f32>) -> Result<(), DataError> {
         let Some(table) = &mut self.table else { return Ok(()) };
-        table.append(labels, probabilities).map_err(|error| DataError::file(&self.partial, error))
+        table.append(value, probability).map_err(|error| DataError::file(&self.partial, error))
     }
 
     /// Completes the file and gives it its name.
@@ -106,87 +119,13 @@ impl Drop for Predictions {
     }
 }
 
-impl Table {
-    fn create(path: &Path, parquet: bool) -> Written<Self> {
-        let file = File::create(path)?;
-        if parquet {
-            return Ok(Self::Parquet(Box::new(ParquetTable::new(file)?)));
-        }
-        let mut csv = BufWriter::new(file);
-        writeln!(csv, "label,probability")?;
-        Ok(Self::Csv(csv))
-    }
-
-    fn append(&mut self, labels: &[f32], probabilities: &[f32]) -> Written<()> {
-        match self {
-            Self::Csv(csv) => {
-                for (label, probability) in labels.iter().zip(probabilities) {
-                    // `{}` prints the fewest digits that give the same float again, and 1 for 1.0.
-                    writeln!(csv, "{label},{probability}")?;
-                }
-            }
-            Self::Parquet(table) => table.append(labels, probabilities)?,
-        }
-        Ok(())
-    }
-
-    fn close(self) -> Written<()> {
-        let file = match self {
-            Self::Csv(csv) => csv.into_inner()?,
-            Self::Parquet(mut table) => {
-                table.write_group(table.labels.len())?;
-                table.writer.into_inner()?
-            }
-        };
-        Ok(file.sync_all()?)
-    }
-}
-
-impl ParquetTable {
-    fn new(file: File) -> Result<Self, ParquetError> {
-        let float = |name| {
-            let builder = Type::primitive_type_builder(name, Physical::FLOAT);
-            builder.with_repetition(Repetition::REQUIRED).build().map(Arc::new)
-        };
-        let fields = vec![float("label")?, float("probability")?];
-        let schema = Type::group_type_builder("predictions").with_fields(fields).build()?;
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
-        Ok(Self { writer, labels: vec![], probabilities: vec![] })
-    }
-
-    fn append(&mut self, labels: &[f32], probabilities: &[f32]) -> Result<(), ParquetError> {
-        self.labels.extend_from_slice(labels);
-        self.probabilities.extend_from_slice(probabilities);
-        while self.labels.len() >= GROUP_ROWS {
-            self.write_group(GROUP_ROWS)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the first `rows` rows as a group.
-    fn write_group(&mut self, rows: usize) -> Result<(), ParquetError> {
-        if rows == 0 {
-            return Ok(());
-        }
-        let mut group = self.writer.next_row_group()?;
-        for values in [&mut self.labels, &mut self.probabilities] {
-            if let Some(mut column) = group.next_column()? {
-                column.typed::<FloatType>().write_batch(&values[..rows], None, None)?;
-                column.close()?;
-            }
-            values.drain(..rows);
-        }
-        group.close()?;
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::RowAccessor;
+    use std::fs::File;
+    use table::GROUP_ROWS;
 
     fn values(count: usize) -> (Vec<f32>, Vec<f32>) {
         let labels = (0..count).map(|i| f32::from(u8::from(i % 3 == 0))).collect();
@@ -244,6 +183,42 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, labels.len());
+    }
+
+    #[test]
+    fn rows_without_a_probability_keep_their_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, first: FirstColumn| {
+            let path = folder.path().join(name);
+            let mut predictions = Predictions::with(&path, &first).unwrap();
+            for (number, (key, probability)) in
+                [(Some("a,\"b\""), Some(0.5)), (None, None), (Some("ü\n"), None)].into_iter().enumerate()
+            {
+                match first {
+                    FirstColumn::Keys(_) => predictions.append_key(key.map(str::as_bytes), probability),
+                    _ => predictions.append_row(number as u64, probability),
+                }
+                .unwrap();
+            }
+            predictions.finish().unwrap();
+            path
+        };
+        let keys = || FirstColumn::Keys("the key, quoted".into());
+        let text = |name, first| fs::read_to_string(write(name, first)).unwrap();
+        assert_eq!(text("rows.csv", FirstColumn::Rows), "row,probability\n0,0.5\n1,\n2,\n");
+        let expected = "\"the key, quoted\",probability\n\"a,\"\"b\"\"\",0.5\n,\n\"ü\n\",\n";
+        assert_eq!(text("keys.csv", keys()), expected);
+
+        let read = |path| {
+            let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect::<Vec<_>>()
+        };
+        let rows = read(write("rows.parquet", FirstColumn::Rows));
+        assert_eq!(rows[0], "{row: 0, probability: 0.5}");
+        assert_eq!(rows[2], "{row: 2, probability: null}");
+        let keyed = read(write("keys.parquet", keys()));
+        assert_eq!(keyed[1], "{the key, quoted: null, probability: null}");
+        assert!(keyed[0].contains("a,\"b\"") && keyed[2].contains("null"), "{keyed:?}");
     }
 
     #[test]

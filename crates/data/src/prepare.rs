@@ -1,15 +1,23 @@
 //! From a log as it was written to a prepared one, in bounded memory.
 //!
-//! One pass, or two: columns with a vocabulary are counted first.
+//! One pass, or two: columns with a vocabulary are counted first. A log that is split may need one more before them, to know
+//! which of its rows are the last.
+
+mod split;
+mod times;
+
+pub use split::{Parts, part_of, prepare_split};
 
 use crate::bad_lines::{BadLine, BadLines, Policy};
 use crate::decode::{self, Progress, TextLog};
 use crate::parquet::{self, ParquetLog};
 use crate::prepared::{About, Manifest, PreparedLog, Source, Writer, WriterOptions};
+use crate::rows::{Reading, RowsFile};
 use crate::vocabulary::{Counter, Vocabulary};
 use crate::{DataError, Samples};
 use spec::run::DataFormat;
 use spec::schema::{IdRule, Schema, SparseColumn};
+use split::Divider;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,12 +43,14 @@ pub struct RawLog<'a> {
     pub memory: u64,
     /// Once set, reading ends with [`DataError::Stopped`].
     pub stop: Option<&'a AtomicBool>,
+    /// What is read besides samples.
+    pub reading: Reading<'a>,
 }
 
 /// How far a preparation is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The vocabularies are being counted; otherwise samples are being written.
+    /// Ids or rows are being counted; otherwise samples are being written.
     pub counting: bool,
     /// How far the pass is.
     pub progress: Progress,
@@ -54,6 +64,17 @@ pub fn prepare(
     like: Option<&[Option<Vocabulary>]>,
     progress: &(dyn Fn(Step) + Sync),
 ) -> Result<Manifest, DataError> {
+    prepare_with_rows(log, folder, like, None, progress)
+}
+
+/// As [`prepare`], and keeps the rows that `log.reading` asks for in `rows`.
+pub fn prepare_with_rows(
+    log: &RawLog,
+    folder: &Path,
+    like: Option<&[Option<Vocabulary>]>,
+    mut rows_file: Option<&mut RowsFile>,
+    progress: &(dyn Fn(Step) + Sync),
+) -> Result<Manifest, DataError> {
     log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
     let source = Source::of(log.format.name(), log.files)?;
     std::fs::create_dir_all(folder).map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
@@ -61,25 +82,14 @@ pub fn prepare(
     let vocabularies = match like {
         Some(vocabularies) => vocabularies,
         None => {
-            own = count(log, folder, &|progress_now| {
+            own = count(log, folder, None, &|progress_now| {
                 progress(Step { counting: true, progress: progress_now })
             })?;
             &own
         }
     };
-    for (column, vocabulary) in log.schema.sparse.iter().zip(vocabularies) {
-        if vocabulary.is_some() != (column.ids == IdRule::Vocabulary) {
-            let problem = "the vocabularies given are of another schema".into();
-            return Err(DataError::Vocabulary { column: column.column.clone(), problem });
-        }
-    }
-    let rows: Vec<Option<usize>> = log
-        .schema
-        .sparse
-        .iter()
-        .zip(vocabularies)
-        .map(|(column, vocabulary)| vocabulary.as_ref().map(Vocabulary::rows).or(column.rows))
-        .collect();
+    check_vocabularies(log.schema, vocabularies)?;
+    let rows = rows_of_tables(log.schema, vocabularies);
     let mut writer = Writer::create(folder, log.schema, &rows, WriterOptions::default())?;
     // Vocabularies may take up to half of the memory: see `count`.
     let has_vocabulary = vocabularies.iter().any(Option::is_some);
@@ -87,21 +97,54 @@ pub fn prepare(
     let bad = reading.decode(
         vocabularies,
         &|progress_now| progress(Step { counting: false, progress: progress_now }),
-        &mut |samples| writer.append(samples),
+        &mut |samples| {
+            if let Some(file) = &mut rows_file {
+                file.append(&samples.rows)?;
+            }
+            writer.append(samples)
+        },
     )?;
+    let vocabularies = save_vocabularies(log.schema, vocabularies, folder)?;
+    writer.finish(About { source, bad_lines: bad_lines_of(&bad), vocabularies })
+}
+
+fn check_vocabularies(schema: &Schema, vocabularies: &[Option<Vocabulary>]) -> Result<(), DataError> {
+    for (column, vocabulary) in schema.sparse.iter().zip(vocabularies) {
+        if vocabulary.is_some() != (column.ids == IdRule::Vocabulary) {
+            let problem = "the vocabularies given are of another schema".into();
+            return Err(DataError::Vocabulary { column: column.column.clone(), problem });
+        }
+    }
+    Ok(())
+}
+
+/// Rows of the tables, by sparse column, where they are known.
+fn rows_of_tables(schema: &Schema, vocabularies: &[Option<Vocabulary>]) -> Vec<Option<usize>> {
+    let columns = schema.sparse.iter().zip(vocabularies);
+    columns.map(|(column, vocabulary)| vocabulary.as_ref().map(Vocabulary::rows).or(column.rows)).collect()
+}
+
+/// Writes the vocabularies into `folder`, and gives the names of their files by column.
+fn save_vocabularies(
+    schema: &Schema,
+    vocabularies: &[Option<Vocabulary>],
+    folder: &Path,
+) -> Result<BTreeMap<String, String>, DataError> {
     let mut names = BTreeMap::new();
-    for (index, (column, vocabulary)) in log.schema.sparse.iter().zip(vocabularies).enumerate() {
+    for (index, (column, vocabulary)) in schema.sparse.iter().zip(vocabularies).enumerate() {
         if let Some(vocabulary) = vocabulary {
             let name = vocabulary_file(index);
             vocabulary.save(&folder.join(&name))?;
             names.insert(column.column.clone(), name);
         }
     }
-    let bad_lines = crate::prepared::BadLines {
-        count: bad.count,
-        lines: bad.first.iter().map(ToString::to_string).collect(),
-    };
-    writer.finish(About { source, bad_lines, vocabularies: names })
+    Ok(names)
+}
+
+/// Bad lines as a manifest keeps them.
+fn bad_lines_of(bad: &BadLines) -> crate::prepared::BadLines {
+    let lines = bad.first.iter().map(ToString::to_string).collect();
+    crate::prepared::BadLines { count: bad.count, lines }
 }
 
 /// The vocabularies of a prepared log, by sparse column.
@@ -122,10 +165,11 @@ fn vocabulary_file(column: usize) -> String {
     format!("vocabulary-{column:04}.bin")
 }
 
-/// Counts the ids of the columns that have a vocabulary.
+/// Counts the ids of the columns that have a vocabulary; of the samples to train on only, where they are divided.
 fn count(
     log: &RawLog,
     folder: &Path,
+    mut divider: Option<&mut Divider>,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Vec<Option<Vocabulary>>, DataError> {
     let columns = &log.schema.sparse;
@@ -141,6 +185,7 @@ fn count(
         .collect();
     let halved = RawLog { memory: log.memory / 2, ..log.clone() };
     halved.decode(&[], progress, &mut |samples| {
+        let samples = divider.as_mut().map_or(samples, |divider| divider.divide(samples).0);
         for (counter, bags) in counters.iter_mut().zip(&samples.bags) {
             if let Some(counter) = counter {
                 counter.add(&bags.ids)?;
@@ -169,8 +214,8 @@ impl RawLog<'_> {
         };
         match self.format {
             DataFormat::CriteoTsv | DataFormat::Csv => {
-                let Self { files, schema, policy, threads, memory, .. } = *self;
-                let log = TextLog { files, schema, vocabularies, policy, threads, memory };
+                let Self { files, schema, policy, threads, memory, reading, .. } = *self;
+                let log = TextLog { files, schema, vocabularies, policy, threads, memory, reading };
                 decode::decode(&log, progress, sink).map(|decoded| decoded.bad)
             }
             DataFormat::Parquet => self.decode_parquet(vocabularies, progress, sink),
@@ -186,7 +231,8 @@ impl RawLog<'_> {
         progress: &(dyn Fn(Progress) + Sync),
         sink: &mut dyn FnMut(&Samples) -> Result<(), DataError>,
     ) -> Result<BadLines, DataError> {
-        let log = ParquetLog { files: self.files, schema: self.schema, batch_rows: PARQUET_ROWS };
+        let Self { files, schema, reading, .. } = *self;
+        let log = ParquetLog { files, schema, batch_rows: PARQUET_ROWS, reading };
         let total_bytes =
             Source::of(self.format.name(), self.files)?.files.iter().map(|file| file.bytes).sum();
         let bad = RefCell::new(BadLines::default());

@@ -1,5 +1,7 @@
 //! Decoded samples on their way from a reader to whoever keeps or counts them.
 
+use crate::rows::Rows;
+
 /// Some samples of a log, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
@@ -9,6 +11,8 @@ pub struct Samples {
     pub dense: Vec<f32>,
     /// The bags of each sparse column.
     pub bags: Vec<Bags>,
+    /// The rows that were read for these samples, bad ones among them; empty where nobody asked for them.
+    pub rows: Rows,
 }
 
 /// One sparse column.
@@ -46,6 +50,65 @@ impl Samples {
             bags.lengths.clear();
             bags.ids.clear();
             bags.weights.clear();
+        }
+        self.rows.clear();
+    }
+
+    /// Appends the samples whose place in `held_out` is true to `held`, and the others to `kept`. Rows are not divided.
+    ///
+    /// # Panics
+    /// If `held_out` has another length than the samples, or one of the two other columns.
+    pub fn divide(&self, held_out: &[bool], kept: &mut Samples, held: &mut Samples) {
+        assert_eq!(held_out.len(), self.len(), "a side for every sample");
+        let dense = self.dense.len() / self.len().max(1);
+        for (sample, &is_held) in held_out.iter().enumerate() {
+            let to = if is_held { &mut *held } else { &mut *kept };
+            to.labels.push(self.labels[sample]);
+            to.dense.extend_from_slice(&self.dense[sample * dense..(sample + 1) * dense]);
+        }
+        for (column, bags) in self.bags.iter().enumerate() {
+            let mut start = 0;
+            for (sample, &is_held) in held_out.iter().enumerate() {
+                let to = if is_held { &mut held.bags[column] } else { &mut kept.bags[column] };
+                let length = bags.lengths.get(sample).copied();
+                let end = start + length.unwrap_or(1) as usize;
+                to.lengths.extend(length);
+                to.ids.extend_from_slice(&bags.ids[start..end]);
+                if !bags.weights.is_empty() {
+                    to.weights.extend_from_slice(&bags.weights[start..end]);
+                }
+                start = end;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divided_samples_keep_their_parts() {
+        let mut samples = Samples::new(2);
+        samples.labels = vec![0.0, 1.0, 0.0];
+        samples.dense = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        samples.bags[0].ids = vec![7, 8, 9];
+        samples.bags[1] = Bags { lengths: vec![2, 0, 1], ids: vec![1, 2, 3], weights: vec![0.1, 0.2, 0.3] };
+        let (mut kept, mut held) = (Samples::new(2), Samples::new(2));
+        samples.divide(&[false, true, false], &mut kept, &mut held);
+        assert_eq!((kept.labels, kept.dense), (vec![0.0, 0.0], vec![1.0, 2.0, 5.0, 6.0]));
+        assert_eq!((kept.bags[0].ids.as_slice(), held.bags[0].ids.as_slice()), (&[7, 9][..], &[8][..]));
+        assert_eq!(kept.bags[1], samples.bags[1].clone_without_empty());
+        assert_eq!(held.bags[1], Bags { lengths: vec![0], ..Bags::default() });
+        assert_eq!((held.labels, held.dense), (vec![1.0], vec![3.0, 4.0]));
+    }
+
+    impl Bags {
+        fn clone_without_empty(&self) -> Bags {
+            Bags {
+                lengths: self.lengths.iter().copied().filter(|&length| length > 0).collect(),
+                ..self.clone()
+            }
         }
     }
 }

@@ -1,163 +1,214 @@
-//! Logs that train, but teach the wrong thing.
-//!
-//! Checks without side effects, for whoever looks at a log or trains on it:
-//!
-//! | check | what it looks at |
-//! |---|---|
-//! | the label is an input, too | the schema |
-//! | the time is an input as a number | the schema, or the range of a column |
-//! | rows are sorted by label | the labels, in order |
+//! What is odd about a log, though it can be trained on.
 //!
 //! ```
-//! use data::warnings::{LabelOrder, of_schema};
+//! use data::warnings::of_schema;
 //! use spec::schema::{Schema, SparseColumn};
 //! let mut schema = Schema::criteo();
 //! assert!(of_schema(&schema).is_empty());
 //! schema.sparse.push(SparseColumn::hashed("label".into()));
-//! assert!(of_schema(&schema)[0].contains("`label` is an input too"));
-//!
-//! let mut order = LabelOrder::default();
-//! order.add(&[[0.0; 30], [1.0; 30]].concat());
-//! assert!(order.warning().is_some());
+//! assert!(of_schema(&schema)[0].contains("label is also a feature"));
 //! ```
 
-use crate::inspect::Inspection;
-use crate::{DataError, PreparedLog, Samples};
+use crate::Samples;
+use serde::{Deserialize, Serialize};
 use spec::schema::{Schema, Transform};
 
-/// Fewer samples than this say nothing of their order.
-const ENOUGH: u64 = 20;
-/// Blocks of a prepared log that are looked at.
-const BLOCKS: u64 = 32;
+/// Fewer rows than this say nothing about their order or their columns.
+const ENOUGH: u64 = 50;
+/// Share of the rows that must look like times for a column to be one.
+const NEARLY_ALL: f64 = 0.99;
+/// Seconds since 1970 in the years 1998 to 2039.
+const SECONDS: std::ops::Range<f64> = 0.9e9..2.2e9;
+/// Parts of a second in which times are counted: seconds, milli-, micro- and nanoseconds.
+const UNITS: [f64; 4] = [1.0, 1e3, 1e6, 1e9];
 
-/// What the columns of a schema are used for that they should not be.
+/// What was noticed of a log while it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noticed {
+    /// How many samples have another label than the one before them.
+    pub label_changes: u64,
+    /// Dense columns whose numbers look like times since 1970.
+    pub like_times: Vec<String>,
+}
+
+/// Looks at samples as they pass, in order.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    last: Option<f32>,
+    label_changes: u64,
+    dense: Vec<WatchedColumn>,
+}
+
+#[derive(Clone, Debug)]
+struct WatchedColumn {
+    name: String,
+    /// Where times lie after the column's transform, by their unit.
+    times: [std::ops::Range<f32>; 4],
+    missing: f32,
+    like_times: u64,
+    others: u64,
+}
+
+impl Watch {
+    /// Nothing seen yet, of a log with this schema.
+    pub fn new(schema: &Schema) -> Self {
+        let dense = schema.dense.iter().map(|column| WatchedColumn {
+            name: column.column.clone(),
+            times: UNITS.map(|unit| {
+                let through = |x: f64| match column.transform {
+                    Transform::None => (x * unit) as f32,
+                    Transform::Log => (x * unit).ln_1p() as f32,
+                };
+                through(SECONDS.start)..through(SECONDS.end)
+            }),
+            missing: column.missing,
+            like_times: 0,
+            others: 0,
+        });
+        Self { last: None, label_changes: 0, dense: dense.collect() }
+    }
+
+    /// Looks at some more samples.
+    pub fn add(&mut self, samples: &Samples) {
+        for &label in &samples.labels {
+            self.label_changes += u64::from(self.last.is_some_and(|last| last != label));
+            self.last = Some(label);
+        }
+        let columns = self.dense.len();
+        if columns == 0 {
+            return;
+        }
+        for row in samples.dense.chunks_exact(columns) {
+            for (column, value) in self.dense.iter_mut().zip(row) {
+                if column.times.iter().any(|times| times.contains(value)) {
+                    column.like_times += 1;
+                } else if *value != column.missing {
+                    column.others += 1;
+                }
+            }
+        }
+    }
+
+    /// What there was to notice among `samples` samples.
+    pub fn noticed(&self, samples: u64) -> Noticed {
+        let like_time = |column: &&WatchedColumn| {
+            let seen = column.like_times + column.others;
+            column.like_times >= ENOUGH
+                && column.like_times >= samples / 2
+                && column.like_times as f64 >= NEARLY_ALL * seen as f64
+        };
+        let like_times = self.dense.iter().filter(like_time).map(|column| column.name.clone()).collect();
+        Noticed { label_changes: self.label_changes, like_times }
+    }
+}
+
+/// What is odd about a schema.
 pub fn of_schema(schema: &Schema) -> Vec<String> {
-    let label = &schema.label.column;
     let mut warnings = vec![];
-    let inputs = schema.used().filter(|(field, _)| field != "label.column");
-    for (field, _) in inputs.filter(|(_, column)| column == label) {
+    let label = schema.label.column.as_str();
+    if schema.used().skip(1).any(|(_, column)| column == label) {
         warnings.push(format!(
-            "the label `{label}` is an input too ({field}): the model reads the answer. Take it out of the schema"
+            "column {label:?}: the label is also a feature, so the model is told the answer; take it out of the schema's \
+             inputs"
         ));
     }
-    let time = schema.time.as_deref();
-    for dense in schema.dense.iter().filter(|dense| Some(dense.column.as_str()) == time) {
-        warnings.push(time_as_number(&dense.column));
+    if let Some(time) = schema.time.as_deref()
+        && schema.dense.iter().any(|dense| dense.column == time)
+    {
+        warnings.push(of_time(time));
     }
     warnings
 }
 
-/// Columns of numbers whose values look like times.
-pub fn of_numbers(schema: &Schema, inspection: &Inspection) -> Vec<String> {
-    let columns = schema.dense.iter().zip(&inspection.dense);
-    let times = columns.filter(|(column, seen)| {
-        // What was put in place of missing numbers is no time, and neither is a mean below the smallest.
-        let smallest = if seen.min == column.missing { seen.max } else { seen.min };
-        let plain = |x: f64| if column.transform == Transform::Log { x.exp_m1() } else { x };
-        let (min, max) = (plain(f64::from(smallest)), plain(f64::from(seen.max)));
-        let known = schema.time.as_ref() == Some(&column.column);
-        !known && crate::discover::is_time_range(min, max)
-    });
-    times.map(|(column, _)| time_as_number(&column.column)).collect()
+/// What is odd about the samples of a log.
+pub fn of_samples(schema: &Schema, samples: u64, clicks: u64, noticed: &Noticed) -> Vec<String> {
+    let mut warnings = vec![];
+    if samples >= ENOUGH && clicks > 0 && clicks < samples && noticed.label_changes <= 2 {
+        warnings.push(sorted(noticed.label_changes, samples));
+    }
+    let known = schema.time.as_deref();
+    let times = noticed.like_times.iter().filter(|&column| Some(column.as_str()) != known);
+    warnings.extend(times.map(|column| of_time(column)));
+    warnings
 }
 
-fn time_as_number(column: &str) -> String {
+/// A log whose labels change this often over its samples.
+pub fn sorted(changes: u64, samples: u64) -> String {
+    let times = if changes == 1 { "once".into() } else { format!("{changes} times") };
     format!(
-        "column `{column}` looks like a timestamp and is an input as a number: times to come lie beyond everything the \
-         model has seen. Name it as `time` in the schema instead, and take it out of `dense`"
+        "the log is sorted by label, which changes {times} in {samples} rows: steps see one label only, and so does a \
+         split by the order of the log; mix the rows (shuf), or name a column of time with --split-by"
     )
 }
 
-/// Whether labels come sorted, seen in the order of the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LabelOrder {
-    samples: u64,
-    changes: u64,
-    last: Option<f32>,
-}
-
-impl LabelOrder {
-    /// Looks at the labels that follow.
-    pub fn add(&mut self, labels: &[f32]) {
-        self.samples += labels.len() as u64;
-        for &label in labels {
-            self.changes += u64::from(self.last.is_some_and(|last| last != label));
-            self.last = Some(label);
-        }
-    }
-
-    /// What to say of labels that are sorted.
-    pub fn warning(&self) -> Option<String> {
-        let sorted = self.changes == 1 && self.samples >= ENOUGH;
-        sorted.then(|| {
-            "the rows are sorted by label: training sees one label first and then the other, and the last rows are all of \
-             one kind. Shuffle the file, or pass --shuffle N with N as large as the log"
-                .into()
-        })
-    }
-}
-
-/// The warnings that a prepared log gives rise to. Of a long one, some blocks are looked at.
-///
-/// # Errors
-/// If a block cannot be read.
-pub fn of_log(log: &PreparedLog) -> Result<Vec<String>, DataError> {
-    let manifest = log.manifest();
-    let mut warnings = of_schema(&manifest.schema);
-    let (mut order, mut samples) = (LabelOrder::default(), Samples::default());
-    let blocks = manifest.blocks();
-    for block in (0..blocks).step_by((blocks as u64).div_ceil(BLOCKS).max(1) as usize) {
-        log.read_block(block, &mut samples)?;
-        order.add(&samples.labels);
-    }
-    warnings.extend(order.warning());
-    Ok(warnings)
+fn of_time(column: &str) -> String {
+    format!(
+        "column {column:?}: a time used as a number grows beyond all that was trained on; name it as `time` in the schema \
+         and take it out of [[dense]], or use parts of it such as the hour"
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inspect::Inspector;
-    use spec::schema::{DenseColumn, SparseColumn};
 
-    #[test]
-    fn sorted_labels_are_noticed() {
-        let order = |labels: &[f32]| {
-            let mut order = LabelOrder::default();
-            labels.chunks(7).for_each(|labels| order.add(labels));
-            order.warning().is_some()
+    fn schema(dense: &[(&str, Transform)]) -> Schema {
+        let mut schema = Schema::criteo();
+        let column = |&(name, transform): &(&str, Transform)| spec::schema::DenseColumn {
+            column: name.into(),
+            transform,
+            missing: 0.0,
         };
-        let (zeros, ones) = ([0.0; 30], [1.0; 15]);
-        assert!(order(&[&zeros[..], &ones].concat()) && order(&[&ones[..], &zeros].concat()));
-        assert!(!order(&zeros) && !order(&[0.0, 1.0]) && !order(&[&zeros[..], &ones, &zeros].concat()));
+        schema.dense = dense.iter().map(column).collect();
+        schema.columns = None;
+        schema
+    }
+
+    fn watched(schema: &Schema, labels: &[f32], dense: Vec<f32>) -> Noticed {
+        let samples = Samples { labels: labels.to_vec(), dense, ..Samples::default() };
+        let mut watch = Watch::new(schema);
+        watch.add(&samples);
+        watch.noticed(labels.len() as u64)
     }
 
     #[test]
-    fn times_as_numbers_are_noticed() {
-        let dense = |transform, column: &str| DenseColumn { column: column.into(), transform, missing: 0.0 };
-        let schema = Schema {
-            columns: None,
-            dense: vec![
-                dense(Transform::None, "ts"),
-                dense(Transform::Log, "ms"),
-                dense(Transform::Log, "price"),
-            ],
-            sparse: vec![SparseColumn::hashed("user".into())],
-            ..Schema::criteo()
+    fn sorted_labels_are_noticed() {
+        let schema = schema(&[]);
+        let mut labels = vec![0.0; 90];
+        labels.extend([1.0; 10]);
+        let noticed = watched(&schema, &labels, vec![]);
+        assert_eq!(noticed.label_changes, 1);
+        let warnings = of_samples(&schema, 100, 10, &noticed);
+        assert!(warnings.len() == 1 && warnings[0].contains("sorted by label"), "{warnings:?}");
+        labels.rotate_left(5);
+        labels[40] = 1.0;
+        let noticed = watched(&schema, &labels, vec![]);
+        assert_eq!(of_samples(&schema, 100, 11, &noticed), Vec::<String>::new());
+        assert_eq!(of_samples(&schema, 100, 0, &Noticed::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn times_are_told_from_other_numbers() {
+        let columns = ["seconds", "millis", "log", "price", "mostly"];
+        let transforms = [Transform::None, Transform::None, Transform::Log, Transform::None, Transform::None];
+        let schema = schema(&columns.into_iter().zip(transforms).collect::<Vec<_>>());
+        let row = |i: usize| {
+            let seconds = 1.7e9 + 60.0 * i as f64;
+            let mostly = if i % 10 == 0 { 5.0 } else { seconds };
+            let millis = if i % 3 == 0 { 0.0 } else { seconds * 1e3 };
+            [seconds, millis, seconds.ln_1p(), i as f64, mostly].map(|x| x as f32)
         };
-        let mut samples = Samples::new(1);
-        for i in 0..9 {
-            samples.labels.push(0.0);
-            let ms = (1.7e12 + f64::from(i)).ln_1p() as f32;
-            samples.dense.extend([1.7e9 + i as f32, if i == 3 { 0.0 } else { ms }, i as f32]);
-            samples.bags[0].ids.push(7);
-        }
-        let mut inspector = Inspector::new(&schema);
-        inspector.add(&samples);
-        let told = of_numbers(&schema, &inspector.finish());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("`ts`") && told[1].contains("`ms`"));
-        let named = Schema { time: Some("ts".into()), ..schema };
-        assert!(of_schema(&named)[0].contains("`ts` looks like a timestamp"));
+        let noticed = watched(&schema, &[1.0; 200], (0..200).flat_map(row).collect());
+        assert_eq!(noticed.like_times, ["seconds", "millis", "log"]);
+        assert_eq!(of_samples(&schema, 200, 200, &noticed).len(), 3);
+    }
+
+    #[test]
+    fn the_column_of_time_is_no_number() {
+        let mut schema = schema(&[("ts", Transform::None)]);
+        assert!(of_schema(&schema).is_empty());
+        schema.time = Some("ts".into());
+        assert!(of_schema(&schema)[0].contains("[[dense]]"));
     }
 }

@@ -41,7 +41,7 @@ fn decode(files: &[&str], schema: &Schema, batch_rows: usize) -> Result<(Samples
     let mut faults = vec![];
     let progress = std::sync::Mutex::new((0, 0));
     let batches = Cell::new(0);
-    let log = ParquetLog { files: &files, schema, batch_rows };
+    let log = ParquetLog { files: &files, schema, batch_rows, reading: Default::default() };
     let mut bad = |row: data::BadRow| {
         faults.push(format!("{}, {}: {}", row.row, row.column, row.problem));
         Ok(())

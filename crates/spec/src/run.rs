@@ -20,6 +20,7 @@ mod check;
 mod config;
 mod explicit;
 mod log;
+mod split;
 mod spread;
 
 pub use config::{
@@ -27,6 +28,7 @@ pub use config::{
     PlacementConfig, TopologyConfig, TrainConfig,
 };
 pub use log::{Data, LogFacts, LogFeature, LogRows};
+pub use split::{Split, SplitBy};
 
 use crate::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute};
 use crate::model::{Interaction, Model};

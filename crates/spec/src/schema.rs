@@ -217,6 +217,9 @@ impl Schema {
                     return refuse(field, "`columns` has no column of that name");
                 }
             }
+            if self.time.as_deref().is_some_and(|time| !known.contains(time)) {
+                return refuse("time".into(), "`columns` has no column of that name");
+            }
         }
         if self.label.positive_from.is_some_and(|x| !x.is_finite()) {
             return refuse("label.positive_from".into(), "must be a finite number");

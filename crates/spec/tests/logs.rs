@@ -7,7 +7,8 @@ use spec::schema::{IdRule, Schema};
 
 /// Criteo's columns, with a hundred thousand samples.
 fn criteo() -> LogFacts {
-    LogFacts { samples: 100_000, eval_samples: 1_000, ..LogFacts::of_schema(&Schema::criteo()) }
+    let facts = LogFacts::of_schema(&Schema::criteo());
+    LogFacts { samples: 100_000, eval_samples: 1_000, in_time_order: true, ..facts }
 }
 
 fn refused(facts: &LogFacts, change: impl Fn(&mut Config)) -> String {
@@ -23,6 +24,35 @@ fn a_criteo_log_gets_the_kaggle_tables() {
     assert_eq!(run.model, kaggle);
     assert_eq!(run.data, Data::Log { samples: 100_000, eval_samples: 1_000, shuffle: None });
     assert_eq!(run.steps, 100_000u64.div_ceil(run.batch as u64));
+}
+
+/// The window in which a run shuffles.
+fn window(config: &Config, facts: &LogFacts) -> Option<u64> {
+    match config.check_log(facts).unwrap().data {
+        Data::Log { shuffle, .. } => shuffle,
+        Data::Synthetic(_) => None,
+    }
+}
+
+#[test]
+fn only_logs_in_another_order_than_that_of_time_are_shuffled_unasked() {
+    let mixed = LogFacts { in_time_order: false, ..criteo() };
+    let huge = LogFacts { samples: 1 << 30, ..mixed.clone() };
+    let mut config = Config::default();
+    assert_eq!(window(&config, &criteo()), None);
+    assert_eq!(window(&config, &mixed), Some(100_000));
+    assert_eq!(window(&config, &huge), Some(1 << 24));
+    // What was decided stays, whatever a later version would decide.
+    for facts in [criteo(), mixed.clone()] {
+        let explicit = config.explicit(&config.check_log(&facts).unwrap());
+        for others in [criteo(), mixed.clone()] {
+            assert_eq!(window(&explicit, &others), window(&config, &facts));
+        }
+    }
+    config.data.shuffle = Some(0);
+    assert_eq!(window(&config, &mixed), None);
+    config.data.shuffle = Some(500);
+    assert_eq!(window(&config, &criteo()), Some(500));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub use affinity::{Cosines, affinity};
 pub use circles::Circles;
 pub use cluster::Cluster;
 pub use error::Error;
-pub use evaluate::{Receiver, Scores};
+pub use evaluate::{PredictionReceiver, Receiver, Scores};
 pub use event::{Event, Progress};
 pub use logs::Logs;
 pub use network::Network;
@@ -56,6 +56,6 @@ pub use source::{Repeated, Source};
 pub use step::{Execution, PhaseTime};
 pub use trace::{Span, Stream, Trace};
 pub use trainer::{
-    Outcome, Saving, Session, Sources, available_memory, check_size, evaluate, threads, train, train_on,
-    train_rank,
+    Outcome, Saving, Session, Sources, available_memory, check_size, evaluate, predict, threads, train,
+    train_on, train_rank,
 };

@@ -4,7 +4,7 @@ use crate::checkpoint::Checkpoint;
 use crate::circles::Circles;
 use crate::cluster::Cluster;
 use crate::digest;
-use crate::evaluate::{self, Receiver, Scores};
+use crate::evaluate::{self, PredictionReceiver, Receiver, Scores};
 use crate::event::Event;
 use crate::meter::Meter;
 use crate::pace::Compute;
@@ -190,12 +190,53 @@ pub fn evaluate(
     observe: &(dyn Fn(Event) + Sync),
     receive: &mut Receiver,
 ) -> Result<Scores, Error> {
+    // Rank 0 alone calls it.
+    let receive = Mutex::new(receive);
+    let scores = on_checkpoint(run, logs, checkpoint, |circles, rank| {
+        let receive: &mut Receiver = &mut |labels, probabilities| {
+            let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            receive(labels, probabilities)
+        };
+        let sources = |split| logs.source(run, split);
+        evaluate::evaluate(run, circles, rank, &sources, observe, receive, &mut || {
+            Ok(ControlFlow::Continue(()))
+        })
+    })?;
+    scores.into_iter().next().flatten().ok_or(Error::NoSamples)
+}
+
+/// Gives `receive` what `checkpoint` predicts for the evaluation samples of `run`, in the order of the log. Their labels are
+/// not looked at.
+pub fn predict(
+    run: &Run,
+    logs: &Logs,
+    checkpoint: &Checkpoint,
+    observe: &(dyn Fn(Event) + Sync),
+    receive: &mut PredictionReceiver,
+) -> Result<(), Error> {
+    // Rank 0 alone calls it.
+    let receive = Mutex::new(receive);
+    on_checkpoint(run, logs, checkpoint, |circles, rank| {
+        let receive: &mut PredictionReceiver = &mut |probabilities| {
+            let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            receive(probabilities)
+        };
+        evaluate::predict(run, circles, rank, &|split| logs.source(run, split), observe, receive)
+    })?;
+    Ok(())
+}
+
+/// Runs `body` on the ranks of `run`, as threads, with the parameters of `checkpoint`.
+fn on_checkpoint<T: Send>(
+    run: &Run,
+    logs: &Logs,
+    checkpoint: &Checkpoint,
+    body: impl Fn(&Circles, &mut Rank) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
     let cluster = &Cluster::Threads;
     check_size(run, cluster, false)?;
     let threads = threads(run, cluster);
-    // Rank 0 alone calls it.
-    let receive = Mutex::new(receive);
-    let scores = on_ranks(
+    on_ranks(
         run,
         cluster,
         |_| Device::cpu(threads),
@@ -204,18 +245,9 @@ pub fn evaluate(
             let source = logs.source(run, Split::Eval)?;
             let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
             state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
-            let receive: &mut Receiver = &mut |labels, probabilities| {
-                let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                receive(labels, probabilities)
-            };
-            let sources = |split| logs.source(run, split);
-            let circles = Circles::new(&world, &run.dataflow)?;
-            evaluate::evaluate(run, &circles, &mut rank, &sources, observe, receive, &mut || {
-                Ok(ControlFlow::Continue(()))
-            })
+            body(&Circles::new(&world, &run.dataflow)?, &mut rank)
         },
-    )?;
-    scores.into_iter().next().flatten().ok_or(Error::NoSamples)
+    )
 }
 
 pub(crate) fn on_ranks<T: Send>(

@@ -275,6 +275,7 @@ fn prepared(folder: &Path) -> (Logs, LogFacts) {
     let facts = LogFacts {
         samples: 1000,
         eval_samples: 1000,
+        in_time_order: true,
         dense_features: 2,
         features: vec![feature("A", None), feature("B", Some(2))],
     };

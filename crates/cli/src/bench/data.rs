@@ -60,7 +60,8 @@ pub fn run(args: Args) -> Result<()> {
     let files = [file.clone()];
     let policy = Policy::default();
     let format = DataFormat::CriteoTsv;
-    let raw = RawLog { format, files: &files, schema: &schema, policy, threads, memory: 1 << 30, stop: None };
+    let (memory, reading) = (1 << 30, Default::default());
+    let raw = RawLog { format, files: &files, schema: &schema, policy, threads, memory, stop: None, reading };
 
     let features: Vec<Feature> = Preset::Kaggle.outline().features();
     let mut times = [const { Vec::new() }; 4];

@@ -12,7 +12,7 @@ use data::inspect::{HotId, Inspection, Inspector, SparseInspection, inspect_prep
 use data::lines::{CHUNK, Chunk, Chunks};
 use data::prepare::Step;
 use data::prepared::{PreparedLog, Values};
-use data::warnings::{self, LabelOrder};
+use data::warnings::{self, Watch};
 use data::{files, id};
 use serde_json::json;
 use spec::run::{Config, DataFormat};
@@ -60,7 +60,11 @@ pub fn run(args: Args) -> Result<()> {
                     column.rows = Some(rows as usize);
                 }
             }
-            (inspect_prepared(&log)?, schema, manifest.bad_lines.count, warnings::of_log(&log)?)
+            let mut warnings = warnings::of_schema(&schema);
+            if let Some(noticed) = &manifest.noticed {
+                warnings.extend(warnings::of_samples(&schema, manifest.samples, manifest.clicks, noticed));
+            }
+            (inspect_prepared(&log)?, schema, manifest.bad_lines.count, warnings)
         }
         _ => {
             let raw = Raw::of(&args.log.config()?, &args.log.data)?;
@@ -116,14 +120,14 @@ struct Pass {
 fn pass(raw: &Raw, memory: u64) -> Result<Pass> {
     let bar = logs::reading_bar("inspecting")?;
     let mut inspector = Inspector::new(&raw.schema);
-    let mut order = LabelOrder::default();
+    let mut watch = Watch::new(&raw.schema);
     let log = raw.log(memory);
     let bad = log.decode(
         &[],
         &|progress| logs::show(&bar, "inspecting", Step { counting: false, progress }),
         &mut |samples| {
             inspector.add(samples);
-            order.add(&samples.labels);
+            watch.add(samples);
             Ok(())
         },
     );
@@ -136,8 +140,8 @@ fn pass(raw: &Raw, memory: u64) -> Result<Pass> {
         name_hottest(&mut inspection, raw)?;
     }
     let mut warnings = warnings::of_schema(&raw.schema);
-    warnings.extend(warnings::of_numbers(&raw.schema, &inspection));
-    warnings.extend(order.warning());
+    let (samples, clicks) = (inspection.samples, inspection.clicks);
+    warnings.extend(warnings::of_samples(&raw.schema, samples, clicks, &watch.noticed(samples)));
     Ok(Pass { inspection, bad_lines: bad.count, warnings })
 }
 

@@ -5,22 +5,30 @@ use crate::logs::{self, Raw};
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
 use data::prepare::{self, RawLog};
-use data::prepared::{INDEX, MANIFEST, PreparedLog, SAMPLES};
+use data::prepared::{INDEX, MANIFEST, Manifest, PreparedLog, SAMPLES};
 use serde_json::json;
-use spec::run::DataFormat;
-use std::path::PathBuf;
+use spec::run::{DataConfig, DataFormat, Split};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The folder to write; must be new, empty, or a prepared log
+    /// The folder to write; must be new, empty, or a prepared log (with --split: two)
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Use the vocabularies of this prepared log, as evaluation data must those of the training data
     #[arg(long, value_name = "DIR")]
     vocabularies_of: Option<PathBuf>,
+    /// Keep this share of the rows apart, and write two logs: DIR/train and DIR/eval. The last rows where the log is in the
+    /// order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else a fixed draw of rows
+    #[arg(long, value_name = "SHARE", conflicts_with = "vocabularies_of")]
+    split: Option<f64>,
+    /// The column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
+    /// [default: `time` of the schema, unless the log is in the order of time]
+    #[arg(long, value_name = "COLUMN")]
+    split_by: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -30,15 +38,13 @@ pub fn run(args: Args) -> Result<()> {
     if matches!(args.log.format(), DataFormat::Prepared | DataFormat::Synthetic) {
         bail!("--format {}: there is nothing to prepare", args.log.format().name());
     }
-    // What an earlier command left, finished or not, may be replaced.
-    let ours = |name: &str| {
-        name.starts_with(MANIFEST) || [SAMPLES, INDEX].contains(&name) || name.starts_with("vocabulary-")
-    };
-    let mut entries = args.out.read_dir().into_iter().flatten().flatten();
-    if let Some(other) = entries.find(|entry| !entry.file_name().to_str().is_some_and(ours)) {
-        bail!("{}: holds something else, {:?}; choose a new folder", args.out.display(), other.file_name());
+    let config = DataConfig { split: args.split, split_by: args.split_by.clone(), ..args.log.config()? };
+    config.check_split()?;
+    let raw = Raw::of(&config, &args.log.data)?;
+    if let Some(split) = config.split_of(&raw.schema)? {
+        return run_split(&args, &raw, &split);
     }
-    let raw = Raw::of(&args.log.config()?, &args.log.data)?;
+    ensure_ours(&args.out, &[])?;
     let like = match &args.vocabularies_of {
         Some(folder) => {
             let log = PreparedLog::open(folder)?;
@@ -57,11 +63,64 @@ pub fn run(args: Args) -> Result<()> {
     let manifest = logs::with_progress("preparing", |progress| {
         prepare::prepare(&log, &args.out, like.as_deref(), progress)
     })?;
+    tell(&args, &args.out, &manifest, began.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Refuses a folder that holds something else than what an earlier command left, finished or not, and the `folders`.
+fn ensure_ours(out: &Path, folders: &[&str]) -> Result<()> {
+    let ours = |name: &str| {
+        let file = name.starts_with(MANIFEST) || [SAMPLES, INDEX].contains(&name);
+        folders.contains(&name) || (folders.is_empty() && (file || name.starts_with("vocabulary-")))
+    };
+    let mut entries = out.read_dir().into_iter().flatten().flatten();
+    if let Some(other) = entries.find(|entry| !entry.file_name().to_str().is_some_and(ours)) {
+        bail!("{}: holds something else, {:?}; choose a new folder", out.display(), other.file_name());
+    }
+    Ok(())
+}
+
+/// Prepares two logs in the folder: one to train on, one to evaluate on.
+fn run_split(args: &Args, raw: &Raw, split: &Split) -> Result<()> {
+    let folders = ["train", "eval"].map(|part| args.out.join(part));
+    ensure_ours(&args.out, &["train", "eval"])?;
+    folders.iter().try_for_each(|folder| ensure_ours(folder, &[]))?;
+    let began = Instant::now();
+    let stop = crate::train::stop_on_signals()?;
+    let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
+    let parts = logs::showing_progress("preparing", |progress| {
+        prepare::prepare_split(&log, split, &folders[0], &folders[1], progress)
+    })?;
+    logs::warn_of_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);
+    logs::say_split(split, parts.train.samples, parts.eval.samples, parts.untimed);
     let seconds = began.elapsed().as_secs_f64();
+    if args.json {
+        let (train, eval) = (&parts.train, &parts.eval);
+        let result = json!({
+            "folder": args.out,
+            "samples": train.samples + eval.samples,
+            "clicks": train.clicks + eval.clicks,
+            "bad_lines": train.bad_lines.count,
+            "bytes_read": train.source.files.iter().map(|file| file.bytes).sum::<u64>(),
+            "bytes_written": train.files.samples.bytes + eval.files.samples.bytes,
+            "seconds": seconds,
+            "train": { "folder": folders[0], "samples": train.samples, "clicks": train.clicks },
+            "eval": { "folder": folders[1], "samples": eval.samples, "clicks": eval.clicks },
+        });
+        println!("{result}");
+        return Ok(());
+    }
+    tell(args, &folders[0], &parts.train, seconds);
+    tell(args, &folders[1], &parts.eval, seconds);
+    Ok(())
+}
+
+/// Says what was prepared.
+fn tell(args: &Args, folder: &Path, manifest: &Manifest, seconds: f64) {
     let read: u64 = manifest.source.files.iter().map(|file| file.bytes).sum();
     if args.json {
         let result = json!({
-            "folder": args.out,
+            "folder": folder,
             "samples": manifest.samples,
             "clicks": manifest.clicks,
             "bad_lines": manifest.bad_lines.count,
@@ -70,11 +129,11 @@ pub fn run(args: Args) -> Result<()> {
             "seconds": seconds,
         });
         println!("{result}");
-        return Ok(());
+        return;
     }
     println!(
         "{}: {} samples, click rate {:.4}, {} columns of numbers and {} of ids; {} from {}, {seconds:.1} s",
-        args.out.display(),
+        folder.display(),
         si(manifest.samples as f64),
         manifest.clicks as f64 / manifest.samples.max(1) as f64,
         manifest.dense.len(),
@@ -82,5 +141,4 @@ pub fn run(args: Args) -> Result<()> {
         bytes(manifest.files.samples.bytes),
         bytes(read)
     );
-    Ok(())
 }

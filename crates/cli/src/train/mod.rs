@@ -1,6 +1,7 @@
 //! `campanile train`: a progress bar on the way, a summary at the end, and a run folder that keeps all of it.
 
 mod compute;
+mod flags;
 mod keep;
 mod resume;
 mod summary;
@@ -78,6 +79,7 @@ pub fn run(args: Args) -> Result<()> {
         args.resume.as_deref().map(|path| Resumed::find(path, place.has_first_rank())).transpose()?;
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let config = configure(&args, resumed.as_ref(), &place)?;
+    flags::check(&args, &config)?;
     let began = Instant::now();
     let stop = stop_on_signals()?;
     // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
@@ -98,6 +100,11 @@ pub fn run(args: Args) -> Result<()> {
         false => logs::open_again(&config.data, kept_logs.as_deref(), &stop),
     })?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
+    flags::check_run(&args, &config, &run)?;
+    if place.has_first_rank() {
+        logs.warnings(&config.data).iter().for_each(|warning| eprintln!("warning: {warning}"));
+        flags::notes(&args, &config, &run).iter().for_each(|note| eprintln!("{note}"));
+    }
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;

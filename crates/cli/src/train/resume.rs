@@ -5,7 +5,7 @@ use crate::folder::{CHECKPOINTS, CONFIG, METRICS};
 use crate::logs::OpenLogs;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
-use spec::run::{Config, OptimizerConfig, Run};
+use spec::run::{Config, DataFormat, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
 use training::checkpoint::{Checkpoint, CheckpointError, locate};
 
@@ -64,7 +64,8 @@ impl Resumed {
                      --out {0}",
                     path.display()
                 );
-                let config = read_toml(&config)?;
+                let mut config: Config = read_toml(&config)?;
+                keep_order(&mut config);
                 if first {
                     eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
                 }
@@ -82,7 +83,8 @@ impl Resumed {
             true => crate::checkpoint::open_verified(&checkpoint)?,
             false => Checkpoint::open(&checkpoint)?,
         };
-        let SavedRun { config, optimizer, data } = SavedRun::of(&checkpoint)?;
+        let SavedRun { mut config, optimizer, data } = SavedRun::of(&checkpoint)?;
+        keep_order(&mut config);
         let folder = folder_of(checkpoint.path());
         let step = checkpoint.manifest().step;
         let latest = locate(&folder).ok().filter(|latest| !same(latest, checkpoint.path()));
@@ -154,6 +156,13 @@ impl Resumed {
     }
 }
 
+/// A run of an older version that does not say how its log was shuffled did not shuffle it.
+fn keep_order(config: &mut Config) {
+    if config.data.format.unwrap_or_default() != DataFormat::Synthetic {
+        config.data.shuffle.get_or_insert(0);
+    }
+}
+
 /// The run folder that a checkpoint lies in: two levels up, or beside it where it was moved.
 pub fn folder_of(checkpoint: &Path) -> PathBuf {
     let whole = std::path::absolute(checkpoint).unwrap_or_else(|_| checkpoint.to_owned());
@@ -167,5 +176,24 @@ fn same(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
         _ => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs that were kept before logs were shuffled by default go on as they began.
+    #[test]
+    fn older_runs_keep_the_order_of_their_log() {
+        let mut config = Config::default();
+        keep_order(&mut config);
+        assert_eq!(config, Config::default(), "a synthetic log has no order");
+        config.data.format = Some(DataFormat::Csv);
+        keep_order(&mut config);
+        assert_eq!(config.data.shuffle, Some(0));
+        config.data.shuffle = Some(100);
+        keep_order(&mut config);
+        assert_eq!(config.data.shuffle, Some(100));
     }
 }

@@ -193,7 +193,7 @@ fn warnings_are_given() {
     let schema = folder.write("schema.toml", schema);
     let args = ["data", "inspect", "--format", "csv", "--schema", &schema, "--data", &sorted, "--json"];
     let warnings = json(&args)["warnings"].to_string();
-    assert!(warnings.contains("`clicked` is an input too (sparse.clicked)"), "{warnings}");
+    assert!(warnings.contains("the label is also a feature"), "{warnings}");
 }
 
 /// Names of a file reach neither the terminal nor the comments of a file as they are.

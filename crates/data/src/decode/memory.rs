@@ -8,6 +8,7 @@
 //! a byte of text is at most        1 byte of the chunk
 //!                                + a line's share of label, numbers, lengths and single ids
 //!                                + where columns hold many ids, one id with its weight, in a vector that doubles
+//!                                + where rows are noted, a row with its text
 //! ```
 
 use crate::DataError;
@@ -27,9 +28,9 @@ pub struct Shares {
 
 impl Shares {
     /// Divides `memory`. Where it is little, fewer threads have work at the same time.
-    pub fn new(schema: &Schema, memory: u64, threads: usize) -> Result<Self, DataError> {
+    pub fn new(schema: &Schema, memory: u64, threads: usize, rows: bool) -> Result<Self, DataError> {
         let sample = sample_bytes(schema);
-        let many = many_bytes(schema);
+        let many = many_bytes(schema) + if rows { ROW_BYTES } else { 0 };
         // Any line must fit, and it is at most one sample.
         let longest = MAX_LINE as u64 * (1 + many) + sample;
         let half = memory / 2;
@@ -44,6 +45,10 @@ impl Shares {
         Ok(Self { decompressor: memory / 4, jobs: jobs as usize, chunk: chunk as usize })
     }
 }
+
+/// Bytes that a byte of text costs at most where rows are noted: a line end alone is a row, whose state and end lie in vectors
+/// that double, and all of a line may be the text that is noted.
+const ROW_BYTES: u64 = 2 * (1 + 4) + 2;
 
 /// Bytes of a sample without the ids of columns that hold many.
 fn sample_bytes(schema: &Schema) -> u64 {
@@ -71,7 +76,7 @@ mod tests {
 
     #[test]
     fn chunks_are_large_where_there_is_memory() {
-        let shares = Shares::new(&Schema::criteo(), 256 << 20, 4).unwrap();
+        let shares = Shares::new(&Schema::criteo(), 256 << 20, 4, false).unwrap();
         assert_eq!(shares, Shares { decompressor: 64 << 20, jobs: 10, chunk: CHUNK });
     }
 
@@ -81,10 +86,13 @@ mod tests {
         schema.sparse[0].separator = Some('|');
         schema.sparse[0].weight_separator = Some(':');
         for memory in [1u64 << 26, 1 << 28, 1 << 30] {
-            let shares = Shares::new(&schema, memory, 16).unwrap();
+            let shares = Shares::new(&schema, memory, 16, false).unwrap();
             let worst = shares.jobs * shares.chunk * (1 + 24 + 7);
             assert!(worst as u64 <= memory / 2, "{shares:?}");
         }
-        assert!(matches!(Shares::new(&schema, 1 << 20, 1), Err(DataError::Memory { allowed: 1048576, .. })));
+        assert!(matches!(
+            Shares::new(&schema, 1 << 20, 1, false),
+            Err(DataError::Memory { allowed: 1048576, .. })
+        ));
     }
 }

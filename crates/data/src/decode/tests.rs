@@ -28,7 +28,15 @@ fn log(lines: u64) -> (TempDir, Vec<PathBuf>) {
 
 fn text_log<'a>(files: &'a [PathBuf], schema: &'a Schema, threads: usize) -> TextLog<'a> {
     let policy = Policy { strict: false, max_share: 0.02 };
-    TextLog { files, schema, vocabularies: &[], policy, threads, memory: 32 << 20 }
+    TextLog {
+        files,
+        schema,
+        vocabularies: &[],
+        policy,
+        threads,
+        memory: 32 << 20,
+        reading: Default::default(),
+    }
 }
 
 fn append(all: &mut Samples, samples: &Samples) {
@@ -192,4 +200,55 @@ proptest! {
             Err(error) => prop_assert!(error.to_string().contains("/log: "), "{}", error),
         }
     }
+}
+
+/// Rows as they were noted, over all chunks.
+fn noted(log: &TextLog) -> (Samples, Vec<(bool, Option<String>)>) {
+    let (mut all, mut rows) = (Samples::new(log.schema.sparse.len()), vec![]);
+    decode(log, &|_| (), &mut |samples| {
+        append(&mut all, samples);
+        let text = |text: &[u8]| String::from_utf8(text.to_vec()).unwrap();
+        rows.extend(samples.rows.iter().map(|(is_sample, noted)| (is_sample, noted.map(text))));
+        Ok(())
+    })
+    .unwrap();
+    (all, rows)
+}
+
+#[test]
+fn every_row_is_noted_where_that_is_asked_for() {
+    let (_folder, files) = log(3000);
+    let schema = Schema::criteo();
+    let reading = Reading::with_column("C2");
+    for threads in [1, 3] {
+        let (samples, rows) = noted(&TextLog { reading, ..text_log(&files, &schema, threads) });
+        assert_eq!(rows.len(), 3000);
+        assert_eq!(rows.iter().filter(|(is_sample, _)| *is_sample).count(), samples.len());
+        for (i, (is_sample, text)) in rows.iter().enumerate() {
+            assert_eq!(*is_sample, i % 100 != 99);
+            assert_eq!(*text, Some(format!("{:08x}", i % 77)), "of bad rows too");
+        }
+    }
+    // Nobody who does not ask pays for it.
+    let (_, rows) = noted(&text_log(&files, &schema, 1));
+    assert_eq!(rows, []);
+}
+
+/// The same samples come of lines with labels, with anything in their place, and without the column.
+#[test]
+fn labels_can_be_left_aside() {
+    let (folder, files) = log(600);
+    let schema = Schema::criteo();
+    let reading = Reading { unlabelled: true, rows: true, column: None };
+    let (with, rows) = noted(&TextLog { reading, ..text_log(&files, &schema, 2) });
+    assert!(rows.iter().all(|(is_sample, noted)| *is_sample && noted.is_none()));
+    assert_eq!((rows.len(), &with.labels), (600, &vec![0.0; 600]));
+    let text = std::fs::read_to_string(&files[0]).unwrap();
+    let without: String =
+        text.lines().map(|line| format!("{}\n", line.split_once('\t').unwrap().1)).collect();
+    let path = folder.path().join("without");
+    std::fs::write(&path, without).unwrap();
+    let (one, other) = ([files[0].clone()], [path]);
+    let read = |files| noted(&TextLog { reading, ..text_log(files, &schema, 2) }).0;
+    assert_eq!(read(&one), read(&other));
 }

@@ -144,11 +144,6 @@ pub fn discover(files: &[PathBuf], asked: &Asked) -> Result<Found, DataError> {
     roles::assign(first, &found.sample, Some(dialect), asked)
 }
 
-/// Whether all numbers between `min` and `max` are times since 1970, in seconds or parts of them.
-pub(crate) fn is_time_range(min: f64, max: f64) -> bool {
-    time::unit(min, max).is_some()
-}
-
 /// Whether a file begins as Parquet does.
 fn is_parquet(path: &Path) -> Result<bool, DataError> {
     let refuse = |error| DataError::file(path, error);

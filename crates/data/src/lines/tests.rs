@@ -133,3 +133,23 @@ proptest! {
         prop_assert_eq!(all(text.as_bytes(), size, step), numbered(&lines));
     }
 }
+
+#[test]
+fn peeking_consumes_nothing() {
+    for text in ["\u{feff}a\nbc\nd", "a\nbc\nd", ""] {
+        let read = |peek: bool| {
+            let mut chunks = Chunks::new(text.as_bytes(), "log".as_ref(), 4);
+            if peek {
+                let beginning = chunks.peek().unwrap().to_vec();
+                assert!(beginning.is_empty() || beginning.starts_with(b"a"), "{beginning:?}");
+            }
+            let (mut chunk, mut bytes, mut lines) = (Chunk::default(), vec![], vec![]);
+            while chunks.next(&mut chunk).unwrap() {
+                bytes.extend_from_slice(&chunk.bytes);
+                lines.push(chunk.first_line);
+            }
+            (bytes, lines.first().copied(), chunks.bytes())
+        };
+        assert_eq!(read(true), read(false));
+    }
+}

@@ -13,6 +13,7 @@ use super::leaf::Leaf;
 use super::pages::CheckedPages;
 use super::roles::Roles;
 use crate::DataError;
+use crate::rows::Reading;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetStatisticsPolicy, RowGroupMetaData};
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
@@ -38,11 +39,12 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a file, checks its footer and finds the columns of `schema`.
-    pub fn open(path: &Path, schema: &Schema) -> Result<Self, DataError> {
+    /// Opens a file, checks its footer and finds the columns of `schema`, and what `reading` asks for besides.
+    pub fn open(path: &Path, schema: &Schema, reading: &Reading) -> Result<Self, DataError> {
         let reader = open_reader(path)?;
-        let leaves =
-            guard(path, || Ok(Roles::find(reader.metadata().file_metadata().schema_descr(), schema)))?;
+        let leaves = guard(path, || {
+            Ok(Roles::find(reader.metadata().file_metadata().schema_descr(), schema, reading))
+        })?;
         let leaves = leaves.map_err(|unfit| DataError::Column {
             path: path.into(),
             column: unfit.column,

@@ -48,6 +48,8 @@ pub(super) enum Use {
     Id,
     /// Text that is split.
     Text,
+    /// Anything that has a text: what is noted with a row.
+    Noted,
 }
 
 impl Leaf {
@@ -89,7 +91,7 @@ impl Leaf {
                 describe(top)
             ));
         }
-        let kind = kind(&leaf);
+        let kind = kind(&leaf).or_else(|| if wanted == Use::Noted { time_kind(&leaf) } else { None });
         let (serves, would_do) = match wanted {
             Use::Number => (
                 matches!(kind, Some(Kind::Bool | Kind::Integer { .. } | Kind::Float)),
@@ -98,6 +100,7 @@ impl Leaf {
             Use::Id => {
                 (matches!(kind, Some(Kind::Integer { .. } | Kind::Bytes)), "strings, binary or integers")
             }
+            Use::Noted => (kind.is_some(), "booleans, numbers, times, strings or binary"),
             Use::Text => (kind == Some(Kind::Bytes), "strings, to be split at the schema's separators"),
         };
         match kind {
@@ -141,6 +144,24 @@ fn kind(leaf: &ColumnDescriptor) -> Option<Kind> {
         Physical::FIXED_LEN_BYTE_ARRAY => plain.then_some(Kind::Bytes),
         Physical::INT96 => None,
     }
+}
+
+/// Dates and times as the integers they are stored as: their order is that of time.
+fn time_kind(leaf: &ColumnDescriptor) -> Option<Kind> {
+    let integer = matches!(leaf.physical_type(), Physical::INT32 | Physical::INT64);
+    let logical = matches!(
+        leaf.logical_type_ref(),
+        Some(LogicalType::Date | LogicalType::Time(_) | LogicalType::Timestamp(_))
+    );
+    let converted = matches!(
+        leaf.converted_type(),
+        ConvertedType::DATE
+            | ConvertedType::TIME_MILLIS
+            | ConvertedType::TIME_MICROS
+            | ConvertedType::TIMESTAMP_MILLIS
+            | ConvertedType::TIMESTAMP_MICROS
+    );
+    (integer && (logical || converted)).then_some(Kind::Integer { signed: true })
 }
 
 /// Whether a group says that it is a list.

@@ -1,16 +1,20 @@
 //! The columns of a log by what they are for.
 
 use super::leaf::{Leaf, Use};
+use crate::rows::Reading;
 use ::parquet::schema::types::SchemaDescriptor;
 use spec::schema::Schema;
 
 /// One `C` for every column that a schema reads, in the schema's order.
 pub(super) struct Roles<C> {
-    pub label: C,
+    /// Absent where labels are left aside.
+    pub label: Option<C>,
     pub dense: Vec<C>,
     pub sparse: Vec<C>,
     /// The weights of each sparse column that has them in a column of their own.
     pub weights: Vec<Option<C>>,
+    /// The column whose text is noted with every row.
+    pub noted: Option<C>,
 }
 
 /// A column that cannot be read: its name, and what is wrong with it.
@@ -21,15 +25,19 @@ pub(super) struct Unfit {
 
 impl Roles<Leaf> {
     /// Finds the columns of `schema` among the leaves of a file.
-    pub fn find(file: &SchemaDescriptor, schema: &Schema) -> Result<Self, Unfit> {
+    pub fn find(file: &SchemaDescriptor, schema: &Schema, reading: &Reading) -> Result<Self, Unfit> {
         let find = |name: &str, list, wanted| {
             Leaf::find(file, name, list, wanted).map_err(|problem| Unfit { column: name.into(), problem })
         };
         let mut roles = Self {
-            label: find(&schema.label.column, false, Use::Number)?,
+            label: match reading.unlabelled {
+                true => None,
+                false => Some(find(&schema.label.column, false, Use::Number)?),
+            },
             dense: vec![],
             sparse: vec![],
             weights: vec![],
+            noted: reading.column.map(|name| find(name, false, Use::Noted)).transpose()?,
         };
         for dense in &schema.dense {
             roles.dense.push(find(&dense.column, false, Use::Number)?);
@@ -50,7 +58,7 @@ impl<C> Roles<C> {
     /// Something else for every column, or the first error.
     pub fn try_map<D, E>(&self, mut make: impl FnMut(&C) -> Result<D, E>) -> Result<Roles<D>, E> {
         Ok(Roles {
-            label: make(&self.label)?,
+            label: self.label.as_ref().map(&mut make).transpose()?,
             dense: self.dense.iter().map(&mut make).collect::<Result<_, E>>()?,
             sparse: self.sparse.iter().map(&mut make).collect::<Result<_, E>>()?,
             weights: self
@@ -58,12 +66,13 @@ impl<C> Roles<C> {
                 .iter()
                 .map(|w| w.as_ref().map(&mut make).transpose())
                 .collect::<Result<_, E>>()?,
+            noted: self.noted.as_ref().map(&mut make).transpose()?,
         })
     }
 
     /// Every column.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut C> {
-        let label = std::iter::once(&mut self.label);
-        label.chain(&mut self.dense).chain(&mut self.sparse).chain(self.weights.iter_mut().flatten())
+        let beside = self.label.iter_mut().chain(&mut self.noted);
+        beside.chain(&mut self.dense).chain(&mut self.sparse).chain(self.weights.iter_mut().flatten())
     }
 }

@@ -41,10 +41,33 @@ impl Roles<Column> {
         appended
     }
 
+    /// Notes a row among those read last, whether it is a sample or not, with the text of the column that was asked for.
+    pub fn note(&self, row: usize, is_sample: bool, samples: &mut Samples) {
+        let cell = self.noted.as_ref().and_then(|column| column.cells(row).next()).unwrap_or(Cell::Null);
+        let mut digits = itoa::Buffer::new();
+        let number;
+        let text = match cell {
+            Cell::Null => None,
+            Cell::Bytes(text) => Some(text),
+            Cell::Signed(value) => Some(digits.format(value).as_bytes()),
+            Cell::Unsigned(value) => Some(digits.format(value).as_bytes()),
+            Cell::Number(value) => {
+                number = value.to_string();
+                Some(number.as_bytes())
+            }
+        };
+        samples.rows.push(is_sample, text);
+    }
+
     /// Appends a row, and leaves parts of it if something is wrong.
     fn try_append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
-        let cell = self.label.cells(row).next().unwrap_or(Cell::Null);
-        let label = label(cell, &schema.label, &schema.missing).map_err(Fault::of(&schema.label.column))?;
+        let label = match &self.label {
+            None => 0.0,
+            Some(column) => {
+                let cell = column.cells(row).next().unwrap_or(Cell::Null);
+                label(cell, &schema.label, &schema.missing).map_err(Fault::of(&schema.label.column))?
+            }
+        };
         for (column, spec) in self.dense.iter().zip(&schema.dense) {
             let cell = column.cells(row).next().unwrap_or(Cell::Null);
             samples.dense.push(dense(cell, spec, &schema.missing).map_err(Fault::of(&spec.column))?);

@@ -28,7 +28,12 @@ fn read(path: &Path, schema: &Schema) -> Outcome {
         all = samples.clone();
         Ok(())
     };
-    decode(&ParquetLog { files: &files, schema, batch_rows: 4096 }, &mut bad, &|_, _| (), &mut sink)?;
+    decode(
+        &ParquetLog { files: &files, schema, batch_rows: 4096, reading: Default::default() },
+        &mut bad,
+        &|_, _| (),
+        &mut sink,
+    )?;
     Ok((all, faults))
 }
 
@@ -194,6 +199,7 @@ fn every_kind_of_bad_value_is_named() {
                 Bags { lengths: vec![], ids: vec![3, 0], weights: vec![0.5, 0.25] },
                 Bags { lengths: vec![3, 0], ids: keys(&["a", "b", ""]), weights: vec![1.0, 2.0, 3.0] },
             ],
+            rows: Default::default(),
         }
     );
 }

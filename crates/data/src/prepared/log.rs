@@ -26,6 +26,8 @@ pub struct PreparedLog {
     index: Vec<Entry>,
     /// Which blocks have been found sound since the log was opened.
     checked: Vec<AtomicBool>,
+    /// What a user can do about damage, other than preparing the log again.
+    remedy: Option<String>,
 }
 
 /// Where a block lies in samples.bin.
@@ -53,7 +55,13 @@ impl PreparedLog {
             samples,
             checked: index.iter().map(|_| AtomicBool::new(false)).collect(),
             index,
+            remedy: None,
         })
+    }
+
+    /// The log, which tells users who meet damage in it to do this.
+    pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: Some(remedy.into()), ..self }
     }
 
     /// What the log is.
@@ -137,7 +145,7 @@ impl PreparedLog {
             progress(number as u64 + 1);
         }
         if digits(hash.digest()) != self.manifest.files.samples.xxh3 {
-            return Err(damaged(self.samples.path(), "its checksum does not match the manifest"));
+            return Err(self.damaged("its checksum does not match the manifest"));
         }
         Ok(())
     }
@@ -175,13 +183,21 @@ impl PreparedLog {
 
     /// A feature is not what it was when its block was entered.
     pub(super) fn changed(&self, feature: &str) -> DataError {
-        damaged(self.samples.path(), &format!("feature {feature} was changed while it was read"))
+        self.damaged(&format!("feature {feature} was changed while it was read"))
     }
 
     /// Block `number` is not what it should be.
     fn damaged_block(&self, number: usize, what: &str) -> DataError {
         let first = number as u64 * u64::from(self.manifest.block_samples);
-        damaged(self.samples.path(), &format!("block {number}, from sample {first} on: {what}"))
+        self.damaged(&format!("block {number}, from sample {first} on: {what}"))
+    }
+
+    /// The file with the samples is not what it should be.
+    fn damaged(&self, what: &str) -> DataError {
+        match &self.remedy {
+            None => damaged(self.samples.path(), what),
+            Some(remedy) => DataError::file(self.samples.path(), format!("is damaged ({what}); {remedy}")),
+        }
     }
 
     fn check_contents(&self, number: usize) -> Result<(), DataError> {

@@ -2,6 +2,7 @@
 
 use super::{MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, VERSION};
 use crate::DataError;
+use crate::warnings::Noticed;
 use serde::{Deserialize, Serialize};
 use spec::Pooling;
 use spec::schema::Schema;
@@ -39,6 +40,9 @@ pub struct Manifest {
     pub source: Source,
     /// Lines that were left out.
     pub bad_lines: BadLines,
+    /// What was noticed of the samples; absent in logs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noticed: Option<Noticed>,
     /// Names of the files with vocabularies, by feature.
     pub vocabularies: BTreeMap<String, String>,
     /// The other files.
@@ -87,6 +91,9 @@ pub struct Source {
     pub format: String,
     /// In the order they were read.
     pub files: Vec<SourceFile>,
+    /// Which part of which split of these files the log is; absent, it is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
 }
 
 /// A file, as it was when it was read.
@@ -140,7 +147,7 @@ impl Source {
     /// The files of a log of this format, as they are now.
     pub fn of(format: &str, files: &[PathBuf]) -> Result<Self, DataError> {
         let files = files.iter().map(|path| SourceFile::of(path)).collect::<Result<_, _>>()?;
-        Ok(Self { format: format.into(), files })
+        Ok(Self { format: format.into(), files, split: None })
     }
 }
 

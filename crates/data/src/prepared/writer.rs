@@ -4,6 +4,7 @@ use super::block::Shape;
 use super::filling::Filling;
 use super::manifest::{BadLines, Checksummed, Files, Manifest, PreparedFeature, Source, Values, digits};
 use super::{INDEX, MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, SAMPLES, VERSION, header};
+use crate::warnings::Watch;
 use crate::{DataError, Samples};
 use bytemuck::cast_slice;
 use spec::schema::{IdRule, Schema, SparseColumn};
@@ -45,6 +46,7 @@ pub struct Writer {
     folder: PathBuf,
     manifest: Manifest,
     filling: Filling,
+    watch: Watch,
     pub(super) samples: Output,
     index: Output,
     /// Whether a block was lost: what is on the disk is then no beginning of a log.
@@ -93,6 +95,7 @@ impl Writer {
             schema: schema.clone(),
             source: Source::default(),
             bad_lines: BadLines::default(),
+            noticed: None,
             vocabularies: BTreeMap::new(),
             files: Files { samples: Checksummed::none(), index: Checksummed::none() },
             checksum: String::new(),
@@ -114,6 +117,7 @@ impl Writer {
         Ok(Self {
             folder: folder.to_owned(),
             filling: Filling::new(shape, &manifest.features),
+            watch: Watch::new(schema),
             manifest,
             samples,
             index: Output::create(folder.join(INDEX))?,
@@ -140,6 +144,7 @@ impl Writer {
             }
             start = end;
         }
+        self.watch.add(samples);
         self.manifest.samples += samples.len() as u64;
         self.manifest.clicks += samples.labels.iter().filter(|&&label| label == 1.0).count() as u64;
         Ok(())
@@ -152,6 +157,7 @@ impl Writer {
             self.write_block()?;
         }
         self.filling.count(self.manifest.samples, &mut self.manifest.features);
+        self.manifest.noticed = Some(self.watch.noticed(self.manifest.samples));
         self.manifest.source = about.source;
         self.manifest.bad_lines = about.bad_lines;
         self.manifest.vocabularies = about.vocabularies;

@@ -17,7 +17,10 @@ impl Config {
     pub fn check(&self) -> Result<Run, RunError> {
         match self.data.format.unwrap_or_default() {
             DataFormat::Synthetic => self.check_with(None),
-            DataFormat::CriteoTsv => self.check_with(Some(&LogFacts::of_schema(&Schema::criteo()))),
+            format @ DataFormat::CriteoTsv => {
+                let facts = LogFacts::of_schema(&Schema::criteo());
+                self.check_with(Some(&LogFacts { in_time_order: format.is_in_time_order(), ..facts }))
+            }
             format => {
                 let Some(schema) = &self.data.schema else {
                     if let (Some(features), Some(dense)) = (&self.model.features, self.model.dense_features) {
@@ -62,6 +65,10 @@ impl Config {
         let usual_tables = usual_optimizer(recipe.tables, recipe.table_peak, steps);
         let dense_optimizer = with_peak(self.optimizer.dense.unwrap_or(usual_dense));
         let table_optimizer = with_peak(self.optimizer.tables.unwrap_or(usual_tables));
+        if let Some(peak) = self.optimizer.peak.filter(|peak| !(peak.is_finite() && *peak > 0.0)) {
+            let problem = format!("{peak} is no learning rate; use a number above 0 (0.001 to 0.1 is usual)");
+            return Err(RunError::new("optimizer.peak (--lr)", problem));
+        }
         check_optimizer("optimizer.dense", &dense_optimizer)?;
         check_optimizer("optimizer.tables", &table_optimizer)?;
         if matches!(dense_optimizer.update, UpdateRule::RowWiseAdagrad { .. }) {
@@ -136,6 +143,7 @@ impl TrainConfig {
 
 impl DataConfig {
     fn check(&self, model: &Model, log: Option<&LogFacts>) -> Result<Data, RunError> {
+        self.check_split()?;
         let Some(log) = log else {
             let synthetic = self.synthetic.unwrap_or_default();
             synthetic
@@ -154,7 +162,8 @@ impl DataConfig {
         if self.max_bad_share.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
             return Err(RunError::new("data.max_bad_share", "a share lies in 0..=1; 0.01 is usual"));
         }
-        let shuffle = self.shuffle.filter(|&window| window > 1);
+        let usual = if log.in_time_order { 0 } else { log.samples.min(MAX_SHUFFLE) };
+        let shuffle = Some(self.shuffle.unwrap_or(usual)).filter(|&window| window > 1);
         Ok(Data::Log { samples: log.samples, eval_samples: log.eval_samples, shuffle })
     }
 }

@@ -195,7 +195,8 @@ pub struct DataConfig {
     /// Column of time that orders the rows for `split`: the latest are evaluated on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split_by: Option<String>,
-    /// Shuffle every epoch within windows of this many samples; 0 for the order of the log.
+    /// Shuffle every epoch within windows of this many samples; 0 for the order of the log. Absent, logs whose order is
+    /// not that of time are shuffled, as a whole up to 16,777,216 samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
     /// Refuse the first bad line.

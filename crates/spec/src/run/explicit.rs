@@ -59,8 +59,9 @@ impl Config {
             tables: Some(run.table_optimizer),
         };
         config.checkpoint.keep = Some(run.checkpoints_kept);
-        if let Data::Synthetic(log) = run.data {
-            config.data.synthetic = Some(log);
+        match run.data {
+            Data::Synthetic(log) => config.data.synthetic = Some(log),
+            Data::Log { shuffle, .. } => config.data.shuffle = Some(shuffle.unwrap_or(0)),
         }
         config
     }

@@ -46,6 +46,8 @@ pub struct LogFacts {
     pub samples: u64,
     /// Evaluation samples.
     pub eval_samples: u64,
+    /// Whether the rows lie in the order of time, so that shuffling would mix the days.
+    pub in_time_order: bool,
     /// Columns of numbers.
     pub dense_features: usize,
     /// Columns of ids.
@@ -91,7 +93,8 @@ impl LogFacts {
             weighted: column.weighted(),
         });
         let features = features.collect();
-        Self { samples: 0, eval_samples: 0, dense_features: schema.dense.len(), features }
+        let (in_time_order, dense_features) = (schema.in_time_order, schema.dense.len());
+        Self { samples: 0, eval_samples: 0, in_time_order, dense_features, features }
     }
 
     /// What the features of a model tell of the log it was made for.
@@ -106,6 +109,7 @@ impl LogFacts {
             pooling: feature.pooling,
             weighted: feature.weighted,
         });
-        Self { samples: 0, eval_samples: 0, dense_features, features: features.collect() }
+        let features = features.collect();
+        Self { samples: 0, eval_samples: 0, in_time_order: false, dense_features, features }
     }
 }

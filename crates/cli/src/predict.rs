@@ -1,0 +1,218 @@
+//! `campanile predict`: a probability for every row of a log, with or without labels.
+
+use crate::logs::{RowSource, Unlabelled};
+use crate::on_samples::Samples;
+use crate::text::grouped;
+use anyhow::{Context, Result, bail, ensure};
+use data::DataError;
+use data::predictions::{FirstColumn, Predictions};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use spec::run::DataFormat;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use training::{Error, Event};
+
+/// Score a log without labels: a probability for every row
+///
+/// A bad line keeps its place, without a probability. A column of labels is not looked at. Vocabularies and, unless given,
+/// format and schema are those of the run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A checkpoint, or the folder of a run: its last one
+    #[arg(long, value_name = "DIR")]
+    checkpoint: PathBuf,
+    /// Files to score: paths and globs; text may be compressed with gzip, xz or zstd
+    #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
+    data: Vec<String>,
+    /// The file to write, with a header and a row for every row of the log, in its order: Parquet if the name ends in
+    /// .parquet, else CSV
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Name rows by the text of this column [default: by their number over all files, from 0, under `row`]
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// Replace the output where it exists
+    #[arg(long)]
+    force: bool,
+    /// How the files are written: criteo-tsv, csv, parquet or prepared [default: as in training]
+    #[arg(long)]
+    format: Option<DataFormat>,
+    /// The columns of csv and parquet data, as TOML [default: as in training]
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Refuse the first bad line
+    #[arg(long)]
+    strict: bool,
+    /// Stop when more than this share of the lines is bad [default: 1, never]
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, hide_default_value = true)]
+    max_bad_share: f64,
+    /// Samples a step [default: as in training]
+    #[arg(long, value_name = "GLOBAL")]
+    batch: Option<usize>,
+    /// Hosts [default: 1]
+    #[arg(long, value_name = "H")]
+    hosts: Option<usize>,
+    /// Ranks on each host [default: as many as the machine has cores]
+    #[arg(long, value_name = "L")]
+    ranks_per_host: Option<usize>,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<()> {
+    let began = Instant::now();
+    let first = match &args.key {
+        None => FirstColumn::Rows,
+        Some(key) => {
+            ensure!(
+                key != "probability",
+                "--key probability: that column is the one that is written; rename it"
+            );
+            FirstColumn::Keys(key.clone())
+        }
+    };
+    let table = create_output(&args.out, args.force, &args.inputs()?, &first)?;
+    let samples = Samples {
+        data: args.data.clone(),
+        format: args.format,
+        schema: args.schema.clone(),
+        strict: args.strict,
+        batch: args.batch,
+        hosts: args.hosts,
+        ranks_per_host: args.ranks_per_host,
+    };
+    let stop = crate::train::stop_on_signals()?;
+    let (checkpoint, config, log) =
+        samples.open_unlabelled(&args.checkpoint, args.key.as_deref(), args.max_bad_share, &stop)?;
+    let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
+    let bar = ProgressBar::new(count);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} rows  ETA {eta}")?);
+    let mut output = Output { table, rows, number: 0, key: args.key.is_some() };
+    if scored > 0 {
+        let run = open
+            .check(&config)
+            .with_context(|| format!("{} on {}", args.checkpoint.display(), args.data.join(" ")))?;
+        let observe = |_: Event| ();
+        let predicted = training::predict(&run, &open.logs, &checkpoint, &observe, &mut |probabilities| {
+            if stop.load(Ordering::Relaxed) {
+                return Err(DataError::Stopped.into());
+            }
+            output.append(probabilities)?;
+            bar.set_position(output.number);
+            Ok(())
+        });
+        bar.finish_and_clear();
+        predicted?;
+    }
+    output.finish()?;
+    let bad = count - scored;
+    if bad > 0 {
+        eprintln!("{bad} bad line(s) without a probability; the first:");
+        first_bad.iter().for_each(|line| eprintln!("  {line}"));
+    }
+    let step = checkpoint.manifest().step;
+    if args.json {
+        let result = json!({
+            "out": args.out,
+            "rows": count,
+            "scored": scored,
+            "bad_lines": bad,
+            "step": step,
+            "checkpoint": checkpoint.path(),
+            "seconds": began.elapsed().as_secs_f64(),
+        });
+        println!("{result}");
+        return Ok(());
+    }
+    println!("{}: {} rows, {} scored after step {step}", args.out.display(), grouped(count), grouped(scored));
+    Ok(())
+}
+
+impl Args {
+    /// Everything that is read, which must not be written over.
+    fn inputs(&self) -> Result<Vec<PathBuf>> {
+        let mut inputs = match crate::args::is_prepared(&self.data) {
+            true => self.data.iter().map(PathBuf::from).collect(),
+            false => match self.format {
+                Some(DataFormat::Prepared) => vec![],
+                _ => data::files::resolve(&self.data)?,
+            },
+        };
+        inputs.extend(self.schema.clone());
+        Ok(inputs)
+    }
+}
+
+/// Begins the file at `path`: not over an input, and over an existing file only with `force`.
+fn create_output(path: &Path, force: bool, inputs: &[PathBuf], first: &FirstColumn) -> Result<Predictions> {
+    if let Ok(whole) = path.canonicalize() {
+        let same = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input == whole);
+        if let Some(input) = inputs.iter().find(same) {
+            bail!("--out {}: is an input ({}); choose another name", path.display(), input.display());
+        }
+    }
+    ensure!(
+        force || path.symlink_metadata().is_err(),
+        "--out {}: exists already; choose another name, or replace it with --force",
+        path.display()
+    );
+    Ok(Predictions::with(path, first)?)
+}
+
+/// Rows on their way to the file, each with its probability where it has one.
+struct Output {
+    table: Predictions,
+    rows: RowSource,
+    /// Rows written.
+    number: u64,
+    /// Whether rows go by their text.
+    key: bool,
+}
+
+impl Output {
+    /// Writes the next samples, and the rows without one before each of them.
+    fn append(&mut self, probabilities: &[f32]) -> Result<(), Error> {
+        for &probability in probabilities {
+            while self.write_next(Some(probability))? == Written::Bad {}
+        }
+        Ok(())
+    }
+
+    /// Writes the rows after the last sample, and completes the file.
+    fn finish(mut self) -> Result<()> {
+        if let RowSource::Noted(_) = self.rows {
+            while self.write_next(None)? == Written::Bad {}
+        }
+        Ok(self.table.finish()?)
+    }
+
+    /// Writes the next row: with `probability` where it is a sample.
+    fn write_next(&mut self, probability: Option<f32>) -> Result<Written, DataError> {
+        let (is_sample, text) = match &mut self.rows {
+            RowSource::Samples => (true, None),
+            RowSource::Noted(rows) => match rows.next_row()? {
+                None => return Ok(Written::Nothing),
+                Some(row) => row,
+            },
+        };
+        let probability = probability.filter(|_| is_sample);
+        match self.key {
+            true => self.table.append_key(text, probability)?,
+            false => self.table.append_row(self.number, probability)?,
+        }
+        self.number += 1;
+        Ok(if is_sample { Written::Sample } else { Written::Bad })
+    }
+}
+
+/// What a row was.
+#[derive(PartialEq, Eq)]
+enum Written {
+    Sample,
+    Bad,
+    /// There was none left.
+    Nothing,
+}

@@ -1,0 +1,207 @@
+//! Tables of two columns, as CSV or as Parquet.
+
+use super::FirstColumn;
+use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int64Type};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::properties::WriterProperties;
+use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use ::parquet::schema::types::Type;
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows of a Parquet row group, at most.
+pub(super) const GROUP_ROWS: usize = 1 << 20;
+/// Bytes of the texts of a row group, about: they may be long.
+const GROUP_BYTES: usize = 64 << 20;
+
+/// Both kinds of table fail in their own way; the caller adds the path.
+type Written<T> = Result<T, Box<dyn Error>>;
+
+/// A table that is being written.
+pub(super) enum Table {
+    Csv(BufWriter<File>),
+    Parquet(Box<ParquetTable>),
+}
+
+/// What stands in the first column of a row.
+pub(super) enum Value<'a> {
+    Label(f32),
+    Row(u64),
+    Key(Option<&'a [u8]>),
+}
+
+pub(super) struct ParquetTable {
+    writer: SerializedFileWriter<File>,
+    /// Rows of a group that is not full yet.
+    first: Cells,
+    /// Probabilities that are there.
+    probabilities: Vec<f32>,
+    /// 1 where there is one, 0 where there is none; empty where all must be there.
+    present: Vec<i16>,
+    rows: usize,
+    bytes: usize,
+}
+
+enum Cells {
+    Labels(Vec<f32>),
+    Rows(Vec<i64>),
+    Keys { texts: Vec<ByteArray>, present: Vec<i16> },
+}
+
+impl Table {
+    /// A table in a new file at `path`.
+    pub fn create(path: &Path, parquet: bool, first: &FirstColumn) -> Written<Self> {
+        let file = File::create(path)?;
+        if parquet {
+            return Ok(Self::Parquet(Box::new(ParquetTable::new(file, first)?)));
+        }
+        let mut csv = BufWriter::new(file);
+        match first {
+            FirstColumn::Labels => write!(csv, "label")?,
+            FirstColumn::Rows => write!(csv, "row")?,
+            FirstColumn::Keys(name) => write_quoted(&mut csv, name.as_bytes())?,
+        }
+        writeln!(csv, ",probability")?;
+        Ok(Self::Csv(csv))
+    }
+
+    /// Appends a row.
+    pub fn append(&mut self, value: Value, probability: Option<f32>) -> Written<()> {
+        match self {
+            Self::Csv(csv) => {
+                match value {
+                    // `{}` prints the fewest digits that give the same float again, and 1 for 1.0.
+                    Value::Label(label) => write!(csv, "{label}")?,
+                    Value::Row(number) => write!(csv, "{number}")?,
+                    Value::Key(key) => write_quoted(csv, key.unwrap_or_default())?,
+                }
+                match probability {
+                    Some(probability) => writeln!(csv, ",{probability}")?,
+                    None => writeln!(csv, ",")?,
+                }
+            }
+            Self::Parquet(table) => table.append(value, probability)?,
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and makes sure that it is on the disk.
+    pub fn close(self) -> Written<()> {
+        let file = match self {
+            Self::Csv(csv) => csv.into_inner()?,
+            Self::Parquet(mut table) => {
+                table.write_group()?;
+                table.writer.into_inner()?
+            }
+        };
+        Ok(file.sync_all()?)
+    }
+}
+
+/// A field of a CSV line, in quotes where RFC 4180 asks for them.
+fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
+    if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+        return csv.write_all(text);
+    }
+    csv.write_all(b"\"")?;
+    for (number, piece) in text.split(|&byte| byte == b'"').enumerate() {
+        if number > 0 {
+            csv.write_all(b"\"\"")?;
+        }
+        csv.write_all(piece)?;
+    }
+    csv.write_all(b"\"")
+}
+
+impl ParquetTable {
+    fn new(file: File, first: &FirstColumn) -> Result<Self, ParquetError> {
+        let column = |name: &str, physical, repetition, logical| {
+            let builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+            builder.with_logical_type(logical).build().map(Arc::new)
+        };
+        // Every sample that is evaluated has a probability; a row of a log may have none.
+        let (required, optional) = (Repetition::REQUIRED, Repetition::OPTIONAL);
+        let (first, cells, probability) = match first {
+            FirstColumn::Labels => {
+                (column("label", Physical::FLOAT, required, None)?, Cells::Labels(vec![]), required)
+            }
+            FirstColumn::Rows => {
+                (column("row", Physical::INT64, required, None)?, Cells::Rows(vec![]), optional)
+            }
+            FirstColumn::Keys(name) => {
+                let texts = column(name, Physical::BYTE_ARRAY, optional, Some(LogicalType::String))?;
+                (texts, Cells::Keys { texts: vec![], present: vec![] }, optional)
+            }
+        };
+        let fields = vec![first, column("probability", Physical::FLOAT, probability, None)?];
+        let schema = Type::group_type_builder("predictions").with_fields(fields).build()?;
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+        Ok(Self { writer, first: cells, probabilities: vec![], present: vec![], rows: 0, bytes: 0 })
+    }
+
+    fn append(&mut self, value: Value, probability: Option<f32>) -> Result<(), ParquetError> {
+        match (&mut self.first, value) {
+            (Cells::Labels(labels), Value::Label(label)) => labels.push(label),
+            (Cells::Rows(rows), Value::Row(number)) => rows.push(number as i64),
+            (Cells::Keys { texts, present }, Value::Key(key)) => {
+                present.push(i16::from(key.is_some()));
+                // Strings are UTF-8 in Parquet; what is not shows as the replacement character.
+                let text = key.map(|key| String::from_utf8_lossy(key).into_owned());
+                self.bytes += text.as_ref().map_or(0, String::len);
+                texts.extend(text.map(|text| ByteArray::from(text.into_bytes())));
+            }
+            _ => return Err(ParquetError::General("a row of another table".into())),
+        }
+        if !matches!(self.first, Cells::Labels(_)) {
+            self.present.push(i16::from(probability.is_some()));
+        }
+        self.probabilities.extend(probability);
+        self.rows += 1;
+        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows so far as a group.
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        match &mut self.first {
+            Cells::Labels(labels) => write_column::<FloatType>(&mut group, labels, None)?,
+            Cells::Rows(rows) => write_column::<Int64Type>(&mut group, rows, None)?,
+            Cells::Keys { texts, present } => {
+                write_column::<ByteArrayType>(&mut group, texts, Some(present))?;
+            }
+        }
+        let present = (!self.present.is_empty()).then_some(&mut self.present);
+        write_column::<FloatType>(&mut group, &mut self.probabilities, present)?;
+        group.close()?;
+        (self.rows, self.bytes) = (0, 0);
+        Ok(())
+    }
+}
+
+/// Writes the values that are there, with the levels that say where some are not, and empties both.
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<File>,
+    values: &mut Vec<T::T>,
+    present: Option<&mut Vec<i16>>,
+) -> Result<(), ParquetError> {
+    if let Some(mut column) = group.next_column()? {
+        column.typed::<T>().write_batch(values, present.as_deref().map(Vec::as_slice), None)?;
+        column.close()?;
+    }
+    values.clear();
+    if let Some(present) = present {
+        present.clear();
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! A log in two: what is trained on, and what is kept from training.
+//!
+//! Which side a sample is on follows from its number or its time alone, so that every pass over the log divides it in the
+//! same way. Vocabularies are made from the training side.
+
+use super::times::{Keys, Latest, Times};
+use super::{RawLog, Step, bad_lines_of, check_vocabularies, count, rows_of_tables, save_vocabularies};
+use crate::prepared::{About, Manifest, Source, Writer, WriterOptions};
+use crate::rows::Reading;
+use crate::{DataError, Samples};
+use spec::random::Stream;
+use spec::run::{Split, SplitBy};
+use std::path::Path;
+
+/// The seed by which row numbers are hashed: the same for all runs, so that runs of other seeds can be compared.
+const SEED: u64 = 0x5eed_5011;
+
+/// A log that was prepared in two parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    /// The part to train on. Bad lines of the log are counted here.
+    pub train: Manifest,
+    /// The part to evaluate on.
+    pub eval: Manifest,
+    /// Rows without a time, all of which are trained on, where the split is by time.
+    pub untimed: u64,
+}
+
+/// Divides the samples of a log as they pass, from the first to the last.
+#[derive(Clone, Debug)]
+pub(super) struct Divider {
+    rule: Rule,
+    /// Samples that have passed.
+    passed: u64,
+    sides: Vec<bool>,
+    kept: Samples,
+    held: Samples,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    /// From this sample on.
+    From(u64),
+    Latest(Keys, Latest),
+    Hash(Stream, f64),
+}
+
+impl Divider {
+    fn new(rule: Rule, columns: usize) -> Self {
+        let (kept, held) = (Samples::new(columns), Samples::new(columns));
+        Self { rule, passed: 0, sides: vec![], kept, held }
+    }
+
+    /// The first sample comes next.
+    pub(super) fn restart(&mut self) {
+        self.passed = 0;
+    }
+
+    /// The next samples of the log, as those to train on and those to evaluate on.
+    pub(super) fn divide(&mut self, samples: &Samples) -> (&Samples, &Samples) {
+        self.sides.clear();
+        let numbers = self.passed..self.passed + samples.len() as u64;
+        self.passed = numbers.end;
+        match &self.rule {
+            Rule::From(first) => self.sides.extend(numbers.map(|number| number >= *first)),
+            Rule::Hash(stream, share) => {
+                self.sides.extend(numbers.map(|number| stream.unit_f64(number) < *share));
+            }
+            Rule::Latest(keys, latest) => {
+                let times = samples.rows.iter().filter(|(is_sample, _)| *is_sample);
+                let held_out = |text| keys.key(text).is_some_and(|key| latest.holds_out(&key));
+                self.sides.extend(times.map(|(_, text)| held_out(text)));
+            }
+        }
+        self.kept.clear();
+        self.held.clear();
+        samples.divide(&self.sides, &mut self.kept, &mut self.held);
+        (&self.kept, &self.held)
+    }
+}
+
+/// Where a part of a split comes from: the files of `source`, and which part of which split it is.
+pub fn part_of(source: &Source, part: &str, split: &Split) -> Source {
+    Source { split: Some(format!("{part}: {split}")), ..source.clone() }
+}
+
+/// Prepares `log` as two logs: the samples that `split` keeps from training in `eval`, the others in `train`.
+pub fn prepare_split(
+    log: &RawLog,
+    split: &Split,
+    train: &Path,
+    eval: &Path,
+    progress: &(dyn Fn(Step) + Sync),
+) -> Result<Parts, DataError> {
+    for folder in [train, eval] {
+        log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
+        std::fs::create_dir_all(folder)
+            .map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
+    }
+    let source = Source::of(log.format.name(), log.files)?;
+    let mut log = log.clone();
+    if let SplitBy::Column(column) = &split.by {
+        log.reading = Reading::with_column(column);
+    }
+    let rule = look(&log, split, train, progress)?;
+    let untimed = if let Rule::Latest(_, latest) = &rule { latest.missing } else { 0 };
+    let mut divider = Divider::new(rule, log.schema.sparse.len());
+    let counting = |progress_now| progress(Step { counting: true, progress: progress_now });
+    let vocabularies = count(&log, train, Some(&mut divider), &counting)?;
+    check_vocabularies(log.schema, &vocabularies)?;
+    let rows = rows_of_tables(log.schema, &vocabularies);
+    let mut train_writer = Writer::create(train, log.schema, &rows, WriterOptions::default())?;
+    let mut eval_writer = Writer::create(eval, log.schema, &rows, WriterOptions::default())?;
+    divider.restart();
+    if vocabularies.iter().any(Option::is_some) {
+        log.memory /= 2;
+    }
+    let bad = log.decode(
+        &vocabularies,
+        &|progress_now| progress(Step { counting: false, progress: progress_now }),
+        &mut |samples| {
+            let (kept, held) = divider.divide(samples);
+            train_writer.append(kept)?;
+            eval_writer.append(held)
+        },
+    )?;
+    let about = |folder: &Path, part: &str| -> Result<About, DataError> {
+        let vocabularies = save_vocabularies(log.schema, &vocabularies, folder)?;
+        Ok(About { source: part_of(&source, part, split), vocabularies, ..About::default() })
+    };
+    let eval = eval_writer.finish(about(eval, "eval")?)?;
+    let train = train_writer.finish(About { bad_lines: bad_lines_of(&bad), ..about(train, "train")? })?;
+    Ok(Parts { train, eval, untimed })
+}
+
+/// Reads the log once, where that is needed to know which samples are held out.
+fn look(
+    log: &RawLog,
+    split: &Split,
+    folder: &Path,
+    progress: &(dyn Fn(Step) + Sync),
+) -> Result<Rule, DataError> {
+    if split.by == SplitBy::Numbers {
+        return Ok(Rule::Hash(Stream::new(SEED, "split"), split.share));
+    }
+    let keys = Keys::new(log.schema);
+    let mut times = match &split.by {
+        SplitBy::Column(column) => Some(Times::new(column, keys.clone(), folder)?),
+        SplitBy::Order | SplitBy::Numbers => None,
+    };
+    let mut seen = 0;
+    log.decode(
+        &[],
+        &|progress_now| progress(Step { counting: true, progress: progress_now }),
+        &mut |samples| {
+            seen += samples.len() as u64;
+            let Some(times) = &mut times else { return Ok(()) };
+            samples.rows.iter().filter(|(is_sample, _)| *is_sample).try_for_each(|(_, text)| times.add(text))
+        },
+    )?;
+    let wanted = (split.share * seen as f64).round() as u64;
+    match times {
+        Some(times) => Ok(Rule::Latest(keys, times.latest(wanted)?)),
+        None => Ok(Rule::From(seen - wanted.clamp(1, (seen.saturating_sub(1)).max(1)).min(seen))),
+    }
+}

@@ -1,0 +1,287 @@
+//! The times of a column, and which of them are the latest: exact, in bounded memory.
+//!
+//! A time becomes 32 bytes whose order is that of time: a number its bits, turned so that they sort, or the beginning of a
+//! text. They go to a temporary file. The one that a share of them reaches is found by counting, two bytes at a time, until
+//! those that begin alike fit into memory.
+
+use crate::DataError;
+use crate::bad_lines::excerpt;
+use crate::number::finite;
+use spec::schema::Schema;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a key.
+const BYTES: usize = 32;
+/// Keys that are sorted in memory.
+const IN_MEMORY: u64 = 1 << 20;
+
+/// A time, as bytes whose order is that of time.
+pub(super) type Key = [u8; BYTES];
+
+/// How the texts of a column become keys.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    missing: Vec<Vec<u8>>,
+}
+
+/// What a field says of when its row happened.
+pub(super) enum Time {
+    Missing,
+    Number(Key),
+    Text(Key),
+}
+
+impl Keys {
+    pub fn new(schema: &Schema) -> Self {
+        Self { missing: schema.missing.iter().map(|text| text.as_bytes().to_vec()).collect() }
+    }
+
+    /// The time that `text` is.
+    pub fn read(&self, text: Option<&[u8]>) -> Time {
+        let text = text.unwrap_or_default();
+        if text.is_empty() || self.missing.iter().any(|missing| missing == text) {
+            return Time::Missing;
+        }
+        let mut key = [0; BYTES];
+        if let Some(number) = finite(text) {
+            // Adding 0 makes one zero of two.
+            let bits = (number + 0.0).to_bits();
+            let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+            key[..8].copy_from_slice(&ordered.to_be_bytes());
+            return Time::Number(key);
+        }
+        let kept = text.len().min(BYTES);
+        key[..kept].copy_from_slice(&text[..kept]);
+        Time::Text(key)
+    }
+
+    /// The key of `text`, number or not; nothing where it is missing.
+    pub fn key(&self, text: Option<&[u8]>) -> Option<Key> {
+        match self.read(text) {
+            Time::Missing => None,
+            Time::Number(key) | Time::Text(key) => Some(key),
+        }
+    }
+}
+
+/// The times of all rows, on disk.
+pub(super) struct Times {
+    column: String,
+    keys: Keys,
+    path: PathBuf,
+    file: BufWriter<File>,
+    numbers: u64,
+    texts: u64,
+    missing: u64,
+    first_text: Vec<u8>,
+}
+
+/// From which time on rows are held out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Latest {
+    pub bound: Key,
+    /// Whether rows of exactly this time are held out, too.
+    pub inclusive: bool,
+    /// Rows that have no time.
+    pub missing: u64,
+}
+
+impl Latest {
+    pub fn holds_out(&self, key: &Key) -> bool {
+        *key > self.bound || (self.inclusive && *key == self.bound)
+    }
+}
+
+impl Times {
+    /// None yet, of `column`; the file lies in `folder`.
+    pub fn new(column: &str, keys: Keys, folder: &Path) -> Result<Self, DataError> {
+        let file = tempfile::tempfile_in(folder).map_err(|error| DataError::file(folder, error))?;
+        Ok(Self {
+            column: column.into(),
+            keys,
+            path: folder.to_owned(),
+            file: BufWriter::new(file),
+            numbers: 0,
+            texts: 0,
+            missing: 0,
+            first_text: vec![],
+        })
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, text: Option<&[u8]>) -> Result<(), DataError> {
+        let key = match self.keys.read(text) {
+            Time::Missing => {
+                self.missing += 1;
+                return Ok(());
+            }
+            Time::Number(key) => {
+                self.numbers += 1;
+                key
+            }
+            Time::Text(key) => {
+                if self.texts == 0 {
+                    self.first_text = text.unwrap_or_default().to_vec();
+                }
+                self.texts += 1;
+                key
+            }
+        };
+        self.file.write_all(&key).map_err(|error| DataError::file(&self.path, error))
+    }
+
+    /// The bound that holds out `wanted` rows, or as near to it as rows of the same time allow.
+    pub fn latest(self, wanted: u64) -> Result<Latest, DataError> {
+        let Self { column, path, file, numbers, texts, missing, first_text, .. } = self;
+        let refuse = |problem: String| DataError::SplitBy { column: column.clone(), problem };
+        if numbers > 0 && texts > 0 {
+            return Err(refuse(format!(
+                "{numbers} rows hold numbers and {texts} other texts such as {}, so their order is not clear; list texts that \
+                 mean nothing as `missing` in the schema, or name another column",
+                excerpt(&first_text)
+            )));
+        }
+        let timed = numbers + texts;
+        if timed < 2 {
+            return Err(refuse(format!("{timed} rows have a time; name another column")));
+        }
+        let wanted = wanted.clamp(1, timed - 1);
+        let found = file.into_inner().map_err(|error| error.into_error()).and_then(|mut file| {
+            let bound = nth_largest(&mut file, wanted)?;
+            let (mut later, mut same) = (0u64, 0u64);
+            each(&mut file, |key| {
+                later += u64::from(*key > bound);
+                same += u64::from(*key == bound);
+            })?;
+            Ok((bound, later, same))
+        });
+        let (bound, later, same) = found.map_err(|error: io::Error| DataError::file(&path, error))?;
+        if same == timed {
+            return Err(refuse("all rows have the same time; name another column".into()));
+        }
+        // Rows of one time stay together, on the side that comes nearer to what was asked for.
+        let with_same = later + same;
+        let inclusive = later == 0 || (with_same < timed && with_same - wanted <= wanted - later);
+        Ok(Latest { bound, inclusive, missing })
+    }
+}
+
+/// Shows every key of the file to `visit`.
+fn each(file: &mut File, mut visit: impl FnMut(&Key)) -> io::Result<()> {
+    file.rewind()?;
+    let mut reader = BufReader::with_capacity(1 << 16, file);
+    let mut key = [0; BYTES];
+    loop {
+        match reader.read_exact(&mut key) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            outcome => outcome?,
+        }
+        visit(&key);
+    }
+}
+
+/// The key that is the `rank`-th from the end, from 1.
+fn nth_largest(file: &mut File, mut rank: u64) -> io::Result<Key> {
+    let mut left = file.metadata()?.len() / BYTES as u64;
+    let mut prefix = vec![];
+    while left > IN_MEMORY && prefix.len() < BYTES {
+        let at = prefix.len();
+        let mut counts = vec![0u64; 1 << 16];
+        each(file, |key| {
+            if key.starts_with(&prefix) {
+                counts[usize::from(u16::from_be_bytes([key[at], key[at + 1]]))] += 1;
+            }
+        })?;
+        for (bucket, &count) in counts.iter().enumerate().rev() {
+            if rank <= count {
+                prefix.extend((bucket as u16).to_be_bytes());
+                left = count;
+                break;
+            }
+            rank -= count;
+        }
+    }
+    if prefix.len() == BYTES {
+        let mut key = [0; BYTES];
+        key.copy_from_slice(&prefix);
+        return Ok(key);
+    }
+    let mut keys = Vec::with_capacity(left as usize);
+    each(file, |key| {
+        if key.starts_with(&prefix) {
+            keys.push(*key);
+        }
+    })?;
+    keys.sort_unstable_by(|one, other| other.cmp(one));
+    let at = usize::try_from(rank.saturating_sub(1)).unwrap_or(usize::MAX);
+    keys.get(at).copied().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latest(texts: &[&str], wanted: u64) -> Result<(Vec<String>, u64), DataError> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut schema = Schema::criteo();
+        schema.missing = vec!["NA".into()];
+        let keys = Keys::new(&schema);
+        let mut times = Times::new("ts", keys.clone(), folder.path())?;
+        for text in texts {
+            times.add(Some(text.as_bytes()))?;
+        }
+        let latest = times.latest(wanted)?;
+        let held = |text: &&&str| keys.key(Some(text.as_bytes())).is_some_and(|key| latest.holds_out(&key));
+        Ok((texts.iter().filter(held).map(ToString::to_string).collect(), latest.missing))
+    }
+
+    #[test]
+    fn numbers_are_compared_as_numbers_and_texts_as_texts() {
+        let held = |texts: &[&str], wanted| latest(texts, wanted).unwrap().0;
+        assert_eq!(held(&["9", "10", "-20", "100", "1e1", "NA"], 1), ["100"]);
+        assert_eq!(held(&["-1", "-2", "-30", "0.5"], 2), ["-1", "0.5"]);
+        let dates = ["2024-05-17T12:00:01.5", "2024-05-17T12:00:01.25", "2023-12-31", "2024-05-17"];
+        assert_eq!(held(&dates, 1), ["2024-05-17T12:00:01.5"]);
+    }
+
+    #[test]
+    fn rows_of_one_time_stay_together() {
+        let held = |wanted| latest(&["1", "2", "2", "2", "2", "3", "", "NA"], wanted).unwrap();
+        assert_eq!(held(1), (vec!["3".into()], 2));
+        assert_eq!(held(2).0, ["3"]);
+        assert_eq!(held(4).0, ["2", "2", "2", "2", "3"]);
+        let first = latest(&["1", "2", "2"], 1).unwrap().0;
+        assert_eq!(first, ["2", "2"]);
+        assert_eq!(latest(&["1", "1", "2"], 2).unwrap().0, ["2"]);
+    }
+
+    #[test]
+    fn columns_without_an_order_are_refused() {
+        for (texts, expected) in [
+            (&["1", "2", "soon"][..], "\"soon\""),
+            (&["5", "5", "5"], "the same time"),
+            (&["", "NA"], "0 rows have a time"),
+        ] {
+            let error = latest(texts, 1).unwrap_err().to_string();
+            assert!(error.contains("ts") && error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_are_counted_where_they_do_not_fit_into_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut times = Times::new("ts", Keys::new(&Schema::criteo()), folder.path()).unwrap();
+        let count = IN_MEMORY + 1000;
+        for row in 0..count {
+            // In some order of no meaning.
+            let time = row.wrapping_mul(7_919) % count;
+            times.add(Some((1_700_000_000 + time).to_string().as_bytes())).unwrap();
+        }
+        let latest = times.latest(100).unwrap();
+        let bound =
+            Keys::new(&Schema::criteo()).key(Some((1_700_000_000 + count - 100).to_string().as_bytes()));
+        assert_eq!((Some(latest.bound), latest.inclusive), (bound, true));
+    }
+}

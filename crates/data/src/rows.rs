@@ -1,0 +1,204 @@
+//! Rows of a log as they stand in its files: those that hold a sample, and those that do not.
+//!
+//! Whoever scores a log gives every row an answer, so a row must not get lost where it holds no sample. [`Reading`] says
+//! what is wanted; readers then note every row in [`Rows`], in order, with the text of one column. A [`RowsFile`] keeps them
+//! on disk until their samples have been scored:
+//!
+//! ```text
+//! for each row:  state u8 (1: a sample, 2: a text follows) | length u32 and text, where there is one
+//! ```
+
+use crate::DataError;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// The row holds a sample.
+const SAMPLE: u8 = 1;
+/// The row has a text.
+const TEXT: u8 = 2;
+
+/// What is read of a log besides the samples of its schema.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading<'a> {
+    /// Labels need not be there, and may hold anything. Samples get the label 0. Text without a header may leave out the
+    /// column of the label.
+    pub unlabelled: bool,
+    /// Every row is noted beside the samples.
+    pub rows: bool,
+    /// Column whose text is noted with every row. It need not be one of the schema.
+    pub column: Option<&'a str>,
+}
+
+impl<'a> Reading<'a> {
+    /// Every row, with the text of `column`.
+    pub fn with_column(column: &'a str) -> Self {
+        Self { rows: true, column: Some(column), ..Self::default() }
+    }
+}
+
+/// Some rows of a log, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    states: Vec<u8>,
+    /// Where the text of each row ends.
+    ends: Vec<u32>,
+    text: Vec<u8>,
+}
+
+impl Rows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// Empties everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.states.clear();
+        self.ends.clear();
+        self.text.clear();
+    }
+
+    /// Appends a row: whether it holds a sample, and its text where one could be read.
+    pub fn push(&mut self, is_sample: bool, text: Option<&[u8]>) {
+        let state = if is_sample { SAMPLE } else { 0 } | if text.is_some() { TEXT } else { 0 };
+        self.states.push(state);
+        self.text.extend_from_slice(text.unwrap_or_default());
+        // Rows come in chunks of a few megabytes at most.
+        self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
+    }
+
+    /// Each row: whether it holds a sample, and its text.
+    pub fn iter(&self) -> impl Iterator<Item = (bool, Option<&[u8]>)> {
+        let mut start = 0;
+        self.states.iter().zip(&self.ends).map(move |(&state, &end)| {
+            let text = self.text.get(start..end as usize).unwrap_or_default();
+            start = end as usize;
+            (state & SAMPLE != 0, (state & TEXT != 0).then_some(text))
+        })
+    }
+}
+
+/// Rows on disk, being written.
+pub struct RowsFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    rows: u64,
+}
+
+/// Rows on disk, being read.
+pub struct RowsReader {
+    path: PathBuf,
+    file: BufReader<File>,
+    text: Vec<u8>,
+}
+
+impl RowsFile {
+    /// A new file at `path`.
+    pub fn create(path: &Path) -> Result<Self, DataError> {
+        let options = File::options().read(true).write(true).create_new(true).open(path);
+        let file = options.map_err(|error| DataError::file(path, error))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), rows: 0 })
+    }
+
+    /// Appends rows.
+    pub fn append(&mut self, rows: &Rows) -> Result<(), DataError> {
+        for (is_sample, text) in rows.iter() {
+            self.write(is_sample, text).map_err(|error| DataError::file(&self.path, error))?;
+        }
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    fn write(&mut self, is_sample: bool, text: Option<&[u8]>) -> io::Result<()> {
+        let state = if is_sample { SAMPLE } else { 0 } | if text.is_some() { TEXT } else { 0 };
+        self.file.write_all(&[state])?;
+        if let Some(text) = text {
+            self.file.write_all(&(text.len() as u32).to_le_bytes())?;
+            self.file.write_all(text)?;
+        }
+        Ok(())
+    }
+
+    /// Rows so far.
+    pub fn len(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The rows, from the first.
+    pub fn read(self) -> Result<RowsReader, DataError> {
+        let Self { path, file, .. } = self;
+        let read = file.into_inner().map_err(|error| error.into_error()).and_then(|mut file| {
+            file.rewind()?;
+            Ok(file)
+        });
+        let file = read.map_err(|error| DataError::file(&path, error))?;
+        Ok(RowsReader { path, file: BufReader::new(file), text: vec![] })
+    }
+}
+
+impl RowsReader {
+    /// The next row: whether it holds a sample, and its text. Nothing after the last.
+    pub fn next_row(&mut self) -> Result<Option<(bool, Option<&[u8]>)>, DataError> {
+        match self.read() {
+            Ok(None) => Ok(None),
+            Ok(Some(state)) => {
+                Ok(Some((state & SAMPLE != 0, (state & TEXT != 0).then_some(self.text.as_slice()))))
+            }
+            Err(error) => Err(DataError::file(&self.path, error)),
+        }
+    }
+
+    fn read(&mut self) -> io::Result<Option<u8>> {
+        let mut state = [0];
+        match self.file.read_exact(&mut state) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            outcome => outcome?,
+        }
+        self.text.clear();
+        if state[0] & TEXT != 0 {
+            let mut length = [0; 4];
+            self.file.read_exact(&mut length)?;
+            self.text.resize(u32::from_le_bytes(length) as usize, 0);
+            self.file.read_exact(&mut self.text)?;
+        }
+        Ok(Some(state[0]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_from_disk_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Rows::default();
+        rows.push(true, Some(b"a,b"));
+        rows.push(false, None);
+        rows.push(false, Some(b""));
+        let expected: Vec<(bool, Option<Vec<u8>>)> =
+            rows.iter().map(|(good, text)| (good, text.map(<[u8]>::to_vec))).collect();
+        assert_eq!(expected, [(true, Some(b"a,b".to_vec())), (false, None), (false, Some(vec![]))]);
+        let mut file = RowsFile::create(&folder.path().join("rows")).unwrap();
+        file.append(&rows).unwrap();
+        file.append(&rows).unwrap();
+        assert_eq!(file.len(), 6);
+        let mut reader = file.read().unwrap();
+        for row in expected.iter().chain(&expected) {
+            let (good, text) = reader.next_row().unwrap().unwrap();
+            assert_eq!((good, text.map(<[u8]>::to_vec)), *row);
+        }
+        assert_eq!(reader.next_row().unwrap(), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! Which rows of a log are kept from training, to evaluate on.
+//!
+//! ```
+//! use spec::run::{DataConfig, DataFormat, SplitBy};
+//! use spec::schema::Schema;
+//! let mut data = DataConfig { format: Some(DataFormat::Csv), split: Some(0.1), ..DataConfig::default() };
+//! let mut schema = Schema::criteo();
+//! assert_eq!(data.split_of(&schema)?.unwrap().by, SplitBy::Numbers);
+//! schema.time = Some("I1".into());
+//! assert_eq!(data.split_of(&schema)?.unwrap().by, SplitBy::Column("I1".into()));
+//! schema.in_time_order = true;
+//! assert_eq!(data.split_of(&schema)?.unwrap().by, SplitBy::Order);
+//! # Ok::<(), spec::run::RunError>(())
+//! ```
+
+use super::RunError;
+use super::config::{DataConfig, DataFormat};
+use crate::schema::Schema;
+use std::fmt;
+
+/// A share of the rows of a log that is evaluated on, and which rows these are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    /// Share of the rows, between 0 and 1.
+    pub share: f64,
+    /// What decides on which side a row is.
+    pub by: SplitBy,
+}
+
+/// What decides which rows are evaluated on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitBy {
+    /// The place in the log: the last rows.
+    Order,
+    /// The time in this column: the latest rows.
+    Column(String),
+    /// A hash of the number of the row, where nothing says when a row happened.
+    Numbers,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.by {
+            SplitBy::Order => write!(f, "{} by the order of the log", self.share),
+            SplitBy::Column(column) => write!(f, "{} by column {column}", self.share),
+            SplitBy::Numbers => write!(f, "{} by a hash of row numbers", self.share),
+        }
+    }
+}
+
+impl DataFormat {
+    /// Whether logs of this format lie in the order of time, whatever a schema says: Criteo's do.
+    pub fn is_in_time_order(self) -> bool {
+        self == DataFormat::CriteoTsv
+    }
+}
+
+impl DataConfig {
+    /// How the rows of the training log are split, where a split is asked for.
+    pub fn split_of(&self, schema: &Schema) -> Result<Option<Split>, RunError> {
+        self.check_split()?;
+        let Some(share) = self.split else { return Ok(None) };
+        let ordered = schema.in_time_order || self.format.unwrap_or_default().is_in_time_order();
+        let by = match (&self.split_by, &schema.time) {
+            (Some(column), _) => SplitBy::Column(column.clone()),
+            (None, _) if ordered => SplitBy::Order,
+            (None, Some(time)) => SplitBy::Column(time.clone()),
+            (None, None) => SplitBy::Numbers,
+        };
+        Ok(Some(Split { share, by }))
+    }
+
+    /// Refuses a split that cannot be made.
+    pub fn check_split(&self) -> Result<(), RunError> {
+        let refuse = |problem: String| Err(RunError::new("data.split (--split)", problem));
+        let Some(share) = self.split else {
+            return match &self.split_by {
+                None => Ok(()),
+                Some(column) => {
+                    let problem = format!(
+                        "{column} would order the rows of a split, and none is asked for; add --split 0.1"
+                    );
+                    Err(RunError::new("data.split_by (--split-by)", problem))
+                }
+            };
+        };
+        if !(share > 0.0 && share < 1.0) {
+            return refuse(format!(
+                "{share} is no share of the rows; one lies between 0 and 1 (0.1 is usual)"
+            ));
+        }
+        if !self.eval.is_empty() {
+            return refuse("there is evaluation data already (--eval); give one of the two".into());
+        }
+        match self.format.unwrap_or_default() {
+            DataFormat::Synthetic => refuse(
+                "a synthetic log has evaluation samples of its own (--eval-samples); leave it out, or name files with \
+                 --data"
+                    .into(),
+            ),
+            DataFormat::Prepared => refuse(format!(
+                "a prepared log is not split any more; `campanile data prepare --split {share} --out DIR` writes DIR/train \
+                 and DIR/eval, for --data and --eval"
+            )),
+            DataFormat::CriteoTsv | DataFormat::Csv | DataFormat::Parquet => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(format: DataFormat) -> DataConfig {
+        DataConfig { format: Some(format), split: Some(0.1), ..DataConfig::default() }
+    }
+
+    #[test]
+    fn the_order_of_time_comes_first_and_a_named_column_before_it() {
+        let mut config = data(DataFormat::CriteoTsv);
+        assert_eq!(config.split_of(&Schema::criteo()).unwrap().unwrap().by, SplitBy::Order);
+        config.split_by = Some("I2".into());
+        let split = config.split_of(&Schema::criteo()).unwrap().unwrap();
+        assert_eq!(split.by, SplitBy::Column("I2".into()));
+        assert_eq!(split.to_string(), "0.1 by column I2");
+    }
+
+    #[test]
+    fn what_cannot_be_split_is_refused_by_name() {
+        let refusal = |change: fn(&mut DataConfig)| {
+            let mut config = data(DataFormat::Csv);
+            change(&mut config);
+            config.split_of(&Schema::criteo()).unwrap_err().to_string()
+        };
+        for share in [0.0, 1.0, -0.1, f64::NAN, f64::INFINITY] {
+            let mut config = data(DataFormat::Csv);
+            config.split = Some(share);
+            assert!(
+                config.split_of(&Schema::criteo()).unwrap_err().to_string().contains("--split"),
+                "{share}"
+            );
+        }
+        assert!(refusal(|c| c.eval = vec!["a".into()]).contains("--eval"));
+        assert!(refusal(|c| c.format = None).contains("synthetic"));
+        assert!(refusal(|c| c.format = Some(DataFormat::Prepared)).contains("data prepare --split 0.1"));
+        assert!(refusal(|c| (c.split, c.split_by) = (None, Some("ts".into()))).contains("--split 0.1"));
+    }
+}
