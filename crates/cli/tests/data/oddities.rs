@@ -168,7 +168,8 @@ fn files_that_lead_nowhere_are_told_apart() {
     ]);
     let on = |data| ["train", "--format", "csv", "--schema", &schema, "--data", data];
     refused_with(&on(&one), &[&one, "symbolic link", "circle"]);
-    refused_with(&on(&format!("{one}/log.csv")), &["symbolic links in a circle"]);
+    let inside = format!("{one}/log.csv");
+    refused_with(&on(&inside), &["symbolic links in a circle"]);
     refused_with(&on(&dangling), &[&dangling, "symbolic link", "nothing"]);
     refused_with(&on(&prepared), &[&prepared, "is a prepared log", "--format prepared"]);
     // Without a word on the format it is taken for what it is.

@@ -9,7 +9,7 @@ use crate::number::finite;
 /// The label's column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Label {
-    /// Its place.
+    /// Place of the column.
     pub column: usize,
     /// Numbers from this one on count as 1, where it does not hold 0 and 1.
     pub positive_from: Option<f64>,
