@@ -80,6 +80,7 @@ pub fn run(args: Args) -> Result<()> {
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let config = configure(&args, resumed.as_ref(), &place)?;
     flags::check(&args, &config)?;
+    resumed.as_ref().map_or(Ok(()), |resumed| resumed.check_split(&config))?;
     let began = Instant::now();
     let stop = stop_on_signals()?;
     // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.

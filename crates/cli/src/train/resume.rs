@@ -117,6 +117,24 @@ impl Resumed {
         self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.manifest().step)
     }
 
+    /// Refuses to go on with another split of the log, before the log is prepared for it.
+    pub fn check_split(&self, config: &Config) -> Result<()> {
+        let of = |config: &Config| (config.data.split, config.data.split_by.clone());
+        let said = |config: &Config| match of(config) {
+            (None, _) => "none".to_owned(),
+            (Some(share), None) => share.to_string(),
+            (Some(share), Some(column)) => format!("{share} by {column}"),
+        };
+        ensure!(
+            self.checkpoint.is_none() || of(&self.config) == of(config),
+            "data.split (--split) is {}, but the run in {} has {}; leave it out",
+            said(config),
+            self.folder.display(),
+            said(&self.config)
+        );
+        Ok(())
+    }
+
     /// Refuses to go on with another model, optimizer, batch or log. Another cluster, dataflow or wire may take over: the
     /// state does not depend on how it got there.
     pub fn check(&self, explicit: &Config, run: &Run, logs: &OpenLogs) -> Result<()> {

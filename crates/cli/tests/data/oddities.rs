@@ -108,9 +108,10 @@ fn shuffling_is_decided_by_the_order_of_the_log_and_said() {
         let result = json(&[&["train", "--format", "prepared", "--data", &out], &SMALL[..]].concat());
         assert_eq!(result["parameters_sha256"], *digest);
         let name = folder.path(if digest == &mixed { "mixed" } else { "in-order" });
-        let (twice, once) = (["--epochs", "2"], ["--epochs", "2", "--steps", "8", "--out", &name]);
+        // At a rate that does not follow the length of the run.
+        let twice = ["--epochs", "2", "--optimizer", "adagrad"];
         let (whole, _) = run(schema, &twice);
-        run(schema, &once);
+        run(schema, &[&twice[..], &["--steps", "5", "--out", &name]].concat());
         let resumed = ["train", "--resume", &name, "--epochs", "2", "--json"];
         assert_eq!(json(&resumed)["parameters_sha256"], whole);
     }

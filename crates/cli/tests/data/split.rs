@@ -91,8 +91,8 @@ fn the_latest_rows_are_held_out_by_a_column_of_time() {
     same(&train(&["--schema", &timed, "--data", &all, "--split", "0.1"]).0, &by_hand);
     let flags = ["train", "--format", "csv", "--schema", &schema, "--data", &all];
     refused_with(
-        &[&flags[..], &["--split", "0.1", "--split-by", "user"]].concat(),
-        &["--split-by user", "order is not"],
+        &[&flags[..], &["--split", "0.1", "--split-by", "visited"]].concat(),
+        &["--split-by visited", "order is not"],
     );
     refused_with(
         &[&flags[..], &["--split", "0.1", "--split-by", "when"]].concat(),
@@ -148,7 +148,10 @@ fn a_run_goes_on_with_the_split_it_had() {
     assert!(said.contains("evaluating on 25 % of the rows"), "{said}");
     assert_eq!(fs::metadata(&samples).unwrap().modified().unwrap(), written, "nothing was prepared again");
     // Another split is another training log.
-    refused_with(&[&resume[..], &["--epochs", "3", "--split", "0.5"]].concat(), &["training data"]);
+    refused_with(
+        &[&resume[..], &["--epochs", "3", "--split", "0.5"]].concat(),
+        &["data.split (--split)", "0.5", "0.25"],
+    );
     json(&[&resume[..], &["--epochs", "3"]].concat());
     // A damaged log says how to get a sound one.
     let mut bytes = fs::read(&samples).unwrap();
