@@ -4,6 +4,7 @@ use super::column::Profile;
 use super::missing::Missing;
 use super::name::words;
 use super::sample::Sample;
+use crate::bad_lines::excerpt;
 use crate::number::finite;
 
 /// The label's column.
@@ -92,7 +93,8 @@ pub(super) fn find(
     let last = profiles.len().saturating_sub(1);
     match flags.as_slice() {
         [column] => of(sample, profiles, missing, *column, "the only column of 0 and 1"),
-        [] => Err("no column looks like one: 0 and 1, true and false, or a rating".into()),
+        [] => Err(two_words(sample, profiles, missing)
+            .unwrap_or_else(|| "no column looks like one: 0 and 1, true and false, or a rating".into())),
         _ if !named && flags.contains(&0) => of(sample, profiles, missing, 0, "the first column"),
         _ if !named && flags.contains(&last) => of(sample, profiles, missing, last, "the last column"),
         several => {
@@ -101,6 +103,17 @@ pub(super) fn find(
             Err(format!("several columns hold 0 and 1, and no name says which is the label: {names}"))
         }
     }
+}
+
+/// What to say of a column that has the name of a label and holds two words, such as yes and no.
+fn two_words(sample: &Sample, profiles: &[Profile], missing: &Missing) -> Option<String> {
+    let two = |at: &usize| profiles[*at].distinct == 2 && rank(&sample.names[*at]).is_some();
+    let column = (0..profiles.len()).find(two)?;
+    let mut cells = sample.column(column).filter(|cell| !missing.is(cell));
+    let one = cells.next()?;
+    let other = cells.find(|cell| *cell != one)?;
+    let (name, one, other) = (&sample.names[column], excerpt(one), excerpt(other));
+    Some(format!("column `{name}` looks like one, but holds {one} and {other}; write it as 0 and 1"))
 }
 
 /// The place of a name among those of labels, the most likely first.

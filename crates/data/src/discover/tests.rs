@@ -230,6 +230,8 @@ fn labels() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains(part) && error.contains("c (text, 5 distinct)"), "{error}");
     }
+    let words = refusal(log("y,c", 50, |i| format!("{},c{}", ["no", "yes"][i % 2], i % 7)).as_bytes());
+    assert!(words.contains("column `y` looks like one, but holds \"no\" and \"yes\""), "{words}");
     let none = refusal(log("x,y2,z", 50, |i| format!("{}.5,{}.25,t{}", i, i * 2, i % 4)).as_bytes());
     assert!(none.contains("no label was found") && none.contains("z (text, 4 distinct)"), "{none}");
 }

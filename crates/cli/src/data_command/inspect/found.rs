@@ -18,8 +18,8 @@ const SPLIT: f64 = 0.1;
 const VOCABULARY: u64 = 100_000;
 /// Samples below which a narrow model is enough.
 const FEW_SAMPLES: u64 = 200_000;
-/// Steps that a run should have.
-const STEPS: u64 = 300;
+/// Samples below which one pass over them teaches too little, and more than two are learnt by heart.
+const SHORT: u64 = 50_000;
 
 pub fn run(args: &Args) -> Result<()> {
     let files = data::files::resolve(&args.log.data)?;
@@ -116,9 +116,7 @@ fn config(found: &Found, schema: &Schema, inspection: &Inspection, paths: &[Stri
     config.model.preset = Some(if few { spec::presets::Preset::Demo } else { spec::presets::Preset::Kaggle });
     config.model.kind = Some(spec::presets::ModelKind::Dlrm);
     config.model.dim = Some(16);
-    // A batch of a short log has 256 samples.
-    let steps = inspection.samples.div_ceil(256);
-    config.train.epochs = Some((STEPS / steps.max(1)).clamp(1, 10));
+    config.train.epochs = Some(if inspection.samples < SHORT { 2 } else { 1 });
     Ok(config)
 }
 

@@ -185,7 +185,7 @@ fn run_text(config: &Config) -> String {
          dim = {dim}\n\
          \n\
          [train]\n\
-         # Passes over the log. Short logs need several.\n\
+         # Passes over the log. More of them let the model learn rows by heart: watch the AUC.\n\
          epochs = {epochs}\n",
         format = quoted(data.format.unwrap_or_default().name()),
         train = list(&data.train),
