@@ -201,7 +201,7 @@ impl RunArgs {
     pub fn config_over(&self, base: Config) -> Result<Config> {
         let mut config = match &self.config {
             None => base,
-            Some(path) => read_toml(path)?,
+            Some(path) => read_config(path)?,
         };
         fn set<T: Clone>(to: &mut Option<T>, from: &Option<T>) {
             if from.is_some() {
@@ -357,14 +357,43 @@ fn assignment(text: &str) -> Result<Assignment> {
     Ok(Assignment::Lists(file.towers))
 }
 
-fn whole(path: &str) -> Result<String> {
+/// A path that means the same from every folder.
+pub fn whole(path: &str) -> Result<String> {
     let absolute = std::path::absolute(path).with_context(|| format!("{path}: no path"))?;
     absolute.into_os_string().into_string().map_err(|_| anyhow::anyhow!("{path}: not valid Unicode"))
 }
 
+/// The config in a TOML file. Its `data.schema` may be a table, or the name of a file that holds one, relative to the
+/// config's own folder.
+pub fn read_config(path: &Path) -> Result<Config> {
+    /// As much of a config as it takes to find a file name in place of the schema.
+    #[derive(serde::Deserialize)]
+    struct Named {
+        data: Option<NamedData>,
+    }
+    #[derive(serde::Deserialize)]
+    struct NamedData {
+        schema: Option<toml::Spanned<toml::Value>>,
+    }
+    let text = read_text(path)?;
+    let schema = toml::from_str::<Named>(&text).ok().and_then(|named| named.data?.schema);
+    let Some((span, toml::Value::String(name))) = schema.map(|s| (s.span(), s.into_inner())) else {
+        return toml::from_str(&text).with_context(|| format!("{}", path.display()));
+    };
+    let file = path.parent().unwrap_or(Path::new("")).join(&name);
+    let schema = read_toml(&file).with_context(|| format!("{}: data.schema", path.display()))?;
+    // A table in place of the name leaves every other line where it is, so that errors name the right one.
+    let inline = format!("{}{{ label = {{ column = \"\" }} }}{}", &text[..span.start], &text[span.end..]);
+    let mut config: Config = toml::from_str(&inline).with_context(|| format!("{}", path.display()))?;
+    config.data.schema = Some(schema);
+    Ok(config)
+}
+
 /// A TOML file as a value.
 pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{}", path.display()))
+    toml::from_str(&read_text(path)?).with_context(|| format!("{}", path.display()))
+}
+
+fn read_text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
 }

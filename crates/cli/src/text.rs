@@ -1,4 +1,30 @@
-//! Numbers as people read them.
+//! Numbers as people read them, and texts of others as they may be shown.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// A text from a file, with everything escaped that would not show as itself: control characters, which drive terminals,
+/// and marks that change the direction of text or take no room.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => shown.extend(c.escape_default()),
+            c if hidden(c) => {
+                let _ = write!(shown, "{}", c.escape_unicode());
+            }
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
 
 /// `12.3 M`: a count with a prefix.
 pub fn si(value: f64) -> String {
@@ -67,6 +93,20 @@ pub fn median(values: &mut [f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_reaches_the_terminal_as_it_is() {
+        for (text, expected) in [
+            ("größe 7\"", "größe 7\""),
+            ("\x1b[31mred", "\\u{1b}[31mred"),
+            ("a\nb\tc\0", "a\\nb\\tc\\u{0}"),
+            ("\u{9b}2J", "\\u{9b}2J"),
+            ("abc\u{202e}txt\u{200b}", "abc\\u{202e}txt\\u{200b}"),
+        ] {
+            assert_eq!(printable(text), expected);
+        }
+        assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -8,6 +8,8 @@ mod categories;
 mod command;
 #[path = "data/criteo.rs"]
 mod criteo;
+#[path = "data/discovered.rs"]
+mod discovered;
 #[path = "data/evaluation.rs"]
 mod evaluation;
 #[path = "data/formats.rs"]

@@ -26,7 +26,7 @@ mod memory;
 mod pipeline;
 
 use crate::bad_lines::{BadLines, Policy};
-use crate::delimited::{Layout, Scratch};
+use crate::delimited::{Layout, Scratch, quotes_beside};
 use crate::lines::{Chunk, Chunks};
 use crate::rows::Reading;
 use crate::vocabulary::Vocabulary;
@@ -189,7 +189,8 @@ impl Reader<'_> {
     /// Opens a file and finds its columns. A file without any line has no samples and needs no header.
     fn begin(&self, file: &Path) -> Result<Option<OpenFile>, DataError> {
         let contents = files::open(file, self.shares.decompressor, self.consumed.clone())?;
-        let mut chunks = Chunks::new(contents, file, self.shares.chunk);
+        let quotes = quotes_beside(self.log.schema);
+        let mut chunks = Chunks::new(contents, file, self.shares.chunk).quoted(quotes);
         let mut beginning = None;
         if self.log.schema.columns.is_none() {
             beginning = chunks.header()?;

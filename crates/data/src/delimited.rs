@@ -1,4 +1,4 @@
-//! Text with a delimiter between fields, one sample a line: Criteo's logs, TSV and CSV.
+//! Text with a delimiter between fields, one sample a line or record: Criteo's logs, TSV and CSV.
 //!
 //! ```
 //! use data::{Samples, bad_lines::BadLines, delimited::{Layout, Scratch}, lines::Chunk};
@@ -14,21 +14,21 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 //!
-//! Quotes are those of RFC 4180, but a quoted field ends on its line. They mean nothing in tab-separated text without a
-//! header, as Criteo's.
+//! Quotes are those of RFC 4180: a quoted field may hold delimiters and line ends. They mean nothing in tab-separated text
+//! without a header, as Criteo's ([`quotes_beside`]).
 
 mod column;
 mod fault;
 mod fields;
 
 use crate::bad_lines::{BadLine, BadLines};
-use crate::lines::Chunk;
+use crate::lines::{Chunk, Record};
 use crate::number::Numbers;
 use crate::rows::Reading;
 use crate::{DataError, Samples};
 use column::{Dense, Label, Missing, Sparse};
 use fault::{Fault, Problem};
-use fields::Fields;
+pub(crate) use fields::Fields;
 pub use fields::Scratch;
 use spec::schema::Schema;
 use std::collections::HashMap;
@@ -36,6 +36,12 @@ use std::path::{Path, PathBuf};
 
 /// The most columns of a header.
 const MAX_COLUMNS: usize = 1 << 17;
+
+/// The delimiter beside which quotes mean something in text of this schema; none where they mean nothing.
+pub fn quotes_beside(schema: &Schema) -> Option<u8> {
+    let plain = schema.delimiter == '\t' && schema.columns.is_some();
+    (!plain).then_some(schema.delimiter as u8)
+}
 
 /// Where the columns of a schema are in the lines of one file.
 #[derive(Debug)]
@@ -75,7 +81,7 @@ impl Layout {
     ) -> Result<Self, DataError> {
         schema.check()?;
         let delimiter = schema.delimiter as u8;
-        let quotes = !(delimiter == b'\t' && schema.columns.is_some());
+        let quotes = quotes_beside(schema).is_some();
         let columns = match (&schema.columns, beginning) {
             (Some(columns), Some(lines)) if reading.unlabelled => {
                 let without = columns.iter().filter(|column| **column != schema.label.column);
@@ -152,31 +158,54 @@ impl Layout {
             return;
         }
         self.reserve(chunk, samples);
-        let quotes = self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some();
-        for (line, number) in chunk.lines().zip(chunk.first_line..) {
-            bad.lines += 1;
-            let cut = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch);
-            let outcome = cut.and_then(|fields| self.sample(fields, samples));
-            if self.rows {
-                let noted = self.noted.zip(cut.ok()).map(|(at, fields)| fields.get(at));
-                samples.rows.push(outcome.is_ok(), noted);
+        if self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some() {
+            for record in chunk.records(self.delimiter) {
+                self.parse_line(scratch, record, true, samples, bad);
             }
-            if let Err(fault) = outcome {
-                bad.push(|| self.describe(number, fault));
-            }
+            return;
+        }
+        for (text, line) in chunk.lines().zip(chunk.first_line..) {
+            let record = Record { text, first_line: line, last_line: line };
+            self.parse_line(scratch, record, false, samples, bad);
+        }
+    }
+
+    #[inline]
+    fn parse_line(
+        &self,
+        scratch: &mut Scratch,
+        record: Record,
+        quotes: bool,
+        samples: &mut Samples,
+        bad: &mut BadLines,
+    ) {
+        bad.lines += 1;
+        let cut = Fields::cut(record.text, self.delimiter, quotes, Some(self.fields), scratch);
+        let outcome = cut.and_then(|fields| self.sample(fields, samples));
+        if self.rows {
+            let noted = self.noted.zip(cut.ok()).map(|(at, fields)| fields.get(at));
+            samples.rows.push(outcome.is_ok(), noted);
+        }
+        if let Err(fault) = outcome {
+            // A record ends with the line on which a quoted field begins that does not end.
+            let line = if fault.problem.is_of_quotes() { record.last_line } else { record.first_line };
+            bad.push(|| self.describe(line, fault));
         }
     }
 
     /// Shows the text of every id in `chunk` to `visit`, with its sparse column. Lines that cannot be cut are passed over.
     pub fn texts(&self, scratch: &mut Scratch, chunk: &Chunk, visit: &mut dyn FnMut(usize, &[u8])) {
-        let quotes = self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some();
-        for line in chunk.lines().filter(|_| !chunk.too_long) {
-            let Ok(fields) = Fields::cut(line, self.delimiter, quotes, Some(self.fields), scratch) else {
-                continue;
-            };
-            for (at, column) in self.sparse.iter().enumerate() {
-                column.texts(fields, &self.missing).for_each(|text| visit(at, text));
+        let mut show = |text: &[u8], quotes| {
+            if let Ok(fields) = Fields::cut(text, self.delimiter, quotes, Some(self.fields), scratch) {
+                for (at, column) in self.sparse.iter().enumerate() {
+                    column.texts(fields, &self.missing).for_each(|text| visit(at, text));
+                }
             }
+        };
+        if self.quotes && memchr::memchr(b'"', &chunk.bytes).is_some() {
+            chunk.records(self.delimiter).for_each(|record| show(record.text, true));
+        } else {
+            chunk.lines().for_each(|line| show(line, false));
         }
     }
 
@@ -233,12 +262,14 @@ fn lacks_a_field(beginning: &[u8], delimiter: u8, quotes: bool, expected: usize)
     let chunk = Chunk { bytes: beginning.to_vec(), ..Chunk::default() };
     let mut scratch = Scratch::default();
     let (mut whole, mut shorter) = (0, 0);
-    for line in chunk.lines().take(LOOKED_AT) {
-        match Fields::cut(line, delimiter, quotes, None, &mut scratch).map(|fields| fields.len()) {
-            Ok(got) if got == expected => whole += 1,
-            Ok(got) if got + 1 == expected => shorter += 1,
-            _ => {}
-        }
+    let mut look = |text: &[u8]| match Fields::cut(text, delimiter, quotes, None, &mut scratch) {
+        Ok(fields) if fields.len() == expected => whole += 1,
+        Ok(fields) if fields.len() + 1 == expected => shorter += 1,
+        _ => {}
+    };
+    match quotes {
+        true => chunk.records(delimiter).take(LOOKED_AT).for_each(|record| look(record.text)),
+        false => chunk.lines().take(LOOKED_AT).for_each(look),
     }
     shorter > whole
 }

@@ -8,6 +8,7 @@ pub mod bad_lines;
 pub mod batch;
 pub mod decode;
 pub mod delimited;
+pub mod discover;
 mod error;
 pub mod files;
 pub mod id;

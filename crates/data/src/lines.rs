@@ -1,7 +1,8 @@
 //! Cuts a stream of bytes into chunks of whole lines.
 //!
 //! Lines end with `\n` or `\r\n`, the last one with or without. A UTF-8 byte order mark at the start is dropped. A line
-//! of [`MAX_LINE`] bytes or more is not kept: a chunk without bytes stands for it.
+//! of [`MAX_LINE`] bytes or more is not kept: a chunk without bytes stands for it. Where quotes mean something
+//! ([`Chunks::quoted`]), chunks hold whole records, whose quoted fields may hold line ends.
 //!
 //! ```
 //! use data::lines::{Chunk, Chunks};
@@ -15,8 +16,11 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 
+mod records;
+
 use crate::DataError;
 use memchr::{memchr, memchr_iter, memrchr};
+pub use records::{Record, Records};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +39,7 @@ pub struct Chunk {
     pub first_line: u64,
     /// How many they are.
     pub lines: u64,
-    /// Whether the chunk stands for one line that was too long to be kept. Then it has no bytes.
+    /// Whether the chunk stands for a line, or a record, that was too long to be kept. Then it has no bytes.
     pub too_long: bool,
 }
 
@@ -43,6 +47,11 @@ impl Chunk {
     /// The lines without their ends.
     pub fn lines(&self) -> Lines<'_> {
         Lines { rest: &self.bytes }
+    }
+
+    /// The records without their ends, where fields stand between `delimiter`s and may be quoted.
+    pub fn records(&self, delimiter: u8) -> Records<'_> {
+        Records::new(&self.bytes, delimiter, self.first_line)
     }
 }
 
@@ -74,6 +83,8 @@ pub struct Chunks<R> {
     path: PathBuf,
     /// Bytes of a chunk, where lines are not longer.
     size: usize,
+    /// The delimiter beside which quotes mean something.
+    quotes: Option<u8>,
     /// The beginning of the next chunk.
     rest: Vec<u8>,
     next_line: u64,
@@ -86,7 +97,13 @@ impl<R: Read> Chunks<R> {
     /// The lines of `reader`, in chunks of about `size` bytes. Errors name `path`.
     pub fn new(reader: R, path: &Path, size: usize) -> Self {
         let size = size.clamp(1, MAX_LINE);
-        Self { reader, path: path.to_owned(), size, rest: vec![], next_line: 1, bytes: 0, ended: false }
+        let path = path.to_owned();
+        Self { reader, path, size, quotes: None, rest: vec![], next_line: 1, bytes: 0, ended: false }
+    }
+
+    /// Cuts only where records end, if there is a `delimiter` beside which quotes mean something.
+    pub fn quoted(self, delimiter: Option<u8>) -> Self {
+        Self { quotes: delimiter, ..self }
     }
 
     /// Bytes read so far.
@@ -94,7 +111,7 @@ impl<R: Read> Chunks<R> {
         self.bytes
     }
 
-    /// The header: the first line, without its end. Absent in an empty file.
+    /// The header: the first line, or record, without its end. Absent in an empty file.
     pub fn header(&mut self) -> Result<Option<Vec<u8>>, DataError> {
         let mut chunk = Chunk::default();
         if !self.next(&mut chunk)? {
@@ -105,12 +122,17 @@ impl<R: Read> Chunks<R> {
                 format!("the first line, which should name the columns, has {MAX_LINE} bytes or more");
             return Err(DataError::file(&self.path, problem));
         }
-        let header = chunk.lines().next().unwrap_or_default().to_vec();
-        let end = memchr(b'\n', &chunk.bytes).map_or(chunk.bytes.len(), |end| end + 1);
+        let first = match self.quotes {
+            Some(delimiter) => chunk.records(delimiter).next().map(|r| (r.text.to_vec(), r.last_line)),
+            None => chunk.lines().next().map(|line| (line.to_vec(), 1)),
+        };
+        let (header, last_line) = first.unwrap_or((vec![], 1));
+        let mut ends = memchr_iter(b'\n', &chunk.bytes).skip(last_line as usize - 1);
+        let end = ends.next().map_or(chunk.bytes.len(), |end| end + 1);
         chunk.bytes.drain(..end);
         chunk.bytes.append(&mut self.rest);
         self.rest = chunk.bytes;
-        self.next_line = 2;
+        self.next_line = last_line + 1;
         Ok(Some(header))
     }
 
@@ -139,8 +161,8 @@ impl<R: Read> Chunks<R> {
         }
         let mut searched = 0;
         let end = loop {
-            if let Some(end) = memrchr(b'\n', &bytes[searched..]) {
-                break searched + end + 1;
+            if let Some(end) = self.last_end(bytes, searched) {
+                break end;
             }
             searched = bytes.len();
             if searched >= MAX_LINE {
@@ -149,7 +171,9 @@ impl<R: Read> Chunks<R> {
             if self.ended {
                 break searched;
             }
-            self.fill(bytes, MAX_LINE.min(searched + self.size))?;
+            // A record is searched from its beginning each time, so that its bytes must grow fast.
+            let more = if self.quotes.is_some() { self.size.max(searched) } else { self.size };
+            self.fill(bytes, MAX_LINE.min(searched + more))?;
         };
         self.rest.extend_from_slice(&bytes[end..]);
         bytes.truncate(end);
@@ -161,9 +185,29 @@ impl<R: Read> Chunks<R> {
         Ok(chunk.lines > 0)
     }
 
-    /// Reads on to the end of a line that is too long, and keeps nothing of it.
+    /// Where the last line or record in `bytes` ends, if one does after the first `searched` bytes.
+    fn last_end(&self, bytes: &[u8], searched: usize) -> Option<usize> {
+        match self.quotes {
+            Some(delimiter) if memchr(b'"', bytes).is_some() => {
+                records::last_end(bytes, delimiter, self.ended)
+            }
+            _ => memrchr(b'\n', &bytes[searched..]).map(|end| searched + end + 1),
+        }
+    }
+
+    /// Reads on to the end of a line that is too long, and keeps nothing of it. Of a record that is too long, all lines
+    /// are left out that were read.
     fn skip(&mut self, chunk: &mut Chunk) -> Result<(), DataError> {
         let bytes = &mut chunk.bytes;
+        if let Some(end) = memrchr(b'\n', bytes) {
+            let lines = memchr_iter(b'\n', &bytes[..=end]).count() as u64;
+            self.rest.extend_from_slice(&bytes[end + 1..]);
+            bytes.clear();
+            let bytes = std::mem::take(bytes);
+            *chunk = Chunk { bytes, first_line: self.next_line, lines, too_long: true };
+            self.next_line += lines;
+            return Ok(());
+        }
         while !self.ended {
             bytes.clear();
             self.fill(bytes, self.size)?;

@@ -23,6 +23,7 @@ mod leaf;
 mod pages;
 mod roles;
 mod rows;
+mod sample;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ mod tests;
 use crate::rows::Reading;
 use crate::{DataError, Samples};
 use file::LogFile;
+pub(crate) use sample::sample;
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
 

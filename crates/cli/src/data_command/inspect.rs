@@ -1,32 +1,54 @@
 //! `campanile data inspect`: what is in a log, and a config to begin with.
 
+mod found;
+mod write;
+
 use super::LogArgs;
 use crate::logs::{self, Raw};
-use crate::text::{columns, si};
+use crate::text::{columns, printable, si};
 use anyhow::{Result, bail};
-use data::delimited::{Layout, Scratch};
+use data::delimited::{Layout, Scratch, quotes_beside};
 use data::inspect::{HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
 use data::lines::{CHUNK, Chunk, Chunks};
 use data::prepare::Step;
 use data::prepared::{PreparedLog, Values};
+use data::warnings::{self, Watch};
 use data::{files, id};
 use serde_json::json;
 use spec::run::{Config, DataFormat};
 use spec::schema::{IdRule, Schema, SparseColumn};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
+    /// The column of the label; numbers other than 0 and 1 get a threshold [default: found by name and values]
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["format", "schema"])]
+    label: Option<String>,
+    /// The column that says when a row happened [default: found by name and values]
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["format", "schema"])]
+    time: Option<String>,
+    /// Write schema.toml and run.toml into this folder, for `campanile train DIR/run.toml`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "schema"])]
+    write: Option<PathBuf>,
+    /// Replace a schema.toml and a run.toml that are there
+    #[arg(long, requires = "write")]
+    force: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let (inspection, schema, bad_lines) = match args.log.format {
+    let is_prepared = matches!(args.log.data.as_slice(), [folder] if Path::new(folder).is_dir());
+    if args.log.format.is_none() && args.log.schema.is_none() && !is_prepared {
+        return found::run(&args);
+    }
+    let format =
+        if is_prepared { args.log.format.unwrap_or(DataFormat::Prepared) } else { args.log.format() };
+    let (inspection, schema, bad_lines, warnings) = match format {
         DataFormat::Synthetic => bail!("--format synthetic: `campanile describe` tells what it is"),
         DataFormat::Prepared => {
             let [folder] = args.log.data.as_slice() else { bail!("name one prepared folder at a time") };
@@ -38,16 +60,36 @@ pub fn run(args: Args) -> Result<()> {
                     column.rows = Some(rows as usize);
                 }
             }
-            (inspect_prepared(&log)?, schema, manifest.bad_lines.count)
+            let mut warnings = warnings::of_schema(&schema);
+            if let Some(noticed) = &manifest.noticed {
+                warnings.extend(warnings::of_samples(&schema, manifest.samples, manifest.clicks, noticed));
+            }
+            (inspect_prepared(&log)?, schema, manifest.bad_lines.count, warnings)
         }
-        _ => inspect_raw(&args.log)?,
+        _ => {
+            let raw = Raw::of(&args.log.config()?, &args.log.data)?;
+            let Pass { inspection, bad_lines, warnings } = pass(&raw, args.log.memory)?;
+            (inspection, raw.schema, bad_lines, warnings)
+        }
     };
-    let config = suggested(&inspection, &schema, args.log.format);
+    let config = suggested(&inspection, &schema, format);
     if args.json {
-        let result = json!({ "inspection": inspection, "bad_lines": bad_lines, "suggested_config": config });
+        let result = json!({
+            "inspection": inspection,
+            "bad_lines": bad_lines,
+            "suggested_config": config,
+            "warnings": warnings,
+        });
         println!("{result}");
         return Ok(());
     }
+    print_counts(&inspection, bad_lines);
+    print_warnings(&warnings);
+    println!("\nA config to begin with\n\n{config}");
+    Ok(())
+}
+
+fn print_counts(inspection: &Inspection, bad_lines: u64) {
     println!(
         "{} samples, {} clicks: a rate of {:.4}; {bad_lines} bad lines",
         si(inspection.samples as f64),
@@ -55,23 +97,37 @@ pub fn run(args: Args) -> Result<()> {
         inspection.click_rate
     );
     if !inspection.dense.is_empty() {
-        println!("\nNumbers, as the model gets them\n{}", dense_table(&inspection));
+        println!("\nNumbers, as the model gets them\n{}", dense_table(inspection));
     }
-    println!("\nIds\n{}", sparse_table(&inspection));
-    println!("\nA config to begin with\n\n{config}");
-    Ok(())
+    println!("\nIds\n{}", sparse_table(inspection));
 }
 
-fn inspect_raw(args: &LogArgs) -> Result<(Inspection, Schema, u64)> {
-    let raw = Raw::of(&args.config()?, &args.data)?;
+fn print_warnings(warnings: &[String]) {
+    if !warnings.is_empty() {
+        println!("\nWarnings");
+        warnings.iter().for_each(|warning| println!("  {}", printable(warning)));
+    }
+}
+
+/// What a pass over a log found.
+struct Pass {
+    inspection: Inspection,
+    bad_lines: u64,
+    warnings: Vec<String>,
+}
+
+/// Reads a whole log.
+fn pass(raw: &Raw, memory: u64) -> Result<Pass> {
     let bar = logs::reading_bar("inspecting")?;
     let mut inspector = Inspector::new(&raw.schema);
-    let log = raw.log(args.memory);
+    let mut watch = Watch::new(&raw.schema);
+    let log = raw.log(memory);
     let bad = log.decode(
         &[],
         &|progress| logs::show(&bar, "inspecting", Step { counting: false, progress }),
         &mut |samples| {
             inspector.add(samples);
+            watch.add(samples);
             Ok(())
         },
     );
@@ -81,9 +137,12 @@ fn inspect_raw(args: &LogArgs) -> Result<(Inspection, Schema, u64)> {
     logs::warn_of_bad_lines(bad.count, &first);
     let mut inspection = inspector.finish();
     if raw.format != DataFormat::Parquet {
-        name_hottest(&mut inspection, &raw)?;
+        name_hottest(&mut inspection, raw)?;
     }
-    Ok((inspection, raw.schema, bad.count))
+    let mut warnings = warnings::of_schema(&raw.schema);
+    let (samples, clicks) = (inspection.samples, inspection.clicks);
+    warnings.extend(warnings::of_samples(&raw.schema, samples, clicks, &watch.noticed(samples)));
+    Ok(Pass { inspection, bad_lines: bad.count, warnings })
 }
 
 /// Chunks in which the texts of the hottest ids are looked for: what comes often comes early.
@@ -105,7 +164,8 @@ fn name_hottest(inspection: &mut Inspection, raw: &Raw) -> Result<()> {
         }
     }
     let Some(path) = raw.files.first() else { return Ok(()) };
-    let mut chunks = Chunks::new(files::open(path, logs::MEMORY, Default::default())?, path, CHUNK);
+    let contents = files::open(path, logs::MEMORY, Default::default())?;
+    let mut chunks = Chunks::new(contents, path, CHUNK).quoted(quotes_beside(&raw.schema));
     let header = if raw.schema.columns.is_none() { chunks.header()? } else { None };
     let layout = Layout::new(&raw.schema, path, header.as_deref())?;
     let (mut scratch, mut chunk) = (Scratch::default(), Chunk::default());
@@ -126,7 +186,7 @@ fn dense_table(inspection: &Inspection) -> String {
     let mut rows = vec![["column", "min", "mean", "max", "zero or missing"].map(String::from).to_vec()];
     for column in &inspection.dense {
         rows.push(vec![
-            column.name.clone(),
+            printable(&column.name).into_owned(),
             format!("{:.3}", column.min),
             format!("{:.3}", column.mean),
             format!("{:.3}", column.max),
@@ -142,7 +202,7 @@ fn sparse_table(inspection: &Inspection) -> String {
     for column in &inspection.sparse {
         let about = if column.distinct_is_exact { "" } else { "≈" };
         rows.push(vec![
-            column.name.clone(),
+            printable(&column.name).into_owned(),
             format!("{about}{}", column.distinct),
             format!("{:.2}", column.mean_ids),
             column.max_ids.to_string(),
@@ -158,7 +218,7 @@ fn hottest(column: &SparseInspection) -> String {
     let shown = column.hottest.iter().take(3).map(|hot| {
         let name = match hot.text.as_deref() {
             Some("") => "(missing)".into(),
-            Some(text) => text.chars().take(16).collect(),
+            Some(text) => printable(&text.chars().take(16).collect::<String>()).into_owned(),
             None => format!("#{:x}", hot.key),
         };
         format!("{name} {:.1} %", 100.0 * hot.share)

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub enum Command {
     /// Write a log in the prepared format, which training maps into memory
     Prepare(prepare::Args),
-    /// Show columns, counts, label rate, distinct and hottest ids, and a config to begin with
+    /// Find out what a log holds: format, columns, label, time, ids; --write leaves a schema and a run that trains on it
     Inspect(inspect::Args),
     /// The groups of features that interact in a synthetic log: the towers that a partitioner should find
     Groups(Box<groups::Args>),
@@ -35,9 +35,9 @@ struct LogArgs {
     /// Its files: paths and globs; text may be compressed with gzip, xz or zstd
     #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
     data: Vec<String>,
-    /// How they are written: criteo-tsv, csv, parquet or prepared
-    #[arg(long, default_value = "criteo-tsv")]
-    format: DataFormat,
+    /// How they are written: criteo-tsv, csv, parquet or prepared [default: criteo-tsv; inspect without a schema finds out]
+    #[arg(long)]
+    format: Option<DataFormat>,
     /// The columns of csv and parquet data, as TOML
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
@@ -53,9 +53,13 @@ struct LogArgs {
 }
 
 impl LogArgs {
+    fn format(&self) -> DataFormat {
+        self.format.unwrap_or(DataFormat::CriteoTsv)
+    }
+
     fn config(&self) -> anyhow::Result<DataConfig> {
         Ok(DataConfig {
-            format: Some(self.format),
+            format: Some(self.format()),
             schema: self.schema.as_deref().map(crate::args::read_toml).transpose()?,
             strict: self.strict.then_some(true),
             max_bad_share: self.max_bad_share,

@@ -36,8 +36,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    if matches!(args.log.format, DataFormat::Prepared | DataFormat::Synthetic) {
-        bail!("--format {}: there is nothing to prepare", args.log.format.name());
+    if matches!(args.log.format(), DataFormat::Prepared | DataFormat::Synthetic) {
+        bail!("--format {}: there is nothing to prepare", args.log.format().name());
     }
     let mut inputs = Inputs::default();
     inputs.add_log(&args.log.data).add_all(&args.log.schema).add_all(&args.vocabularies_of);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
-fn real(name: &str) -> Option<String> {
+pub fn real(name: &str) -> Option<String> {
     let folder = std::env::var_os("CAMPANILE_DATA").map_or(repository("../shared/data"), PathBuf::from);
     let path = folder.join(name);
     if !path.is_file() {

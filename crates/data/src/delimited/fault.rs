@@ -18,7 +18,7 @@ pub enum Problem<'a> {
     TooLong,
     #[error("expected {expected} fields, got {got}")]
     Fields { expected: usize, got: usize },
-    #[error("a quoted field does not end on its line; line ends inside quotes are not supported")]
+    #[error("a quoted field that begins on this line does not end; a quote inside one is written twice")]
     OpenQuote,
     #[error("expected the delimiter after a closing quote, got {}", excerpt(.0))]
     AfterQuote(&'a [u8]),
@@ -37,6 +37,11 @@ pub enum Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
+    /// Whether a quoted field ends nowhere or in the wrong place.
+    pub fn is_of_quotes(self) -> bool {
+        matches!(self, Problem::OpenQuote | Problem::AfterQuote(_))
+    }
+
     /// Of the whole line.
     pub fn of_line(self) -> Fault<'a> {
         Fault { field: None, problem: self }

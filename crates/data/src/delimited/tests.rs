@@ -8,7 +8,7 @@ use spec::schema::{IdRule, LabelColumn, SparseColumn, Transform};
 
 /// Parses `text` in chunks of about `size` bytes; the first line is the header where the schema has no columns.
 fn parse(schema: &Schema, text: &[u8], size: usize) -> Result<(Samples, BadLines), DataError> {
-    let mut chunks = Chunks::new(text, "log".as_ref(), size);
+    let mut chunks = Chunks::new(text, "log".as_ref(), size).quoted(quotes_beside(schema));
     let header = if schema.columns.is_none() { chunks.header()? } else { None };
     let layout = Layout::new(schema, "log".as_ref(), header.as_deref())?;
     let (mut samples, mut bad) = (Samples::new(schema.sparse.len()), BadLines::default());
@@ -114,12 +114,43 @@ fn faults_name_their_column() {
         (",,,,,-1,,,,,1", "log, line 2, column slot: expected a row number below 10, got \"-1\""),
         (",,,,,99999999999999999999,,,,,1", "log, line 2, column slot: expected a row number below 10"),
         (",,a|b,,,,Oslo,,,,1", "log, line 2, column city_weight: expected a finite weight, got \"\""),
-        (r#","u,,,,,,,,,1"#, "log, line 2: a quoted field does not end on its line; line ends inside quotes"),
+        (r#","u,,,,,,,,,1"#, "log, line 2: a quoted field that begins on this line does not end;"),
         (r#","u"x,,,,,,,,,1"#, "log, line 2: expected the delimiter after a closing quote, got \"x,,,"),
     ] {
         let error = one(line).unwrap_err();
         assert!(error.starts_with(complaint), "{line}: {error}");
     }
+}
+
+/// A quoted field may hold line ends; one that never ends costs its own line, and no other.
+#[test]
+fn line_ends_inside_quotes() {
+    let lines = [
+        ",\"two\nlines\",,,,,,,,,1",
+        ",\"never ends,,,,,,,,,1",
+        ",u,,,,,,,,,1",
+        ",\"a\r\n\r\nb\",,,,,,,x,,1",
+        ",\"a\nb\",\"c,,,,,,,,,1",
+        ",v,,,,,,,,,0",
+    ];
+    let text = format!("{HEADER}{}\n", lines.join("\n"));
+    for size in [1, 7, 40, 1 << 20] {
+        let (samples, bad) = parse(&rich(), text.as_bytes(), size).unwrap();
+        let expected = ["two\nlines", "u", "v"].map(|text| id::key(text.as_bytes()));
+        assert_eq!((&samples.bags[0].ids[..], &samples.labels[..]), (&expected[..], &[1.0, 1.0, 0.0][..]));
+        let told: Vec<String> = bad.first.iter().map(ToString::to_string).collect();
+        assert!(told[0].starts_with("log, line 4: a quoted field that begins on this line does not end"));
+        assert!(told[1].starts_with("log, line 6, column price: expected a finite number, got \"x\""));
+        assert!(told[2].starts_with("log, line 10: a quoted field that begins on this line"), "{told:?}");
+        assert_eq!((bad.count, bad.lines), (3, 6));
+    }
+}
+
+#[test]
+fn headers_may_hold_line_ends() {
+    let header = HEADER.replace("unused", "\"not\nused\"");
+    let (samples, bad) = parse(&rich(), format!("{header},,,,,,,,,,1\n,\n").as_bytes(), 5).unwrap();
+    assert_eq!((samples.len(), bad.first[0].line), (1, 4));
 }
 
 #[test]
@@ -187,7 +218,7 @@ struct Row {
 }
 
 fn row() -> impl Strategy<Value = Row> {
-    let text = || prop_oneof![8 => "[a-z0-9é]{1,20}", 1 => "[a-z,\" \r]{1,6}!"];
+    let text = || prop_oneof![8 => "[a-z0-9é]{1,20}", 1 => "[a-z,\" \r\n]{1,6}!"];
     let word = || "[a-z0-9,\"é]{1,5}!";
     let tags = prop::collection::vec((word(), prop::option::of(any::<i16>())), 0..4);
     let items = prop::collection::vec((word(), any::<i16>()), 0..4);
@@ -207,7 +238,7 @@ fn row() -> impl Strategy<Value = Row> {
 }
 
 fn quoted(text: String, delimiter: char, always: bool) -> String {
-    if always || text.contains([delimiter, '"']) {
+    if always || text.contains([delimiter, '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text

@@ -82,8 +82,44 @@ fn the_header_is_the_first_line() {
     assert!(header(&vec![b'x'; MAX_LINE]).unwrap_err().to_string().starts_with("log: the first line"));
 }
 
+/// A quote that is never closed costs its line; a record beyond the limit costs what was read of it.
+#[test]
+fn records_are_bounded() {
+    let plain = "x,y\n".repeat(MAX_LINE / 2);
+    let open = format!("a,\"b\n{plain}");
+    let endless = "x\",\"y\n".repeat(MAX_LINE / 2);
+    for (text, lines, too_long) in [(open, 1 + MAX_LINE / 2, 0), (endless, MAX_LINE / 2, 3)] {
+        let mut chunks = Chunks::new(text.as_bytes(), "log".as_ref(), CHUNK).quoted(Some(b','));
+        let (mut chunk, mut next, mut records, mut dropped) = (Chunk::default(), 1, 0, 0);
+        while chunks.next(&mut chunk).unwrap() {
+            assert_eq!(chunk.first_line, next);
+            next += chunk.lines;
+            records += chunk.records(b',').count();
+            dropped += usize::from(chunk.too_long);
+        }
+        assert_eq!(next as usize, 1 + lines);
+        assert_eq!(dropped, too_long);
+        assert_eq!(records, if too_long == 0 { lines } else { 1 });
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// However a text is cut into chunks, its records are the same.
+    #[test]
+    fn chunks_hold_the_records_of_the_text(
+        text in "(a|,|\"|\"\"|\r|\n|\"\n|,\"){0,60}", size in 1usize..20, step in 1usize..9,
+    ) {
+        let mut chunks = Chunks::new(Slow(text.as_bytes(), step), "log".as_ref(), size).quoted(Some(b','));
+        let (mut chunk, mut found) = (Chunk::default(), vec![]);
+        while chunks.next(&mut chunk).unwrap() {
+            found.extend(chunk.records(b',').map(|r| (r.first_line, r.last_line, r.text.to_vec())));
+        }
+        let whole = Records::new(text.as_bytes(), b',', 1);
+        let whole: Vec<_> = whole.map(|r| (r.first_line, r.last_line, r.text.to_vec())).collect();
+        prop_assert_eq!(found, whole);
+    }
 
     #[test]
     fn chunks_hold_the_lines_of_the_text(

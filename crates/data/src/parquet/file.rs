@@ -41,19 +41,7 @@ pub(super) struct LogFile {
 impl LogFile {
     /// Opens a file, checks its footer and finds the columns of `schema`, and what `reading` asks for besides.
     pub fn open(path: &Path, schema: &Schema, reading: &Reading) -> Result<Self, DataError> {
-        let mut file = File::open(path).map_err(|error| DataError::file(path, error))?;
-        let chunks_end = match footer_start(&mut file) {
-            Ok(start) => start.map_err(|problem| DataError::file(path, problem))?,
-            Err(error) => return Err(DataError::file(path, error)),
-        };
-        // Nobody here asks for statistics, and what is not decoded cannot fail.
-        let options =
-            ReadOptionsBuilder::new().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll).build();
-        let reader = guard(path, || SerializedFileReader::new_with_options(file, options))?;
-        for (index, group) in reader.metadata().row_groups().iter().enumerate() {
-            check_group(group, chunks_end)
-                .map_err(|problem| DataError::file(path, format!("row group {index}: {problem}")))?;
-        }
+        let reader = open_reader(path)?;
         let leaves = guard(path, || {
             Ok(Roles::find(reader.metadata().file_metadata().schema_descr(), schema, reading))
         })?;
@@ -82,6 +70,24 @@ impl LogFile {
     pub fn guard<T>(&self, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
         guard(&self.path, decode)
     }
+}
+
+/// Opens a file and checks its footer.
+pub(super) fn open_reader(path: &Path) -> Result<SerializedFileReader<File>, DataError> {
+    let mut file = File::open(path).map_err(|error| DataError::file(path, error))?;
+    let chunks_end = match footer_start(&mut file) {
+        Ok(start) => start.map_err(|problem| DataError::file(path, problem))?,
+        Err(error) => return Err(DataError::file(path, error)),
+    };
+    // Nobody here asks for statistics, and what is not decoded cannot fail.
+    let options =
+        ReadOptionsBuilder::new().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll).build();
+    let reader = guard(path, || SerializedFileReader::new_with_options(file, options))?;
+    for (index, group) in reader.metadata().row_groups().iter().enumerate() {
+        check_group(group, chunks_end)
+            .map_err(|problem| DataError::file(path, format!("row group {index}: {problem}")))?;
+    }
+    Ok(reader)
 }
 
 /// Where the footer starts, or what is wrong with the ends of the file.
@@ -149,7 +155,7 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: u64, end: u64) -> Result<(), S
     }
 }
 
-fn open_column(group: &dyn RowGroupReader, leaf: &Leaf) -> Result<Column, ParquetError> {
+pub(super) fn open_column(group: &dyn RowGroupReader, leaf: &Leaf) -> Result<Column, ParquetError> {
     let chunk = group.metadata().column(leaf.index);
     let values = chunk.num_values().cast_unsigned();
     let pages =
@@ -161,7 +167,10 @@ fn open_column(group: &dyn RowGroupReader, leaf: &Leaf) -> Result<Column, Parque
 ///
 /// The panic's message goes to the standard error all the same: to silence it, the hook of the whole process would have
 /// to be replaced while other threads run. Nothing that the decoder may have left half done is used after an error.
-fn guard<T>(path: &Path, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
+pub(super) fn guard<T>(
+    path: &Path,
+    decode: impl FnOnce() -> Result<T, ParquetError>,
+) -> Result<T, DataError> {
     match catch_unwind(AssertUnwindSafe(decode)) {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(error)) => Err(DataError::file(path, error)),

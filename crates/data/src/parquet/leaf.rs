@@ -187,7 +187,7 @@ fn element_level(top: &Type) -> i16 {
 }
 
 /// A column's type in a few words.
-fn describe(top: &Type) -> String {
+pub(super) fn describe(top: &Type) -> String {
     let info = top.get_basic_info();
     let annotation = match (info.logical_type_ref(), info.converted_type()) {
         (Some(logical), _) => format!(" ({logical:?})"),
