@@ -2,13 +2,14 @@
 
 use crate::folder::VOCABULARIES;
 use crate::logs::{self, OpenLogs};
-use crate::train::{SavedRun, folder_of, stop_on_signals};
+use crate::signals::{Stop, stop_on_signals};
+use crate::train::{SavedRun, folder_of};
 use anyhow::{Context, Result, ensure};
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
 use std::path::PathBuf;
 use training::Logs;
-use training::checkpoint::{Checkpoint, locate};
+use training::checkpoint::Checkpoint;
 
 /// Which checkpoint, on what, and where.
 #[derive(clap::Args, Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Opened {
     pub checkpoint: Checkpoint,
     pub run: Run,
     pub logs: Logs,
+    /// Asks to stop once a signal has come.
+    pub stop: Stop,
     /// Logs that were prepared for this command alone live as long as it does.
     _kept: Option<OpenLogs>,
 }
@@ -65,23 +68,24 @@ impl Samples {
     /// Opens a checkpoint to run it on these samples.
     pub fn open(&self, checkpoint: &std::path::Path) -> Result<Opened> {
         let named = checkpoint;
-        let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
+        let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
         let mut config = SavedRun::of(&checkpoint)?.config;
         self.configure(&mut config)?;
         let folder = folder_of(checkpoint.path());
+        let stop = stop_on_signals()?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             ensure!(
                 self.data.is_empty(),
                 "the run's data is synthetic; say how --data is written with --format"
             );
             let run = config.check().context("the run of the checkpoint")?;
-            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, _kept: None });
+            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, stop, _kept: None });
         }
-        let stop = stop_on_signals()?;
-        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop)?;
+        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop);
+        let open = stop.ended(open)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.eval))?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), _kept: Some(open) })
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), stop, _kept: Some(open) })
     }
 
     /// The run's config, to predict with on one machine: no optimizer state, no checkpoints.

@@ -52,11 +52,12 @@ pub fn run(args: Args) -> Result<()> {
         None => None,
     };
     let began = Instant::now();
-    let stop = crate::train::stop_on_signals()?;
+    let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let manifest = logs::with_progress("preparing", |progress| {
         prepare::prepare(&log, &args.out, like.as_deref(), progress)
-    })?;
+    });
+    let manifest = stop.ended(manifest)?;
     let seconds = began.elapsed().as_secs_f64();
     let read: u64 = manifest.source.files.iter().map(|file| file.bytes).sum();
     if args.json {

@@ -8,5 +8,7 @@ mod failures;
 mod refusals;
 #[path = "../durability/resident.rs"]
 mod resident;
+mod resumes;
 mod same_bits;
+mod signals;
 mod steady;
