@@ -1,7 +1,8 @@
 //! `campanile affinity`: how much the features of a trained model have to do with each other.
 
 use crate::on_samples::{OnSamples, Opened};
-use crate::partition::write_affinity;
+use crate::output::{Force, Output};
+use crate::partition::affinity_text;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -11,6 +12,7 @@ use training::Cosines;
 
 /// Measure how much features have to do with each other, for `partition`
 #[derive(clap::Args)]
+#[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
 pub struct Args {
     #[command(flatten)]
     on: OnSamples,
@@ -19,6 +21,8 @@ pub struct Args {
     /// Where the matrix goes, as JSON
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
@@ -53,8 +57,10 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let affinity = measure(&args.on.open()?, &args.measured)?;
-    write_affinity(&args.out, &affinity)?;
+    let inputs = args.on.samples.inputs(&args.on.checkpoint);
+    let output = Output::check(&args.out, args.force.force, &inputs)?;
+    let affinity = measure(&args.on.samples.open_for_training(&args.on.checkpoint)?, &args.measured)?;
+    output.write(affinity_text(&affinity)?.as_bytes())?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..count)
         .flat_map(|i| (0..i).map(move |j| (i, j)))
@@ -76,13 +82,14 @@ pub fn run(args: Args) -> Result<()> {
 
 /// Measures the model of a checkpoint under a progress bar.
 pub fn measure(opened: &Opened, measured: &Measured) -> Result<Affinity> {
-    let bar = ProgressBar::new(opened.run.data.eval_samples().min(measured.affinity_samples));
+    let bar = ProgressBar::new(opened.samples().min(measured.affinity_samples));
     bar.set_style(ProgressStyle::with_template(
         "affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}",
     )?);
     let observe = |samples: u64| bar.inc(samples);
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
-    let affinity = training::affinity(&opened.run, &opened.logs, &opened.checkpoint, of, limit, &observe);
+    let Opened { run, logs, checkpoint, split, .. } = opened;
+    let affinity = training::affinity(run, logs, checkpoint, *split, of, limit, &observe);
     bar.finish_and_clear();
     Ok(affinity?)
 }

@@ -1,5 +1,6 @@
 //! What a user wrote, on the command line or in a file, as a `spec::run::Config`.
 
+use crate::output::Inputs;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
@@ -23,18 +24,18 @@ pub struct RunArgs {
     /// Tables and widths: demo, kaggle, mlperf or terabyte [default: demo, or kaggle with --data]
     #[arg(long, help_heading = "Model")]
     pub preset: Option<Preset>,
-    /// Embedding dimension
+    /// Embedding dimension [default: the preset's; demo and kaggle 16, mlperf and terabyte 128]
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub dim: Option<usize>,
-    /// Limit every table to this many rows, but for those of vocabularies and row numbers
+    /// Limit every table to this many rows, but for those of vocabularies and row numbers [default: no limit]
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub rows_cap: Option<usize>,
     /// Which features each tower has: a JSON file {"towers": [["C1", "C7"], …]}, strided:T (feature f in tower f mod T), or
-    /// each (a tower for every feature)
+    /// each (a tower for every feature) [default: no towers]
     #[arg(long, value_name = "FILE|strided:T|each", help_heading = "Model")]
     pub towers: Option<String>,
     /// What stands over the features of a tower: none, dlrm:c=1,p=0,d=64 or dcn:d=128,rank=512,out=tower (or features); only
-    /// d must be given
+    /// d must be given [default: none]
     #[arg(long, value_name = "MODULE", help_heading = "Model")]
     pub tower_module: Option<Module>,
 
@@ -85,16 +86,17 @@ pub struct RunArgs {
     /// Passes over the data [default: 1]
     #[arg(long, value_name = "E", help_heading = "Training")]
     pub epochs: Option<u64>,
-    /// Stop after this many steps
+    /// Stop after this many steps [default: those of all epochs]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub steps: Option<u64>,
     /// Seed of the initial weights [default: 0]
     #[arg(long, value_name = "S", help_heading = "Training")]
     pub seed: Option<u64>,
-    /// Update rule of dense layers and tables
+    /// Update rule of dense layers and tables [default: adam; for the tables of logs on disk adagrad]
     #[arg(long, value_enum, value_name = "RULE", help_heading = "Training")]
     pub optimizer: Option<Rule>,
-    /// Learning rate of dense layers and tables
+    /// Peak learning rate of dense layers and tables [default: dense 0.005 and tables 0.01 for the synthetic log, dense 0.001 to
+    /// 0.004 by the batch and tables 0.05 for logs on disk; with --optimizer what is usual for the rule]
     #[arg(long, value_name = "RATE", help_heading = "Training")]
     pub lr: Option<f32>,
 
@@ -120,10 +122,10 @@ pub struct RunArgs {
     /// Stop when more than this share of the lines is bad [default: 0.01]
     #[arg(long, value_name = "SHARE", help_heading = "Data")]
     pub max_bad_share: Option<f64>,
-    /// Training samples of the synthetic log
+    /// Training samples of the synthetic log [default: 2097152]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub samples: Option<u64>,
-    /// Evaluation samples of the synthetic log
+    /// Evaluation samples of the synthetic log [default: 262144]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub eval_samples: Option<u64>,
 }
@@ -289,6 +291,14 @@ impl RunArgs {
     pub fn run(&self) -> Result<Run> {
         let config = self.config()?;
         config.check().with_context(|| self.described())
+    }
+
+    /// Files that a command reads which makes or describes this run, whose config is `config`.
+    pub fn inputs(&self, config: &Config) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(&self.config).add_all(&self.schema).add_all(&self.towers);
+        inputs.add_log(&config.data.train).add_log(&config.data.eval);
+        inputs
     }
 
     /// Where the description came from, for messages.

@@ -1,5 +1,6 @@
 //! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
 
+use crate::output::{Force, Inputs, Output};
 use crate::text::{bytes, columns, si};
 use crate::train::SavedRun;
 use anyhow::{Result, bail};
@@ -48,6 +49,8 @@ pub struct Export {
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     /// Include the optimizer's state
     #[arg(long)]
     optimizer: bool,
@@ -207,9 +210,13 @@ fn verify(args: &Of) -> Result<()> {
 }
 
 fn export_to(args: &Export) -> Result<()> {
+    let last = locate(&args.path)?;
+    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&last))?;
     let checkpoint = open_last_whole(&args.path)?.checkpoint;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
-    export(&checkpoint, &args.out, contents)?;
+    let mut out = output.create()?;
+    export(&checkpoint, output.path(), &mut out, contents)?;
+    out.finish()?;
     if args.json {
         println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step }));
     } else {

@@ -1,6 +1,7 @@
 //! `campanile eval`: a checkpoint on samples, and its predictions.
 
 use crate::on_samples::{OnSamples, Opened};
+use crate::output::{Force, Output};
 use crate::text::si;
 use crate::train::quality_on;
 use anyhow::Result;
@@ -21,14 +22,21 @@ pub struct Args {
     /// bad line has none
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let inputs = args.on.samples.inputs(&args.on.checkpoint);
+    let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
     let Opened { run, logs, checkpoint, stop, .. } = &args.on.open()?;
-    let mut predictions = args.predictions.as_deref().map(Predictions::create).transpose()?;
+    let mut predictions = match &output {
+        Some(output) => Some(Predictions::new(output.path(), output.create()?)?),
+        None => None,
+    };
     let bar = ProgressBar::new(run.data.eval_samples());
     bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);
     let observe = |_: Event| ();
@@ -53,7 +61,7 @@ pub fn run(args: Args) -> Result<()> {
         scores => scores?,
     };
     if let Some(predictions) = predictions {
-        predictions.finish()?;
+        predictions.finish()?.finish()?;
     }
     let evaluation = &scores.evaluation;
     let step = checkpoint.manifest().step;
@@ -74,10 +82,17 @@ pub fn run(args: Args) -> Result<()> {
         println!("{result}");
         return Ok(());
     }
-    println!("{} after step {step}, on {} samples", run.model.kind(), si(evaluation.samples as f64));
-    print!("{}", quality_on("scored", evaluation));
-    if let Some(path) = &args.predictions {
-        println!("predictions in {}", path.display());
+    let told = format!(
+        "{} after step {step}, on {} samples\n{}",
+        run.model.kind(),
+        si(evaluation.samples as f64),
+        quality_on("scored", evaluation)
+    );
+    match &output {
+        // Whoever reads the table from standard output wants nothing else there.
+        Some(output) if output.is_stdout() => eprint!("{told}"),
+        Some(output) => println!("{told}predictions in {}", output.path().display()),
+        None => print!("{told}"),
     }
     Ok(())
 }

@@ -100,12 +100,47 @@ impl OpenLogs {
     pub fn train(&self) -> Option<&PreparedLog> {
         match &self.logs {
             Logs::Prepared { train, .. } => train.as_deref(),
-            Logs::Synthetic => None,
+            Logs::Parts { log, .. } => Some(log),
+            Logs::Synthetic | Logs::SyntheticValidation => None,
+        }
+    }
+
+    /// The same logs for runs that are only compared with each other: no test row is read. The last tenth of the training
+    /// samples is kept from training and evaluated on; of the synthetic log, samples that it has besides. What is given back
+    /// must not outlive these logs.
+    pub fn for_pilots(&self) -> Result<Self> {
+        let (log, facts) = match (&self.logs, &self.facts) {
+            (Logs::Prepared { train: Some(log), .. }, Some(facts)) => (log, facts),
+            (Logs::Synthetic, _) => {
+                return Ok(Self { logs: Logs::SyntheticValidation, facts: None, _scratch: None });
+            }
+            _ => bail!("there are no training samples to keep some of"),
+        };
+        let samples = log.manifest().samples;
+        let kept = samples / 10;
+        ensure!(
+            kept > 0,
+            "{samples} samples to train on: too few to keep a tenth of them for validation; use at least 10"
+        );
+        let facts = LogFacts { samples: samples - kept, eval_samples: kept, ..facts.clone() };
+        let logs = Logs::Parts { log: log.clone(), train: 0..samples - kept, eval: samples - kept..samples };
+        Ok(Self { logs, facts: Some(facts), _scratch: None })
+    }
+
+    /// What the evaluation samples of [`for_pilots`](Self::for_pilots) are, for people.
+    pub fn pilot_rows(&self) -> &'static str {
+        match self.facts {
+            Some(_) => "validation: the last tenth of the training rows, which pilots do not train on",
+            None => "validation: samples of the synthetic log that are neither trained on nor test rows",
         }
     }
 
     /// What the samples of each log are, in a few digits.
     pub fn fingerprints(&self) -> Vec<(&'static str, String)> {
+        if let Logs::Parts { train, eval, .. } = &self.logs {
+            let whole = self.fingerprint().unwrap_or_default();
+            return vec![("train", format!("{whole} {train:?}")), ("evaluate", format!("{whole} {eval:?}"))];
+        }
         let Logs::Prepared { train, eval } = &self.logs else { return Vec::new() };
         let logs = [("train", train), ("evaluate", eval)].into_iter();
         let told = logs
@@ -117,6 +152,34 @@ impl OpenLogs {
     pub fn fingerprint(&self) -> Option<String> {
         self.train().map(|log| log.manifest().files.samples.xxh3.clone())
     }
+}
+
+/// Opens the log that a run was trained on: as the run left it in `prepared`, if that still is what `fingerprint` says, or
+/// else from its files, with the vocabularies of the model.
+pub fn open_trained_on(
+    data: &DataConfig,
+    prepared: &Path,
+    fingerprint: Option<&str>,
+    vocabularies: &Path,
+    stop: &AtomicBool,
+) -> Result<OpenLogs> {
+    let same = |log: &PreparedLog| Some(log.manifest().files.samples.xxh3.as_str()) == fingerprint;
+    let kept = PreparedLog::open(&prepared.join("train")).ok().filter(same);
+    let (log, scratch) = match kept {
+        Some(log) => (Arc::new(log), None),
+        None => {
+            let data = DataConfig { eval: data.train.clone(), ..data.clone() };
+            let open = open_for_evaluation(&data, vocabularies, stop)?;
+            let Logs::Prepared { eval: Some(log), .. } = open.logs else { bail!("no samples to read") };
+            (log, open._scratch)
+        }
+    };
+    let facts = facts(log.manifest());
+    Ok(OpenLogs {
+        logs: Logs::Prepared { train: Some(log), eval: None },
+        facts: Some(facts),
+        _scratch: scratch,
+    })
 }
 
 /// Where logs are prepared.

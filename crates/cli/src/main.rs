@@ -15,10 +15,12 @@ mod explore;
 mod folder;
 mod logs;
 mod on_samples;
+mod output;
 mod pace;
 mod page;
 mod partition;
 mod picture;
+mod progress;
 mod report;
 mod reproduce;
 mod schedule;
@@ -32,12 +34,15 @@ mod train;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Version and commit, as `--version` prints them.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CAMPANILE_COMMIT"), ")");
+
 /// Train recommendation models that are too large for one machine.
 ///
 /// A run is a model (DLRM or DCN-v2) on a topology (hosts × ranks). Every command takes the same description of it: a
 /// TOML file, flags that override the file, or nothing at all for a small built-in run.
 #[derive(Parser)]
-#[command(version, max_term_width = 110, arg_required_else_help = true)]
+#[command(version = VERSION, max_term_width = 110, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   campanile train                                      a small run on 2 hosts × 2 ranks, about a minute
   campanile train --model dcn --hosts 4 --json         another model and cluster; the last line is one JSON object

@@ -1,15 +1,17 @@
 //! A checkpoint, and samples to run it on: what `eval` and `affinity` share.
 
-use crate::folder::VOCABULARIES;
+use crate::folder::{PREPARED, VOCABULARIES};
 use crate::logs::{self, OpenLogs};
+use crate::output::Inputs;
 use crate::signals::{Stop, stop_on_signals};
 use crate::train::{SavedRun, folder_of};
 use anyhow::{Context, Result, ensure};
+use data::Split;
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use training::Logs;
-use training::checkpoint::Checkpoint;
+use training::checkpoint::{Checkpoint, locate};
 
 /// Which checkpoint, on what, and where.
 #[derive(clap::Args, Clone, Debug)]
@@ -52,10 +54,29 @@ pub struct Opened {
     pub checkpoint: Checkpoint,
     pub run: Run,
     pub logs: Logs,
+    /// Which samples of the logs.
+    pub split: Split,
     /// Asks to stop once a signal has come.
     pub stop: Stop,
     /// Logs that were prepared for this command alone live as long as it does.
     _kept: Option<OpenLogs>,
+}
+
+impl Opened {
+    /// How many samples there are.
+    pub fn samples(&self) -> u64 {
+        if self.split == Split::Train { self.run.data.samples() } else { self.run.data.eval_samples() }
+    }
+
+    /// The last checkpoint of the run in `folder`, on the samples that it was trained on, which are open already.
+    pub fn on_training(folder: &Path, logs: &OpenLogs) -> Result<Self> {
+        let checkpoint = crate::checkpoint::open_verified(&locate(folder)?)?;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        Samples::default().configure(&mut config)?;
+        let run = logs.check(&config).context("the run of the checkpoint")?;
+        let stop = stop_on_signals()?;
+        Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, stop, _kept: None })
+    }
 }
 
 impl OnSamples {
@@ -65,12 +86,60 @@ impl OnSamples {
 }
 
 impl Samples {
+    /// Files that [`open`](Self::open) reads. What cannot be found is left out here, and refused there.
+    pub fn inputs(&self, checkpoint: &Path) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(&self.schema).add_log(&self.data);
+        let Ok(at) = locate(checkpoint) else { return inputs };
+        inputs.add(&at).add(folder_of(&at).join(VOCABULARIES));
+        let saved = Checkpoint::open(&at).map_err(anyhow::Error::from).and_then(|c| SavedRun::of(&c));
+        if let Ok(SavedRun { config, .. }) = saved {
+            inputs.add_log(&config.data.train).add_log(&config.data.eval);
+        }
+        inputs
+    }
+
+    /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named: what is measured
+    /// decides how a model is built, so that no test row may count.
+    pub fn open_for_training(&self, checkpoint: &Path) -> Result<Opened> {
+        if !self.data.is_empty() {
+            return self.open(checkpoint);
+        }
+        let named = checkpoint;
+        let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
+        let stop = stop_on_signals()?;
+        let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
+        self.configure(&mut config)?;
+        let synthetic = config.data.format.unwrap_or_default() == DataFormat::Synthetic;
+        if synthetic {
+            let run = config.check().context("the run of the checkpoint")?;
+            return Ok(Opened {
+                checkpoint,
+                run,
+                logs: Logs::Synthetic,
+                split: Split::Train,
+                stop,
+                _kept: None,
+            });
+        }
+        let folder = folder_of(checkpoint.path());
+        let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
+        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, &stop);
+        let open = stop.ended(open)?;
+        let run =
+            open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.train))?;
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Train, stop, _kept: Some(open) })
+    }
+
     /// Opens a checkpoint to run it on these samples.
-    pub fn open(&self, checkpoint: &std::path::Path) -> Result<Opened> {
+    pub fn open(&self, checkpoint: &Path) -> Result<Opened> {
         let named = checkpoint;
         let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
         let mut config = SavedRun::of(&checkpoint)?.config;
         self.configure(&mut config)?;
+        if config.data.format.unwrap_or_default() != DataFormat::Synthetic {
+            ensure!(!config.data.eval.is_empty(), "the run had no evaluation data; name some with --data");
+        }
         let folder = folder_of(checkpoint.path());
         let stop = stop_on_signals()?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
@@ -79,13 +148,20 @@ impl Samples {
                 "the run's data is synthetic; say how --data is written with --format"
             );
             let run = config.check().context("the run of the checkpoint")?;
-            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, stop, _kept: None });
+            return Ok(Opened {
+                checkpoint,
+                run,
+                logs: Logs::Synthetic,
+                split: Split::Eval,
+                stop,
+                _kept: None,
+            });
         }
         let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop);
         let open = stop.ended(open)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.eval))?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), stop, _kept: Some(open) })
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, stop, _kept: Some(open) })
     }
 
     /// The run's config, to predict with on one machine: no optimizer state, no checkpoints.
@@ -111,9 +187,6 @@ impl Samples {
             data.schema = Some(crate::args::read_toml(path)?);
         }
         data.strict = self.strict.then_some(true).or(data.strict);
-        if data.format.unwrap_or_default() != DataFormat::Synthetic {
-            ensure!(!data.eval.is_empty(), "the run had no evaluation data; name some with --data");
-        }
         Ok(())
     }
 }

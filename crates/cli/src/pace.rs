@@ -1,8 +1,8 @@
 //! `campanile pace`: what each computation of a step takes on this machine, for `campanile train --compute paced:FILE`.
 
 use crate::args::RunArgs;
-use crate::folder::replace;
 use crate::logs;
+use crate::output::{Force, Output};
 use crate::signals::stop_on_signals;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
@@ -22,6 +22,8 @@ pub struct Args {
     /// Write the times to this file, for `train --compute paced:FILE`
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -29,6 +31,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     let mut config = args.run.config()?;
+    let output = Output::check_if_any(args.out.as_deref(), args.force.force, &args.run.inputs(&config))?;
     let steps = config.train.steps.take().unwrap_or(5);
     ensure!((1..=1000).contains(&steps), "--steps {steps}: measure between 1 and 1000 steps");
     let stop = stop_on_signals()?;
@@ -37,8 +40,8 @@ pub fn run(args: Args) -> Result<()> {
     let ranks = args.measured_ranks.map_or(run.topology().ranks(), |ranks| ranks as usize);
     let pace = training::pace::measure(&run, &logs.logs, steps, ranks)?;
     let text = serde_json::to_string_pretty(&pace).context("the times as JSON")?;
-    if let Some(path) = &args.out {
-        replace(path, text.as_bytes())?;
+    if let Some(output) = &output {
+        output.write(text.as_bytes())?;
     }
     if args.json {
         println!("{}", json!({ "steps": steps, "pace": pace }));

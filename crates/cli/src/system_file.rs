@@ -43,10 +43,14 @@ impl SystemFile {
         Some(kib.trim().parse::<f64>().ok()? * 1024.0 / ranks.max(1) as f64)
     }
 
-    /// Writes it, whole or not at all.
+    /// The file as TOML.
+    pub fn to_text(&self) -> Result<String> {
+        toml::to_string_pretty(self).context("the system as TOML")
+    }
+
+    /// Writes the file into a command's own folder, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let text = toml::to_string_pretty(self).context("the system as TOML")?;
-        replace(path, text.as_bytes())
+        replace(path, self.to_text()?.as_bytes())
     }
 }
 

@@ -44,14 +44,75 @@ fn train_gives_its_keys_and_repeats_itself() {
 
 #[test]
 fn train_prints_a_summary() {
-    let output = campanile(&[&["train", "--model", "dcn", "--hosts", "1", "--steps", "3"], SMALL].concat());
-    assert!(output.status.success());
-    let text = String::from_utf8(output.stdout).unwrap();
-    for part in
-        ["Trained dcn", "best possible AUC", "Throughput", "Where the time went", "What ran where", "sha256"]
-    {
-        assert!(text.contains(part), "{part:?} is missing in\n{text}");
+    let run = [&["train", "--model", "dcn", "--hosts", "1", "--steps", "3"], SMALL].concat();
+    let summary = |more: &[&str]| {
+        let output = campanile(&[&run[..], more].concat());
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (short, verbose) = (summary(&[]), summary(&["--verbose"]));
+    for part in ["Trained dcn", "best possible AUC", "Throughput", "sha256"] {
+        assert!(short.contains(part), "{part:?} is missing in\n{short}");
+        assert!(verbose.contains(part), "{part:?} is missing in\n{verbose}");
     }
+    for part in ["Where the time went", "What ran where", "sent a step"] {
+        assert!(!short.contains(part), "{part:?} is for --verbose\n{short}");
+        assert!(verbose.contains(part), "{part:?} is missing in\n{verbose}");
+    }
+    let told = short.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(told <= 10, "{told} lines in\n{short}");
+}
+
+#[test]
+fn the_version_has_a_commit() {
+    let output = campanile(&["--version"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let commit = text.trim().strip_suffix(')').and_then(|text| text.rsplit_once("(commit ")).unwrap().1;
+    assert!(commit == "unknown" || commit.chars().all(|c| c.is_ascii_hexdigit()), "{text}");
+}
+
+/// Results go to standard output, everything else to standard error, and with `--quiet` nothing else is told.
+#[test]
+fn quiet_commands_tell_results_alone() {
+    let output = campanile(&[&["train", "--quiet", "--json"], SMALL].concat());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
+}
+
+/// A terminal of 20 columns: no line of the progress is longer.
+#[test]
+fn progress_fits_a_narrow_terminal() {
+    let run = format!(
+        "stty cols 20 && {} train --json --samples 200000 --eval-samples 64",
+        env!("CARGO_BIN_EXE_campanile")
+    );
+    // `script` gives the command a terminal.
+    let Ok(output) = Command::new("script").args(["-qec", &run, "/dev/null"]).env("TERM", "xterm").output()
+    else {
+        eprintln!("SKIPPED: there is no `script` on this machine to make a terminal");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shown = text.split(['\r', '\n']).map(without_escapes).filter(|line| line.contains('%'));
+    let lines: Vec<String> = shown.collect();
+    assert!(!lines.is_empty(), "no progress in {text:?}");
+    for line in lines {
+        assert!(line.chars().count() <= 20, "{line:?} is longer than 20 columns");
+    }
+}
+
+/// What a terminal would show of a line.
+fn without_escapes(line: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        if c == '\u{1b}' {
+            rest.by_ref().find(char::is_ascii_alphabetic);
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Nothing overlaps, and the bits are the same.

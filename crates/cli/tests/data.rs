@@ -24,3 +24,5 @@ mod refusals;
 mod shop;
 #[path = "data/shop_parquet.rs"]
 mod shop_parquet;
+#[path = "support/skipped.rs"]
+mod skipped;

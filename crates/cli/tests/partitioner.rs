@@ -8,6 +8,9 @@ mod command;
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod browser;
 
+#[path = "partitioner/rows.rs"]
+mod rows;
+
 use browser::Browser;
 use command::{Folder, campanile, has, json, refused_with};
 use serde_json::{Value, json};
@@ -60,14 +63,15 @@ fn groups_become_towers_and_a_page() {
         (1..=4).map(|group| (0..4).map(|at| format!("C{}", group + 4 * at)).collect()).collect();
     assert_eq!(found, planted);
 
-    let args = ["partition", "--affinity", &affinity, "--towers", "4", "--out", &out, "--picture", &svg];
+    let args =
+        ["partition", "--affinity", &affinity, "--towers", "4", "--out", &out, "--force", "--picture", &svg];
     let text = String::from_utf8(campanile(&args).stdout).unwrap();
     assert!(text.contains("0: C1 C5 C9 C13") && text.contains("of the classical solution"), "{text}");
     let drawing = fs::read_to_string(&svg).unwrap();
-    let plain = json(&[&args[..7], &["--distance", "plain", "--json"]].concat());
+    let plain = json(&[&args[..8], &["--distance", "plain", "--json"]].concat());
     assert_eq!((&plain["towers"], &plain["within"]), (&told["towers"], &told["within"]));
     assert_ne!(plain["stress"], told["stress"]);
-    refused_with(&[&args[..7], &["--picture", "towers.png"]].concat(), &["towers.png", ".svg"]);
+    refused_with(&[&args[..8], &["--picture", "towers.png"]].concat(), &["towers.png", ".svg"]);
     assert!(drawing.starts_with("<svg") && drawing.trim_end().ends_with("</svg>"));
     // A cell for every pair, a frame for every tower, the background; a point for every feature.
     assert_eq!(drawing.matches("<rect").count(), 16 * 16 + 4 + 1);
@@ -78,6 +82,29 @@ fn groups_become_towers_and_a_page() {
         assert_eq!(view.dom.matches("<circle").count(), 16);
         assert!(view.dom.contains("4 towers of 16 features"));
     }
+}
+
+/// `--distance plain --no-settle` is the paper's partitioner: a plane cannot show all distances, and what k-means makes of it stays.
+#[test]
+fn moves_and_swaps_can_be_left_out() {
+    let folder = Folder::new();
+    let between = |i: usize, j: usize| match i == j {
+        true => 1.0,
+        false => ((i * j * 37 + (i + j) * 11) % 97) as f64 / 97.0,
+    };
+    let rows: Vec<Vec<f64>> = (0..24).map(|i| (0..24).map(|j| between(i, j)).collect()).collect();
+    let names: Vec<String> = (1..=24).map(|f| format!("C{f}")).collect();
+    let affinity = folder.write("affinity.json", json!({ "features": names, "affinity": rows }).to_string());
+    let out = folder.path("towers.json");
+    let args =
+        ["partition", "--affinity", &affinity, "--towers=6", "--distance=plain", "--out", &out, "--json"];
+    let within = |more: &[&str]| {
+        let told = json(&[&args[..], &["--force"], more].concat());
+        assert_eq!(told["max_over_min"], 1.0);
+        told["within"].as_f64().unwrap()
+    };
+    let (settled, left) = (within(&[]), within(&["--no-settle"]));
+    assert!(settled > left, "{settled} with moves and swaps, {left} without");
 }
 
 #[test]
@@ -113,7 +140,7 @@ fn matrices_of_numpy_are_read() {
     assert_eq!(told["towers"], json!([["C1"], ["C2"]]));
     let wide = folder.write("wide.npy", npy(1, 2, &[1.0, 0.5]));
     refused_with(
-        &["partition", "--affinity", &wide, "--towers", "1", "--out", &out],
+        &["partition", "--force", "--affinity", &wide, "--towers", "1", "--out", &out],
         &["wide.npy", "1 × 2", "square"],
     );
 }
@@ -217,19 +244,26 @@ fn groups_and_loads_are_by_name() {
         (r#"{"user": ["C1", "C1"]}"#, &["C1", "user", "twice"]),
         (r#"{"user": ["C1"]}"#, &["C2", "no group"]),
     ] {
-        let groups = folder.write("groups.json", text);
-        refused_with(
-            &["partition", "--affinity", &affinity, "--towers", "3", "--groups", &groups, "--out", &out],
-            parts,
-        );
+        folder.write("groups.json", text);
+        refused_with(&[&args[..], &["--force"]].concat(), parts);
     }
     let loads = folder.write("loads.json", r#"{"C1": 5, "C2": 4, "C3": 3, "C4": 3, "C5": 2, "C6": 1}"#);
-    let by_load =
-        ["partition", "--affinity", &affinity, "--towers", "2", "--balance", "load", "--out", &out, "--json"];
+    let by_load = [
+        "partition",
+        "--affinity",
+        &affinity,
+        "--towers=2",
+        "--balance=load",
+        "--out",
+        &out,
+        "--json",
+        "--force",
+    ];
     let told = json(&[&by_load[..], &["--loads", &loads]].concat());
     assert_eq!(told["max_over_min"], 1.0, "{told}");
     refused_with(&by_load, &["--loads"]);
-    let by_number = ["partition", "--affinity", &affinity, "--towers", "2", "--out", &out, "--loads", &loads];
+    let by_number =
+        ["partition", "--affinity", &affinity, "--towers=2", "--out", &out, "--loads", &loads, "--force"];
     refused_with(&by_number, &["--loads", "--balance load"]);
     assert!(campanile(&[&by_number[..], &["--strategy", "greedy"]].concat()).status.success());
     assert_eq!(towers(&out), [["C1", "C4", "C6"], ["C2", "C3", "C5"]]);
@@ -261,7 +295,7 @@ fn affinity_is_measured_on_a_checkpoint() {
     // The same by way of `partition`, which then knows the tables and their loads too.
     let (one, two) = (folder.path("one.json"), folder.path("two.json"));
     assert!(campanile(&["partition", "--affinity", &out, "--towers", "4", "--out", &one]).status.success());
-    let checkpoint = ["partition", "--checkpoint", &run, "--towers", "4", "--out", &two];
+    let checkpoint = ["partition", "--force", "--checkpoint", &run, "--towers", "4", "--out", &two];
     assert!(campanile(&checkpoint).status.success());
     assert_eq!(towers(&one), towers(&two));
     let slices = ["--balance", "load", "--slice-to", "4", "--json"];
@@ -274,11 +308,20 @@ fn affinity_is_measured_on_a_checkpoint() {
     // What comes out goes into training.
     let towers = ["train", "--towers", &two, "--tower-module", "dlrm:d=4", "--json"];
     assert_eq!(json(&[&towers[..], QUICK].concat())["towers"], 4);
-    refused_with(&["affinity", "--checkpoint", &folder.path("none"), "--out", &out], &["none"]);
+    refused_with(&["affinity", "--force", "--checkpoint", &folder.path("none"), "--out", &out], &["none"]);
     refused_with(&["partition", "--towers", "4", "--out", &two], &["--affinity"]);
     // The mean of absolute values is never below the absolute value of the mean.
-    let absolute =
-        json(&["affinity", "--checkpoint", &run, "--affinity-of", "mean-abs", "--out", &out, "--json"]);
+    let absolute = json(&[
+        "affinity",
+        "--force",
+        "--checkpoint",
+        &run,
+        "--affinity-of",
+        "mean-abs",
+        "--out",
+        &out,
+        "--json",
+    ]);
     assert!(absolute["mean"].as_f64() > mean);
     refused_with(
         &["affinity", "--checkpoint", &run, "--affinity-samples", "0", "--out", &out],
@@ -288,7 +331,7 @@ fn affinity_is_measured_on_a_checkpoint() {
     let told = json(&[&checkpoint[..], &by_memory].concat());
     assert!(told["max_over_min"].as_f64() >= told["max_over_min_bound"].as_f64(), "{told}");
     refused_with(&[&checkpoint[..], &["--load-of", "memory"]].concat(), &["--balance load"]);
-    let too_many = ["partition", "--checkpoint", &run, "--towers", "27", "--out", &two];
+    let too_many = ["partition", "--force", "--checkpoint", &run, "--towers", "27", "--out", &two];
     refused_with(&too_many, &["27 towers for 26 features", "--slice-to 15 gives 52 pieces"]);
     refused_with(
         &["affinity", "--checkpoint", &run, "--affinity-of", "max", "--out", &out],
@@ -301,7 +344,9 @@ fn the_recipe_keeps_the_best() {
     let folder = Folder::new();
     let out = folder.path("towers");
     let told = json(&[&["towers", "--towers", "3", "--out", &out, "--json"], QUICK].concat());
-    has(&told, "best towers tried flat");
+    has(&told, "best towers tried flat test auc_of");
+    assert!(told["auc_of"].as_str().unwrap().starts_with("validation: samples of the synthetic log"));
+    assert!(Path::new(&out).join("best/report.html").is_file());
     let tried = told["tried"].as_array().unwrap();
     assert_eq!(
         tried.iter().map(|t| t["strategy"].as_str().unwrap()).collect::<Vec<_>>(),
@@ -401,6 +446,7 @@ fn table_6_compares_over_seeds_and_goes_on_where_it_was() {
     assert_eq!(rows.len(), 2);
     for row in rows {
         has(row, "model strategy pilots partitioner strided u p");
+        assert_eq!(row["pilots_of"], "validation");
         assert_eq!(row["pilots"].as_array().unwrap().len(), 2);
         assert_eq!(row["strided"]["aucs"].as_array().unwrap().len(), 2);
     }
@@ -411,6 +457,7 @@ fn table_6_compares_over_seeds_and_goes_on_where_it_was() {
     let table = ["reproduce", "dmt-table6", "--out", &out, "--table"];
     let table = String::from_utf8(campanile(&table).stdout).unwrap();
     assert!(table.contains("DMT 16T-DLRM") && table.contains("3+3") && table.contains("0.7990"), "{table}");
+    assert!(table.contains("chosen by validation rows"), "{table}");
     let files: Vec<_> =
         fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     assert!(!files.iter().any(|name| name.starts_with(".tmp")), "the flat models are gone: {files:?}");
@@ -463,12 +510,13 @@ fn slices_keep_their_groups_and_share_loads() {
         "--json",
     ];
     assert_eq!(json(&args)["max_over_min"], 1.0);
+    let again = folder.path("again.json");
     for tower in towers(&out) {
         let first = |name: &String| name.starts_with("C1[") || name.starts_with("C2[");
         assert!(tower.iter().all(first) || !tower.iter().any(first), "{tower:?}");
     }
     let none = folder.write("loads.json", r#"{"C1": 10, "C2": 10, "C3": 0, "C4": 0}"#);
-    let args = [&args[..9], &["--loads", &none, "--out", &out]].concat();
+    let args = [&args[..9], &["--loads", &none, "--out", &again]].concat();
     refused_with(&[&args[..4], &["2"], &args[5..]].concat(), &["--groups", "group 1 is b", "no load"]);
     let huge = folder.write("huge.json", r#"{"C1": 1e308, "C2": 1e308, "C3": 1e308, "C4": 1e308}"#);
     refused_with(
@@ -483,10 +531,10 @@ fn slices_keep_their_groups_and_share_loads() {
             "--loads",
             &huge,
             "--out",
-            &out,
+            &again,
         ],
         &["add up"],
     );
     let one = folder.write("one.json", r#"{"features": ["A"], "affinity": [[1]]}"#);
-    assert!(campanile(&["partition", "--affinity", &one, "--towers", "1", "--out", &out]).status.success());
+    assert!(campanile(&["partition", "--affinity", &one, "--towers", "1", "--out", &again]).status.success());
 }

@@ -1,4 +1,4 @@
-//! One rank's samples of one step, in the combined format of Neo (§4.4): for every feature the lengths of all bags,
+//! One rank's samples of one step, in the combined format of Neo (§7.1): for every feature the lengths of all bags,
 //! then the ids of all bags, so that one feature's input is contiguous and can be sent as it lies.
 //!
 //! ```text

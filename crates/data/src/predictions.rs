@@ -8,16 +8,13 @@
 //! 1,0.75
 //! ```
 //!
-//! A file is CSV, or Parquet (both columns are floats) if its name ends in `.parquet`. It has another name until it is
-//! complete.
+//! A table is CSV, or Parquet (both columns are floats) if its name ends in `.parquet`. Both are written from the first byte
+//! to the last, so that they can go into a pipe.
 //!
 //! ```
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let path = folder.path().join("predictions.csv");
-//! let mut predictions = data::Predictions::create(&path)?;
+//! let mut predictions = data::Predictions::new("predictions.csv", Vec::new())?;
 //! predictions.append(&[0.0, 1.0], &[0.0312, 0.75])?;
-//! predictions.finish()?;
-//! assert_eq!(std::fs::read_to_string(&path).unwrap(), "label,probability\n0,0.0312\n1,0.75\n");
+//! assert_eq!(predictions.finish()?, b"label,probability\n0,0.0312\n1,0.75\n");
 //! # Ok::<(), data::DataError>(())
 //! ```
 
@@ -29,7 +26,6 @@ use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::Type;
 use std::error::Error;
-use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,40 +36,32 @@ const GROUP_ROWS: usize = 1 << 20;
 /// Both kinds of table fail in their own way; the caller adds the path.
 type Written<T> = Result<T, Box<dyn Error>>;
 
-/// A file of predictions that is being written. It disappears if it is never finished.
-pub struct Predictions {
+/// A table of predictions that is being written. Without [`finish`](Self::finish) it is not complete.
+pub struct Predictions<W: Write + Send> {
+    /// Where it goes, for messages.
     path: PathBuf,
-    /// What the file is called until it is complete.
-    partial: PathBuf,
-    /// Taken when the file is finished.
-    table: Option<Table>,
+    table: Table<W>,
 }
 
-enum Table {
-    Csv(BufWriter<File>),
-    Parquet(Box<ParquetTable>),
+enum Table<W: Write + Send> {
+    Csv(BufWriter<W>),
+    Parquet(Box<ParquetTable<W>>),
 }
 
-struct ParquetTable {
-    writer: SerializedFileWriter<File>,
+struct ParquetTable<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
     /// Rows of a group that is not full yet.
     labels: Vec<f32>,
     probabilities: Vec<f32>,
 }
 
-impl Predictions {
-    /// Starts the file at `path`: Parquet if it is named so, CSV otherwise.
-    pub fn create(path: impl AsRef<Path>) -> Result<Self, DataError> {
+impl<W: Write + Send> Predictions<W> {
+    /// Starts a table that goes to `out`: Parquet if `path`, which also names it in messages, ends so, CSV otherwise.
+    pub fn new(path: impl AsRef<Path>, out: W) -> Result<Self, DataError> {
         let path = path.as_ref();
-        let Some(name) = path.file_name() else {
-            return Err(DataError::file(path, "is not the name of a file"));
-        };
-        let mut partial_name = name.to_owned();
-        partial_name.push(".partial");
-        let partial = path.with_file_name(partial_name);
         let parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
-        let table = Table::create(&partial, parquet).map_err(|error| DataError::file(&partial, error))?;
-        Ok(Self { path: path.to_owned(), partial, table: Some(table) })
+        let table = Table::new(out, parquet).map_err(|error| DataError::file(path, error))?;
+        Ok(Self { path: path.to_owned(), table })
     }
 
     /// Appends the labels and probabilities of some samples.
@@ -82,37 +70,21 @@ impl Predictions {
         if got != expected {
             return Err(DataError::Size { what: "probabilities", got, expected });
         }
-        let Some(table) = &mut self.table else { return Ok(()) };
-        table.append(labels, probabilities).map_err(|error| DataError::file(&self.partial, error))
+        self.table.append(labels, probabilities).map_err(|error| DataError::file(&self.path, error))
     }
 
-    /// Completes the file and gives it its name.
-    pub fn finish(mut self) -> Result<(), DataError> {
-        let Some(table) = self.table.take() else { return Ok(()) };
-        let finished = table.close().and_then(|()| Ok(fs::rename(&self.partial, &self.path)?));
-        finished.map_err(|error| {
-            let _ = fs::remove_file(&self.partial);
-            DataError::file(&self.path, error)
-        })
+    /// Completes the table, and gives back where it went.
+    pub fn finish(self) -> Result<W, DataError> {
+        self.table.close().map_err(|error| DataError::file(&self.path, error))
     }
 }
 
-impl Drop for Predictions {
-    fn drop(&mut self) {
-        // Half a table would be taken for a whole one by whoever finds it. Nobody can be told if this fails.
-        if self.table.take().is_some() {
-            let _ = fs::remove_file(&self.partial);
-        }
-    }
-}
-
-impl Table {
-    fn create(path: &Path, parquet: bool) -> Written<Self> {
-        let file = File::create(path)?;
+impl<W: Write + Send> Table<W> {
+    fn new(out: W, parquet: bool) -> Written<Self> {
         if parquet {
-            return Ok(Self::Parquet(Box::new(ParquetTable::new(file)?)));
+            return Ok(Self::Parquet(Box::new(ParquetTable::new(out)?)));
         }
-        let mut csv = BufWriter::new(file);
+        let mut csv = BufWriter::new(out);
         writeln!(csv, "label,probability")?;
         Ok(Self::Csv(csv))
     }
@@ -130,20 +102,22 @@ impl Table {
         Ok(())
     }
 
-    fn close(self) -> Written<()> {
-        let file = match self {
-            Self::Csv(csv) => csv.into_inner()?,
+    fn close(self) -> Written<W> {
+        match self {
+            Self::Csv(mut csv) => {
+                csv.flush()?;
+                Ok(csv.into_parts().0)
+            }
             Self::Parquet(mut table) => {
                 table.write_group(table.labels.len())?;
-                table.writer.into_inner()?
+                Ok(table.writer.into_inner()?)
             }
-        };
-        Ok(file.sync_all()?)
+        }
     }
 }
 
-impl ParquetTable {
-    fn new(file: File) -> Result<Self, ParquetError> {
+impl<W: Write + Send> ParquetTable<W> {
+    fn new(out: W) -> Result<Self, ParquetError> {
         let float = |name| {
             let builder = Type::primitive_type_builder(name, Physical::FLOAT);
             builder.with_repetition(Repetition::REQUIRED).build().map(Arc::new)
@@ -151,7 +125,7 @@ impl ParquetTable {
         let fields = vec![float("label")?, float("probability")?];
         let schema = Type::group_type_builder("predictions").with_fields(fields).build()?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))?;
+        let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
         Ok(Self { writer, labels: vec![], probabilities: vec![] })
     }
 
@@ -187,6 +161,13 @@ mod tests {
     use super::*;
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::RowAccessor;
+    use std::fs::File;
+
+    fn read(bytes: Vec<u8>) -> SerializedFileReader<File> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        SerializedFileReader::new(file).unwrap()
+    }
 
     fn values(count: usize) -> (Vec<f32>, Vec<f32>) {
         let labels = (0..count).map(|i| f32::from(u8::from(i % 3 == 0))).collect();
@@ -196,19 +177,15 @@ mod tests {
 
     #[test]
     fn csv_gives_the_same_floats_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.csv");
         let (mut labels, mut probabilities) = values(1000);
         for tiny in [f32::MIN_POSITIVE, 1e-40, 1.0 - f32::EPSILON / 2.0] {
             labels.push(1.0);
             probabilities.push(tiny);
         }
-        let mut predictions = Predictions::create(&path).unwrap();
+        let mut predictions = Predictions::new("out.csv", Vec::new()).unwrap();
         predictions.append(&labels[..400], &probabilities[..400]).unwrap();
         predictions.append(&labels[400..], &probabilities[400..]).unwrap();
-        predictions.finish().unwrap();
-
-        let text = fs::read_to_string(&path).unwrap();
+        let text = String::from_utf8(predictions.finish().unwrap()).unwrap();
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("label,probability"));
         let rows: Vec<(f32, f32)> = lines
@@ -223,16 +200,12 @@ mod tests {
 
     #[test]
     fn parquet_is_read_back_group_by_group() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.parquet");
         let (labels, probabilities) = values(GROUP_ROWS + 100);
-        let mut predictions = Predictions::create(&path).unwrap();
+        let mut predictions = Predictions::new("out.parquet", Vec::new()).unwrap();
         for (labels, probabilities) in labels.chunks(300_000).zip(probabilities.chunks(300_000)) {
             predictions.append(labels, probabilities).unwrap();
         }
-        predictions.finish().unwrap();
-
-        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let reader = read(predictions.finish().unwrap());
         let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|group| group.num_rows()).collect();
         assert_eq!(groups, [GROUP_ROWS as i64, 100]);
         let mut count = 0;
@@ -248,41 +221,21 @@ mod tests {
 
     #[test]
     fn an_empty_table_is_a_table() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.parquet");
-        Predictions::create(&path).unwrap().finish().unwrap();
-        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let reader = read(Predictions::new("OUT.Parquet", Vec::new()).unwrap().finish().unwrap());
         assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
     }
 
     #[test]
-    fn the_name_is_given_at_the_end() {
-        let folder = tempfile::tempdir().unwrap();
-        let names = || {
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
-        };
-        for name in ["out.csv", "out.parquet"] {
-            let path = folder.path().join(name);
-            fs::write(&path, "an older one").unwrap();
-            let mut predictions = Predictions::create(&path).unwrap();
-            predictions.append(&[1.0], &[0.5]).unwrap();
-            drop(predictions);
-            assert_eq!(fs::read_to_string(&path).unwrap(), "an older one");
-            assert_eq!(names(), [name]);
-            Predictions::create(&path).unwrap().finish().unwrap();
-            assert_ne!(fs::read(&path).unwrap(), b"an older one");
-            assert_eq!(names(), [name]);
-            fs::remove_file(&path).unwrap();
-        }
-    }
-
-    #[test]
     fn errors_name_the_path() {
-        let error = Predictions::create("/nowhere/at/all/out.csv").err().unwrap();
-        assert!(error.to_string().contains("/nowhere/at/all/out.csv"), "{error}");
-        let folder = tempfile::tempdir().unwrap();
-        let mut predictions = Predictions::create(folder.path().join("out.csv")).unwrap();
+        let mut predictions = Predictions::new("out.csv", Vec::new()).unwrap();
         let error = predictions.append(&[1.0], &[]).unwrap_err();
         assert_eq!(error, DataError::Size { what: "probabilities", got: 0, expected: 1 });
+        // A medium of one byte is full at once.
+        for name in ["out.csv", "out.parquet"] {
+            let mut room = [0; 1];
+            let error =
+                Predictions::new(name, &mut room[..]).and_then(|table| table.finish().map(drop)).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
     }
 }

@@ -46,6 +46,21 @@ pub struct Step {
     pub progress: Progress,
 }
 
+/// Refuses a folder that holds a file of the log: what an earlier preparation left there is removed by its name.
+fn refuse_inputs_in(folder: &Path, files: &[PathBuf]) -> Result<(), DataError> {
+    let Ok(whole) = folder.canonicalize() else { return Ok(()) };
+    match files.iter().find(|file| file.canonicalize().is_ok_and(|file| file.starts_with(&whole))) {
+        None => Ok(()),
+        Some(file) => {
+            let problem = format!(
+                "lies in {}, where the prepared log would go; choose another folder",
+                folder.display()
+            );
+            Err(DataError::file(file, problem))
+        }
+    }
+}
+
 /// Prepares `log` into `folder`. Vocabularies are those of `like` where one is given (what a model was trained on), and
 /// made from the log itself otherwise.
 pub fn prepare(
@@ -57,6 +72,7 @@ pub fn prepare(
     log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
     let source = Source::of(log.format.name(), log.files)?;
     std::fs::create_dir_all(folder).map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
+    refuse_inputs_in(folder, log.files)?;
     let own;
     let vocabularies = match like {
         Some(vocabularies) => vocabularies,

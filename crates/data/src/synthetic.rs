@@ -41,11 +41,13 @@ pub const CALIBRATION: u64 = 16_384;
 pub enum Split {
     /// Those to learn from.
     Train,
+    /// Those to choose by: the same truth, samples of which neither of the others has any, as many as those to judge by.
+    Validation,
     /// Those to judge by: the same truth, other samples.
     Eval,
 }
 
-/// A synthetic log, ready to be read at any sample.
+/// A synthetic log, ready to be read at any sample. Copies share its tables, so that many ranks hold them once.
 #[derive(Clone, Debug)]
 pub struct SyntheticLog {
     samples: u64,
@@ -109,7 +111,12 @@ impl SyntheticLog {
         };
         log.draw_from(seed, features, "calibration");
         log.calibrate(settings)?;
-        log.draw_from(seed, features, if split == Split::Train { "train" } else { "eval" });
+        let drawn = match split {
+            Split::Train => "train",
+            Split::Validation => "validation",
+            Split::Eval => "eval",
+        };
+        log.draw_from(seed, features, drawn);
         Ok(log)
     }
 

@@ -15,6 +15,8 @@ mod wire;
 
 pub use buffer::{Buffer, Bytes, Element};
 pub use cpu::Cpu;
+pub use cpu::linear::linear_scratch;
+pub use cpu::memory::resident;
 pub use device::{ColumnCopy, Device, InputGradient, LinearAt, LinearShape};
 pub use embedding::{BagIndex, Segment, SortedIds, Table};
 pub use error::KernelError;

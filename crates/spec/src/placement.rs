@@ -22,6 +22,7 @@ use crate::model::Model;
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How one table is cut and where its pieces live. Ranks are numbered as the topology numbers them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,12 +53,13 @@ pub enum Layout {
     },
 }
 
-/// A layout per feature, in the model's order, and the shards that follow.
+/// A layout per feature, in the model's order, and the shards that follow. Copies share both: every rank has one, and each
+/// names the shards of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     topology: Topology,
-    layouts: Vec<Layout>,
-    held: Vec<Vec<Shard>>,
+    layouts: Arc<[Layout]>,
+    held: Arc<[Vec<Shard>]>,
 }
 
 /// The piece of a table that one rank holds.
@@ -216,7 +218,7 @@ impl Placement {
             shards.sort_by_key(|shard| shard.kind != ShardKind::Whole);
             shards.extend(replicas.iter().cloned());
         }
-        Ok(Self { topology, layouts, held })
+        Ok(Self { topology, layouts: layouts.into(), held: held.into() })
     }
 
     /// The layouts, by feature.

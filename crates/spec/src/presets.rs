@@ -61,7 +61,8 @@ pub struct Outline {
     pub bottom: Vec<usize>,
     /// Top MLP.
     pub top: Vec<usize>,
-    /// Top MLP of a DLRM whose towers have modules: in the DMT paper's it has one layer less.
+    /// Top MLP of a DLRM whose towers have modules. One layer of 1024 less than [`top`](Self::top), where that begins with two:
+    /// inferred from the FLOPs of the DMT paper's Table 4, which prints no widths.
     pub tower_top: Vec<usize>,
     /// Cross layers, for DCN.
     pub cross_layers: usize,
@@ -95,7 +96,7 @@ impl Preset {
             }
             Preset::Terabyte => (TERABYTE_ROWS.to_vec(), 128, &[512, 256], &[1024, 1024, 512, 256, 1], 512),
         };
-        // DMT's DLRM has one layer less (Table 4: 8.95 MFlops a sample).
+        // Inferred: 8T-DLRM has 8.95 MFlops a sample in DMT's Table 4, and would have 15.24 with the top MLP of the flat model.
         let tower_top = if top.starts_with(&[1024, 1024]) { &top[1..] } else { top };
         Outline {
             rows,

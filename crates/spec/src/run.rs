@@ -30,9 +30,9 @@ pub use config::{
 pub use every::Every;
 pub use log::{Data, LogFacts, LogFeature, LogRows};
 
-use crate::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute};
-use crate::model::{Interaction, Model};
-use crate::placement::{Placement, width};
+use crate::dataflow::{Dataflow, Deployment};
+use crate::model::Model;
+use crate::placement::Placement;
 use crate::schedule::{Schedule, Task};
 use crate::topology::Topology;
 use crate::wire::Wire;
@@ -148,71 +148,5 @@ impl Run {
     /// The batches of one pass over the evaluation samples.
     pub fn eval_batches(&self) -> Batches {
         Batches { samples: self.data.eval_samples(), batch: self.batch as u64 }
-    }
-
-    /// Bytes that a rank needs, about: weights, gradients and optimizer state of what it holds, and its share of a batch.
-    pub fn memory(&self, rank: usize) -> u64 {
-        let floats = self.dense_floats(rank).saturating_add(self.batch_floats(rank));
-        self.state_bytes(rank).saturating_add(floats.saturating_mul(4))
-    }
-
-    /// Bytes of the weights and the optimizer state that a rank holds.
-    pub fn state_bytes(&self, rank: usize) -> u64 {
-        let of_table = |columns: usize| columns + self.table_optimizer.update.state_per_row(columns);
-        // Wide enough for whatever a config may say.
-        let held = self.placement.held_by(rank);
-        let tables: u128 =
-            held.iter().map(|s| s.rows.len() as u128 * of_table(s.columns.len()) as u128).sum();
-        let dense = self.dense_floats(rank);
-        let dense = u128::from(dense) + self.dense_optimizer.update.state_per_row(dense as usize) as u128;
-        u64::try_from(4 * (tables + dense)).unwrap_or(u64::MAX)
-    }
-
-    /// Dense weights that a rank has: the network's, and those of the towers of its group.
-    fn dense_floats(&self, rank: usize) -> u64 {
-        let network: u64 = self.model.network().parameters().iter().map(|p| p.len as u64).sum();
-        let towers = self.dataflow.sptt().map_or(0, |sptt| {
-            let towers = &sptt.plan(sptt.groups().group_of(rank)).towers;
-            towers.iter().map(|&t| self.model.towers()[t].weights()).sum()
-        });
-        network + towers
-    }
-
-    /// Floats of a rank's buffers for one batch: vectors as they are sent, arrive, meet, and all that once more for their
-    /// gradients; the outputs of all layers and their gradients; ids of two batches.
-    fn batch_floats(&self, rank: usize) -> u64 {
-        let network = self.model.network();
-        let samples = self.batch.div_ceil(self.topology().ranks()) as u64;
-        let vectors = network.interaction.input_width() as u64;
-        let mlps: usize = network.bottom.iter().chain(&network.top).map(|l| l.outputs).sum();
-        let interaction = match &network.interaction {
-            Interaction::Dot { .. } => network.interaction.output_width(),
-            Interaction::Cross { width, layers } => 2 * (layers.len() + 1) * width,
-        };
-        let here = samples * (4 * vectors + 2 * (mlps + interaction) as u64);
-        let held = self.placement.held_by(rank);
-        let ids: u64 = held.iter().map(|s| self.model.features()[s.feature].hotness.mean()).sum();
-        let in_group = self.dataflow.sptt().map_or(0, |sptt| {
-            // For the samples of all peers: what was gathered, what the towers make of it (a cross layer keeps about
-            // four times its input), what leaves, and the gradients of all.
-            let plan = sptt.plan(sptt.groups().group_of(rank));
-            let towers: usize = plan.towers.iter().map(|&t| self.model.towers()[t].input_width()).sum();
-            // Partial sums arrive from every member before they are added.
-            let sums = sptt.groups().size() * width(self.placement.rows_by(rank));
-            let floats = 4 * plan.input_width + 2 * plan.output_width() + 6 * towers + sums;
-            // Vectors that are permuted, and their gradients, lie there twice.
-            let permuted = match sptt.permute() {
-                PeerPermute::Vectors => 2 * self.batch * width(self.placement.owned_by(rank)),
-                PeerPermute::Ids | PeerPermute::None => 0,
-            };
-            samples * sptt.groups().count() as u64 * floats as u64 + permuted as u64
-        });
-        let looked_up = self.batch as u64 * width(held) as u64;
-        // Encoded vectors lie beside those that are not, at half their length; those of two levels are there once more.
-        let legs =
-            [self.wire.vectors, self.wire.gradients].iter().filter(|wire| wire.encodes()).count() as u64;
-        let encoded = legs * (samples * vectors + looked_up) / 2;
-        let levels = u64::from(self.dataflow == Dataflow::Flat(AllToAll::Hierarchical)) * 4 * looked_up;
-        here + in_group + encoded + levels + 2 * looked_up + self.batch as u64 * 12 * ids
     }
 }

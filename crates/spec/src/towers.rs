@@ -66,10 +66,10 @@ pub enum Module {
 /// What a DCN tower gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DcnOutput {
-    /// One vector of D for the tower: what the paper's FLOPs count.
+    /// One vector of D for the tower. Inferred from the FLOPs of the DMT paper's Table 4; its text does not say so.
     #[default]
     Tower,
-    /// One vector of D for every feature: what the paper's listing prints.
+    /// One vector of D for every feature, as the DMT paper's listing 2 and §4 print it.
     Features,
 }
 

@@ -10,6 +10,9 @@
 use crate::checkpoint::Checkpoint;
 use crate::circles::Circles;
 use crate::cluster::Cluster;
+use crate::gather;
+use crate::logs::Shared;
+use crate::memory::MemoryUse;
 use crate::rank::Rank;
 use crate::state::{self, Restore};
 use crate::step::Execution;
@@ -19,7 +22,7 @@ use collectives::Label;
 use data::Split;
 use kernels::Device;
 use spec::affinity::Affinity;
-use spec::run::Run;
+use spec::run::{Batches, Run};
 use spec::schedule::Task;
 use std::ops::ControlFlow;
 
@@ -94,12 +97,14 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// Measures the affinity of the features of `checkpoint` on the evaluation samples of `run`, at most `limit` of them.
+/// Measures the affinity of the features of `checkpoint` on the samples of `run` to train or to evaluate on, at most `limit` of
+/// them.
 /// `observe` is told by rank 0 how many were seen.
 pub fn affinity(
     run: &Run,
     logs: &Logs,
     checkpoint: &Checkpoint,
+    split: Split,
     of: Cosines,
     limit: u64,
     observe: &(dyn Fn(u64) + Sync),
@@ -107,22 +112,23 @@ pub fn affinity(
     if run.model.has_tower_modules() {
         return Err(Error::AffinityOfTowers);
     }
-    if run.data.eval_samples().min(limit) == 0 {
+    let batches = if split == Split::Train { run.batches() } else { run.eval_batches() };
+    let batches = Batches { samples: batches.samples.min(limit), ..batches };
+    if batches.samples == 0 {
         return Err(Error::NoSamples);
     }
     let cluster = &Cluster::Threads;
-    check_size(run, cluster, false)?;
+    check_size(run, cluster, MemoryUse::EVALUATION)?;
     let threads = threads(run, cluster);
+    let shared = Shared::new(run, logs);
     let sums = on_ranks(
         run,
         cluster,
         |_| Device::cpu(threads),
         |world| {
             let schedule = run.schedule(Task::Evaluate);
-            let mut batches = run.eval_batches();
-            batches.samples = batches.samples.min(limit);
             let steps = batches.per_epoch();
-            let source = Prefetch::of_rank(&world, logs.source(run, Split::Eval)?, run, batches, 0..steps);
+            let source = Prefetch::of_rank(&world, shared.source(split)?, run, batches, 0..steps);
             let mut rank =
                 Rank::new(world.device().clone(), run, &schedule, world.rank(), Source::Ahead(source))?;
             state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
@@ -148,9 +154,7 @@ pub fn affinity(
                 },
             )?;
             let label = Label::from("affinity");
-            for part in sums.sums.chunks_mut(1 << 16) {
-                world.all_reduce_f64(&label, part)?;
-            }
+            gather::add_up(&world, &label, &mut sums.sums)?;
             let mut samples = [sums.samples as f64];
             world.all_reduce_f64(&label, &mut samples)?;
             sums.samples = samples[0] as u64;

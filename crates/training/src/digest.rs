@@ -15,8 +15,10 @@ use std::ops::Range;
 
 /// Bytes of a SHA-256.
 const LEN: usize = 32;
-/// Floats that are hashed at a time.
+/// Floats of a table in pieces that travel to rank 0 at a time.
 const BLOCK: usize = 1 << 18;
+/// Floats that are hashed at a time: few, since all ranks of a process may be at it at once.
+const HASHED: usize = 1 << 14;
 
 /// The digest of the parameters of all ranks, on every rank.
 pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &Rank) -> Result<String, Error> {
@@ -30,7 +32,7 @@ pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &Rank) -> Result
             Some(digest) => whole.update(digest),
             None => {
                 debug_assert_ne!(parameter.owner.0, Block::Towers, "its group has hashed it");
-                whole.update(Sha256::digest(bytes(&rank.parameters.weights(index))));
+                whole.update(dense(rank, index));
             }
         }
     }
@@ -140,7 +142,7 @@ fn towers(world: &Communicator, run: &Run, rank: &Rank) -> Result<BTreeMap<usize
             move |p: &Parameter| p.owner.0 == Block::Towers && sptt.plan(group).towers.contains(&p.owner.1);
         list.iter().enumerate().filter(move |(_, p)| of(p)).map(|(index, _)| index)
     };
-    let hash = |index| Sha256::digest(bytes(&rank.parameters.weights(index)));
+    let hash = |index| dense(rank, index);
     let mine: Vec<u8> = of_group(groups.group_of(world.rank())).flat_map(hash).collect();
     let counts: Vec<usize> = (0..world.size()).map(|r| of_group(groups.group_of(r)).count() * LEN).collect();
     let all = gathered(world, &label(), &mine, &counts)?;
@@ -156,13 +158,23 @@ fn towers(world: &Communicator, run: &Run, rank: &Rank) -> Result<BTreeMap<usize
     Ok(digests)
 }
 
+/// The digest of a dense parameter, which must be here.
+fn dense(rank: &Rank, index: usize) -> [u8; LEN] {
+    let (bucket, at) = rank.parameters.place(index).expect("a rank hashes what it has");
+    hash_range(&rank.parameters.buckets[bucket].weights, at..at + rank.parameters.list()[index].len)
+}
+
 /// Hashes a tensor's floats, little-endian, a block at a time.
 fn hash(weights: &Buffer<f32>) -> [u8; LEN] {
+    hash_range(weights, 0..weights.len())
+}
+
+fn hash_range(weights: &Buffer<f32>, Range { start, end }: Range<usize>) -> [u8; LEN] {
     let mut hasher = Sha256::new();
-    let mut block = vec![0.0f32; BLOCK.min(weights.len())];
-    let mut at = 0;
-    while at < weights.len() {
-        let len = BLOCK.min(weights.len() - at);
+    let mut block = vec![0.0f32; HASHED.min(end - start)];
+    let mut at = start;
+    while at < end {
+        let len = HASHED.min(end - at);
         weights.read(at, &mut block[..len]);
         hasher.update(bytes(&block[..len]));
         at += len;

@@ -1,6 +1,7 @@
 //! What can go wrong on a rank.
 
 use crate::checkpoint::CheckpointError;
+use crate::memory::MemoryNeed;
 use crate::metrics::MetricError;
 use collectives::{CollectiveError, Failure, Reason};
 use data::DataError;
@@ -33,14 +34,16 @@ pub enum Error {
     },
     /// A run that the machine has no room for.
     #[error(
-        "tables, optimizer state and batches need {needed_gb:.1} GB and {available_gb:.1} GB are free; \
-         lower model.rows_cap, model.dim or train.batch, or choose an optimizer with less state"
+        "{ranks} rank(s) on this machine need {} of memory and {:.1} GB are free: {need}; lower {}",
+        crate::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
     )]
     Memory {
         /// What the run needs.
-        needed_gb: f64,
+        need: Box<MemoryNeed>,
+        /// Ranks on this machine.
+        ranks: usize,
         /// What there is.
-        available_gb: f64,
+        available: u64,
     },
     /// More ranks than one process runs.
     #[error(

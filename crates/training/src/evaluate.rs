@@ -1,10 +1,10 @@
 //! Scores a model on samples it has not seen: exact metrics over the predictions of all ranks.
 //!
-//! After each batch the predictions of all ranks are gathered. Shares of a batch lie in rank order, so they come out in
+//! After each batch the predictions of all ranks go to rank 0. Shares of a batch lie in rank order, so they come out in
 //! the order of the log.
 
 use crate::circles::Circles;
-use crate::gather::gathered;
+use crate::gather::to_first;
 use crate::metrics::{CalibrationBin, Evaluation, calibration_bins};
 use crate::rank::Rank;
 use crate::source::Source;
@@ -77,8 +77,8 @@ pub(crate) fn evaluate(
             let positions = batches.at(step);
             let rows = (positions.end - positions.start) as usize;
             let counts: Vec<usize> = (0..world.size()).map(|r| share(rows, world.size(), r).len()).collect();
-            let batch_predictions = gathered(world, &label, &rank.predictions, &counts)?;
-            let batch_labels = gathered(world, &label, &rank.labels, &counts)?;
+            let batch_predictions = to_first(world, &label, &rank.predictions, &counts)?;
+            let batch_labels = to_first(world, &label, &rank.labels, &counts)?;
             if world.rank() == 0 {
                 receive(&batch_labels, &batch_predictions)?;
                 predictions.extend(batch_predictions);
@@ -88,10 +88,7 @@ pub(crate) fn evaluate(
                 let own = share(rows, world.size(), world.rank());
                 true_share.clear();
                 true_share.extend(own.map(|i| log.probability(positions.start + i as u64) as f32));
-                let gathered = gathered(world, &label, &true_share, &counts)?;
-                if world.rank() == 0 {
-                    best.extend(gathered);
-                }
+                best.extend(to_first(world, &label, &true_share, &counts)?);
             }
             let flow = between()?;
             ended = flow.is_break();

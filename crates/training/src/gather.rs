@@ -4,6 +4,10 @@ use crate::Error;
 use crate::metrics::Histogram;
 use collectives::{Communicator, Label};
 use kernels::{Buffer, Element};
+use spec::placement::share;
+
+/// Room that a rank takes for numbers to be added up.
+pub(crate) const ADDED_BYTES: usize = 1 << 20;
 
 /// What all ranks have, in rank order.
 pub(crate) fn gathered<T: Element>(
@@ -33,13 +37,28 @@ pub(crate) fn to_first<T: Element>(
     Ok(all.to_vec())
 }
 
-/// The histograms of all ranks together.
+/// The histograms of all ranks together, on rank 0; an empty one elsewhere. Every rank adds up its share of the bins of
+/// all, so that none needs room for the histograms of all ranks.
 pub(crate) fn merged(world: &Communicator, label: &Label, mine: &Histogram) -> Result<Histogram, Error> {
-    let counts = vec![2 * Histogram::BINS; world.size()];
-    let all = gathered(world, label, &mine.counts(), &counts)?;
-    let mut merged = Histogram::default();
-    for counts in all.chunks_exact(2 * Histogram::BINS) {
-        merged.add_counts(counts);
+    let (size, bins) = (world.size(), 2 * Histogram::BINS);
+    let counts = Buffer::from_slice(world.device(), &mine.counts())?;
+    let shares: Vec<usize> = (0..size).map(|rank| share(bins, size, rank).len()).collect();
+    let own = shares[world.rank()];
+    let (_, parts) = world.all_to_all(label, counts, &shares, Buffer::empty(), &vec![own; size])?;
+    let mut sums = vec![0u64; own];
+    for part in parts.to_vec().chunks_exact(own.max(1)) {
+        sums.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);
     }
+    let mut merged = Histogram::default();
+    merged.add_counts(&to_first(world, label, &sums, &shares)?);
     Ok(merged)
+}
+
+/// Adds up `values` over all ranks, on every rank: in parts, because a sum takes room for the numbers of all ranks.
+pub(crate) fn add_up(world: &Communicator, label: &Label, values: &mut [f64]) -> Result<(), Error> {
+    let part = (ADDED_BYTES / size_of::<f64>() / world.size()).max(1);
+    for part in values.chunks_mut(part) {
+        world.all_reduce_f64(label, part)?;
+    }
+    Ok(())
 }

@@ -26,6 +26,7 @@ mod evaluate;
 mod event;
 mod gather;
 mod logs;
+mod memory;
 mod meter;
 pub mod metrics;
 mod network;
@@ -49,6 +50,7 @@ pub use error::Error;
 pub use evaluate::{Receiver, Scores};
 pub use event::{Event, Progress};
 pub use logs::Logs;
+pub use memory::{MemoryNeed, MemoryPart, MemoryUse, available_memory};
 pub use network::Network;
 pub use pace::Compute;
 pub use phases::{PhaseReport, RankTime, StepTime};
@@ -58,6 +60,5 @@ pub use source::{Repeated, Source};
 pub use step::{Execution, PhaseTime};
 pub use trace::{Span, Stream, Trace};
 pub use trainer::{
-    Outcome, Saving, Session, Sources, available_memory, check_size, evaluate, threads, train, train_on,
-    train_rank,
+    Outcome, Saving, Session, Sources, check_size, evaluate, threads, train, train_on, train_rank,
 };

@@ -111,10 +111,7 @@ impl<'a> Meter<'a> {
     /// Mean loss of every step, over all ranks.
     pub fn mean_losses(self, world: &Communicator) -> Result<Vec<f64>, Error> {
         let mut losses = self.losses;
-        // In parts, because a sum takes room for the numbers of all ranks.
-        for part in losses.chunks_mut(1 << 16) {
-            world.all_reduce_f64(&self.label, part)?;
-        }
+        gather::add_up(world, &self.label, &mut losses)?;
         for (step, loss) in losses.iter_mut().enumerate() {
             let batch = self.run.batches().at(self.first + step as u64);
             *loss /= (batch.end - batch.start) as f64;

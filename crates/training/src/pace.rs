@@ -7,10 +7,12 @@
 use crate::circles::Circles;
 use crate::cluster::Cluster;
 use crate::gather::gathered;
+use crate::logs::Shared;
+use crate::memory::MemoryUse;
 use crate::rank::Rank;
 use crate::source::Source;
 use crate::step::Execution;
-use crate::trainer::{check_ranks, on_ranks, threads};
+use crate::trainer::{check_size, on_ranks, threads};
 use crate::{Error, Logs};
 use collectives::{Communicator, Label};
 use data::Split;
@@ -108,14 +110,14 @@ const WARM_UP: u64 = 2;
 pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace, Error> {
     let cluster = &Cluster::Threads;
     // Ranks that compute nothing hold no tables.
-    let idle = |rank| if rank < ranks { 0 } else { run.state_bytes(rank) };
-    check_ranks(run, cluster, |rank| run.memory(rank).saturating_sub(idle(rank)))?;
+    check_size(run, cluster, MemoryUse { computing: ranks, ..MemoryUse::TRAINING })?;
     let threads = threads(run, cluster);
+    let shared = Shared::new(run, logs);
     let measured = on_ranks(
         run,
         cluster,
         |rank| if rank < ranks { Device::cpu(threads) } else { Ok(Device::Idle) },
-        |world| measure_rank(run, &world, logs.source(run, Split::Train)?, steps.max(1)),
+        |world| measure_rank(run, &world, shared.source(Split::Train)?, steps.max(1)),
     )?;
     let (names, seconds) = measured.into_iter().next().ok_or(Error::NoRank)?;
     let measured = seconds.chunks_exact(names.len()).take(ranks.max(1)).cycle();

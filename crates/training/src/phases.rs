@@ -1,6 +1,6 @@
 //! What each phase took, on every rank and over all of them.
 
-use crate::gather::gathered;
+use crate::gather::to_first;
 use crate::{Error, PhaseTime};
 use collectives::{Communicator, Label};
 use serde::Serialize;
@@ -89,7 +89,7 @@ pub(crate) fn mean(world: &Communicator, mine: f64) -> Result<f64, Error> {
     Ok(sum[0] / world.size() as f64)
 }
 
-/// Brings together what every rank measured of every phase.
+/// Brings together what every rank measured of every phase, on rank 0; nothing elsewhere.
 pub(crate) fn report(
     world: &Communicator,
     schedule: &Schedule,
@@ -110,7 +110,10 @@ pub(crate) fn report(
             sent(LinkClass::Network),
         ]);
     }
-    let all = gathered(world, &Label::from("report"), &mine, &vec![mine.len(); world.size()])?;
+    let all = to_first(world, &Label::from("report"), &mine, &vec![mine.len(); world.size()])?;
+    if world.rank() != 0 {
+        return Ok(Vec::new());
+    }
     let of_phase = |(i, phase): (usize, &spec::schedule::Phase)| {
         let of_ranks = all.chunks_exact(mine.len()).map(|rank| &rank[i * COLUMNS..(i + 1) * COLUMNS]);
         let sum = |column: usize| of_ranks.clone().map(|numbers| numbers[column]).sum::<f64>();

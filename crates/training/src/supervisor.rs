@@ -12,7 +12,7 @@
 use crate::checkpoint::{
     Checkpoint, CheckpointError, Folder, Manifest, TopologyRecord, Written, write_pieces, writing,
 };
-use crate::gather::{gathered, merged};
+use crate::gather::{gathered, merged, to_first};
 use crate::metrics::Histogram;
 use crate::rank::Rank;
 use crate::state::{self, Restore};
@@ -263,7 +263,7 @@ impl<'a> Supervisor<'a> {
         let mine = serde_json::to_vec(written).map_err(unreadable)?;
         let lengths = gathered(self.world, &self.label, &[mine.len() as u64], &vec![1; self.world.size()])?;
         let counts: Vec<usize> = lengths.iter().map(|&n| n as usize).collect();
-        let all = gathered(self.world, &self.label, &mine, &counts)?;
+        let all = to_first(self.world, &self.label, &mine, &counts)?;
         let Some(saving) = self.session.checkpoints.as_ref().filter(|_| self.world.rank() == 0) else {
             return Ok(None);
         };

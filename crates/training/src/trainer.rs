@@ -6,6 +6,8 @@ use crate::cluster::Cluster;
 use crate::digest;
 use crate::evaluate::{self, Receiver, Scores};
 use crate::event::Event;
+use crate::logs::Shared;
+use crate::memory::{MemoryNeed, MemoryUse, available_memory};
 use crate::meter::Meter;
 use crate::pace::Compute;
 use crate::phases::{self, PhaseReport, StepTime};
@@ -101,7 +103,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// Digest of all parameters, the same wherever they were trained; none of a paced run.
     pub parameters_sha256: Option<String>,
-    /// What each phase took.
+    /// What each phase took; on rank 0 only, nothing elsewhere.
     pub phases: Vec<PhaseReport>,
     /// CPU seconds of the threads that read batches ahead, in the steps that were timed; mean over ranks.
     pub reading_s: f64,
@@ -111,6 +113,8 @@ pub struct Outcome {
     pub threads: usize,
     /// When the phases of the last steps ran, where that was recorded.
     pub trace: Option<Trace>,
+    /// What the run was expected to need on this machine; `None` where ranks ran already.
+    pub memory: Option<MemoryNeed>,
 }
 
 impl Outcome {
@@ -141,7 +145,8 @@ pub fn threads(run: &Run, cluster: &Cluster) -> usize {
 /// Trains `run` on the ranks of the session's cluster.
 pub fn train(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, Error> {
     let threads = threads(run, session.cluster);
-    train_on(run, |_| Device::cpu(threads), &|split| logs.source(run, split), session)
+    let shared = Shared::new(run, logs);
+    train_on(run, |_| Device::cpu(threads), &|split| shared.source(split), session)
 }
 
 /// As [`train`], on devices and data of the caller's choice.
@@ -155,22 +160,25 @@ pub fn train_on(
         Compute::Real => devices(rank),
         Compute::Paced(_) => Ok(Device::Idle),
     };
-    match session.compute {
-        Compute::Real => check_size(run, session.cluster, session.checkpoints.is_some())?,
+    let need = match session.compute {
+        Compute::Real => {
+            let saves = session.checkpoints.is_some();
+            check_size(run, session.cluster, MemoryUse { saves, ..MemoryUse::TRAINING })?
+        }
         Compute::Paced(pace) => {
             if session.checkpoints.is_some() || session.resume.is_some() {
                 return Err(Error::PacedState);
             }
             pace.check(&run.schedule(Task::Train))?;
-            let without_tables = |rank| run.memory(rank).saturating_sub(run.state_bytes(rank));
-            check_ranks(run, session.cluster, without_tables)?;
+            check_size(run, session.cluster, MemoryUse { computing: 0, ..MemoryUse::TRAINING })?
         }
-    }
+    };
     let outcomes = on_ranks(run, session.cluster, devices, |world| {
         let circles = Circles::new(&world, &run.dataflow)?;
         Trainer { run, circles: &circles, sources, session }.train()
     })?;
-    outcomes.into_iter().next().ok_or(Error::NoRank)
+    let first = outcomes.into_iter().next().ok_or(Error::NoRank)?;
+    Ok(Outcome { memory: Some(need), ..first })
 }
 
 /// One rank's part of [`train`], on ranks that run already: all of `world` call it. What they hold must fit, see
@@ -179,7 +187,8 @@ pub fn train_rank(run: &Run, logs: &Logs, world: &Communicator, session: &Sessio
     // Bytes of the runs before are not this one's.
     world.reset_meter();
     let circles = Circles::new(world, &run.dataflow)?;
-    Trainer { run, circles: &circles, sources: &|split| logs.source(run, split), session }.train()
+    let shared = Shared::new(run, logs);
+    Trainer { run, circles: &circles, sources: &|split| shared.source(split), session }.train()
 }
 
 /// Scores `checkpoint` on the evaluation samples of `run`, which `receive` gets in the order of the log.
@@ -191,8 +200,9 @@ pub fn evaluate(
     receive: &mut Receiver,
 ) -> Result<Scores, Error> {
     let cluster = &Cluster::Threads;
-    check_size(run, cluster, false)?;
+    check_size(run, cluster, MemoryUse::EVALUATION)?;
     let threads = threads(run, cluster);
+    let shared = Shared::new(run, logs);
     // Rank 0 alone calls it.
     let receive = Mutex::new(receive);
     let scores = on_ranks(
@@ -201,14 +211,14 @@ pub fn evaluate(
         |_| Device::cpu(threads),
         |world| {
             let schedule = run.schedule(Task::Evaluate);
-            let source = logs.source(run, Split::Eval)?;
+            let source = shared.source(Split::Eval)?;
             let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
             state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
             let receive: &mut Receiver = &mut |labels, probabilities| {
                 let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 receive(labels, probabilities)
             };
-            let sources = |split| logs.source(run, split);
+            let sources = |split| shared.source(split);
             let circles = Circles::new(&world, &run.dataflow)?;
             evaluate::evaluate(run, &circles, &mut rank, &sources, observe, receive, &mut || {
                 Ok(ControlFlow::Continue(()))
@@ -339,6 +349,7 @@ impl Trainer<'_> {
             sent: phases::sent(world)?,
             threads: threads(run, session.cluster),
             trace,
+            memory: None,
         })
     }
 
@@ -374,31 +385,17 @@ impl Trainer<'_> {
 /// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
 const MAX_RANKS: usize = 1024;
 
-/// Refuses a run that cannot fit into this process or machine, before anything is allocated.
-///
-/// A run that `saves` checkpoints holds a copy of its state now and then.
-pub fn check_size(run: &Run, cluster: &Cluster, saves: bool) -> Result<(), Error> {
-    let copy = |rank| if saves { run.state_bytes(rank) } else { 0 };
-    check_ranks(run, cluster, |rank| run.memory(rank).saturating_add(copy(rank)))
-}
-
-/// The same, for ranks that need so many bytes each.
-pub(crate) fn check_ranks(run: &Run, cluster: &Cluster, bytes: impl Fn(usize) -> u64) -> Result<(), Error> {
-    let here = cluster.ranks_here(run.topology());
-    if here.len() > MAX_RANKS {
-        return Err(Error::Ranks { ranks: here.len(), most: MAX_RANKS });
+/// Refuses a run that cannot fit into this process or machine, before anything is allocated. Gives what it needs.
+pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<MemoryNeed, Error> {
+    let here = cluster.ranks_here(run.topology()).len();
+    if matches!(cluster, Cluster::Threads) && here > MAX_RANKS {
+        return Err(Error::Ranks { ranks: here, most: MAX_RANKS });
     }
-    let needed = here.into_iter().fold(0u64, |sum, rank| sum.saturating_add(bytes(rank)));
-    let Some(available) = available_memory() else { return Ok(()) };
-    if needed > available {
-        return Err(Error::Memory { needed_gb: needed as f64 / 1e9, available_gb: available as f64 / 1e9 });
+    let need = MemoryNeed::of(run, cluster, purpose);
+    match available_memory() {
+        Some(available) if need.total() > available => {
+            Err(Error::Memory { need: Box::new(need), ranks: here, available })
+        }
+        _ => Ok(need),
     }
-    Ok(())
-}
-
-/// Bytes the system could give without swapping; `None` where it does not say.
-pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }

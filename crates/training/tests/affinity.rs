@@ -24,7 +24,13 @@ fn trained(run: &Run, root: &Path) -> Checkpoint {
 }
 
 /// The definition, sample by sample, from the tables as they were saved.
-fn by_definition(run: &Run, checkpoint: &Checkpoint, of: Cosines, limit: u64) -> Vec<Vec<f64>> {
+fn by_definition(
+    run: &Run,
+    checkpoint: &Checkpoint,
+    split: Split,
+    of: Cosines,
+    samples: u64,
+) -> Vec<Vec<f64>> {
     let (features, dim) = (run.model.features(), run.model.dim());
     let tables: Vec<Vec<f32>> = features
         .iter()
@@ -38,9 +44,8 @@ fn by_definition(run: &Run, checkpoint: &Checkpoint, of: Cosines, limit: u64) ->
             table
         })
         .collect();
-    let samples = limit.min(run.data.eval_samples());
     let mut batch = Batch::default();
-    synthetic_log(run, Split::Eval).fill(0..samples, &mut batch);
+    synthetic_log(run, split).fill(0..samples, &mut batch);
     let mut next = vec![0; features.len()];
     let mut sums = vec![vec![0.0; features.len()]; features.len()];
     for sample in 0..samples as usize {
@@ -92,10 +97,13 @@ fn affinity_is_what_its_definition_says() {
         let run = config(kind, multi_hot, 2, 2).check().unwrap();
         let checkpoint = trained(&run, root.path());
         // 301 samples in batches of 96, all of them or the first batch and a half.
-        for (of, limit, seen) in
-            [(Cosines::AbsOfMean, 1000, 301), (Cosines::MeanOfAbs, 1000, 301), (Cosines::AbsOfMean, 150, 150)]
-        {
-            let expected = by_definition(&run, &checkpoint, of, seen);
+        for (split, of, limit, seen) in [
+            (Split::Eval, Cosines::AbsOfMean, 1000, 301),
+            (Split::Eval, Cosines::MeanOfAbs, 1000, 301),
+            (Split::Eval, Cosines::AbsOfMean, 150, 150),
+            (Split::Train, Cosines::AbsOfMean, 150, 150),
+        ] {
+            let expected = by_definition(&run, &checkpoint, split, of, seen);
             for (hosts, ranks_per_host) in [(1, 1), (2, 2), (1, 3)] {
                 let other = config(kind, multi_hot, hosts, ranks_per_host).check().unwrap();
                 let told = AtomicU64::new(0);
@@ -103,14 +111,23 @@ fn affinity_is_what_its_definition_says() {
                     told.fetch_add(samples, Ordering::Relaxed);
                 };
                 let found =
-                    training::affinity(&other, &Logs::Synthetic, &checkpoint, of, limit, &observe).unwrap();
+                    training::affinity(&other, &Logs::Synthetic, &checkpoint, split, of, limit, &observe)
+                        .unwrap();
                 assert_near(&found, &expected);
                 assert_eq!(told.into_inner(), seen);
             }
         }
         let names: Vec<&str> = run.model.features().iter().map(|f| f.name.as_str()).collect();
-        let found =
-            training::affinity(&run, &Logs::Synthetic, &checkpoint, Cosines::AbsOfMean, 10, &nobody).unwrap();
+        let found = training::affinity(
+            &run,
+            &Logs::Synthetic,
+            &checkpoint,
+            Split::Eval,
+            Cosines::AbsOfMean,
+            10,
+            &nobody,
+        )
+        .unwrap();
         assert_eq!(found.features(), names);
     }
 }
@@ -123,6 +140,7 @@ fn towers_have_mixed_their_features_already() {
     config.model.towers = Some(Assignment::Strided(2));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
     let run = config.check().unwrap();
-    let refused = training::affinity(&run, &Logs::Synthetic, &checkpoint, Cosines::AbsOfMean, 10, &|_| ());
+    let refused =
+        training::affinity(&run, &Logs::Synthetic, &checkpoint, Split::Eval, Cosines::AbsOfMean, 10, &|_| ());
     assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");
 }

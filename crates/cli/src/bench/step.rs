@@ -45,7 +45,7 @@ pub fn run(args: Args) -> Result<()> {
         ..config.data.synthetic.unwrap_or_default()
     });
     let run = config.check()?;
-    training::check_size(&run, &Cluster::Threads, false)?;
+    training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
     let batches = batches(&run)?;
     let threads = training::threads(&run, &Cluster::Threads);
 

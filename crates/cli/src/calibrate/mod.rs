@@ -12,6 +12,7 @@ use crate::bench::collectives::ranks::on_ranks;
 use crate::bench::collectives::sweep::{Point, Sweep, Swept};
 use crate::cluster::{Transport, TransportArgs};
 use crate::folder::clock::rfc3339;
+use crate::output::{Force, Inputs, Output};
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, ensure};
 use collectives::{Communicator, Label};
@@ -47,6 +48,8 @@ pub struct Args {
     /// Write the system file here
     #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
     out: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Output")]
+    force: Force,
     /// A few steps of small batches: to see that it works, not to predict by
     #[arg(long, help_heading = "Measurement")]
     quick: bool,
@@ -87,13 +90,10 @@ const QUICK: Effort = Effort {
 };
 
 pub fn run(args: Args) -> Result<()> {
-    if let Some(path) = &args.out {
-        // Better now than after minutes of measuring.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let there = folder.is_none_or(|folder| folder.is_dir()) && !path.is_dir();
-        ensure!(there, "--out {}: give a file in a folder that is there", path.display());
-    }
     let place = args.transport.join()?;
+    // The first rank writes for all.
+    let out = args.out.as_deref().filter(|_| place.has_first_rank());
+    let output = Output::check_if_any(out, args.force.force, &Inputs::default())?;
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
     place.complete_topology(&mut config)?;
@@ -108,7 +108,8 @@ pub fn run(args: Args) -> Result<()> {
     let threads = training::threads(&run, &cluster);
     let trials = runs::trials(topology, threads, effort.steps, effort.divisor)?;
     for trial in &trials {
-        training::check_size(&trial.run, &cluster, false).with_context(|| trial.name.clone())?;
+        training::check_size(&trial.run, &cluster, training::MemoryUse::TRAINING)
+            .with_context(|| trial.name.clone())?;
     }
     let largest = effort.sizes.iter().max().map_or(0, |&size| size as u64);
     let job = Job { topology, cluster: &cluster, trials: &trials, effort };
@@ -134,8 +135,8 @@ pub fn run(args: Args) -> Result<()> {
     let name = args.name.unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(joined)));
     let memory_bytes = SystemFile::memory_here(calibration.ranks_per_machine);
     let file = SystemFile { name, memory_bytes, measured: calibration };
-    if let Some(path) = &args.out {
-        file.write(path)?;
+    if let Some(output) = &output {
+        output.write(file.to_text()?.as_bytes())?;
     }
     if args.json {
         println!("{}", table::to_json(&file, &compared));

@@ -1,7 +1,8 @@
 //! `campanile data groups`: the towers that a synthetic log was made of.
 
 use crate::args::RunArgs;
-use crate::partition::write_towers;
+use crate::output::{Force, Output};
+use crate::partition::towers_text;
 use anyhow::{Result, bail};
 use data::{Split, SyntheticLog};
 use spec::run::{Data, Run};
@@ -15,15 +16,19 @@ pub struct Args {
     /// Where they go, as JSON for --towers [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let inputs = args.run.inputs(&args.run.config()?);
+    let output = Output::check_if_any(args.out.as_deref(), args.force.force, &inputs)?;
     let file = planted(&args.run.run()?)?;
-    match &args.out {
+    match &output {
         None => println!("{}", serde_json::to_string_pretty(&file)?),
-        Some(path) => {
-            write_towers(path, &file.towers)?;
-            println!("{} groups in {}", file.towers.len(), path.display());
+        Some(output) => {
+            output.write(towers_text(&file.towers)?.as_bytes())?;
+            println!("{} groups in {}", file.towers.len(), output.path().display());
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::LogArgs;
 use crate::logs::{self, Raw};
+use crate::output::{Inputs, Output};
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
 use data::prepare::{self, RawLog};
@@ -30,6 +31,9 @@ pub fn run(args: Args) -> Result<()> {
     if matches!(args.log.format, DataFormat::Prepared | DataFormat::Synthetic) {
         bail!("--format {}: there is nothing to prepare", args.log.format.name());
     }
+    let mut inputs = Inputs::default();
+    inputs.add_log(&args.log.data).add_all(&args.log.schema).add_all(&args.vocabularies_of);
+    Output::check_folder(&args.out, &inputs)?;
     // What an earlier command left, finished or not, may be replaced.
     let ours = |name: &str| {
         name.starts_with(MANIFEST) || [SAMPLES, INDEX].contains(&name) || name.starts_with("vocabulary-")

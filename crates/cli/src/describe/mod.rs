@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use spec::model::{Block, Model};
 use spec::run::Run;
 use spec::schedule::Task;
+use training::{Cluster, MemoryNeed, MemoryUse};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -30,10 +31,10 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of all ranks, and of the largest.
-fn memory(run: &Run) -> (u64, u64) {
-    let of_ranks = || (0..run.topology().ranks()).map(|rank| run.memory(rank));
-    (of_ranks().sum(), of_ranks().max().unwrap_or(0))
+/// What all ranks need as threads of one process, and bytes of the largest.
+fn memory(run: &Run) -> (MemoryNeed, u64) {
+    let world = MemoryNeed::of(run, &Cluster::Threads, MemoryUse::TRAINING);
+    (world, MemoryNeed::of_largest_rank(run))
 }
 
 fn to_json(run: &Run) -> Value {
@@ -51,7 +52,8 @@ fn to_json(run: &Run) -> Value {
         "dataflow": run.dataflow.kind(),
         "towers": towers::of_run(run),
         "compression_ratio": model.compression_ratio(),
-        "memory_bytes": world,
+        "memory_bytes": world.total(),
+        "memory": world,
         "largest_rank_bytes": largest,
     })
 }
@@ -80,7 +82,7 @@ fn to_text(run: &Run) -> String {
         dataflow::of_run(run),
         block_table(model),
         run.topology(),
-        bytes(world),
+        bytes(world.total()),
         bytes(largest),
         run.schedule(Task::Train).buckets().len()
     )

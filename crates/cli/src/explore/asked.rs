@@ -1,5 +1,6 @@
 //! From flags to a space.
 
+use crate::output::Inputs;
 use crate::simulate::read::{self, Subject as Read};
 use crate::simulate::task::{self, Asked as AskedTask};
 use anyhow::{Context, Result, bail};
@@ -46,6 +47,13 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Files that are read: names that are those of files.
+    pub fn inputs(&self) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(self.model.iter().chain(&self.systems));
+        inputs
+    }
+
     /// The cost model.
     pub fn cost(&self) -> CostKind {
         self.cost

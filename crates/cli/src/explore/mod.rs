@@ -5,7 +5,7 @@ mod html;
 mod json;
 mod text;
 
-use crate::folder;
+use crate::output::{Force, Output};
 use crate::signals::{Stop, stop_on_signals};
 use anyhow::{Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -48,6 +48,8 @@ pub struct Args {
     /// Write points, distribution and tables as a page that opens in any browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// A space, and what was found in it.
@@ -66,6 +68,7 @@ impl Explored {
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let html = Output::check_if_any(args.html.as_deref(), args.force.force, &args.asked.inputs())?;
     let space = args.asked.space()?;
     let cost = args.asked.cost();
     let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
@@ -88,8 +91,8 @@ pub fn run(args: Args) -> Result<()> {
     if let Some((_, why)) = &as_is.refused.first {
         ensure!(as_is.refused.impossible < as_is.count, "nothing of it can be simulated: {why}");
     }
-    if let Some(path) = &args.html {
-        folder::replace(path, html::page(&explored).to_html().as_bytes())?;
+    if let Some(html) = &html {
+        html.write(html::page(&explored).to_html().as_bytes())?;
     }
     if args.json {
         println!("{}", json::to_json(&explored));

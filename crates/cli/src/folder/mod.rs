@@ -41,11 +41,11 @@ pub const PREPARED: &str = "prepared";
 /// The vocabularies of the training data, for whoever evaluates the run.
 pub const VOCABULARIES: &str = "vocabularies";
 /// Locked by the process that trains.
-const LOCK: &str = "lock";
+pub const LOCK: &str = "lock";
 /// Where event files go.
 pub const TENSORBOARD: &str = "tensorboard";
 /// How the name of a file ends that is not complete.
-const PARTIAL: &str = ".partial";
+pub const PARTIAL: &str = ".partial";
 
 /// The folder of a run that is being trained.
 #[derive(Debug)]

@@ -20,6 +20,10 @@ pub struct Division {
     /// in the DMT paper)
     #[arg(long, default_value = "stretched")]
     distance: Distance,
+    /// Leave towers as k-means on the plane finds them, without the moves and swaps that follow by default; with --distance plain
+    /// this is the DMT paper's partitioner. Towers balanced by load have no such moves
+    #[arg(long)]
+    no_settle: bool,
     /// Dimensions of the plane [default: 2]
     #[arg(long, value_name = "N")]
     dims: Option<usize>,
@@ -92,6 +96,11 @@ pub struct Divided {
 }
 
 impl Division {
+    /// Files that are read.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.loads.iter().chain(&self.groups)
+    }
+
     /// Divides the features of `affinity`.
     pub fn divide(
         &self,
@@ -142,6 +151,7 @@ impl Division {
         let request = Request {
             ratio: self.ratio,
             distance: self.distance,
+            settle: !self.no_settle,
             dims: self.dims.unwrap_or(2.min(pieces.affinity.features().len())),
             balance: loads.map_or(Balance::Features, |loads| Balance::Loads(pieces.shared(&loads))),
             groups: groups.map(|groups| pieces.of_features(&groups)),

@@ -10,6 +10,7 @@ pub use division::{Divided, Division, Tables};
 
 use crate::affinity::{Measured, measure};
 use crate::on_samples::Samples;
+use crate::output::{Force, Inputs, Output};
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 
 /// Divide features into towers by their affinity
 #[derive(clap::Args)]
+#[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
 #[command(after_help = "Examples:
   campanile affinity --checkpoint runs/flat --out affinity.json
   campanile partition --affinity affinity.json --towers 8 --out towers.json --picture towers.html
@@ -58,6 +60,8 @@ pub struct Args {
     /// Draw the affinity by tower, and the plane: .svg, or a page if the name ends in .html
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
@@ -65,6 +69,10 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     let page = args.picture.as_deref().map(picture::is_page).transpose()?;
+    let (inputs, force) = (args.inputs(), args.force.force);
+    let output = Output::check(&args.out, force, &inputs)?;
+    let drawn = Output::check_if_any(args.picture.as_deref(), force, &inputs)?;
+    Output::distinct([&output].into_iter().chain(&drawn))?;
     let (affinity, tables) = match (&args.affinity, &args.checkpoint) {
         (Some(path), _) => {
             ensure!(
@@ -76,7 +84,7 @@ pub fn run(args: Args) -> Result<()> {
         (None, checkpoint) => {
             let checkpoint =
                 checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
-            let opened = args.samples.open(checkpoint)?;
+            let opened = args.samples.open_for_training(checkpoint)?;
             // What cannot be is refused before it is measured.
             args.division.check(&opened.run.model, args.towers, &[args.strategy])?;
             (measure(&opened, &args.measured)?, Tables::of(&opened.run.model))
@@ -89,9 +97,9 @@ pub fn run(args: Args) -> Result<()> {
     let divided = args.division.divide(&affinity, &tables, args.towers, args.strategy, args.seed)?;
     let seconds = began.elapsed().as_secs_f64();
     bar.finish_and_clear();
-    write_towers(&args.out, &divided.towers)?;
-    if let Some((path, page)) = args.picture.as_deref().zip(page) {
-        write(path, &picture::of(&divided, page))?;
+    output.write(towers_text(&divided.towers)?.as_bytes())?;
+    if let Some((drawn, page)) = drawn.zip(page) {
+        drawn.write(picture::of(&divided, page).as_bytes())?;
     }
     if args.json {
         println!("{}", to_json(&divided, seconds));
@@ -102,17 +110,37 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes towers as `--towers` reads them.
+impl Args {
+    /// Files that are read.
+    fn inputs(&self) -> Inputs {
+        let checkpoint = self.checkpoint.as_deref();
+        let mut inputs = checkpoint.map_or_else(Inputs::default, |path| self.samples.inputs(path));
+        inputs.add_all(&self.affinity).add_all(self.division.files());
+        inputs
+    }
+}
+
+/// Towers as `--towers` reads them.
+pub fn towers_text(towers: &[Vec<String>]) -> Result<String> {
+    Ok(serde_json::to_string_pretty(&TowersFile { towers: towers.to_vec() })? + "\n")
+}
+
+/// An affinity as [`run`] reads it.
+pub fn affinity_text(affinity: &Affinity) -> Result<String> {
+    Ok(serde_json::to_string(affinity)? + "\n")
+}
+
+/// Writes towers into the folder of a command that finds several.
 pub fn write_towers(path: &Path, towers: &[Vec<String>]) -> Result<()> {
-    write(path, &(serde_json::to_string_pretty(&TowersFile { towers: towers.to_vec() })? + "\n"))
+    write(path, &towers_text(towers)?)
 }
 
-/// Writes an affinity as [`run`] reads it.
+/// Writes an affinity into the folder of a command that finds towers.
 pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
-    write(path, &(serde_json::to_string(affinity)? + "\n"))
+    write(path, &affinity_text(affinity)?)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file into a command's own folder, whole or not at all.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     crate::folder::replace(path, text.as_bytes())
 }

@@ -11,7 +11,8 @@ mod page;
 mod recorded;
 mod reliability;
 
-use crate::folder::{REPORT, replace};
+use crate::folder::{CONFIG, METRICS, REPORT, SCHEDULE_JSON, SUMMARY, replace};
+use crate::output::{Force, Inputs, Output};
 use anyhow::{Context, Result};
 use recorded::{RecordedRun, Results};
 use serde_json::json;
@@ -28,20 +29,32 @@ pub struct Args {
     /// The page to write [default: report.html in DIR; report-comparison.html here for several]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print the results as one JSON object
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let output = output(&args)?;
     let mut runs = args.runs.iter().map(|dir| RecordedRun::load(dir)).collect::<Result<Vec<_>>>()?;
     tell_apart(&mut runs);
-    let (page, usual) = match &runs[..] {
-        [run] => (page::page(run), run.dir.join(REPORT)),
-        runs => (compare::page(runs), PathBuf::from(COMPARISON)),
+    let page = match &runs[..] {
+        [run] => page::page(run),
+        runs => compare::page(runs),
     };
-    let path = args.out.unwrap_or(usual);
-    replace(&path, page.as_bytes())?;
+    let path = match &output {
+        Some(output) => {
+            output.write(page.as_bytes())?;
+            output.path().to_owned()
+        }
+        None => {
+            let path = runs[0].dir.join(REPORT);
+            replace(&path, page.as_bytes())?;
+            path
+        }
+    };
     if args.json {
         let results: Vec<Results> = runs.iter().map(RecordedRun::results).collect();
         let text = serde_json::to_string(&json!({ "report": path, "runs": results }));
@@ -50,6 +63,26 @@ pub fn run(args: Args) -> Result<()> {
         println!("{}", path.display());
     }
     Ok(())
+}
+
+/// Where the page goes; `None` for the page of a run in its own folder, which is that run's.
+fn output(args: &Args) -> Result<Option<Output>> {
+    let path = match (&args.out, &args.runs[..]) {
+        (Some(out), [run]) if is_report_of(out, run) => return Ok(None),
+        (None, [_]) => return Ok(None),
+        (out, _) => out.clone().unwrap_or_else(|| PathBuf::from(COMPARISON)),
+    };
+    let mut inputs = Inputs::default();
+    for run in &args.runs {
+        inputs.add_all([CONFIG, METRICS, SCHEDULE_JSON, SUMMARY].map(|name| run.join(name)));
+    }
+    Output::check(&path, args.force.force, &inputs).map(Some)
+}
+
+/// Whether `out` is the page that a run has in its folder.
+fn is_report_of(out: &Path, run: &Path) -> bool {
+    let folder = std::path::absolute(out).ok().and_then(|out| out.parent()?.canonicalize().ok());
+    out.ends_with(REPORT) && !out.is_symlink() && folder.is_some() && folder == run.canonicalize().ok()
 }
 
 /// Writes the page of the run in `dir` into it, and says where.

@@ -6,7 +6,7 @@ use super::records::Records;
 use crate::affinity::{Measured, measure};
 use crate::data_command::planted;
 use crate::logs;
-use crate::on_samples::Samples;
+use crate::on_samples::Opened;
 use crate::signals::stop_on_signals;
 use crate::text::{columns, median};
 use crate::train::one_of_several;
@@ -75,6 +75,7 @@ pub fn run(args: Args) -> Result<()> {
         "groups": args.groups,
         "samples": args.samples,
         "affinity": format!("{:?}", args.measured),
+        "affinity_rows": "training",
     });
     for &ratio in &args.ratios {
         let run = configure(&args, ratio, 1).check();
@@ -135,7 +136,7 @@ fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
     let folder = scratch.path().join("flat");
     let title = format!("ratio {ratio}, seed {seed}/{}", args.seeds);
     let (run, outcome) = one_of_several(&config, &logs, Some(&folder), &title, &stop)?;
-    let affinity = measure(&Samples::default().open(&folder)?, &args.measured)?;
+    let affinity = measure(&Opened::on_training(&folder, &logs)?, &args.measured)?;
     let groups = planted(&run)?.towers;
     let truth = labels(&run, &groups)?;
     // Of the groups as they are: whole numbers differ by a little more than asked for.

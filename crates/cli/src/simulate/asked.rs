@@ -5,6 +5,7 @@ use super::read::{self, Hardware, Subject};
 use super::strategy;
 use super::task::{self, Asked as AskedTask};
 use crate::dataflow;
+use crate::output::Inputs;
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, bail, ensure};
 use planning::cost::CostKind;
@@ -46,6 +47,13 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// Files that are read: names that are those of files.
+    pub fn inputs(&self) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all([&self.model, &self.system, &self.task]);
+        inputs
+    }
+
     /// What a step takes.
     pub fn predict(&self) -> Result<Prediction> {
         let task = task::task(&self.task)?;

@@ -11,7 +11,7 @@ pub mod task;
 mod text;
 mod trace;
 
-use crate::folder;
+use crate::output::{Force, Output};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -56,15 +56,21 @@ pub struct Args {
     /// Write the timeline for chrome://tracing or ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    let (inputs, force) = (args.asked.inputs(), args.force.force);
+    let trace = Output::check_if_any(args.trace.as_deref(), force, &inputs)?;
+    let html = Output::check_if_any(args.html.as_deref(), force, &inputs)?;
+    Output::distinct(trace.iter().chain(&html))?;
     let prediction = args.asked.predict()?;
-    if let Some(path) = &args.trace {
-        folder::replace(path, trace::to_json(&prediction).to_string().as_bytes())?;
+    if let Some(trace) = &trace {
+        trace.write(trace::to_json(&prediction).to_string().as_bytes())?;
     }
-    if let Some(path) = &args.html {
-        folder::replace(path, html::page(&prediction).to_html().as_bytes())?;
+    if let Some(html) = &html {
+        html.write(html::page(&prediction).to_html().as_bytes())?;
     }
     if args.json {
         println!("{}", json::to_json(&prediction));

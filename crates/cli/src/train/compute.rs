@@ -24,6 +24,16 @@ pub enum ComputeArg {
     PacedBy(PathBuf),
 }
 
+impl ComputeArg {
+    /// The file of times, where there is one.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::PacedBy(path) => Some(path),
+            Self::Real | Self::Paced => None,
+        }
+    }
+}
+
 impl FromStr for ComputeArg {
     type Err = String;
 

@@ -8,8 +8,9 @@ mod summary;
 
 use crate::args::RunArgs;
 use crate::cluster::{Place, TransportArgs, report_once};
-use crate::folder::{CHECKPOINTS, PREPARED, replace};
+use crate::folder::{CHECKPOINTS, PREPARED};
 use crate::logs::{self, OpenLogs};
+use crate::output::{Force, Inputs, Output};
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
@@ -24,6 +25,8 @@ use spec::pace::Pace;
 use spec::run::{Config, Every, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use summary::Detail;
+use training::checkpoint::Checkpoint;
 use training::{Cluster, Compute, Event, Outcome, Progress, Saving, Session, Trace};
 
 #[derive(clap::Args)]
@@ -45,12 +48,14 @@ pub struct Args {
     /// Checkpoints to keep [default: 2]
     #[arg(long, value_name = "K", help_heading = "Output")]
     keep: Option<usize>,
-    /// Evaluate every so many steps, besides at the end
+    /// Evaluate every so many steps, besides at the end [default: at the end only]
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     eval_every: Option<u64>,
     /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     trace: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Output")]
+    force: Force,
     /// Steps in the trace
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(requires = "trace", help_heading = "Output")]
@@ -69,6 +74,9 @@ pub struct Args {
     /// Print one JSON object as the last line
     #[arg(long, help_heading = "Output")]
     json: bool,
+    /// Also print what each phase took, what it sent, and which rank holds what; the report has it in any case
+    #[arg(long, help_heading = "Output")]
+    verbose: bool,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -92,6 +100,9 @@ pub fn run(args: Args) -> Result<()> {
     let kept_at = out.as_deref().filter(|_| place.has_first_rank());
     let open_keeper = || kept_at.map(|out| Keeper::open(out, resumed.as_ref())).transpose();
     let mut keeper = if goes_on { None } else { open_keeper()? };
+    // After the run's folder is there, since a trace may go into it.
+    let trace = args.trace.as_deref().filter(|_| place.has_first_rank());
+    let trace = Output::check_if_any(trace, args.force.force, &inputs(&args, &config, resumed.as_ref()))?;
     let kept_logs = out.as_ref().map(|out| out.join(PREPARED));
     ensure!(
         !place.is_distributed() || kept_logs.is_some() || !logs::must_be_prepared(&config.data),
@@ -161,14 +172,15 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let result = summary::to_json(&run, &outcome);
-    let traced = args.trace.as_deref().zip(outcome.trace.as_ref());
-    let traced = traced.map_or(Ok(()), |(path, trace)| write_trace(path, trace));
+    let traced = trace.as_ref().zip(outcome.trace.as_ref());
+    let traced = traced.map_or(Ok(()), |(output, trace)| write_trace(output, trace));
     // The result is worth more than what is kept of it: it is told first.
     let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &result));
     if args.json {
         println!("{result}");
     } else {
-        print!("{}", summary::summary(&run, &outcome, began.elapsed().as_secs_f64()));
+        let detail = if args.verbose { Detail::Verbose } else { Detail::Short };
+        print!("{}", summary::summary(&run, &outcome, began.elapsed().as_secs_f64(), detail));
         if let Some(out) = &out {
             println!("kept in {0}; open {0}/report.html", out.display());
         }
@@ -236,9 +248,17 @@ fn checkpoint_now_and_then(config: &mut Config, out: Option<&Path>) {
     }
 }
 
-fn write_trace(path: &Path, trace: &Trace) -> Result<()> {
+fn write_trace(output: &Output, trace: &Trace) -> Result<()> {
     let text = serde_json::to_string(&trace.to_json()).context("the trace as JSON")?;
-    replace(path, text.as_bytes())
+    output.write(text.as_bytes())
+}
+
+/// Files that the run reads.
+fn inputs(args: &Args, config: &Config, resumed: Option<&Resumed>) -> Inputs {
+    let mut inputs = args.run.inputs(config);
+    inputs.add_all(args.compute.file());
+    inputs.add_all(resumed.and_then(|resumed| resumed.checkpoint.as_ref()).map(Checkpoint::path));
+    inputs
 }
 
 /// What all ranks of a run must have been started with, line by line.

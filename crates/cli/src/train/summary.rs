@@ -41,12 +41,22 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "towers": run.model.towers().len(),
         "parameters_sha256": outcome.parameters_sha256,
         "reading_s": outcome.reading_s,
+        "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     })
 }
 
+/// How much a summary tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// About ten lines.
+    Short,
+    /// Also what each phase took and which rank holds what.
+    Verbose,
+}
+
 /// The result as text.
-pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
+pub fn summary(run: &Run, outcome: &Outcome, wall: f64, detail: Detail) -> String {
     let mut text = String::new();
     let steps = outcome.trained;
     let _ = writeln!(
@@ -63,23 +73,32 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64) -> String {
     let _ = writeln!(text, "Dataflow {}{overlap}", dataflow::of_run(run));
     text.push_str(&quality(run, outcome));
     if steps > 0 {
+        let exposed = outcome.step_time().map_or(String::new(), |time| {
+            format!("; {:.0} % of a step waits for communication", 100.0 * time.exposed_share)
+        });
         let _ = writeln!(
             text,
-            "\nThroughput  {} samples/s, {:.2} ms a step{}",
+            "\nThroughput  {} samples/s, {:.2} ms a step{}{exposed}",
             si(outcome.samples_per_s()),
             1e3 * outcome.seconds / outcome.timed.max(1) as f64,
             if outcome.paced { " (paced)" } else { "" }
         );
-        text.push_str(
-            "\nWhere the time went (mean of ranks, ms a step; under way: until the transport was done; waited: with \
-             nothing else to do)\n",
-        );
-        text.push_str(&time_table(outcome));
-        text.push_str("\nWhat ran where\n");
-        text.push_str(&place_table(run, outcome));
+        match detail {
+            Detail::Short => text.push_str("  --verbose shows phases, bytes and placement\n"),
+            Detail::Verbose => {
+                text.push_str(
+                    "\nWhere the time went (mean of ranks, ms a step; under way: until the transport was done; \
+                     waited: with nothing else to do)\n",
+                );
+                text.push_str(&time_table(outcome));
+                text.push_str("\nWhat ran where\n");
+                text.push_str(&place_table(run, outcome));
+                text.push('\n');
+            }
+        }
     }
     if let Some(digest) = &outcome.parameters_sha256 {
-        let _ = writeln!(text, "\nparameters sha256 {digest}");
+        let _ = writeln!(text, "parameters sha256 {digest}");
     }
     text
 }

@@ -2,6 +2,7 @@
 //! without them these tests say so and pass.
 
 use crate::command::{Folder, json, repository};
+use crate::skipped::skipped;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ fn real(name: &str) -> Option<String> {
     let folder = std::env::var_os("CAMPANILE_DATA").map_or(repository("../shared/data"), PathBuf::from);
     let path = folder.join(name);
     if !path.is_file() {
-        eprintln!("skipped: {} is not there; name its folder with CAMPANILE_DATA", path.display());
+        skipped("data", &format!("{} is not there; name its folder with CAMPANILE_DATA", path.display()));
         return None;
     }
     Some(path.to_str().unwrap().to_owned())

@@ -1,6 +1,4 @@
 //! Runs that are killed, over and over, at random moments.
-//!
-//! `CAMPANILE_KILLS` sets how many kills there are; 20 unless told.
 
 use crate::command::{Ended, campanile, resume, same, start, text, verified};
 use crate::logs::{self, mixed};
@@ -12,32 +10,51 @@ use std::time::{Duration, Instant};
 
 const SMALL: &str = "--samples 19200 --eval-samples 500 --eval-every 100 --batch 64 --checkpoint-every 5";
 
+/// Kills in the short test of each kind, and in the long one.
+const FEW: u64 = 8;
+const MANY: u64 = 100;
+
 #[test]
 fn a_run_that_is_killed_ends_as_if_it_was_not() {
+    kill_generated(FEW);
+}
+
+#[test]
+#[ignore = "long: scripts/test --long"]
+fn a_run_that_is_killed_a_hundred_times_ends_as_if_it_was_not() {
+    kill_generated(MANY);
+}
+
+#[test]
+fn a_run_from_files_that_is_killed_ends_as_if_it_was_not() {
+    kill_from_files(FEW);
+}
+
+#[test]
+#[ignore = "long: scripts/test --long"]
+fn a_run_from_files_that_is_killed_a_hundred_times_ends_as_if_it_was_not() {
+    kill_from_files(MANY);
+}
+
+fn kill_generated(kills: u64) {
     let folder = tempfile::tempdir().unwrap();
-    kill_often(folder.path(), &SMALL.split(' ').collect::<Vec<_>>(), &[100, 200, 300]);
+    kill_often(kills, folder.path(), &SMALL.split(' ').collect::<Vec<_>>(), &[100, 200, 300]);
 }
 
 /// With a log that must be prepared first, shuffled, and read more than once.
-#[test]
-fn a_run_from_files_that_is_killed_ends_as_if_it_was_not() {
+fn kill_from_files(kills: u64) {
     let folder = tempfile::tempdir().unwrap();
     let (train, eval) = (folder.path().join("train.tsv"), folder.path().join("eval.tsv"));
     logs::criteo(&train, 3000, 1);
     logs::criteo(&eval, 500, 2);
     let files = ["--data", text(&train), "--eval", text(&eval), "--format", "criteo-tsv", "--shuffle", "500"];
     let rest = "--preset kaggle --rows-cap 200 --dim 4 --epochs 3 --batch 64 --checkpoint-every 5";
-    kill_often(folder.path(), &[&files, &rest.split(' ').collect::<Vec<_>>()[..]].concat(), &[141]);
+    kill_often(kills, folder.path(), &[&files, &rest.split(' ').collect::<Vec<_>>()[..]].concat(), &[141]);
 }
 
-fn kills() -> u64 {
-    std::env::var("CAMPANILE_KILLS").map_or(20, |n| n.parse().expect("CAMPANILE_KILLS is a number"))
-}
-
-/// Kills runs with `args`, over and over. A run that ends before it is killed counts as killed, and the next begins in a
+/// Kills runs with `args`, `kills` times. A run that ends before it is killed counts as killed, and the next begins in a
 /// new folder. `evaluated` are the steps after which there is an evaluation; the last of them is the end.
-fn kill_often(folder: &Path, args: &[&str], evaluated: &[u64]) {
-    let kills = kills();
+fn kill_often(kills: u64, folder: &Path, args: &[&str], evaluated: &[u64]) {
     let began = Instant::now();
     let expected = campanile(&fresh(&folder.join("unharmed"), args)).json();
     let whole = began.elapsed();

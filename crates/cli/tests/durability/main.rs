@@ -10,6 +10,7 @@ mod full_disk;
 mod kills;
 mod logs;
 mod memory;
+mod need;
 mod resident;
 mod resumes;
 mod signals;

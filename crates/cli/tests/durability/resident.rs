@@ -4,12 +4,6 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Steps of a long test: few, unless `CAMPANILE_LONG` is set.
-pub fn steps(few: u64, many: u64) -> String {
-    let steps = if std::env::var_os("CAMPANILE_LONG").is_some() { many } else { few };
-    steps.to_string()
-}
-
 /// Resident bytes, sampled over time.
 #[derive(Default)]
 pub struct Samples(Vec<u64>);

@@ -1,5 +1,6 @@
 //! Starting jobs, and reading what they say.
 
+use crate::skipped::skipped;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -14,7 +15,7 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_campanile");
 pub fn has_mpirun() -> bool {
     let has = mpirun(1).arg("true").output().is_ok_and(|output| output.status.success());
     if !has {
-        eprintln!("SKIPPED: there is no mpirun on this machine, or it cannot start processes");
+        skipped("mpi", "there is no mpirun on this machine, or it cannot start processes");
     }
     has
 }
@@ -35,7 +36,7 @@ pub fn cluster(hosts: &str, ranks: &str) -> Command {
 pub fn has_clusters() -> bool {
     let check = cluster_script().arg("--check").output().expect("bash runs scripts");
     if !check.status.success() {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&check.stderr).trim());
+        skipped("hosts", String::from_utf8_lossy(&check.stderr).trim());
     }
     check.status.success()
 }

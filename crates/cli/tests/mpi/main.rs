@@ -11,4 +11,6 @@ mod resident;
 mod resumes;
 mod same_bits;
 mod signals;
+#[path = "../support/skipped.rs"]
+mod skipped;
 mod steady;

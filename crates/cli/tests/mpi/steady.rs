@@ -1,19 +1,28 @@
 //! A day of steps in miniature, over MPI: memory does not grow.
 
 use crate::command::{PROGRAM, has_mpirun, mpirun};
-use crate::resident::{Samples, steps};
+use crate::resident::Samples;
 use std::fs;
 use std::process::Stdio;
 
 #[test]
-fn many_steps_over_mpi_need_no_more_memory() {
+fn hundreds_of_steps_over_mpi_need_no_more_memory() {
+    flat_memory("200");
+}
+
+#[test]
+#[ignore = "long: scripts/test --long"]
+fn thousands_of_steps_over_mpi_need_no_more_memory() {
+    flat_memory("2000");
+}
+
+fn flat_memory(steps: &str) {
     if !has_mpirun() {
         return;
     }
-    let steps = steps(200, 2000);
     let mut job = mpirun(8);
     job.args([PROGRAM, "train", "--json", "--transport", "mpi", "--dim", "4", "--rows-cap", "2000"]);
-    job.args(["--batch", "32", "--samples", "100000", "--eval-samples", "64", "--steps", &steps]);
+    job.args(["--batch", "32", "--samples", "100000", "--eval-samples", "64", "--steps", steps]);
     let mut job = job.stdout(Stdio::piped()).spawn().unwrap();
     let mut samples = Samples::default();
     while job.try_wait().unwrap().is_none() {

@@ -1,7 +1,11 @@
 //! A page in headless Chromium: what it made of it, what it complained about, what it asked the network for.
 //! `CAMPANILE_KEEP_SCREENSHOTS` names a folder for the pictures.
 
+#[path = "../support/skipped.rs"]
+mod skipped;
+
 use serde_json::Value;
+use skipped::skipped;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,8 +39,9 @@ impl Browser {
         };
         let program = named.or_else(on_path);
         if program.is_none() {
-            eprintln!(
-                "SKIPPED: no Chromium on the path and CAMPANILE_CHROMIUM is not set; the page was not opened"
+            skipped(
+                "browser",
+                "no Chromium on the path and CAMPANILE_CHROMIUM is not set; no page was opened",
             );
         }
         program.map(|program| Self { program })

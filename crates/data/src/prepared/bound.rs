@@ -15,6 +15,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct BoundLog {
     pub(super) log: Arc<PreparedLog>,
+    /// The samples of the log that are read; sample 0 is the first of them.
+    pub(super) part: Range<u64>,
     pub(super) tables: Vec<Table>,
     pub(super) weighted: bool,
     pub(super) blocks: Blocks,
@@ -46,12 +48,20 @@ impl BoundLog {
             })
             .collect();
         let weighted = tables.iter().any(|table| table.weighted);
-        Self { log, tables, weighted, blocks: Blocks::default(), gather: Gather::default() }
+        let part = 0..log.manifest().samples;
+        Self { log, part, tables, weighted, blocks: Blocks::default(), gather: Gather::default() }
+    }
+
+    /// A reader of these samples alone, as if there were no others. Samples that the log does not have are left out.
+    pub fn part(mut self, samples: Range<u64>) -> Self {
+        let end = samples.end.min(self.part.end);
+        self.part = samples.start.min(end)..end;
+        self
     }
 
     /// Number of samples.
     pub fn len(&self) -> u64 {
-        self.log.manifest().samples
+        self.part.end - self.part.start
     }
 
     /// Whether there are none.
@@ -67,6 +77,7 @@ impl BoundLog {
     /// Replaces the contents of `batch` by `samples`. After an error they mean nothing.
     pub fn fill(&mut self, samples: Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
         self.begin(&samples, batch)?;
+        let samples = self.part.start + samples.start..self.part.start + samples.end;
         let size = u64::from(self.log.manifest().block_samples);
         let pieces = || pieces(samples.clone(), size);
         self.blocks.hold(pieces().count());

@@ -40,7 +40,7 @@ impl BoundLog {
         batch: &mut Batch,
     ) -> Result<(), DataError> {
         self.begin(&positions, batch)?;
-        self.gather.pick(&self.log, &mut self.blocks, positions, order)?;
+        self.gather.pick(&self.log, &self.part, &mut self.blocks, positions, order)?;
         let Self { log, blocks, gather, tables, .. } = self;
         let columns = log.shape().dense;
         batch.labels.resize(batch.samples, 0.0);
@@ -145,11 +145,12 @@ impl Gather {
     fn pick(
         &mut self,
         log: &PreparedLog,
+        part: &Range<u64>,
         blocks: &mut Blocks,
         positions: Range<u64>,
         order: &Shuffle,
     ) -> Result<(), DataError> {
-        let (window, len) = (order.window, log.manifest().samples);
+        let (window, len) = (order.window, part.end - part.start);
         if !(1..=MAX_WINDOW).contains(&window) {
             let problem = format!("cannot be shuffled in windows of {window} samples (1 to {MAX_WINDOW})");
             return Err(DataError::file(log.folder(), problem));
@@ -162,9 +163,9 @@ impl Gather {
         let size = u64::from(log.manifest().block_samples);
         let first = positions.start / window * window;
         let end = ((positions.end - 1) / window * window).saturating_add(window).min(len);
-        blocks.hold((end.div_ceil(size) - first / size) as usize);
+        blocks.hold(((part.start + end).div_ceil(size) - (part.start + first) / size) as usize);
         for (target, position) in positions.enumerate() {
-            let sample = self.order.sample(order, position, len);
+            let sample = part.start + self.order.sample(order, position, len);
             let pick = Pick { block: sample / size, sample: (sample % size) as u32, target: target as u32 };
             self.picks.push(pick);
         }

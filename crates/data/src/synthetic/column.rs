@@ -11,6 +11,7 @@ use spec::feature::{Feature, Hotness};
 use spec::random::Stream;
 use spec::synthetic::Synthetic;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Length of a latent vector: short, so that a small model can learn the interactions from one epoch.
 pub(super) const LATENT: usize = 2;
@@ -32,8 +33,8 @@ pub(super) struct Column {
     mean: bool,
     pub(super) weighted: bool,
     truth: Stream,
-    /// Ids and their truths by rank, for small tables; otherwise empty.
-    table: Vec<(u32, Truth)>,
+    /// Ids and their truths by rank, for small tables; otherwise empty. Shared by all copies of the column.
+    table: Arc<[(u32, Truth)]>,
     /// Mean latent over samples, taken off every latent: interactions then have no main effects hidden in them.
     centre: [f32; LATENT],
     ids: Stream,
@@ -57,7 +58,7 @@ impl Column {
             mean: feature.pooling == Pooling::Mean,
             weighted: feature.weighted,
             truth,
-            table: vec![],
+            table: Arc::default(),
             centre: [0.0; LATENT],
             ids: truth,
             lengths: truth,

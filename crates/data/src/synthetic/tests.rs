@@ -106,6 +106,11 @@ fn splits_share_the_truth_and_no_samples() {
     eval.fill(0..100, &mut b);
     assert_ne!(a.dense, b.dense);
     assert_ne!(a.values, b.values);
+    let validation = log(&mixed(), Split::Validation);
+    assert_eq!((validation.len(), validation.bias), (eval.len(), eval.bias));
+    let mut c = Batch::default();
+    validation.fill(0..100, &mut c);
+    assert!(c.dense != a.dense && c.dense != b.dense && c.values != a.values && c.values != b.values);
 }
 
 #[test]

@@ -6,6 +6,8 @@
 //!
 //! Popular ranks are then spread over the table by an affine bijection, so that row-wise shards share the work.
 
+use std::sync::Arc;
+
 /// Tables of at most this many rows get look-up tables; the rest compute.
 pub(super) const TABLED: usize = 1 << 14;
 
@@ -22,10 +24,10 @@ pub(super) struct Zipf {
     log_end: f64,
     /// (n+1)^(1−s) − 1.
     span: f64,
-    /// `F` at the end of each rank, for small tables; otherwise empty.
-    ends: Vec<f64>,
+    /// `F` at the end of each rank, for small tables; otherwise empty. Shared by all copies of the law.
+    ends: Arc<[f64]>,
     /// `guide[b]`: the first rank that ends beyond `b / buckets`, where the search for a `u` of that bucket begins.
-    guide: Vec<u32>,
+    guide: Arc<[u32]>,
     /// `id = (rank·stride + shift) mod rows`, with `stride` coprime to `rows`.
     stride: u64,
     shift: u64,
@@ -43,17 +45,20 @@ impl Zipf {
         // exp_m1 keeps exponents close to 1 exact.
         let span = (power * log_end).exp_m1();
         let shift = (bits >> 32) % rows;
-        let mut law = Self { rows, power, log_end, span, ends: vec![], guide: vec![], stride, shift };
+        let mut law =
+            Self { rows, power, log_end, span, ends: Arc::default(), guide: Arc::default(), stride, shift };
         if rows <= TABLED as u64 {
             law.ends = (0..rows).map(|rank| law.cumulative(rank)).collect();
             let mut rank = 0;
             let buckets = BUCKETS_PER_ROW * rows;
+            let mut guide = Vec::with_capacity(buckets as usize);
             for bucket in 0..buckets {
                 while law.ends[rank] <= bucket as f64 / buckets as f64 && rank + 1 < rows as usize {
                     rank += 1;
                 }
-                law.guide.push(rank as u32);
+                guide.push(rank as u32);
             }
+            law.guide = guide.into();
         }
         law
     }
@@ -121,7 +126,7 @@ mod tests {
     fn tables_and_formula_agree() {
         for exponent in [0.0, 0.5, 1.0, 1.05, 3.0] {
             let tabled = Zipf::new(TABLED, exponent, 1);
-            let formula = Zipf { ends: vec![], guide: vec![], ..tabled.clone() };
+            let formula = Zipf { ends: Arc::default(), guide: Arc::default(), ..tabled.clone() };
             // Points off the boundaries between ranks, where rounding may decide either way.
             for i in 0..10_000 {
                 let u = (i as f64 + 0.4321) / 10_000.0;

@@ -89,10 +89,8 @@ fn block(
 ) {
     let level = cpu.level;
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
-    // Parts of equal length: no short one that comes back to `c` for little.
-    let longest = k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1);
-    let for_b = longest * COLUMNS.min(columns.len().next_multiple_of(wide));
-    let for_a = longest * (ROWS * TILES * tall).min(rows.len().next_multiple_of(tall));
+    let longest = longest_part(k);
+    let [for_a, for_b] = packed(level, rows.len(), columns.len(), k);
     let mut scratch =
         cpu.scratch(piece, (for_a + for_b) * size_of::<f32>()).expect("a few megabytes of scratch");
     let (packed_b, packed_a) = scratch.of::<f32>().split_at_mut(for_b);
@@ -139,6 +137,27 @@ fn block(
             }
         }
     }
+}
+
+/// The length of the parts of sums of `k`, all equal: no short one that comes back to `c` for little.
+fn longest_part(k: usize) -> usize {
+    k.div_ceil(k.div_ceil(DEPTH).max(1)).max(1)
+}
+
+/// Floats of both operands that are packed at a time.
+fn packed(level: Level, rows: usize, columns: usize, k: usize) -> [usize; 2] {
+    let (tall, wide) = (level.tile_rows(), level.tile_columns());
+    let longest = longest_part(k);
+    [
+        longest * (ROWS * TILES * tall).min(rows.next_multiple_of(tall)),
+        longest * COLUMNS.min(columns.next_multiple_of(wide)),
+    ]
+}
+
+/// Bytes of scratch that each of `threads` threads needs for a product of these sizes.
+pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3]) -> usize {
+    let (rows, columns) = if m >= n { (m.div_ceil(threads), n) } else { (m, n.div_ceil(threads)) };
+    packed(Level::detect(), rows, columns, k).iter().sum::<usize>() * size_of::<f32>()
 }
 
 /// Packs the panels of `range`, `width` indices each.

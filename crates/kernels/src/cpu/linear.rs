@@ -5,7 +5,7 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::gemm::{Cross, Finish, gemm};
+use super::gemm::{Cross, Finish, gemm, scratch_bytes};
 use super::pack::Operand;
 use super::shared::Shared;
 use crate::{InputGradient, LinearShape};
@@ -80,6 +80,18 @@ pub(crate) fn backward(
         let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
         gemm(cpu, [rows, inputs, outputs], a, b, dx, finish);
     }
+}
+
+/// Bytes of scratch that each of `threads` threads needs for a layer's products, forward and backward.
+pub fn linear_scratch(threads: usize, shape: LinearShape, backward: bool) -> usize {
+    let LinearShape { rows, inputs, outputs } = shape;
+    if outputs == 1 || rows == 0 {
+        return 0;
+    }
+    let forward = [[rows, outputs, inputs]];
+    let both = [[rows, outputs, inputs], [outputs, inputs, rows], [rows, inputs, outputs]];
+    let products = if backward { &both[..] } else { &forward };
+    products.iter().map(|&sizes| scratch_bytes(threads.max(1), sizes)).max().unwrap_or(0)
 }
 
 /// One output: a dot product per row.

@@ -84,6 +84,20 @@ impl Drop for Memory {
     }
 }
 
+/// Bytes that a buffer of `bytes` takes once all of it was written; one that was `grown` to its size has some slack.
+///
+/// ```
+/// assert_eq!(kernels::resident(1000, true), 1250);
+/// assert_eq!(kernels::resident(3 << 20, true), 4 << 20); // Whole huge pages, but none that nothing was written to.
+/// ```
+pub fn resident(bytes: u64, grown: bool) -> u64 {
+    let capacity = if grown { bytes.saturating_add(bytes / 4) } else { bytes };
+    match capacity >= HUGE as u64 {
+        true => bytes.checked_next_multiple_of(HUGE as u64).unwrap_or(u64::MAX),
+        false => capacity,
+    }
+}
+
 fn allocate(len: usize) -> Result<NonNull<u8>, KernelError> {
     let layout = Layout::from_size_align(len, ALIGN).map_err(|_| KernelError::OutOfMemory { bytes: len })?;
     // SAFETY: the caller's length is not zero.

@@ -6,6 +6,8 @@
 //! constrained k-means → moves and swaps → towers
 //! ```
 //!
+//! The paper has the plane of plain distances, and no moves and swaps: `Distance::Plain` and `settle: false`.
+//!
 //! ```
 //! use planning::partitioner::{Request, Strategy, partition};
 //! use spec::affinity::Affinity;
@@ -86,7 +88,7 @@ pub fn partition(affinity: &Affinity, request: &Request) -> Result<Partition, Pa
         }
         group_of.resize(group_of.len() + towers, group);
     }
-    if let (Some(distances), Balance::Features) = (&distances, &request.balance) {
+    if let (Some(distances), Balance::Features, true) = (&distances, &request.balance, request.settle) {
         let mut settling = Settling::new(tower_of, &group_of, distances, request.ratio);
         settling.settle();
         tower_of = settling.tower_of;

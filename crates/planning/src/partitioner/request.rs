@@ -83,6 +83,8 @@ pub struct Request {
     pub dims: usize,
     /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
     pub groups: Option<Vec<usize>>,
+    /// Whether features move and swap between towers after k-means, by the distances asked for; only where features are counted.
+    pub settle: bool,
     /// Random starts of k-means; the plane takes half as many, and both few where there are many features.
     pub restarts: usize,
     /// All randomness follows from it.
@@ -100,6 +102,7 @@ impl Request {
             distance: Distance::default(),
             dims: 2,
             groups: None,
+            settle: true,
             restarts: 48,
             seed: 0,
         }

@@ -37,7 +37,8 @@ pub enum TowerModule {
         /// Over each member, with the same weights.
         each: Option<LinearLayer>,
     },
-    /// DMT, listing 2.
+    /// DMT, listing 2, where the map gives a vector for every member. That it gives one for the whole tower, as
+    /// [`DcnOutput::Tower`] has it, is inferred from the paper's FLOPs.
     Cross {
         /// Over all members side by side.
         layer: CrossLayer,

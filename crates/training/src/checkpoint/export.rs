@@ -1,12 +1,11 @@
 //! Exports a checkpoint as one plain safetensors file, as other programs read it: whole tensors, names unchanged.
 
-use super::folder::sync_folder;
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
 use super::{Checkpoint, CheckpointError, FileRecord};
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
-use std::{fs, io};
 
 /// Names of optimizer state begin with this.
 const OPTIMIZER: &str = "optimizer.";
@@ -22,31 +21,14 @@ pub enum Contents {
     ParametersAndOptimizer,
 }
 
-/// Writes the tensors of a checkpoint to `file`, a megabyte at a time. `file` is replaced when all is on disk, not
-/// before. The checkpoint's data is not verified: call [`Checkpoint::verify`] first.
+/// Writes the tensors of a checkpoint to `out`, which messages call `path`, a megabyte at a time. The checkpoint's data is not
+/// verified: call [`Checkpoint::verify`] first.
 pub fn export(
     checkpoint: &Checkpoint,
-    file: &Path,
+    path: &Path,
+    out: impl Write,
     contents: Contents,
 ) -> Result<FileRecord, CheckpointError> {
-    let Some(name) = file.file_name() else {
-        return Err(CheckpointError::malformed(file, "not the name of a file"));
-    };
-    let partial = file.with_file_name(format!(".{}.partial", name.display()));
-    remove(&partial)?; // What a killed export left.
-    let written = write(checkpoint, &partial, contents).and_then(|record| {
-        fs::rename(&partial, file).map_err(CheckpointError::io("complete", file))?;
-        file.parent().map_or(Ok(()), sync_folder)?;
-        Ok(FileRecord { name: name.display().to_string(), ..record })
-    });
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = remove(&partial);
-    }
-    written
-}
-
-fn write(checkpoint: &Checkpoint, path: &Path, contents: Contents) -> Result<FileRecord, CheckpointError> {
     let wanted = |name: &str| match contents {
         Contents::Parameters => !name.starts_with(OPTIMIZER),
         Contents::ParametersAndOptimizer => true,
@@ -61,7 +43,7 @@ fn write(checkpoint: &Checkpoint, path: &Path, contents: Contents) -> Result<Fil
         ("step".to_owned(), manifest.step.to_string()),
         ("run".to_owned(), manifest.run.to_string()),
     ]);
-    let mut out = TensorFile::create(path, &tensors, Some(notes))?;
+    let mut out = TensorFile::begin(path, out, &tensors, Some(notes))?;
     let mut block = vec![0.0; BLOCK];
     for (name, shape) in &tensors {
         let Some(Extent { rows, columns }) = Extent::of(shape) else { continue };
@@ -77,15 +59,5 @@ fn write(checkpoint: &Checkpoint, path: &Path, contents: Contents) -> Result<Fil
             }
         }
     }
-    out.finish()
-}
-
-/// Removes a file, if it is there.
-fn remove(path: &Path) -> Result<(), CheckpointError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(CheckpointError::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
+    Ok(out.finish()?.0)
 }

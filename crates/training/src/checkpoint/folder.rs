@@ -195,7 +195,7 @@ fn step_of(name: &str) -> Option<u64> {
 }
 
 /// Brings the names in a folder to the disk. No path at all is the current folder.
-pub(super) fn sync_folder(path: &Path) -> Result<(), CheckpointError> {
+fn sync_folder(path: &Path) -> Result<(), CheckpointError> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     File::open(path).and_then(|folder| folder.sync_all()).map_err(CheckpointError::io("sync", path))
 }

@@ -24,19 +24,21 @@ const MAX_HEADER: usize = 100_000_000;
 /// What the header calls the notes that are no tensor.
 const NOTES: &str = "__metadata__";
 
-/// A file on its way to the disk.
-pub(super) struct TensorFile {
+/// A file that is being written, from its first byte to its last.
+pub(super) struct TensorFile<W: Write> {
+    /// What messages call it.
     path: PathBuf,
-    out: BufWriter<File>,
+    out: BufWriter<W>,
     hash: Sha256,
     bytes: u64,
 }
 
-impl TensorFile {
-    /// Makes a new file for tensors of these names and shapes. Their data follows by [`TensorFile::write`], in this
+impl<W: Write> TensorFile<W> {
+    /// Begins a file in `out` for tensors of these names and shapes. Their data follows by [`TensorFile::write`], in this
     /// order. Names are not repeated.
-    pub fn create(
+    pub fn begin(
         path: &Path,
+        out: W,
         tensors: &[(&str, Vec<usize>)],
         notes: Option<HashMap<String, String>>,
     ) -> Result<Self, CheckpointError> {
@@ -58,8 +60,7 @@ impl TensorFile {
             let problem = format!("{} tensors are too many for one file", tensors.len());
             return Err(CheckpointError::malformed(path, problem));
         }
-        let file = File::create_new(path).map_err(CheckpointError::io("create", path))?;
-        let out = BufWriter::with_capacity(BLOCK * size_of::<f32>(), file);
+        let out = BufWriter::with_capacity(BLOCK * size_of::<f32>(), out);
         let mut this = Self { path: path.to_owned(), out, hash: Sha256::new(), bytes: 0 };
         this.put(&(length as u64).to_le_bytes())?;
         this.put(&header)?;
@@ -78,13 +79,12 @@ impl TensorFile {
         self.out.write_all(bytes).map_err(CheckpointError::io("write", &self.path))
     }
 
-    /// Brings the file to the disk.
-    pub fn finish(self) -> Result<FileRecord, CheckpointError> {
+    /// Hands on all that was written, and gives back where it went.
+    pub fn finish(self) -> Result<(FileRecord, W), CheckpointError> {
         let Self { path, mut out, hash, bytes } = self;
         out.flush().map_err(CheckpointError::io("write", &path))?;
-        out.get_ref().sync_all().map_err(CheckpointError::io("sync", &path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(FileRecord { name, bytes, sha256: hex(hash.finalize()) })
+        Ok((FileRecord { name, bytes, sha256: hex(hash.finalize()) }, out.into_parts().0))
     }
 }
 

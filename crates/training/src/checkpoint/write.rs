@@ -6,6 +6,7 @@ use super::tensor_file::TensorFile;
 use super::tiling::Extent;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
@@ -82,11 +83,13 @@ pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<Wri
         }
     }
     let header: Vec<_> = keyed.iter().map(|(key, (shape, _))| (key.as_str(), shape.clone())).collect();
-    let mut out = TensorFile::create(&path, &header, None)?;
+    let file = File::create_new(&path).map_err(CheckpointError::io("create", &path))?;
+    let mut out = TensorFile::begin(&path, file, &header, None)?;
     for (_, piece) in keyed.values() {
         out.write(&piece.data)?;
     }
-    let file = out.finish()?;
+    let (file, written) = out.finish()?;
+    written.sync_all().map_err(CheckpointError::io("sync", &path))?;
     let tensors = keyed.into_iter().map(|(key, (_, piece))| TensorRecord {
         name: piece.name.clone(),
         file: file.name.clone(),

@@ -153,11 +153,14 @@ impl Input {
         let Self { segments, arrived_lengths, lengths, ids, weights, .. } = self;
         arrived_lengths.resize(lengths.recv.len(), 0);
         lengths.recv.read(0, arrived_lengths);
+        let held = placement.held_by(self.rank);
         segments.clear();
+        // Exactly as many as there are: with many ranks they are much.
+        segments.reserve_exact(self.samples.len() * held.len());
         let (mut value, mut length) = (0, 0);
         for (source, samples) in self.samples.iter().enumerate() {
             let first = value;
-            for (table, shard) in placement.held_by(self.rank).iter().enumerate() {
+            for (table, shard) in held.iter().enumerate() {
                 let lengths_at = placement.lengths_vary(model, shard).then_some(length);
                 let (samples, first_sample) = (samples.len(), samples.start);
                 segments.push(Segment { table, first_sample, samples, first_value: value, lengths_at });

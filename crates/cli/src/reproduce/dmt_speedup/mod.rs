@@ -212,7 +212,7 @@ impl Measured<'_> {
             let mut command = Command::new(std::env::current_exe()?);
             command.arg("pace").args(case.measured().flags(&self.setting.common));
             command.args(["--measured-ranks", &self.setting.common.ranks_per_host.to_string()]);
-            command.args(["--steps", &PACE_STEPS.to_string(), "--out"]).arg(&fresh);
+            command.args(["--steps", &PACE_STEPS.to_string(), "--force", "--out"]).arg(&fresh);
             let output = command.output().context("measuring computations")?;
             ensure!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
             std::fs::rename(&fresh, &measured)?;

@@ -8,7 +8,7 @@ mod madmax;
 mod madmax_hardware;
 mod neo;
 
-use crate::folder::replace;
+use crate::output::{Force, Inputs, Output};
 use crate::picture::{Page, Picture, Table};
 use crate::text::columns;
 use anyhow::Result;
@@ -68,6 +68,8 @@ pub struct Args {
     /// Also write it as a page that opens in any browser, with pictures of what can be drawn
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// A figure, redone.
@@ -87,19 +89,55 @@ pub struct Row {
     pub ours: f64,
     /// What the paper's text prints.
     pub paper: Option<f64>,
+    /// What is not as in the paper, or not a prediction.
+    pub note: Option<&'static str>,
 }
 
 impl Row {
     pub fn new(case: impl Into<String>, quantity: impl Into<String>, ours: f64) -> Self {
-        Self { case: case.into(), quantity: quantity.into(), ours, paper: None }
+        Self { case: case.into(), quantity: quantity.into(), ours, paper: None, note: None }
     }
 
     pub fn beside(self, paper: f64) -> Self {
         Self { paper: Some(paper), ..self }
     }
+
+    pub fn noted(self, note: Option<&'static str>) -> Self {
+        Self { note, ..self }
+    }
+}
+
+impl Command {
+    /// What every figure takes.
+    fn args(&self) -> &Args {
+        match self {
+            Command::MadmaxTable1(args)
+            | Command::MadmaxFig7(args)
+            | Command::MadmaxFig8(args)
+            | Command::MadmaxFig9(args)
+            | Command::MadmaxFig10(args)
+            | Command::MadmaxFig11(args)
+            | Command::MadmaxFig12(args)
+            | Command::MadmaxFig13(args)
+            | Command::MadmaxFig14(args)
+            | Command::MadmaxFig15(args)
+            | Command::DmtFig6(args)
+            | Command::DmtFig10(args)
+            | Command::DmtFig11(args)
+            | Command::DmtFig12(args)
+            | Command::DmtFig13(args)
+            | Command::DmtXlrm(args)
+            | Command::NeoFig9(args)
+            | Command::NeoFig10(args)
+            | Command::NeoFig11(args)
+            | Command::NeoRoofline(args) => args,
+        }
+    }
 }
 
 pub fn run(command: Command) -> Result<()> {
+    let args = command.args();
+    let html = Output::check_if_any(args.html.as_deref(), args.force.force, &Inputs::default())?;
     let (figure, args) = match command {
         Command::MadmaxTable1(args) => (madmax::table1()?, args),
         Command::MadmaxFig7(args) => (madmax::fig7()?, args),
@@ -122,8 +160,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::NeoFig11(args) => (neo::fig11()?, args),
         Command::NeoRoofline(args) => (neo::roofline()?, args),
     };
-    if let Some(path) = &args.html {
-        replace(path, figure.page().to_html().as_bytes())?;
+    if let Some(html) = &html {
+        html.write(figure.page().to_html().as_bytes())?;
     }
     if args.json {
         println!("{}", figure.to_json());
@@ -135,18 +173,22 @@ pub fn run(command: Command) -> Result<()> {
 
 impl Figure {
     fn cells(&self) -> Vec<Vec<String>> {
-        let head = ["case", "quantity", "ours", "paper", "ours / paper"].map(String::from);
+        let noted = self.rows.iter().any(|row| row.note.is_some());
+        let mut head = ["case", "quantity", "ours", "paper", "ours / paper"].map(String::from).to_vec();
+        head.extend(noted.then(|| "what ours is".into()));
         let rows = self.rows.iter().map(|row| {
             let ratio = row.paper.map(|paper| row.ours / paper);
-            vec![
+            let mut cells = vec![
                 row.case.clone(),
                 row.quantity.clone(),
                 number(row.ours),
                 row.paper.map_or("–".into(), number),
                 ratio.map_or("–".into(), |ratio| format!("{ratio:.3}")),
-            ]
+            ];
+            cells.extend(noted.then(|| row.note.unwrap_or("–").into()));
+            cells
         });
-        std::iter::once(head.to_vec()).chain(rows).collect()
+        std::iter::once(head).chain(rows).collect()
     }
 
     fn to_text(&self) -> String {
@@ -158,9 +200,15 @@ impl Figure {
     }
 
     fn to_json(&self) -> Value {
-        let rows = self.rows.iter().map(
-            |row| json!({ "case": row.case, "quantity": row.quantity, "ours": row.ours, "paper": row.paper }),
-        );
+        let rows = self.rows.iter().map(|row| {
+            json!({
+                "case": row.case,
+                "quantity": row.quantity,
+                "ours": row.ours,
+                "paper": row.paper,
+                "note": row.note,
+            })
+        });
         json!({ "title": self.title, "rows": rows.collect::<Vec<_>>(), "notes": self.notes })
     }
 

@@ -85,6 +85,30 @@ fn a_window_of_one_is_the_order_of_the_log() {
     }
 }
 
+/// A part of a log is read, and shuffled, as a log that has nothing else.
+#[test]
+fn a_part_of_a_log_is_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = Log::example(100);
+    log.write(folder.path(), 8, 33);
+    let mut part = bound(folder.path()).unwrap().part(90..100);
+    let mut batch = Batch::default();
+    assert_eq!(part.len(), 10);
+    part.fill(2..9, &mut batch).unwrap();
+    assert_eq!(batch, log.batch(&(92..99).collect::<Vec<_>>()));
+    assert!(part.fill(9..11, &mut batch).is_err(), "a sample beyond the part");
+    let mut rest = bound(folder.path()).unwrap().part(0..90);
+    for (reader, first, len) in [(&mut part, 90, 10), (&mut rest, 0, 90)] {
+        let shuffle = Shuffle { seed: 1, epoch: 0, window: 64 };
+        let mut order = crate::shuffle::WindowOrder::default();
+        let numbers: Vec<u64> = (0..len).map(|at| first + order.sample(&shuffle, at, len)).collect();
+        reader.fill_shuffled(0..len, &shuffle, &mut batch).unwrap();
+        assert_eq!(batch, log.batch(&numbers));
+    }
+    assert_eq!(bound(folder.path()).unwrap().part(95..200).len(), 5);
+    assert!(bound(folder.path()).unwrap().part(200..300).is_empty());
+}
+
 #[test]
 fn readers_share_a_log() {
     let folder = tempfile::tempdir().unwrap();
