@@ -2,18 +2,21 @@
 
 use crate::output::{Force, Inputs, Output};
 use crate::text::{bytes, columns, si};
-use anyhow::Result;
+use crate::train::SavedRun;
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use training::checkpoint::{Checkpoint, Contents, export, locate};
+use training::checkpoint::{
+    Checkpoint, CheckpointError, Contents, candidates, export, is_checkpoint, locate, set_aside,
+};
 
 /// What can be done with a checkpoint.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Show what it holds
     Inspect(Of),
-    /// Read every file and compare it with the manifest's checksums
+    /// Read every file and compare it with the manifest's checksums, and the tensors with the model that it is of
     Verify(Of),
     /// Write the model as one plain safetensors file, which PyTorch reads with safetensors.torch.load_file
     #[command(after_help = "Names in the file, all f32:
@@ -64,11 +67,12 @@ pub fn run(command: Command) -> Result<()> {
     }
 }
 
-/// The checkpoint at `path`, every file of which is what it was.
-pub fn open_verified(path: &Path) -> Result<Checkpoint> {
+/// The checkpoint at `path`, every file of which is what it was, and which holds the model that it says it does.
+pub fn open_verified(path: &Path) -> Result<Checkpoint, CheckpointError> {
     let checkpoint = Checkpoint::open(path)?;
-    let bar = ProgressBar::new(0);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  verifying the checkpoint")?);
+    check_model(&checkpoint)?;
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  verifying the checkpoint");
+    let bar = ProgressBar::new(0).with_style(style.expect("a template of known keys"));
     let verified = checkpoint.verify(&|done, total| {
         bar.set_length(total);
         bar.set_position(done);
@@ -76,6 +80,73 @@ pub fn open_verified(path: &Path) -> Result<Checkpoint> {
     bar.finish_and_clear();
     verified?;
     Ok(checkpoint)
+}
+
+/// Refuses a checkpoint whose tensors are not those of the run that its manifest describes.
+fn check_model(checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    let refuse = |problem: String| CheckpointError::Malformed {
+        path: checkpoint.path().to_owned(),
+        problem: format!("the run in its manifest: {problem}"),
+    };
+    let config = SavedRun::of(checkpoint).map_err(|e| refuse(e.root_cause().to_string()))?.config;
+    let model = config.model.check(None).map_err(|e| refuse(e.to_string()))?;
+    let (Some(dense), Some(tables)) = (config.optimizer.dense, config.optimizer.tables) else {
+        return Err(refuse("no optimizer.dense or optimizer.tables".into()));
+    };
+    training::check_contents(checkpoint, &model, &dense.update, &tables.update)
+}
+
+/// The last whole checkpoint of a run, and those after it.
+pub struct LastWhole {
+    /// Every file of it was verified.
+    pub checkpoint: Checkpoint,
+    /// Later checkpoints, which are damaged.
+    pub damaged: Vec<PathBuf>,
+}
+
+/// The checkpoint at `path`, or the last whole one of the run at `path`: damaged ones after it are told of on standard
+/// error. A checkpoint that is named itself must be whole.
+pub fn open_last_whole(path: &Path) -> Result<LastWhole> {
+    if is_checkpoint(path) {
+        return Ok(LastWhole { checkpoint: open_verified(path)?, damaged: Vec::new() });
+    }
+    let mut damaged = Vec::new();
+    for candidate in candidates(path)? {
+        match open_verified(&candidate) {
+            Ok(checkpoint) => {
+                for (_, why) in &damaged {
+                    eprintln!("damaged: {why}");
+                }
+                if !damaged.is_empty() {
+                    let (step, path) = (checkpoint.manifest().step, checkpoint.path().display());
+                    eprintln!("using the last whole checkpoint, of step {step}, instead: {path}");
+                }
+                let damaged = damaged.into_iter().map(|(path, _)| path).collect();
+                return Ok(LastWhole { checkpoint, damaged });
+            }
+            Err(error) if error.is_damage() => {
+                damaged.push((candidate, format!("{:#}", anyhow::Error::from(error))));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if damaged.is_empty() {
+        bail!(CheckpointError::NotFound { path: path.to_owned() });
+    }
+    let all: String = damaged.iter().map(|(_, why)| format!("\n  {why}")).collect();
+    bail!(
+        "{}: no checkpoint is whole:{all}\nRestore one from a copy, or start the run again with --out and a new folder",
+        path.display()
+    )
+}
+
+/// Gives damaged checkpoints other names, so that their steps can be saved again, and says so.
+pub fn set_all_aside(damaged: &[PathBuf]) -> Result<()> {
+    for path in damaged {
+        let to = set_aside(path)?;
+        eprintln!("{}: set aside as {}", path.display(), to.file_name().unwrap_or_default().display());
+    }
+    Ok(())
 }
 
 fn inspect(args: &Of) -> Result<()> {
@@ -139,9 +210,9 @@ fn verify(args: &Of) -> Result<()> {
 }
 
 fn export_to(args: &Export) -> Result<()> {
-    let path = locate(&args.path)?;
-    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&path))?;
-    let checkpoint = open_verified(&path)?;
+    let last = locate(&args.path)?;
+    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&last))?;
+    let checkpoint = open_last_whole(&args.path)?.checkpoint;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     let mut out = output.create()?;
     export(&checkpoint, output.path(), &mut out, contents)?;

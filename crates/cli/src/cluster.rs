@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use spec::run::Config;
 use std::fmt;
+use std::time::Duration;
 use training::Cluster;
 
 #[derive(clap::Args, Clone, Debug)]
@@ -163,17 +164,52 @@ impl std::error::Error for ReportedElsewhere {}
 /// Keeps this process until the one that reports has done so: the launcher ends all others as soon as one exits with an
 /// error, so the reporter is the first to exit.
 pub fn leave_time_to_report() {
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(Duration::from_secs(3));
+}
+
+/// How long a rank other than the first keeps an error to itself. Errors before the launch are mostly those of all ranks:
+/// the first reports its own and exits, upon which the launcher ends the others. Whoever still lives then has an error of
+/// its own to report.
+const FIRST_RANK_REPORTS: Duration = Duration::from_secs(6);
+
+/// Variables by which launchers tell a process its rank: Open MPI, MPICH and Slurm.
+const RANK_VARIABLES: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// Lets the first rank of a job report an error that the others may share. Returns at once on the first rank, and in a
+/// process that no launcher started.
+pub fn let_first_rank_report() {
+    let rank = RANK_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
+    if rank.is_some_and(|rank| rank != "0") {
+        std::thread::sleep(FIRST_RANK_REPORTS);
+    }
+}
+
+/// A failure that this process reports for all ranks, at once.
+#[cfg_attr(not(feature = "mpi"), allow(dead_code))]
+#[derive(Debug)]
+pub struct ReportedForAll(training::Error);
+
+impl fmt::Display for ReportedForAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for ReportedForAll {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }
 
 /// Leaves the report of a failure that all ranks know to one of them.
 pub fn report_once(cluster: &Cluster, error: training::Error) -> anyhow::Error {
     match (cluster, &error) {
         #[cfg(feature = "mpi")]
-        (Cluster::Processes { job, .. }, training::Error::Failure(failure))
-            if !reports(job.rank(), failure) =>
-        {
-            ReportedElsewhere.into()
+        (Cluster::Processes { job, .. }, training::Error::Failure(failure)) => {
+            match reports(job.rank(), failure) {
+                true => ReportedForAll(error).into(),
+                false => ReportedElsewhere.into(),
+            }
         }
         _ => error.into(),
     }

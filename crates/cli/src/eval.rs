@@ -5,10 +5,12 @@ use crate::output::{Force, Output};
 use crate::text::si;
 use crate::train::quality_on;
 use anyhow::Result;
+use data::DataError;
 use data::predictions::{FirstColumn, Predictions};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use training::Event;
 
 /// Score a checkpoint, and write its predictions
@@ -30,7 +32,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<()> {
     let inputs = args.on.samples.inputs(&args.on.checkpoint);
     let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
-    let Opened { run, logs, checkpoint, .. } = &args.on.open()?;
+    let Opened { run, logs, checkpoint, stop, .. } = &args.on.open()?;
     let mut predictions = match &output {
         Some(output) => Some(Predictions::new(output.path(), output.create()?, &FirstColumn::Labels)?),
         None => None,
@@ -39,6 +41,9 @@ pub fn run(args: Args) -> Result<()> {
     bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);
     let observe = |_: Event| ();
     let scores = training::evaluate(run, logs, checkpoint, &observe, &mut |labels, probabilities| {
+        if stop.load(Ordering::Relaxed) {
+            return Err(DataError::Stopped.into());
+        }
         bar.inc(labels.len() as u64);
         match &mut predictions {
             Some(predictions) => Ok(predictions.append(labels, probabilities)?),
@@ -46,7 +51,15 @@ pub fn run(args: Args) -> Result<()> {
         }
     });
     bar.finish_and_clear();
-    let scores = scores?;
+    let done = format!(
+        "stopped after {} of {} samples; nothing was written",
+        bar.position(),
+        bar.length().unwrap_or(0)
+    );
+    let scores = match scores {
+        Err(_) if stop.load(Ordering::Relaxed) => return Err(stop.interrupted(done).into()),
+        scores => scores?,
+    };
     if let Some(predictions) = predictions {
         predictions.finish()?.finish()?;
     }

@@ -25,6 +25,7 @@ mod progress;
 mod report;
 mod reproduce;
 mod schedule;
+mod signals;
 mod simulate;
 mod system_file;
 mod text;
@@ -123,12 +124,41 @@ fn end_when_output_ends() {
     }));
 }
 
+/// What to do about an error that does not say so itself: limits of the system, and what a run has made for itself.
+fn remedy(error: &str) -> Option<&'static str> {
+    let remedies: [(&[&str], &str); 4] = [
+        (
+            &["(os error 27)"],
+            "files may not grow that large here: raise the limit with `ulimit -f unlimited`",
+        ),
+        (
+            &["(os error 28)"],
+            "make room on that disk, or write to another; a run that is kept in a folder goes on with --resume",
+        ),
+        (&["(os error 122)"], "the quota of that disk is used up: make room, or write to another"),
+        (
+            &["/prepared/", "is damaged ("],
+            "if a run has prepared this log in its own folder, delete the folder `prepared` there and go on with \
+             --resume: the log is prepared again from its files",
+        ),
+    ];
+    let found = remedies.into_iter().find(|(parts, _)| parts.iter().all(|part| error.contains(part)));
+    found.map(|(_, remedy)| remedy)
+}
+
 fn main() -> ExitCode {
     end_when_output_ends();
+    signals::survive_file_size_limit();
     // A rank of an MPI job starts this program once more, to watch over it.
     #[cfg(feature = "mpi")]
     collectives::watch_if_asked();
-    let result = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() {
+            cluster::let_first_rank_report();
+        }
+        error.exit()
+    });
+    let result = match cli.command {
         Command::Train(args) => train::run(args),
         Command::Eval(args) => eval::run(args),
         Command::Predict(args) => predict::run(args),
@@ -154,7 +184,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            if !error.is::<cluster::ReportedForAll>() {
+                cluster::let_first_rank_report();
+            }
+            if let Some(interrupted) = error.downcast_ref::<signals::Interrupted>() {
+                eprintln!("{interrupted}");
+                return ExitCode::from(interrupted.exit_code());
+            }
+            let text = format!("{error:#}");
+            eprintln!("error: {text}");
+            if let Some(remedy) = remedy(&text) {
+                eprintln!("{remedy}");
+            }
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,8 @@ use crate::args::is_prepared;
 use crate::folder::{PREPARED, VOCABULARIES};
 use crate::logs::{self, OpenLogs, Unlabelled};
 use crate::output::Inputs;
-use crate::train::{SavedRun, folder_of, stop_on_signals};
+use crate::signals::{Stop, stop_on_signals};
+use crate::train::{SavedRun, folder_of};
 use anyhow::{Context, Result, ensure};
 use data::Split;
 use spec::optimizer::UpdateRule;
@@ -58,6 +59,8 @@ pub struct Opened {
     pub logs: Logs,
     /// Which samples of the logs.
     pub split: Split,
+    /// Asks to stop once a signal has come.
+    pub stop: Stop,
     /// Logs that were prepared for this command alone live as long as it does.
     _kept: Option<OpenLogs>,
 }
@@ -74,7 +77,8 @@ impl Opened {
         let mut config = SavedRun::of(&checkpoint)?.config;
         Samples::default().configure(&mut config);
         let run = logs.check(&config).context("the run of the checkpoint")?;
-        Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
+        let stop = stop_on_signals()?;
+        Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, stop, _kept: None })
     }
 }
 
@@ -105,45 +109,61 @@ impl Samples {
             return self.open(checkpoint);
         }
         let named = checkpoint;
-        let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
+        let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
+        let stop = stop_on_signals()?;
         let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
         self.configure(&mut config);
         let synthetic = config.data.format.unwrap_or_default() == DataFormat::Synthetic;
         if synthetic {
             let run = config.check().context("the run of the checkpoint")?;
-            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, split: Split::Train, _kept: None });
+            return Ok(Opened {
+                checkpoint,
+                run,
+                logs: Logs::Synthetic,
+                split: Split::Train,
+                stop,
+                _kept: None,
+            });
         }
         let folder = folder_of(checkpoint.path());
-        let stop = stop_on_signals()?;
         let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
-        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, &stop)?;
+        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, &stop);
+        let open = stop.ended(open)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.train))?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Train, _kept: Some(open) })
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Train, stop, _kept: Some(open) })
     }
 
     /// Opens a checkpoint to run it on these samples.
     pub fn open(&self, checkpoint: &Path) -> Result<Opened> {
         let named = checkpoint;
-        let checkpoint = crate::checkpoint::open_verified(&locate(named)?)?;
+        let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
         let mut config = SavedRun::of(&checkpoint)?.config;
         let folder = folder_of(checkpoint.path());
         self.configure(&mut config);
         self.name_samples(&mut config, &folder)?;
+        let stop = stop_on_signals()?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             ensure!(
                 self.data.is_empty(),
                 "the run's data is synthetic; say how --data is written with --format"
             );
             let run = config.check().context("the run of the checkpoint")?;
-            return Ok(Opened { checkpoint, run, logs: Logs::Synthetic, split: Split::Eval, _kept: None });
+            return Ok(Opened {
+                checkpoint,
+                run,
+                logs: Logs::Synthetic,
+                split: Split::Eval,
+                stop,
+                _kept: None,
+            });
         }
         ensure!(!config.data.eval.is_empty(), "the run had no evaluation data; name some with --data");
-        let stop = stop_on_signals()?;
-        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop)?;
+        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop);
+        let open = stop.ended(open)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.eval))?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, stop, _kept: Some(open) })
     }
 
     /// Opens a checkpoint to score a log with, whose labels are left aside and whose rows have the text of column `key`. Up to
@@ -155,7 +175,7 @@ impl Samples {
         max_bad_share: f64,
         stop: &AtomicBool,
     ) -> Result<(Checkpoint, Config, Unlabelled)> {
-        let checkpoint = crate::checkpoint::open_verified(&locate(checkpoint)?)?;
+        let checkpoint = crate::checkpoint::open_last_whole(checkpoint)?.checkpoint;
         let mut config = SavedRun::of(&checkpoint)?.config;
         let folder = folder_of(checkpoint.path());
         self.configure(&mut config);

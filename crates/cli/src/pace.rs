@@ -3,8 +3,8 @@
 use crate::args::RunArgs;
 use crate::logs;
 use crate::output::{Force, Output};
+use crate::signals::stop_on_signals;
 use crate::text::columns;
-use crate::train::stop_on_signals;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use spec::pace::Pace;
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> Result<()> {
     let steps = config.train.steps.take().unwrap_or(5);
     ensure!((1..=1000).contains(&steps), "--steps {steps}: measure between 1 and 1000 steps");
     let stop = stop_on_signals()?;
-    let logs = logs::open(&config.data, None, &stop)?;
+    let logs = stop.ended(logs::open(&config.data, None, &stop))?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let ranks = args.measured_ranks.map_or(run.topology().ranks(), |ranks| ranks as usize);
     let pace = training::pace::measure(&run, &logs.logs, steps, ranks)?;

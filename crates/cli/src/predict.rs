@@ -3,6 +3,7 @@
 use crate::logs::{RowSource, Unlabelled};
 use crate::on_samples::Samples;
 use crate::output::{Force, Output, Writing};
+use crate::signals::stop_on_signals;
 use crate::text::grouped;
 use anyhow::{Context, Result, ensure};
 use data::DataError;
@@ -84,9 +85,9 @@ pub fn run(args: Args) -> Result<()> {
         ranks_per_host: args.ranks_per_host,
     };
     let out = Output::check(&args.out, args.force.force, &samples.inputs(&args.checkpoint))?;
-    let stop = crate::train::stop_on_signals()?;
-    let (checkpoint, config, log) =
-        samples.open_unlabelled(&args.checkpoint, args.key.as_deref(), args.max_bad_share, &stop)?;
+    let stop = stop_on_signals()?;
+    let opened = samples.open_unlabelled(&args.checkpoint, args.key.as_deref(), args.max_bad_share, &stop);
+    let (checkpoint, config, log) = stop.ended(opened)?;
     let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
     let bar = ProgressBar::new(count);
     bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} rows  ETA {eta}")?);
@@ -106,7 +107,7 @@ pub fn run(args: Args) -> Result<()> {
             Ok(())
         });
         bar.finish_and_clear();
-        predicted?;
+        stop.ended(predicted.map_err(Into::into))?;
     }
     output.finish()?;
     let bad = count - scored;

@@ -13,8 +13,9 @@ use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::on_samples::Opened;
 use crate::partition::{Divided, Division, Tables, picture, to_text, write, write_affinity, write_towers};
+use crate::signals::{Stop, stop_on_signals};
 use crate::text::{bytes, columns};
-use crate::train::{one_of_several, sent_between_hosts, stop_on_signals};
+use crate::train::{one_of_several, sent_between_hosts};
 use anyhow::{Context, Result, bail, ensure};
 use planning::partitioner::Strategy;
 use serde_json::json;
@@ -23,8 +24,6 @@ use spec::presets::ModelKind;
 use spec::run::{Config, Run};
 use spec::towers::{Assignment, DcnOutput, Module};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -81,7 +80,7 @@ struct Recipe<'a> {
     logs: OpenLogs,
     /// The training rows alone, some of them to compare by.
     pilot_logs: OpenLogs,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     towers: usize,
     module: Module,
 }
@@ -138,7 +137,7 @@ impl<'a> Recipe<'a> {
         );
         std::fs::create_dir_all(&args.out)
             .with_context(|| format!("{}: cannot be created", args.out.display()))?;
-        let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
+        let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop))?;
         let whole = logs.check(&config).with_context(|| flat.described())?;
         ensure!(
             whole.data.eval_samples() > 0,

@@ -90,6 +90,19 @@ pub enum CollectiveError {
         /// Its error, and what that came from.
         message: String,
     },
+    /// A rank gave up for a reason that is not of this program: the data, the disk, what the user asked for. Where the
+    /// other ranks were does not matter then.
+    #[error("{message} (rank {rank} on host {host}, phase `{phase}`)")]
+    GaveUp {
+        /// The rank.
+        rank: usize,
+        /// Host of the rank.
+        host: usize,
+        /// The phase it was in.
+        phase: Label,
+        /// The reason, and what to do about it.
+        message: String,
+    },
     /// A rank panicked.
     #[error("rank {rank} on host {host} panicked in phase `{phase}`: {message}")]
     Panicked {
@@ -174,6 +187,8 @@ pub enum CollectiveError {
         rank: usize,
         /// What it said.
         message: String,
+        /// Whether the rank [gave up](CollectiveError::GaveUp), so that where the others were does not matter.
+        gave_up: bool,
     },
     /// A buffer or a sum was refused.
     #[error(transparent)]
@@ -182,6 +197,19 @@ pub enum CollectiveError {
     #[error("the run has ended: {}", .0.cause)]
     Ended(Arc<Failure>),
 }
+
+impl CollectiveError {
+    /// Whether a rank gave up for a reason that is not of this program.
+    pub fn gave_up(&self) -> bool {
+        matches!(self, Self::GaveUp { .. } | Self::Elsewhere { gave_up: true, .. })
+    }
+}
+
+/// Marks the error of a rank as one that is not of this program: wrapped in this, it is reported without where all ranks
+/// were, as [`CollectiveError::GaveUp`].
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Reason(pub Box<dyn std::error::Error + Send + Sync>);
 
 /// The other side of an MPI call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

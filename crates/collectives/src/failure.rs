@@ -4,7 +4,8 @@ use crate::{CollectiveError, Label};
 use std::fmt;
 use std::time::Duration;
 
-/// The first thing that went wrong, and where every rank was at that moment.
+/// The first thing that went wrong, and where every rank was at that moment. Where ranks were is not printed when one of
+/// them [gave up](CollectiveError::gave_up) for a reason that is not of this program.
 ///
 /// ```text
 /// rank 2 on host 1 panicked in phase `lookup`: index out of bounds
@@ -69,6 +70,9 @@ pub struct CollectiveStatus {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.cause)?;
+        if self.cause.gave_up() {
+            return Ok(());
+        }
         self.ranks.iter().try_for_each(|rank| write!(f, "\n  {rank}"))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::progress::Rank;
 use crate::transport::in_process::{InProcess, World};
-use crate::{CollectiveError, Communicator, Failure};
+use crate::{CollectiveError, Communicator, Failure, Label, Reason};
 use kernels::{Device, KernelError};
 use spec::topology::Topology;
 use std::any::Any;
@@ -56,8 +56,7 @@ where
         match catch_unwind(AssertUnwindSafe(all)) {
             Ok(Ok(result)) => return Some(result),
             Ok(Err(error)) => {
-                let message = chain(&*error);
-                world.fail_rank(rank, |host, phase| CollectiveError::Failed { rank, host, phase, message });
+                world.fail_rank(rank, |host, phase| failed(rank, host, phase, &*error));
             }
             Err(panic) => {
                 let message = panic_message(&*panic);
@@ -84,6 +83,19 @@ where
         None => {
             Ok(results.into_iter().map(|result| result.expect("a rank without result has failed")).collect())
         }
+    }
+}
+
+/// How the error of a rank ends the run.
+pub(crate) fn failed(
+    rank: usize,
+    host: usize,
+    phase: Label,
+    error: &(dyn Error + Send + Sync + 'static),
+) -> CollectiveError {
+    match error.downcast_ref::<Reason>() {
+        Some(Reason(reason)) => CollectiveError::GaveUp { rank, host, phase, message: chain(&**reason) },
+        None => CollectiveError::Failed { rank, host, phase, message: chain(error) },
     }
 }
 

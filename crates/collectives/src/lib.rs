@@ -48,7 +48,7 @@ mod sync;
 mod transport;
 
 pub use communicator::Communicator;
-pub use error::{Call, CollectiveError, Peer};
+pub use error::{Call, CollectiveError, Peer, Reason};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
 pub use launch::{Options, launch};

@@ -1,6 +1,6 @@
 //! Ranks as processes.
 
-use crate::launch::{chain, panic_message};
+use crate::launch::{failed, panic_message};
 use crate::progress::Rank;
 use crate::transport::mpi::{Joined, Started, Watch};
 use crate::{CollectiveError, Communicator, Failure, Options};
@@ -121,10 +121,7 @@ impl MpiJob {
         // Nothing that the panic may have left half-done is looked at again: the run ends.
         let outcome = match catch_unwind(AssertUnwindSafe(all)) {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => {
-                let message = chain(&*error);
-                Err(transport.fail(|host, phase| CollectiveError::Failed { rank, host, phase, message }))
-            }
+            Ok(Err(error)) => Err(transport.fail(|host, phase| failed(rank, host, phase, &*error))),
             Err(panic) => {
                 let message = panic_message(&*panic);
                 Err(transport.fail(|host, phase| CollectiveError::Panicked { rank, host, phase, message }))

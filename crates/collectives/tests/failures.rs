@@ -1,6 +1,6 @@
 //! What ends one rank ends all, soon, with a message that says who and where.
 
-use collectives::{Activity, CollectiveError, Communicator, Failure, Label, Options, launch};
+use collectives::{Activity, CollectiveError, Communicator, Failure, Label, Options, Reason, launch};
 use kernels::{Buffer, Device, KernelError};
 use spec::topology::Topology;
 use std::error::Error;
@@ -98,6 +98,22 @@ fn a_rank_that_fails() {
     assert!(matches!(failure.cause, CollectiveError::Failed { rank: 3, .. }), "{failure}");
     says(&failure, &["rank 3 on host 1 failed in phase `reading`: disk is gone"]);
     assert!(failure.ranks[..3].iter().all(|rank| matches!(rank.activity, Activity::Waiting(_))));
+}
+
+/// A reason outside of this program is one line: nobody need know where the others were.
+#[test]
+fn a_rank_that_gives_up() {
+    let failure = fails(|world| {
+        if world.rank() == 3 {
+            world.enter(&Label::from("reading"));
+            meanwhile();
+            return Err(Reason(std::io::Error::other("disk is gone").into()).into());
+        }
+        stuck(world)
+    });
+    assert!(matches!(failure.cause, CollectiveError::GaveUp { rank: 3, .. }), "{failure}");
+    assert_eq!(failure.to_string(), "disk is gone (rank 3 on host 1, phase `reading`)");
+    assert_eq!(failure.ranks.len(), 4);
 }
 
 #[test]

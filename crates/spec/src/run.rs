@@ -18,6 +18,7 @@
 
 mod check;
 mod config;
+mod every;
 mod explicit;
 mod log;
 mod split;
@@ -27,6 +28,7 @@ pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
     PlacementConfig, TopologyConfig, TrainConfig,
 };
+pub use every::Every;
 pub use log::{Data, LogFacts, LogFeature, LogRows};
 pub use split::{Split, SplitBy};
 
@@ -69,8 +71,8 @@ pub struct Run {
     pub wait_limit_s: f64,
     /// Evaluate every so many steps, besides at the end.
     pub eval_every: Option<u64>,
-    /// Write a checkpoint every so many steps, besides the last one.
-    pub checkpoint_every: Option<u64>,
+    /// How often a checkpoint is written, besides the last one.
+    pub checkpoint_every: Option<Every>,
     /// Checkpoints kept.
     pub checkpoints_kept: usize,
     /// The data.

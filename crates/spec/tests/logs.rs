@@ -2,7 +2,7 @@
 
 use spec::feature::Hotness;
 use spec::presets::{ModelKind, Preset};
-use spec::run::{Config, Data, DataFormat, LogFacts, LogRows, Run};
+use spec::run::{Config, Data, DataFormat, Every, LogFacts, LogRows, Run};
 use spec::schema::{IdRule, Schema};
 
 /// Criteo's columns, with a hundred thousand samples.
@@ -83,7 +83,7 @@ fn what_does_not_fit_the_log_is_named() {
         (refused(&facts, |c| c.data.max_bad_share = Some(f64::NAN)), "data.max_bad_share", "0..=1"),
         (refused(&facts, |c| c.data.shuffle = Some(1 << 40)), "data.shuffle", "at most"),
         (refused(&facts, |c| c.train.eval_every = Some(0)), "train.eval_every", "never"),
-        (refused(&facts, |c| c.checkpoint.every = Some(0)), "checkpoint.every", "never"),
+        (refused(&facts, |c| c.checkpoint.every = Some(Every::Steps(0))), "checkpoint.every", "never"),
         (refused(&facts, |c| c.checkpoint.keep = Some(0)), "checkpoint.keep", "at least 1"),
     ];
     for (message, field, remedy) in cases {
@@ -101,7 +101,7 @@ fn an_explicit_config_gives_the_same_run() {
     wide.optimizer.peak = Some(0.02);
     wide.train.epochs = Some(3);
     wide.data.shuffle = Some(500);
-    wide.checkpoint.every = Some(7);
+    wide.checkpoint.every = Some(Every::Steps(7));
     let facts = criteo();
     let check = |config: &Config, facts: Option<&LogFacts>| -> Run {
         facts.map_or_else(|| config.check(), |facts| config.check_log(facts)).unwrap()

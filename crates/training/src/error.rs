@@ -3,7 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use crate::memory::MemoryNeed;
 use crate::metrics::MetricError;
-use collectives::{CollectiveError, Failure};
+use collectives::{CollectiveError, Failure, Reason};
 use data::DataError;
 use kernels::KernelError;
 
@@ -95,4 +95,30 @@ pub enum Error {
     /// A rank failed; all stopped.
     #[error(transparent)]
     Failure(#[from] Box<Failure>),
+}
+
+impl Error {
+    /// The error as ranks give it to their launcher: what lies in the data, on the disk or in what was asked for is
+    /// marked as a [`Reason`], so that nobody need know where all ranks were.
+    pub(crate) fn of_rank(self) -> Box<dyn std::error::Error + Send + Sync> {
+        match self {
+            Self::Kernel(_)
+            | Self::Collective(_)
+            | Self::Replicas { .. }
+            | Self::NoRank
+            | Self::Failure(_) => self.into(),
+            Self::Data(_)
+            | Self::Metrics(_)
+            | Self::Diverged { .. }
+            | Self::Memory { .. }
+            | Self::Ranks { .. }
+            | Self::Checkpoint(_)
+            | Self::Resume { .. }
+            | Self::Affinity(_)
+            | Self::AffinityOfTowers
+            | Self::Pace(_)
+            | Self::PacedState
+            | Self::NoSamples => Reason(self.into()).into(),
+        }
+    }
 }

@@ -122,8 +122,13 @@ pub(crate) fn restore(
     Ok(())
 }
 
-fn table_weight(feature: &str) -> String {
+pub(crate) fn table_weight(feature: &str) -> String {
     format!("tables.{feature}.weight")
+}
+
+/// The tensor of what the optimizer keeps of a table's rows.
+pub(crate) fn table_state_name(feature: &str) -> String {
+    format!("optimizer.tables.{feature}")
 }
 
 /// A part of what the optimizer keeps of a shard's rows.
@@ -142,7 +147,7 @@ struct StatePart {
 /// are columns of each; for row-wise Adagrad one number for every slice of a row.
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
     let (rule, dim, width) = (&run.table_optimizer.update, run.model.dim(), shard.columns.len());
-    let name = format!("optimizer.tables.{}", run.model.features()[shard.feature].name);
+    let name = table_state_name(&run.model.features()[shard.feature].name);
     match (rule, &run.placement.layouts()[shard.feature]) {
         (UpdateRule::RowWiseAdagrad { .. }, Layout::ColumnWise { ranks }) if ranks.len() > 1 => {
             let slices = ranks.len();
@@ -167,7 +172,7 @@ fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
     }
 }
 
-fn dense_state(parameter: &str, index: usize) -> String {
+pub(crate) fn dense_state(parameter: &str, index: usize) -> String {
     format!("optimizer.{parameter}.{index}")
 }
 

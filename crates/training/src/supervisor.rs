@@ -20,7 +20,7 @@ use crate::trainer::Session;
 use crate::{Error, Event};
 use collectives::{Communicator, Label};
 use serde::{Deserialize, Serialize};
-use spec::run::Run;
+use spec::run::{Every, Run};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,8 @@ pub(crate) struct Supervisor<'a> {
     stage: Option<Stage>,
     /// A checkpoint is wanted as soon as the one under way is complete.
     due: bool,
+    /// Seconds since the last checkpoint was begun, as all ranks agree on them.
+    since_saved: f64,
     last_saved: Option<u64>,
     /// Of the state being saved, where it is known: at the end.
     parameters_sha256: Option<String>,
@@ -83,8 +85,10 @@ impl<'a> Supervisor<'a> {
         let saving = session.checkpoints.as_ref().filter(|_| world.rank() == 0);
         let folder = saving.map(|saving| Folder::open(&saving.root)).transpose()?;
         let resumed = session.resume.map(|checkpoint| (checkpoint.manifest().step, checkpoint.path()));
-        let here =
-            |path: &Path| session.checkpoints.as_ref().is_some_and(|saving| path.starts_with(&saving.root));
+        let here = |path: &Path| {
+            let root = session.checkpoints.as_ref().map(|saving| saving.root.as_path());
+            root.is_some_and(|root| lies_in(path, root))
+        };
         let last_saved = resumed.filter(|(_, path)| here(path)).map(|(step, _)| step);
         let agreed = (resumed.map_or(0, |(step, _)| step), Instant::now());
         let agree_at = agreed.0 + 1;
@@ -96,6 +100,7 @@ impl<'a> Supervisor<'a> {
             label,
             stage: None,
             due: false,
+            since_saved: 0.0,
             last_saved,
             parameters_sha256: None,
             agreed,
@@ -122,12 +127,15 @@ impl<'a> Supervisor<'a> {
     /// Called after every step, `step` of them being done.
     pub fn after_step(&mut self, rank: &Rank, step: u64) -> Result<ControlFlow<()>, Error> {
         let saves = self.session.checkpoints.is_some();
-        let due_now = self.run.checkpoint_every.is_some_and(|every| saves && step.is_multiple_of(every));
+        let every = self.run.checkpoint_every.filter(|_| saves);
+        let due_now = matches!(every, Some(Every::Steps(every)) if step.is_multiple_of(every));
         self.due |= due_now;
         if step < self.agree_at && !due_now {
             return Ok(ControlFlow::Continue(()));
         }
         let (flow, elapsed) = self.agree(self.agreed.1.elapsed().as_secs_f64())?;
+        self.since_saved += elapsed;
+        self.due |= matches!(every, Some(Every::Seconds(every)) if self.since_saved >= every);
         let step_s = elapsed / (step - self.agreed.0).max(1) as f64;
         self.agreed = (step, Instant::now());
         self.agree_at = step + (AGREE_EVERY_S / step_s.max(1e-9)).clamp(1.0, 1e6) as u64;
@@ -189,6 +197,7 @@ impl<'a> Supervisor<'a> {
         let work = Work::Writing(thread);
         self.stage = Some(Stage { step, began, copy_s, bytes, extra, work });
         self.due = false;
+        self.since_saved = 0.0;
         Ok(())
     }
 
@@ -295,6 +304,15 @@ impl Work {
             Work::Committing(None) => true,
         }
     }
+}
+
+/// Whether `path` is an entry of the folder `root`, however the two are written: relative, absolute, by links.
+fn lies_in(path: &Path, root: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    let Some(root) = whole(root) else { return false };
+    // The entry itself may be a link to elsewhere, and the name of the folder may be left out.
+    let named = std::path::absolute(path).ok().and_then(|path| whole(path.parent()?));
+    named.as_ref() == Some(&root) || whole(path).is_some_and(|path| path.parent() == Some(&root))
 }
 
 fn joined<T>(thread: JoinHandle<Result<T, CheckpointError>>) -> Result<T, Error> {

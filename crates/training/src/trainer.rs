@@ -269,7 +269,7 @@ pub(crate) fn on_ranks<T: Send>(
     let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
     let results = cluster.launch(run.topology(), &options, devices, |world| {
         let device = world.device().clone();
-        device.enter(|| body(world))
+        device.enter(|| body(world)).map_err(Error::of_rank)
     });
     Ok(results?)
 }

@@ -9,7 +9,7 @@ use spec::dataflow::PeerPermute;
 use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
 use spec::presets::ModelKind;
-use spec::run::{Config, LogFacts, LogFeature, LogRows, Run};
+use spec::run::{Config, Every, LogFacts, LogFeature, LogRows, Run};
 use spec::schema::{Schema, SparseColumn};
 use spec::towers::Assignment;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn same_bits(run: &Run, logs: &Logs) {
 fn long(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize) -> Config {
     let mut config = config(kind, multi_hot, hosts, ranks_per_host);
     config.train.epochs = Some(40);
-    config.checkpoint.every = Some(20);
+    config.checkpoint.every = Some(Every::Steps(20));
     config
 }
 

@@ -62,11 +62,12 @@ pub fn run(args: Args) -> Result<()> {
         None => None,
     };
     let began = Instant::now();
-    let stop = crate::train::stop_on_signals()?;
+    let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let manifest = logs::with_progress("preparing", |progress| {
         prepare::prepare(&log, &args.out, like.as_deref(), progress)
-    })?;
+    });
+    let manifest = stop.ended(manifest)?;
     tell(&args, &args.out, &manifest, began.elapsed().as_secs_f64());
     Ok(())
 }
@@ -90,11 +91,12 @@ fn run_split(args: &Args, raw: &Raw, split: &Split) -> Result<()> {
     ensure_ours(&args.out, &["train", "eval"])?;
     folders.iter().try_for_each(|folder| ensure_ours(folder, &[]))?;
     let began = Instant::now();
-    let stop = crate::train::stop_on_signals()?;
+    let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let parts = logs::showing_progress("preparing", |progress| {
         prepare::prepare_split(&log, split, &folders[0], &folders[1], progress)
-    })?;
+    });
+    let parts = stop.ended(parts)?;
     logs::warn_of_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);
     logs::say_split(split, parts.train.samples, parts.eval.samples, parts.untimed);
     let seconds = began.elapsed().as_secs_f64();

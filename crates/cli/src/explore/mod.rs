@@ -6,8 +6,8 @@ mod json;
 mod text;
 
 use crate::output::{Force, Output};
-use crate::train::stop_on_signals;
-use anyhow::{Result, ensure};
+use crate::signals::{Stop, stop_on_signals};
+use anyhow::{Result, anyhow, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use planning::cost::CostKind;
 use planning::explore::{Space, Summary, Watch, explore};
@@ -74,9 +74,19 @@ pub fn run(args: Args) -> Result<()> {
     let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.map_or_else(cores, usize::from);
     let began = Instant::now();
-    let summary = with_progress(&space, cost, threads, args.top.into())?;
+    let stop = stop_on_signals()?;
+    let summary = with_progress(&space, cost, threads, args.top.into(), &stop)?;
     let explored = Explored { seconds: began.elapsed().as_secs_f64(), space, cost, summary };
-    ensure!(explored.summary.count() > 0, "stopped before anything was found");
+    if explored.summary.count() == 0 {
+        return stop.ended(Err(anyhow!("stopped before anything was found")));
+    }
+    let end = match explored.is_whole() {
+        true => Ok(()),
+        false => {
+            let (done, all) = (explored.summary.count(), explored.space.len());
+            Err(stop.interrupted(format!("stopped after {done} of {all} points")).into())
+        }
+    };
     let as_is = &explored.summary.as_is;
     if let Some((_, why)) = &as_is.refused.first {
         ensure!(as_is.refused.impossible < as_is.count, "nothing of it can be simulated: {why}");
@@ -86,18 +96,17 @@ pub fn run(args: Args) -> Result<()> {
     }
     if args.json {
         println!("{}", json::to_json(&explored));
-        return Ok(());
+        return end;
     }
     print!("{}", text::to_text(&explored));
     if let Some(path) = &args.html {
         println!("Written: {}", path.display());
     }
-    Ok(())
+    end
 }
 
 /// Explores beside a progress bar, until all is done or a signal comes.
-fn with_progress(space: &Space, cost: CostKind, threads: usize, top: usize) -> Result<Summary> {
-    let stop = stop_on_signals()?;
+fn with_progress(space: &Space, cost: CostKind, threads: usize, top: usize, stop: &Stop) -> Result<Summary> {
     let watch = Watch::default();
     let bar = ProgressBar::new(space.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} points, {per_sec}, {eta} left")?);

@@ -13,9 +13,10 @@ use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::on_samples::Opened;
 use crate::partition::{Division, Tables, picture, write, write_affinity, write_towers};
+use crate::signals::{Stop, stop_on_signals};
 use crate::text::{columns, median};
 use crate::towers::{distinct, in_towers};
-use crate::train::{one_of_several, stop_on_signals};
+use crate::train::one_of_several;
 use anyhow::{Context, Result, ensure};
 use planning::partitioner::Strategy;
 use planning::statistics::{mann_whitney, standard_deviation};
@@ -26,8 +27,6 @@ use spec::presets::{ModelKind, Preset};
 use spec::run::Config;
 use spec::towers::{Assignment, DcnOutput, Module, TowersFile};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 #[derive(clap::Args)]
 #[command(
@@ -160,7 +159,7 @@ fn measure_all(args: &Args) -> Result<()> {
         "--strategies: strided is what the others are compared with"
     );
     let stop = stop_on_signals()?;
-    let logs = logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop)?;
+    let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop))?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     ensure!(run.data.eval_samples() > 0, "runs are compared by AUC; give samples to evaluate on with --eval");
     for row in &ROWS {
@@ -191,7 +190,7 @@ fn measure_all(args: &Args) -> Result<()> {
 /// What all runs of a measurement share.
 struct Lab<'a> {
     args: &'a Args,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     records: Records<Record>,
     /// The training rows alone, some of them to choose by.
     pilot_logs: OpenLogs,

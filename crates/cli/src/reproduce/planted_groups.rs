@@ -7,8 +7,9 @@ use crate::affinity::{Measured, measure};
 use crate::data_command::planted;
 use crate::logs;
 use crate::on_samples::Opened;
+use crate::signals::stop_on_signals;
 use crate::text::{columns, median};
-use crate::train::{one_of_several, stop_on_signals};
+use crate::train::one_of_several;
 use anyhow::{Context, Result};
 use planning::partitioner::{Request, Strategy, partition};
 use planning::statistics::adjusted_rand;
@@ -130,7 +131,7 @@ fn configure(args: &Args, ratio: f64, seed: u64) -> Config {
 fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
     let config = configure(args, ratio, seed);
     let stop = stop_on_signals()?;
-    let logs = logs::open(&config.data, None, &stop)?;
+    let logs = stop.ended(logs::open(&config.data, None, &stop))?;
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let folder = scratch.path().join("flat");
     let title = format!("ratio {ratio}, seed {seed}/{}", args.seeds);

@@ -1,6 +1,7 @@
 //! `campanile train`: a progress bar on the way, a summary at the end, and a run folder that keeps all of it.
 
 mod compute;
+mod difference;
 mod flags;
 mod keep;
 mod resume;
@@ -11,20 +12,19 @@ use crate::cluster::{Place, TransportArgs, report_once};
 use crate::folder::{CHECKPOINTS, PREPARED};
 use crate::logs::{self, OpenLogs};
 use crate::output::{Force, Inputs, Output};
+use crate::signals::{Stop, stop_on_signals};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
 pub use summary::{quality_on, sent_between_hosts};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use compute::ComputeArg;
 use indicatif::{ProgressBar, ProgressStyle};
 use keep::Keeper;
 use resume::Resumed;
 use spec::pace::Pace;
-use spec::run::{Config, OptimizerConfig, Run};
+use spec::run::{Config, Every, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use summary::Detail;
 use training::checkpoint::Checkpoint;
@@ -42,10 +42,10 @@ pub struct Args {
     /// Go on with the run in this folder, from its last complete checkpoint; flags override its config
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     resume: Option<PathBuf>,
-    /// Write a checkpoint every so many steps, or as soon as the one before is written [default: at the end, and on
-    /// SIGINT or SIGTERM]
-    #[arg(long, value_name = "STEPS", help_heading = "Output")]
-    checkpoint_every: Option<u64>,
+    /// Write a checkpoint every so many steps (500) or every so much time (30s, 10min, 1h), besides at the end and on
+    /// SIGINT, SIGTERM, SIGHUP or SIGUSR1 [default: 10min, with --out]
+    #[arg(long, value_name = "STEPS|TIME", help_heading = "Output")]
+    checkpoint_every: Option<Every>,
     /// Checkpoints to keep [default: 2]
     #[arg(long, value_name = "K", help_heading = "Output")]
     keep: Option<usize>,
@@ -82,13 +82,19 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     compute::check(&args)?;
+    ensure!(
+        args.resume.is_none() || args.run.preset.is_none() || args.run.config.is_some(),
+        "--preset with --resume changes nothing: the model is that of the run; leave --preset out"
+    );
     let place = args.transport.join()?;
-    let resumed =
-        args.resume.as_deref().map(|path| Resumed::find(path, place.has_first_rank())).transpose()?;
+    let resumed = args.resume.as_deref().map(|path| Resumed::find(path, &place)).transpose()?;
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
-    let config = configure(&args, resumed.as_ref(), &place)?;
+    let mut config = configure(&args, resumed.as_ref(), &place)?;
     flags::check(&args, &config)?;
     resumed.as_ref().map_or(Ok(()), |resumed| resumed.check_split(&config))?;
+    if args.compute == ComputeArg::Real {
+        checkpoint_now_and_then(&mut config, out.as_deref());
+    }
     let began = Instant::now();
     let stop = stop_on_signals()?;
     // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
@@ -106,10 +112,12 @@ pub fn run(args: Args) -> Result<()> {
         "ranks that are processes need a log that all of them can read: give --out on a file system that all hosts share, \
          or prepare the log first with `campanile data prepare`"
     );
-    let logs = place.first_rank_first(|| match place.has_first_rank() {
-        true => logs::open(&config.data, kept_logs.as_deref(), &stop),
-        // What rank 0 has prepared.
-        false => logs::open_again(&config.data, kept_logs.as_deref(), &stop),
+    let logs = place.first_rank_first(|| {
+        stop.ended(match place.has_first_rank() {
+            true => logs::open(&config.data, kept_logs.as_deref(), &stop),
+            // What rank 0 has prepared.
+            false => logs::open_again(&config.data, kept_logs.as_deref(), &stop),
+        })
     })?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     flags::check_run(&args, &config, &run)?;
@@ -120,6 +128,9 @@ pub fn run(args: Args) -> Result<()> {
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;
+    }
+    if let Some(resumed) = resumed.as_ref().filter(|r| r.step() == run.steps && place.has_first_rank()) {
+        eprintln!("{}", complete(resumed, &run, &config));
     }
     let left = run.steps - resumed.as_ref().map_or(0, Resumed::step).min(run.steps);
     ensure!(
@@ -135,6 +146,9 @@ pub fn run(args: Args) -> Result<()> {
     let pace = compute::pace(&args.compute, &run, &logs)?;
     if goes_on {
         keeper = open_keeper()?;
+        if let Some(resumed) = resumed.as_ref().filter(|_| place.has_first_rank()) {
+            resumed.set_damaged_aside()?;
+        }
     }
     let written = written_optimizer(&args, &config, resumed.as_ref());
     let saving = match out.as_ref().filter(|_| pace.is_none()) {
@@ -179,15 +193,67 @@ pub fn run(args: Args) -> Result<()> {
             println!("kept in {0}; open {0}/report.html", out.display());
         }
     }
-    if outcome.interrupted {
-        let saved = match &out {
-            _ if outcome.paced => "a paced run has no state to save",
-            Some(_) => "its state is saved",
-            None => "nothing was saved, for want of --out",
-        };
-        eprintln!("stopped after step {} of {}: {saved}", outcome.steps, run.steps);
+    let end = if outcome.interrupted {
+        Err(stop.interrupted(stopped(&run, &outcome, out.as_deref())).into())
+    } else {
+        Ok(())
+    };
+    match kept.and(traced) {
+        Ok(()) => end,
+        Err(error) => {
+            // What was saved is told in any case.
+            let _ = end.inspect_err(|interrupted: &anyhow::Error| eprintln!("{interrupted}"));
+            Err(error)
+        }
     }
-    kept.and(traced)
+}
+
+/// Where a run that was stopped has its state, and how to go on.
+fn stopped(run: &Run, outcome: &Outcome, out: Option<&Path>) -> String {
+    let saved = match out {
+        _ if outcome.paced => "a paced run has no state to save".into(),
+        Some(out) => format!(
+            "the state is saved in {}\ngo on with: campanile train --resume {}",
+            out.join(CHECKPOINTS).display(),
+            quoted(out)
+        ),
+        None => "nothing was saved: pass --out DIR to keep checkpoints".into(),
+    };
+    format!("stopped after step {} of {}: {saved}", outcome.steps, run.steps)
+}
+
+/// What is said of a run that has no step left, and how to give it some.
+fn complete(resumed: &Resumed, run: &Run, config: &Config) -> String {
+    let (folder, steps, epochs) = (&resumed.folder, run.steps, config.train.epochs.unwrap_or(1));
+    // Samples that were left out by --steps come first.
+    let all = run.batches().per_epoch().saturating_mul(epochs);
+    let more = match steps < all {
+        true => format!("--epochs {epochs} (or --steps N, up to {all})"),
+        false => format!("--epochs {}", epochs.saturating_add(1)),
+    };
+    format!(
+        "the run in {} is complete: all {steps} steps are done, and nothing is left but to evaluate it\n\
+         to train it further: campanile train --resume {} {more}",
+        folder.display(),
+        quoted(folder)
+    )
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// Seconds between checkpoints, unless told.
+const CHECKPOINT_EVERY_S: f64 = 600.0;
+
+/// A run that is kept in a folder saves its state now and then, so that a kill costs minutes at most.
+fn checkpoint_now_and_then(config: &mut Config, out: Option<&Path>) {
+    if out.is_some() {
+        config.checkpoint.every.get_or_insert(Every::Seconds(CHECKPOINT_EVERY_S));
+    }
 }
 
 fn write_trace(output: &Output, trace: &Trace) -> Result<()> {
@@ -281,9 +347,11 @@ pub fn one_of_several(
     logs: &OpenLogs,
     out: Option<&Path>,
     title: &str,
-    stop: &AtomicBool,
+    stop: &Stop,
 ) -> Result<(Run, Outcome)> {
-    let run = logs.check(config).with_context(|| title.to_owned())?;
+    let mut config = config.clone();
+    checkpoint_now_and_then(&mut config, out);
+    let run = logs.check(&config).with_context(|| title.to_owned())?;
     let (explicit, cluster) = (config.explicit(&run), &Cluster::Threads);
     let mut keeper = out.map(|out| Keeper::open(out, None)).transpose()?;
     if let Some(keeper) = &mut keeper {
@@ -312,12 +380,15 @@ pub fn one_of_several(
     };
     let outcome = train(&job, stop).with_context(|| title.to_owned())?;
     keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &summary::to_json(&run, &outcome)))?;
-    ensure!(!outcome.interrupted, "{title}: stopped after step {} of {}", outcome.steps, run.steps);
+    if outcome.interrupted {
+        let said = format!("{title}: stopped after step {} of {}", outcome.steps, run.steps);
+        return Err(stop.interrupted(said).into());
+    }
     Ok((run, outcome))
 }
 
 /// Trains under a progress bar; a signal ends the run after its current step.
-fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
+fn train(job: &Job, stop: &Stop) -> Result<Outcome, training::Error> {
     let Job { run, logs, keeper, .. } = *job;
     // The bar goes to standard error, and hides itself where that is no terminal.
     let bar = if job.cluster.has_first_rank() { ProgressBar::new(run.steps) } else { ProgressBar::hidden() };
@@ -361,16 +432,4 @@ fn train(job: &Job, stop: &AtomicBool) -> Result<Outcome, training::Error> {
     let outcome = training::train(run, &logs.logs, &session);
     bar.finish_and_clear();
     outcome
-}
-
-/// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.
-pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let registered = signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()));
-        registered.map_err(|e| anyhow!("signal {signal} cannot be handled: {e}"))?;
-    }
-    Ok(stop)
 }

@@ -1,13 +1,16 @@
 //! Going on with a run: what its folder and its last checkpoint say.
 
+use super::difference;
 use crate::args::read_toml;
+use crate::checkpoint::{LastWhole, open_last_whole, open_verified, set_all_aside};
+use crate::cluster::Place;
 use crate::folder::{CHECKPOINTS, CONFIG, METRICS};
 use crate::logs::OpenLogs;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use spec::run::{Config, DataFormat, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
-use training::checkpoint::{Checkpoint, CheckpointError, locate};
+use training::checkpoint::{Checkpoint, CheckpointError, candidates, locate};
 
 /// What a checkpoint says of its run.
 #[derive(Serialize, Deserialize)]
@@ -47,13 +50,20 @@ pub struct Resumed {
     /// Its optimizers as the user wrote them.
     pub optimizer: Option<OptimizerConfig>,
     data: Option<String>,
+    /// Checkpoints after that one, which are damaged.
+    damaged: Vec<PathBuf>,
 }
 
 impl Resumed {
-    /// The run at `path`: its folder, or one of its checkpoints. Whoever is the `first` to look verifies every file of the
-    /// checkpoint, and speaks for the others.
-    pub fn find(path: &Path, first: bool) -> Result<Self> {
-        let checkpoint = match locate(path) {
+    /// The run at `path`: its folder, or one of its checkpoints. The first rank looks before the others: it verifies every
+    /// file of the checkpoint, takes an earlier one where the last is damaged, and speaks for all.
+    pub fn find(path: &Path, place: &Place) -> Result<Self> {
+        place.first_rank_first(|| Self::find_here(path, place))
+    }
+
+    fn find_here(path: &Path, place: &Place) -> Result<Self> {
+        let first = place.has_first_rank();
+        let last = match locate(path) {
             Ok(at) => at,
             // A run that was killed before its first checkpoint begins again.
             Err(CheckpointError::NotFound { .. }) if path.join(METRICS).is_file() => {
@@ -75,26 +85,33 @@ impl Resumed {
                     optimizer: None,
                     checkpoint: None,
                     data: None,
+                    damaged: Vec::new(),
                 });
             }
             Err(error) => bail!(error),
         };
-        let checkpoint = match first {
-            true => crate::checkpoint::open_verified(&checkpoint)?,
-            false => Checkpoint::open(&checkpoint)?,
+        let LastWhole { checkpoint, mut damaged } = match first {
+            true => open_last_whole(path)?,
+            false => LastWhole { checkpoint: Checkpoint::open(&last)?, damaged: Vec::new() },
         };
         let SavedRun { mut config, optimizer, data } = SavedRun::of(&checkpoint)?;
         keep_order(&mut config);
         let folder = folder_of(checkpoint.path());
-        let step = checkpoint.manifest().step;
-        let latest = locate(&folder).ok().filter(|latest| !same(latest, checkpoint.path()));
-        if let Some(latest) = latest {
-            bail!(
-                "{} is a later checkpoint of the run than step {step}; resume that one, or delete it",
-                latest.display()
-            );
+        if first {
+            damaged = damaged_after(&folder, &checkpoint, damaged)?;
         }
-        Ok(Self { folder, config, optimizer: Some(optimizer), checkpoint: Some(checkpoint), data })
+        if place.is_distributed() {
+            // At once, so that the other ranks find the same checkpoint to be the last.
+            set_all_aside(&damaged)?;
+            damaged.clear();
+        }
+        Ok(Self { folder, config, optimizer: Some(optimizer), checkpoint: Some(checkpoint), data, damaged })
+    }
+
+    /// Makes room for the steps whose checkpoints are damaged: these get other names. To be called once the run has its
+    /// folder to itself.
+    pub fn set_damaged_aside(&self) -> Result<()> {
+        set_all_aside(&self.damaged)
     }
 
     /// Whether this is the run in the folder `out`.
@@ -141,23 +158,16 @@ impl Resumed {
         if self.checkpoint.is_none() {
             return Ok(());
         }
-        let differs =
-            |section: &str| format!("{section} is not what the run in {} has", self.folder.display());
-        let unnamed = |config: &Config| spec::run::ModelConfig { preset: None, ..config.model.clone() };
-        ensure!(unnamed(&self.config) == unnamed(explicit), "{}", differs("[model]"));
-        ensure!(self.config.train.batch == explicit.train.batch, "{}", differs("train.batch"));
-        ensure!(self.config.train.seed == explicit.train.seed, "{}", differs("train.seed"));
-        ensure!(self.config.data.shuffle == explicit.data.shuffle, "{}", differs("data.shuffle"));
-        ensure!(self.config.data.synthetic == explicit.data.synthetic, "{}", differs("[data.synthetic]"));
-        let rules = |config: &Config| {
-            (config.optimizer.dense.map(|o| o.update), config.optimizer.tables.map(|o| o.update))
-        };
-        ensure!(rules(&self.config) == rules(explicit), "{}", differs("an update rule in [optimizer]"));
+        difference::refuse_another(&self.folder, &self.config, explicit)?;
+        let (before, now) = (&self.data, &logs.fingerprint());
         ensure!(
-            self.data == logs.fingerprint(),
-            "{}; the samples of {:?} have changed",
-            differs("the training data"),
-            explicit.data.train
+            before == now,
+            "the training data is not what the run in {} has: the samples of {:?} have changed (xxh3 {} now, {} in the run); \
+             bring the old files back, or start another run with --out",
+            self.folder.display(),
+            explicit.data.train,
+            now.as_deref().unwrap_or("none"),
+            before.as_deref().unwrap_or("none")
         );
         for (which, optimizer) in [("dense", &run.dense_optimizer), ("tables", &run.table_optimizer)] {
             // The saved decay may have reached its end: what is added would learn nothing.
@@ -179,6 +189,30 @@ fn keep_order(config: &mut Config) {
     if config.data.format.unwrap_or_default() != DataFormat::Synthetic {
         config.data.shuffle.get_or_insert(0);
     }
+}
+
+/// The checkpoints in `folder` after the one to go on from, all of which must be damaged; some are `known` to be. A whole
+/// one is refused: going on from an earlier one would write it again.
+fn damaged_after(folder: &Path, checkpoint: &Checkpoint, mut known: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+    let later = candidates(folder).unwrap_or_default();
+    for later in later.into_iter().take_while(|later| !same(later, checkpoint.path())) {
+        if known.iter().any(|known| same(known, &later)) {
+            continue;
+        }
+        match open_verified(&later) {
+            Ok(_) => bail!(
+                "{} is a later checkpoint of the run than step {}; resume that one, or move it away",
+                later.display(),
+                checkpoint.manifest().step
+            ),
+            Err(error) if error.is_damage() => {
+                eprintln!("damaged: {:#}", anyhow::Error::from(error));
+                known.push(later);
+            }
+            Err(error) => bail!(error),
+        }
+    }
+    Ok(known)
 }
 
 /// The run folder that a checkpoint lies in: two levels up, or beside it where it was moved.

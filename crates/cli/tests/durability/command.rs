@@ -29,7 +29,12 @@ impl Ended {
 
     /// The last line of standard output, of a command that must have succeeded.
     pub fn json(&self) -> Value {
-        assert_eq!(self.code, Some(0), "{}", self.err);
+        self.json_with_code(0)
+    }
+
+    /// The last line of standard output, of a command that must have ended with this code.
+    pub fn json_with_code(&self, code: i32) -> Value {
+        assert_eq!(self.code, Some(code), "{}", self.err);
         let last = self.out.lines().last().unwrap_or_else(|| panic!("no output: {}", self.err));
         serde_json::from_str(last).unwrap_or_else(|e| panic!("{e} in {}", self.out))
     }
@@ -45,14 +50,24 @@ impl Ended {
 
 /// Starts `campanile` with `args`.
 pub fn start(args: &[&str]) -> Child {
+    start_in(Path::new("."), args)
+}
+
+/// Starts `campanile` with `args` in a folder.
+pub fn start_in(folder: &Path, args: &[&str]) -> Child {
     let mut command = Command::new(CAMPANILE);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir(folder).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
 /// Runs `campanile` with `args`.
 pub fn campanile(args: &[&str]) -> Ended {
     Ended::of(start(args).wait_with_output().unwrap())
+}
+
+/// Runs `campanile` with `args` in a folder.
+pub fn campanile_in(folder: &Path, args: &[&str]) -> Ended {
+    Ended::of(start_in(folder, args).wait_with_output().unwrap())
 }
 
 /// Goes on with the run at `path`.

@@ -1,6 +1,6 @@
 //! What can be resumed, and what is refused.
 
-use crate::command::{campanile, names, resume, same, text, verified};
+use crate::command::{campanile, campanile_in, names, resume, same, text, verified};
 use crate::logs;
 use serde_json::Value;
 use std::fs;
@@ -20,12 +20,13 @@ fn another_run_is_refused_with_what_differs() {
     train(&run, &["--steps", "10"]);
     let before = fs::read(run.join("metrics.jsonl")).unwrap();
     for (flags, part) in [
-        ("--model dcn", "[model]"),
-        ("--batch 128", "train.batch"),
-        ("--seed 7", "train.seed"),
-        ("--optimizer adagrad", "[optimizer]"),
-        ("--samples 2560", "[data.synthetic]"),
+        ("--model dcn", "model.kind: dcn asked for, dlrm in the run"),
+        ("--batch 128", "train.batch: 128 asked for, 64 in the run"),
+        ("--seed 7", "train.seed: 7 asked for, 0 in the run"),
+        ("--optimizer adagrad", "optimizer.dense.update"),
+        ("--samples 2560", "data.synthetic.samples: 2560 asked for, 1280 in the run"),
         ("--shuffle 100", "shuffle"),
+        ("--preset kaggle", "leave --preset out"),
         ("--steps 5", "done 10 steps"),
     ] {
         let flags: Vec<&str> = flags.split(' ').collect();
@@ -78,6 +79,68 @@ fn a_finished_run_gives_its_results_again() {
     let again = resume(&run, &[]).json();
     same(&again, &expected);
     assert_eq!(again["samples"], 0, "nothing was left to train");
+    let short = folder.path().join("short");
+    train(&short, &["--steps", "5"]);
+    let said = resume(&short, &[]).err;
+    assert!(
+        said.contains("all 5 steps are done") && said.contains("--epochs 1 (or --steps N, up to 20)"),
+        "{said}"
+    );
+}
+
+/// However the folder is named, and however often, the only checkpoint stays, and the user learns how to go on.
+#[test]
+fn a_complete_run_says_so_by_any_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("runs/one");
+    let expected = train(&whole, &["--keep", "1"]);
+    std::os::unix::fs::symlink("runs", folder.path().join("link")).unwrap();
+    for path in ["runs/one", "./runs/../runs/one", "link/one", "runs/one/checkpoints", text(&whole)] {
+        let ended = campanile_in(folder.path(), &["train", "--json", "--resume", path]);
+        same(&ended.json(), &expected);
+        let said = &ended.err;
+        assert!(said.contains("is complete: all 20 steps are done"), "{path}: {said}");
+        assert!(said.contains("--epochs 2"), "{path}: {said}");
+        assert_eq!(names(&whole.join("checkpoints")), ["step-000000000020"], "{path}");
+    }
+    let longer = ["train", "--json", "--resume", "runs/one", "--epochs", "2"];
+    let ended = campanile_in(folder.path(), &longer);
+    assert!(!ended.err.contains("complete"), "{}", ended.err);
+    assert_eq!(ended.json()["steps"], 40);
+}
+
+/// Checkpoints by the clock come while training goes on, and change nothing else.
+#[test]
+fn a_run_saves_its_state_by_the_clock() {
+    let folder = tempfile::tempdir().unwrap();
+    let [by_steps, by_time, by_default] = ["steps", "time", "default"].map(|name| folder.path().join(name));
+    let expected = train(&by_steps, &[]);
+    let args = "--samples 1280 --eval-samples 500 --batch 64";
+    let trained = |run: &Path, more: &[&str]| {
+        let args: Vec<&str> = args.split(' ').collect();
+        campanile(&[&["train", "--json", "--out", text(run)], &args[..], more].concat()).json()
+    };
+    // An interval that the first step is longer than.
+    same(&trained(&by_time, &["--checkpoint-every", "0.000001s"]), &expected);
+    let metrics = fs::read_to_string(by_time.join("metrics.jsonl")).unwrap();
+    let saved = metrics.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let saved: Vec<u64> =
+        saved.filter(|r| r["event"] == "checkpoint").map(|r| r["step"].as_u64().unwrap()).collect();
+    assert!(saved.len() >= 2 && saved[0] == 1 && saved.last() == Some(&20), "{saved:?}");
+    let kept = names(&by_time.join("checkpoints"));
+    assert!(kept.len() <= 2 && kept.last().unwrap() == "step-000000000020", "{kept:?}");
+
+    same(&trained(&by_default, &[]), &expected);
+    let config = |run: &Path| fs::read_to_string(run.join("config.toml")).unwrap();
+    assert!(config(&by_default).contains("every = \"10min\""), "{}", config(&by_default));
+    assert!(config(&by_steps).contains("every = 5\n"), "{}", config(&by_steps));
+    resume(&by_steps, &[]).json();
+    assert!(config(&by_steps).contains("every = 5\n"), "a resumed run keeps it");
+    let never = folder.path().join("never");
+    for interval in ["0", "10m", "0s", "soon"] {
+        let refused = campanile(&["train", "--out", text(&never), "--checkpoint-every", interval]);
+        assert!(refused.code.is_some_and(|code| code > 0), "{refused:?}");
+    }
 }
 
 /// The folder of a run that was killed before it wrote its config tells nothing about it.

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const RUN: &[&str] =
+pub const RUN: &[&str] =
     &["--batch", "512", "--rows-cap", "2000", "--samples", "51200000", "--eval-samples", "512"];
 const SAVED: &[&str] = &["--checkpoint-every", "20", "--json"];
-const CLUSTER: &[&str] = &["--hosts", "2", "--ranks-per-host", "2"];
-const OVER_MPI: &[&str] = &["--transport", "mpi", "--assume-hosts"];
+pub const CLUSTER: &[&str] = &["--hosts", "2", "--ranks-per-host", "2"];
+pub const OVER_MPI: &[&str] = &["--transport", "mpi", "--assume-hosts"];
 
 /// A job that would go on for long; returns once it has saved a checkpoint.
-fn start(mut launcher: Command, out: &Path, more: &[&str]) -> Child {
+pub fn start(mut launcher: Command, out: &Path, more: &[&str]) -> Child {
     launcher.arg(PROGRAM).arg("train").args(RUN).args(SAVED).args(CLUSTER).args(more).arg("--out").arg(out);
     let mut job = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(60);
@@ -32,7 +32,7 @@ fn complete(entry: &fs::DirEntry) -> bool {
 }
 
 /// The process of a rank of the job that writes to `out`.
-fn process_of(rank: usize, out: &Path) -> String {
+pub fn process_of(rank: usize, out: &Path) -> String {
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let of = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
         let is_rank = of("environ").split('\0').any(|one| one == format!("OMPI_COMM_WORLD_RANK={rank}"));
@@ -45,7 +45,7 @@ fn process_of(rank: usize, out: &Path) -> String {
     panic!("rank {rank} of the job in {} is not running", out.display());
 }
 
-fn signal(name: &str, process: &str) {
+pub fn signal(name: &str, process: &str) {
     assert!(Command::new("kill").args([name, process]).status().unwrap().success());
 }
 
@@ -62,7 +62,7 @@ fn silent(said: &str, rank: usize) -> bool {
 }
 
 /// How a job ends that must end by itself, and how long that took.
-fn end(job: Child) -> (Output, Duration) {
+pub fn end(job: Child) -> (Output, Duration) {
     let began = Instant::now();
     (job.wait_with_output().unwrap(), began.elapsed())
 }

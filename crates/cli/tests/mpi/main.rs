@@ -8,7 +8,9 @@ mod failures;
 mod refusals;
 #[path = "../durability/resident.rs"]
 mod resident;
+mod resumes;
 mod same_bits;
+mod signals;
 #[path = "../support/skipped.rs"]
 mod skipped;
 mod steady;

@@ -60,3 +60,31 @@ fn assumed_hosts_need_mpi() {
     let said = refusal(&train(None, &[SMALL, &["--assume-hosts"]]));
     assert!(said.contains("it needs --transport mpi"), "{said}");
 }
+
+/// What is wrong with all ranks is told by one of them.
+#[test]
+fn an_error_of_all_ranks_is_told_once() {
+    if !has_mpirun() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (out, missing, config) = (path("run"), path("missing.tsv"), path("missing.toml"));
+    let cases: [(&[&str], &str); 5] = [
+        // Before anything is known of ranks.
+        (&["--batch", "many"], "invalid value 'many'"),
+        (&[&config], "missing.toml"),
+        // While one rank reads the log for all.
+        (&["--data", &missing, "--out", &out], "missing.tsv"),
+        // At the launch.
+        (&["--hosts", "5", "--ranks-per-host", "1", "--assume-hosts"], "MPI started 3 processes"),
+        // On the way.
+        (&["--optimizer", "sgd", "--lr", "1e30", "--model", "dcn"], "the loss of step"),
+    ];
+    for (args, part) in cases {
+        let said = refusal(&train(Some(mpirun(3)), &[&["--transport", "mpi"], args]));
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+        assert_eq!(said.lines().filter(|line| line.contains(part)).count(), 1, "{part}: {said}");
+        assert!(said.matches(" on host ").count() <= 1, "where all ranks were does not matter: {said}");
+    }
+}

@@ -3,7 +3,7 @@
 use super::config::{Config, DataConfig, DataFormat, ModelConfig, Optimizer, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
 use super::spread::Spread;
-use super::{Run, RunError};
+use super::{Every, Run, RunError};
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model};
 use crate::optimizer::{Decay, LearningRate, UpdateRule};
@@ -81,6 +81,9 @@ impl Config {
             Some(0) => Err(RunError::new(field, "every 0 steps is never; use at least 1, or leave it out")),
             value => Ok(value),
         };
+        if let Some(problem) = self.checkpoint.every.as_ref().and_then(Every::problem) {
+            return Err(RunError::new("checkpoint.every", problem));
+        }
         let checkpoints_kept = self.checkpoint.keep.unwrap_or(2);
         if checkpoints_kept == 0 {
             return Err(RunError::new("checkpoint.keep", "keep at least 1"));
@@ -100,7 +103,7 @@ impl Config {
             overlap: train.overlap.unwrap_or(true),
             wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
             eval_every: positive("train.eval_every", train.eval_every)?,
-            checkpoint_every: positive("checkpoint.every", self.checkpoint.every)?,
+            checkpoint_every: self.checkpoint.every,
             checkpoints_kept,
             data,
         })

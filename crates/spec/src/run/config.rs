@@ -1,5 +1,6 @@
 //! What a user may write, section by section: everything optional, unknown fields refused.
 
+use super::every::Every;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::feature::Feature;
 use crate::optimizer::{LearningRate, UpdateRule};
@@ -214,12 +215,12 @@ pub struct DataConfig {
 }
 
 /// `[checkpoint]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointConfig {
-    /// Write one every so many steps; absent, at the end and on a signal only.
+    /// Write one every so many steps (`500`) or every so much time (`"10min"`); absent, at the end and on a signal only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub every: Option<u64>,
+    pub every: Option<Every>,
     /// Keep this many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<usize>,

@@ -28,7 +28,10 @@ pub enum CheckpointError {
         path: PathBuf,
     },
     /// A checkpoint of this step is there already.
-    #[error("{}: step {step} has a checkpoint already; delete it, or write to another folder", path.display())]
+    #[error(
+        "{}: step {step} has a checkpoint already; resume the run from there, or keep this one in another folder",
+        path.display()
+    )]
     Exists {
         /// Its folder.
         path: PathBuf,
@@ -145,8 +148,28 @@ impl CheckpointError {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
+    /// Whether the checkpoint is not what was written, so that an earlier one may be whole. A file that cannot be read
+    /// for want of permission, or one of a later version, is not damaged.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => {
+                // EIO: the disk cannot read it any more.
+                let gone = [io::ErrorKind::NotFound, io::ErrorKind::UnexpectedEof].contains(&source.kind());
+                gone || source.raw_os_error() == Some(5)
+            }
+            Self::NotFound { .. }
+            | Self::Malformed { .. }
+            | Self::Size { .. }
+            | Self::Checksum { .. }
+            | Self::Piece { .. }
+            | Self::Gap { .. }
+            | Self::Unknown { .. } => true,
+            Self::Exists { .. } | Self::Version { .. } | Self::Request { .. } => false,
+        }
+    }
+
     /// An error about the form of `path`.
-    pub(super) fn malformed(path: &Path, problem: impl Into<String>) -> Self {
+    pub(crate) fn malformed(path: &Path, problem: impl Into<String>) -> Self {
         Self::Malformed { path: path.to_owned(), problem: problem.into() }
     }
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 const WRITING: &str = ".writing-";
 const DELETING: &str = ".deleting-";
+/// Before the name of a checkpoint that was found damaged and is in nobody's way.
+const DAMAGED: &str = "damaged-";
 /// Where a run's folder has its checkpoints.
 const IN_RUN: &str = "checkpoints";
 
@@ -131,15 +133,40 @@ pub fn writing(root: &Path, step: u64) -> PathBuf {
 /// The checkpoint that `path` means: itself, the latest in it, or the latest in its sub-folder `checkpoints`.
 pub fn locate(path: impl AsRef<Path>) -> Result<PathBuf, CheckpointError> {
     let path = path.as_ref();
-    if path.join(manifest::NAME).is_file() {
+    let not_found = || CheckpointError::NotFound { path: path.to_owned() };
+    if is_checkpoint(path) {
         return Ok(path.to_owned());
     }
-    if let Some((_, latest)) = list(path)?.pop() {
-        return Ok(latest);
-    }
+    candidates(path)?.into_iter().next().ok_or_else(not_found)
+}
+
+/// Whether `path` names a checkpoint, not a folder that holds some.
+pub fn is_checkpoint(path: &Path) -> bool {
+    path.join(manifest::NAME).is_file()
+}
+
+/// The checkpoints of the run or folder at `path`, the latest first, whole or not: those in it, or else those in its
+/// sub-folder `checkpoints`.
+pub fn candidates(path: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
+    let mut found = list(path)?;
     let inside = path.join(IN_RUN);
-    let latest = if inside.is_dir() { list(&inside)?.pop() } else { None };
-    latest.map(|(_, path)| path).ok_or_else(|| CheckpointError::NotFound { path: path.to_owned() })
+    if found.is_empty() && inside.is_dir() {
+        found = list(&inside)?;
+    }
+    Ok(found.into_iter().rev().map(|(_, path)| path).collect())
+}
+
+/// Gives a damaged checkpoint another name, `damaged-step-…`, so that its step can be saved again. Nothing is deleted.
+/// The new path is returned.
+pub fn set_aside(checkpoint: &Path) -> Result<PathBuf, CheckpointError> {
+    let name = checkpoint.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let free = |path: &PathBuf| fs::symlink_metadata(path).is_err();
+    let first = checkpoint.with_file_name(format!("{DAMAGED}{name}"));
+    let numbered = |i| checkpoint.with_file_name(format!("{DAMAGED}{name}.{i}"));
+    let to = std::iter::once(first.clone()).chain((2..1000).map(numbered)).find(free).unwrap_or(first);
+    fs::rename(checkpoint, &to).map_err(CheckpointError::io("set aside", checkpoint))?;
+    checkpoint.parent().map_or(Ok(()), sync_folder)?;
+    Ok(to)
 }
 
 /// The complete checkpoints in `root`, by step.

@@ -162,12 +162,34 @@ impl Manifest {
         pieces
     }
 
+    /// The manifest makes sense by itself: steps were done by some ranks, each of which wrote a file, and there are
+    /// tensors.
+    fn check_sense(&self, path: &Path) -> Result<(), CheckpointError> {
+        let TopologyRecord { hosts, ranks_per_host } = self.topology;
+        let (files, ranks) = (self.files.len(), hosts.checked_mul(ranks_per_host));
+        let problem = if self.step == 0 {
+            "step is 0; a checkpoint is of a run that has done at least one".into()
+        } else if hosts == 0 || ranks_per_host == 0 {
+            format!("written by {hosts} hosts × {ranks_per_host} ranks, which are none")
+        } else if ranks != Some(files) {
+            format!("{files} files of {hosts} hosts × {ranks_per_host} ranks, each of which writes one")
+        } else if self.tensors.is_empty() {
+            "no tensors; every model has some".into()
+        } else {
+            return Ok(());
+        };
+        Err(CheckpointError::malformed(path, problem))
+    }
+
     /// Files have names of their own in this folder, pieces lie in these files, and tile their tensors.
     fn check(&self, path: &Path) -> Result<(), CheckpointError> {
+        self.check_sense(path)?;
         let mut files = HashSet::new();
         for file in &self.files {
-            if rank_of(&file.name).is_none() {
-                let problem = format!("file {:?} is not of the form {}", file.name, file_name(0));
+            if rank_of(&file.name).is_none_or(|rank| rank >= self.files.len()) {
+                let last = file_name(self.files.len() - 1);
+                let problem =
+                    format!("file {:?} is not of the form {}, up to {last}", file.name, file_name(0));
                 return Err(CheckpointError::malformed(path, problem));
             }
             if !files.insert(file.name.as_str()) {
@@ -314,6 +336,19 @@ mod tests {
         says("rank-0000.safetensors is there twice", &|m| {
             let file = m["files"][0].clone();
             m["files"].as_array_mut().unwrap().push(file);
+            m["topology"]["hosts"] = json!(2);
+        });
+        says("file \"rank-0001.safetensors\" is not of the form", &|m| {
+            m["files"][0]["name"] = json!("rank-0001.safetensors");
+        });
+        says("step is 0", &|m| m["step"] = json!(0));
+        says("no tensors", &|m| m["tensors"] = json!([]));
+        says("0 files of 1 hosts × 1 ranks", &|m| m["files"] = json!([]));
+        says("1 files of 1 hosts × 2 ranks", &|m| m["topology"]["ranks_per_host"] = json!(2));
+        says("0 hosts × 1 ranks", &|m| m["topology"]["hosts"] = json!(0));
+        says("1 hosts × 0 ranks", &|m| m["topology"]["ranks_per_host"] = json!(0));
+        says("1 files of", &|m| {
+            m["topology"] = json!({ "hosts": u64::MAX, "ranks_per_host": u64::MAX });
         });
         says("rank-0001.safetensors is not among the files", &|m| {
             m["tensors"][0]["file"] = json!("rank-0001.safetensors");

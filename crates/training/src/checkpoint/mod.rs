@@ -6,6 +6,7 @@
 //!                        manifest.json            what is where, and the checksum of every file
 //! ROOT/.writing-step-000000000124/                not complete: it has no final name yet
 //! ROOT/.deleting-step-000000000120/               no longer complete
+//! ROOT/damaged-step-000000000121/                 found damaged, and set aside
 //! ```
 //!
 //! A checkpoint is complete when its folder has its final name. Every file and the folder itself are on disk before
@@ -55,7 +56,7 @@ mod write;
 
 pub use error::CheckpointError;
 pub use export::{Contents, export};
-pub use folder::{Folder, locate, writing};
+pub use folder::{Folder, candidates, is_checkpoint, locate, set_aside, writing};
 pub use manifest::{FileRecord, Manifest, TensorRecord, TopologyRecord};
 pub use read::Checkpoint;
 pub use write::{Piece, Written, write_pieces};

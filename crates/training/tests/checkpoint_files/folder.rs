@@ -3,7 +3,7 @@
 use super::{manifest, names_in, opened_and_verified, piece, save, small};
 use std::fs;
 use std::num::NonZeroUsize;
-use training::checkpoint::{CheckpointError, Folder, Piece, locate, write_pieces};
+use training::checkpoint::{CheckpointError, Folder, Piece, candidates, locate, set_aside, write_pieces};
 
 #[test]
 fn pieces_that_do_not_make_a_tensor_are_not_committed() {
@@ -114,6 +114,26 @@ fn pruning_keeps_the_latest() {
     let steps: Vec<u64> = folder.list().unwrap().into_iter().map(|(step, _)| step).collect();
     assert_eq!(steps, [20, 1_000_000_000_000]);
     opened_and_verified(&folder.latest().unwrap().unwrap().1).unwrap();
+}
+
+#[test]
+fn a_damaged_checkpoint_is_set_aside_and_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = Folder::open(root.path()).unwrap();
+    for name in ["damaged-step-000000000020", "damaged-step-000000000020.2"] {
+        let (early, late) = (small(&folder, 10), small(&folder, 20));
+        assert_eq!(candidates(root.path()).unwrap(), [late.clone(), early.clone()]);
+        let aside = set_aside(&late).unwrap();
+        assert_eq!(aside, root.path().join(name));
+        opened_and_verified(&aside).unwrap();
+        assert_eq!(candidates(root.path()).unwrap(), [early]);
+        folder.remove(10).unwrap();
+    }
+    // Not swept, not pruned, and not taken for a checkpoint.
+    let folder = Folder::open(root.path()).unwrap();
+    assert_eq!(folder.prune(NonZeroUsize::MIN).unwrap(), [0; 0]);
+    assert_eq!(names_in(root.path()), ["damaged-step-000000000020", "damaged-step-000000000020.2"]);
+    assert!(matches!(locate(root.path()), Err(CheckpointError::NotFound { .. })));
 }
 
 #[test]

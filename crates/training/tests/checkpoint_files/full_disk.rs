@@ -18,7 +18,7 @@ fn a_full_disk_names_the_path_and_leaves_earlier_checkpoints_whole() {
         return fill_the_disk(Path::new(&root));
     }
     let root = tempfile::tempdir().unwrap();
-    let first = small(&Folder::open(root.path()).unwrap(), 1);
+    let first = small(&Folder::open(root.path()).unwrap(), 9);
     fs::write(root.path().join("model.safetensors"), "an older export").unwrap();
     let output = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact --nocapture \"$1\""])
@@ -34,7 +34,7 @@ fn a_full_disk_names_the_path_and_leaves_earlier_checkpoints_whole() {
     assert_eq!(locate(root.path()).unwrap(), first);
     opened_and_verified(&first).unwrap();
     let folder = Folder::open(root.path()).unwrap();
-    assert_eq!(names_in(root.path()), ["model.safetensors", "step-000000000000", "step-000000000001"]);
+    assert_eq!(names_in(root.path()), ["model.safetensors", "step-000000000001", "step-000000000009"]);
     assert_eq!(fs::read(root.path().join("model.safetensors")).unwrap(), b"an older export");
     // There is room again.
     save(&folder, 2, &[vec![piece("t", &[1024, 256], 0..1024, 0..256)]]).unwrap();
@@ -59,7 +59,7 @@ fn fill_the_disk(root: &Path) {
 
     // Three files that fit, and an export of all that does not.
     let third = |index: usize| vec![piece("t", &[336, 64], index * 112..(index + 1) * 112, 0..64)];
-    let path = save(&folder, 0, &[third(0), third(1), third(2)]).unwrap();
+    let path = save(&folder, 1, &[third(0), third(1), third(2)]).unwrap();
     let file = root.join("model.safetensors");
     let out = tempfile::tempfile().unwrap();
     let error = export(&Checkpoint::open(path).unwrap(), &file, out, Contents::Parameters).unwrap_err();

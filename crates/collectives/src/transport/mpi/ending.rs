@@ -18,13 +18,13 @@ impl Worker {
     /// Ends the run because of `cause`. MPI is not finished afterwards: the process must exit, and not with success.
     pub(super) fn end(mut self, cause: CollectiveError) {
         let (origin, text) = match &cause {
-            CollectiveError::Elsewhere { rank, message } => (*rank, message.clone()),
+            CollectiveError::Elsewhere { rank, message, .. } => (*rank, message.clone()),
             own => (self.rank, own.to_string()),
         };
         let status = self.board.status();
         self.heard[self.rank] = Some(status.clone());
         // From here on, faults are of no interest: the run has its cause.
-        let _ = self.control.tell(&Message::Ended { origin, cause: text, status });
+        let _ = self.control.tell(&Message::Ended { origin, cause: text, gave_up: cause.gave_up(), status });
         // Read now: ranks that end at the same time, but cannot reach this one, will have removed theirs.
         let silent: Vec<_> = (0..self.heard.len()).map(|rank| self.board.silent(rank)).collect();
         let begun = Instant::now();

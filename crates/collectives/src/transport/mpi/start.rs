@@ -211,16 +211,17 @@ impl Host {
         } else {
             None
         };
-        // All refuse to start if one does: no launcher need end the others.
+        // All refuse to start if one does: no launcher need end the others. The lowest of them says why.
         let refused = all.gather(u64::from(refusal.is_some())).map_err(&fault)?;
-        if let Some(cause) = refusal {
+        let first = refused.iter().position(|&refused| refused > 0);
+        if let Some(cause) = refusal.filter(|_| first == Some(rank)) {
             return Err(cause);
         }
-        if let Some(rank) = refused.iter().position(|&refused| refused > 0) {
+        if let Some(rank) = first {
             // It should get to say so: the launcher ends all processes as soon as one of them exits with an error.
             thread::sleep(REPORTING);
             let message = format!("rank {rank} was not started as the others were, and says how");
-            return Err(CollectiveError::Elsewhere { rank, message });
+            return Err(CollectiveError::Elsewhere { rank, message, gave_up: false });
         }
         let job = all.first_text(&status::job_id()).map_err(&fault)?;
         let file = status::keep(&job, rank, topology.host_of(rank));

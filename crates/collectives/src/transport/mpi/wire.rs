@@ -106,8 +106,8 @@ const TEXT: usize = 1500;
 pub(super) enum Message {
     /// It will start nothing more.
     Left { rank: usize, phase: Label },
-    /// The run has ended, because of `cause`, which `origin` noticed; and where the sender is.
-    Ended { origin: usize, cause: String, status: RankStatus },
+    /// The run has ended, because of `cause`, which `origin` noticed or for which it gave up; and where the sender is.
+    Ended { origin: usize, cause: String, gave_up: bool, status: RankStatus },
 }
 
 impl Message {
@@ -118,7 +118,7 @@ impl Message {
                 to.numbers([0, *rank as u64]);
                 to.text(phase.as_str());
             }
-            Self::Ended { origin, cause, status } => {
+            Self::Ended { origin, cause, gave_up, status } => {
                 let (activity, waited) = match status.activity {
                     Activity::Computing => (0, Duration::ZERO),
                     Activity::Waiting(time) => (1, time),
@@ -126,7 +126,7 @@ impl Message {
                     Activity::Failed => (3, Duration::ZERO),
                     Activity::Silent => (4, Duration::ZERO),
                 };
-                to.numbers([1, *origin as u64, status.rank as u64, status.host as u64]);
+                to.numbers([1, *origin as u64, u64::from(*gave_up), status.rank as u64, status.host as u64]);
                 to.numbers([activity, waited.as_nanos() as u64, u64::from(status.collective.is_some())]);
                 to.text(cause);
                 to.text(status.phase.as_str());
@@ -146,7 +146,8 @@ impl Message {
         if from.number()? == 0 {
             return Some(Self::Left { rank: from.size()?, phase: from.text()?.into() });
         }
-        let (origin, rank, host) = (from.size()?, from.size()?, from.size()?);
+        let (origin, gave_up) = (from.size()?, from.number()? != 0);
+        let (rank, host) = (from.size()?, from.size()?);
         let (activity, waited, started) = (from.number()?, from.number()?, from.number()?);
         let activity = match activity {
             0 => Activity::Computing,
@@ -168,6 +169,7 @@ impl Message {
         Some(Self::Ended {
             origin,
             cause,
+            gave_up,
             status: RankStatus { rank, host, phase, activity, collective, answers: true },
         })
     }
@@ -229,7 +231,8 @@ mod tests {
         for (cause, status) in
             [("disk is gone", status.clone()), (&long, RankStatus { collective: None, ..status })]
         {
-            let message = Message::Ended { origin: 3, cause: cause.to_owned(), status };
+            let message =
+                Message::Ended { origin: 3, cause: cause.to_owned(), gave_up: cause == long, status };
             let bytes = message.encode();
             assert!(bytes.len() <= LONGEST);
             let expected = format!("{message:?}").replace(&long, &long[..TEXT]);

@@ -153,10 +153,10 @@ impl Worker {
         let heard = message.is_some();
         match message {
             Some(Message::Left { rank, phase }) => self.left[rank] = Some((Instant::now(), phase)),
-            Some(Message::Ended { origin, cause, status }) => {
+            Some(Message::Ended { origin, cause, gave_up, status }) => {
                 let from = status.rank;
                 self.heard[from] = Some(status);
-                return Err(CollectiveError::Elsewhere { rank: origin, message: cause });
+                return Err(CollectiveError::Elsewhere { rank: origin, message: cause, gave_up });
             }
             None => {}
         }
