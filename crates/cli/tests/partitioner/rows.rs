@@ -11,7 +11,7 @@ fn criteo(samples: std::ops::Range<usize>) -> String {
         let id = |column: usize| (bits >> (column % 29)) % 5;
         let numbers: Vec<String> = (0..13).map(|column| id(column).to_string()).collect();
         let ids: Vec<String> = (0..26).map(|column| format!("{:08x}", id(column) + 10 * column)).collect();
-        let label = usize::from((id(3) * id(17) + at % 2) % 3 == 0);
+        let label = usize::from((id(3) * id(17) + at % 2).is_multiple_of(3));
         format!("{label}\t{}\t{}\n", numbers.join("\t"), ids.join("\t"))
     };
     samples.map(line).collect()
