@@ -14,6 +14,7 @@ pub mod metrics;
 pub mod outcome;
 pub mod tensorboard;
 
+use crate::output::{Inputs, Output};
 use anyhow::{Context, Result, bail};
 use metrics::Record;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -60,6 +61,7 @@ impl RunFolder {
     /// A folder for a new run. One that holds anything is refused, so that no run overwrites another; what a run left
     /// that never began is no hindrance.
     pub fn create(dir: &Path) -> Result<Self> {
+        Output::check_folder(dir, &Inputs::default())?;
         fs::create_dir_all(dir).with_context(|| format!("{}: cannot be created", dir.display()))?;
         let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot be listed", dir.display()))?;
         for entry in entries {

@@ -81,15 +81,19 @@ impl Output {
 
     /// Looks whether a command may make a folder of its own at `path`, and replace what an earlier one left there.
     pub fn check_folder(path: &Path, inputs: &Inputs) -> Result<()> {
-        let Ok(folder) = path.canonicalize() else { return Ok(()) };
-        if let Some(input) = inputs.inside(&folder) {
+        let named = path.display();
+        if let Some(input) = path.canonicalize().ok().and_then(|folder| inputs.inside(&folder)) {
             bail!(
-                "{}: holds an input of this command, {}, which must not be lost; choose another folder",
-                path.display(),
+                "{named}: holds an input of this command, {}, which must not be lost; choose another folder",
                 input.display()
             );
         }
-        protected::refuse_inside(path, &folder)
+        let whole = std::path::absolute(path).with_context(|| format!("{named}: not a path"))?;
+        // What is not there yet is made in the last folder that is.
+        match whole.ancestors().find_map(|folder| folder.canonicalize().ok()) {
+            Some(folder) => protected::refuse_inside(path, &folder),
+            None => Ok(()),
+        }
     }
 
     /// As [`check`](Self::check), for a file that need not be asked for.
