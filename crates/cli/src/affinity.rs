@@ -3,8 +3,8 @@
 use crate::on_samples::{OnSamples, Opened};
 use crate::output::{Force, Output};
 use crate::partition::affinity_text;
+use crate::progress::{Console, Unit};
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spec::affinity::Affinity;
 use std::path::PathBuf;
@@ -56,10 +56,11 @@ fn cosines(text: &str) -> Result<Cosines, String> {
     }
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let inputs = args.on.samples.inputs(&args.on.checkpoint);
     let output = Output::check(&args.out, args.force.force, &inputs)?;
-    let affinity = measure(&args.on.samples.open_for_training(&args.on.checkpoint)?, &args.measured)?;
+    let affinity =
+        measure(&args.on.samples.open_for_training(&args.on.checkpoint, console)?, &args.measured, console)?;
     output.write(affinity_text(&affinity)?.as_bytes())?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..count)
@@ -81,15 +82,13 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// Measures the model of a checkpoint under a progress bar.
-pub fn measure(opened: &Opened, measured: &Measured) -> Result<Affinity> {
-    let bar = ProgressBar::new(opened.samples().min(measured.affinity_samples));
-    bar.set_style(ProgressStyle::with_template(
-        "affinity {bar:30} {human_pos}/{human_len} samples  ETA {eta}",
-    )?);
-    let observe = |samples: u64| bar.inc(samples);
+pub fn measure(opened: &Opened, measured: &Measured, console: Console) -> Result<Affinity> {
+    let samples = opened.samples().min(measured.affinity_samples);
+    let progress = console.progress("measuring affinity", samples, Unit::Count("samples"));
+    let observe = |samples: u64| progress.advance(samples);
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
     let Opened { run, logs, checkpoint, split, .. } = opened;
     let affinity = training::affinity(run, logs, checkpoint, *split, of, limit, &observe);
-    bar.finish_and_clear();
+    drop(progress);
     Ok(affinity?)
 }

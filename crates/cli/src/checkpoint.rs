@@ -1,10 +1,10 @@
 //! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
 
 use crate::output::{Force, Inputs, Output};
+use crate::progress::{Console, Unit};
 use crate::text::{bytes, columns, si};
 use crate::train::SavedRun;
 use anyhow::{Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use training::checkpoint::{
@@ -59,26 +59,24 @@ pub struct Export {
     json: bool,
 }
 
-pub fn run(command: Command) -> Result<()> {
+pub fn run(command: Command, console: Console) -> Result<()> {
     match command {
         Command::Inspect(args) => inspect(&args),
-        Command::Verify(args) => verify(&args),
-        Command::Export(args) => export_to(&args),
+        Command::Verify(args) => verify(&args, console),
+        Command::Export(args) => export_to(&args, console),
     }
 }
 
 /// The checkpoint at `path`, every file of which is what it was, and which holds the model that it says it does.
-pub fn open_verified(path: &Path) -> Result<Checkpoint, CheckpointError> {
+pub fn open_verified(path: &Path, console: Console) -> Result<Checkpoint, CheckpointError> {
     let checkpoint = Checkpoint::open(path)?;
     check_model(&checkpoint)?;
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  verifying the checkpoint");
-    let bar = ProgressBar::new(0).with_style(style.expect("a template of known keys"));
-    let verified = checkpoint.verify(&|done, total| {
-        bar.set_length(total);
-        bar.set_position(done);
-    });
-    bar.finish_and_clear();
-    verified?;
+    let progress = console.progress("verifying the checkpoint", 0, Unit::Bytes);
+    checkpoint.verify(&|done, total| {
+        progress.set_total(total);
+        progress.at(done, "");
+    })?;
+    drop(progress);
     Ok(checkpoint)
 }
 
@@ -106,13 +104,13 @@ pub struct LastWhole {
 
 /// The checkpoint at `path`, or the last whole one of the run at `path`: damaged ones after it are told of on standard
 /// error. A checkpoint that is named itself must be whole.
-pub fn open_last_whole(path: &Path) -> Result<LastWhole> {
+pub fn open_last_whole(path: &Path, console: Console) -> Result<LastWhole> {
     if is_checkpoint(path) {
-        return Ok(LastWhole { checkpoint: open_verified(path)?, damaged: Vec::new() });
+        return Ok(LastWhole { checkpoint: open_verified(path, console)?, damaged: Vec::new() });
     }
     let mut damaged = Vec::new();
     for candidate in candidates(path)? {
-        match open_verified(&candidate) {
+        match open_verified(&candidate, console) {
             Ok(checkpoint) => {
                 for (_, why) in &damaged {
                     eprintln!("damaged: {why}");
@@ -188,8 +186,8 @@ fn inspect(args: &Of) -> Result<()> {
     Ok(())
 }
 
-fn verify(args: &Of) -> Result<()> {
-    let checkpoint = open_verified(&locate(&args.path)?)?;
+fn verify(args: &Of, console: Console) -> Result<()> {
+    let checkpoint = open_verified(&locate(&args.path)?, console)?;
     let manifest = checkpoint.manifest();
     let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     if args.json {
@@ -209,10 +207,10 @@ fn verify(args: &Of) -> Result<()> {
     Ok(())
 }
 
-fn export_to(args: &Export) -> Result<()> {
+fn export_to(args: &Export, console: Console) -> Result<()> {
     let last = locate(&args.path)?;
     let output = Output::check(&args.out, args.force.force, Inputs::default().add(&last))?;
-    let checkpoint = open_last_whole(&args.path)?.checkpoint;
+    let checkpoint = open_last_whole(&args.path, console)?.checkpoint;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     let mut out = output.create()?;
     export(&checkpoint, output.path(), &mut out, contents)?;

@@ -2,12 +2,12 @@
 
 use crate::on_samples::{OnSamples, Opened};
 use crate::output::{Force, Output};
+use crate::progress::{Console, Unit};
 use crate::text::si;
 use crate::train::quality_on;
 use anyhow::Result;
 use data::DataError;
 use data::predictions::{FirstColumn, Predictions};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -29,33 +29,30 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let inputs = args.on.samples.inputs(&args.on.checkpoint);
     let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
-    let Opened { run, logs, checkpoint, stop, .. } = &args.on.open()?;
+    let Opened { run, logs, checkpoint, stop, .. } = &args.on.open(console)?;
     let mut predictions = match &output {
         Some(output) => Some(Predictions::new(output.path(), output.create()?, &FirstColumn::Labels)?),
         None => None,
     };
-    let bar = ProgressBar::new(run.data.eval_samples());
-    bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} samples  ETA {eta}")?);
+    let progress = console.progress("evaluating", run.data.eval_samples(), Unit::Count("samples"));
     let observe = |_: Event| ();
+    let mut done = 0;
     let scores = training::evaluate(run, logs, checkpoint, &observe, &mut |labels, probabilities| {
         if stop.load(Ordering::Relaxed) {
             return Err(DataError::Stopped.into());
         }
-        bar.inc(labels.len() as u64);
+        done += labels.len() as u64;
+        progress.at(done, "");
         match &mut predictions {
             Some(predictions) => Ok(predictions.append(labels, probabilities)?),
             None => Ok(()),
         }
     });
-    bar.finish_and_clear();
-    let done = format!(
-        "stopped after {} of {} samples; nothing was written",
-        bar.position(),
-        bar.length().unwrap_or(0)
-    );
+    drop(progress);
+    let done = format!("stopped after {done} of {} samples; nothing was written", run.data.eval_samples());
     let scores = match scores {
         Err(_) if stop.load(Ordering::Relaxed) => return Err(stop.interrupted(done).into()),
         scores => scores?,

@@ -10,6 +10,7 @@ mod warnings;
 pub use split::say as say_split;
 pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
 
+use crate::progress::{Console, Progress, Unit};
 use crate::text::{bytes, si};
 use anyhow::{Context, Result, bail, ensure};
 use data::bad_lines::{BadLines, Policy};
@@ -17,7 +18,6 @@ use data::prepare::{self, RawLog, Step};
 use data::prepared::{Manifest, PreparedLog, Source, Values};
 use data::rows::Reading;
 use data::vocabulary::Vocabulary;
-use indicatif::{ProgressBar, ProgressStyle};
 use spec::run::{Config, DataConfig, DataFormat, LogFacts, LogFeature, LogRows, Run};
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
@@ -47,16 +47,16 @@ pub fn must_be_prepared(data: &DataConfig) -> bool {
 /// folder.
 ///
 /// Reading ends early, with an error, once `stop` is set.
-pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result<OpenLogs> {
-    open_by(data, keep, stop, true)
+pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool, console: Console) -> Result<OpenLogs> {
+    open_in(data, Place::new(keep, stop, console)?)
 }
 
 /// As [`open`], after another process has done so: nothing is prepared, and no bad line told of, again.
 pub fn open_again(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool) -> Result<OpenLogs> {
-    open_by(data, keep, stop, false)
+    open_in(data, Place { prepares: false, ..Place::new(keep, stop, Console::Quiet)? })
 }
 
-fn open_by(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool, prepares: bool) -> Result<OpenLogs> {
+fn open_in(data: &DataConfig, place: Place) -> Result<OpenLogs> {
     let format = data.format.unwrap_or_default();
     if format == DataFormat::Synthetic {
         ensure!(
@@ -67,7 +67,6 @@ fn open_by(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool, prepares: 
     }
     ensure!(!data.train.is_empty(), "the format is {}, but no files are given; use --data", format.name());
     data.check_split()?;
-    let place = Place { prepares, ..Place::new(keep, stop)? };
     let (train, eval) = if data.split.is_some() {
         let (train, eval) = place.open_split(data)?;
         (train, Some(eval))
@@ -85,8 +84,13 @@ fn open_by(data: &DataConfig, keep: Option<&Path>, stop: &AtomicBool, prepares: 
 }
 
 /// Opens a log to evaluate on, with the vocabularies of the model, which lie in `vocabularies`.
-pub fn open_for_evaluation(data: &DataConfig, vocabularies: &Path, stop: &AtomicBool) -> Result<OpenLogs> {
-    let place = Place::new(None, stop)?;
+pub fn open_for_evaluation(
+    data: &DataConfig,
+    vocabularies: &Path,
+    stop: &AtomicBool,
+    console: Console,
+) -> Result<OpenLogs> {
+    let place = Place::new(None, stop, console)?;
     let schema = match data.format {
         Some(DataFormat::Prepared) => open_prepared(&data.eval, "eval")?.manifest().schema.clone(),
         _ => Raw::of(data, &data.eval)?.schema,
@@ -175,19 +179,20 @@ pub fn open_trained_on(
     fingerprint: Option<&str>,
     vocabularies: &Path,
     stop: &AtomicBool,
+    console: Console,
 ) -> Result<OpenLogs> {
     let same = |log: &PreparedLog| Some(log.manifest().files.samples.xxh3.as_str()) == fingerprint;
     let kept = PreparedLog::open(&prepared.join("train")).ok().filter(same);
     let (log, scratch) = match kept {
         Some(log) => (Arc::new(log), None),
         None if data.split.is_some() => {
-            let place = Place::new(None, stop)?;
+            let place = Place::new(None, stop, console)?;
             let (train, _) = place.open_split(data)?;
             (train, place.scratch)
         }
         None => {
             let data = DataConfig { eval: data.train.clone(), ..data.clone() };
-            let open = open_for_evaluation(&data, vocabularies, stop)?;
+            let open = open_for_evaluation(&data, vocabularies, stop, console)?;
             let Logs::Prepared { eval: Some(log), .. } = open.logs else { bail!("no samples to read") };
             (log, open._scratch)
         }
@@ -205,19 +210,20 @@ struct Place<'a> {
     folder: PathBuf,
     scratch: Option<TempDir>,
     stop: &'a AtomicBool,
+    console: Console,
     /// Or else everything is there already.
     prepares: bool,
 }
 
 impl<'a> Place<'a> {
-    fn new(keep: Option<&Path>, stop: &'a AtomicBool) -> Result<Self> {
+    fn new(keep: Option<&Path>, stop: &'a AtomicBool, console: Console) -> Result<Self> {
         if let Some(keep) = keep {
-            return Ok(Self { folder: keep.to_owned(), scratch: None, stop, prepares: true });
+            return Ok(Self { folder: keep.to_owned(), scratch: None, stop, console, prepares: true });
         }
         let scratch = tempfile::Builder::new().prefix("campanile-").tempdir();
         let scratch = scratch
             .with_context(|| format!("{}: no folder for prepared logs", std::env::temp_dir().display()))?;
-        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch), stop, prepares: true })
+        Ok(Self { folder: scratch.path().to_owned(), scratch: Some(scratch), stop, console, prepares: true })
     }
 
     /// The log at `paths`, whose vocabularies must be those of `like` where one is given.
@@ -286,7 +292,7 @@ impl<'a> Place<'a> {
         }
         let log = RawLog { stop: Some(self.stop), ..raw.log(MEMORY) };
         let what = format!("reading {split} data");
-        with_progress(&what, |progress| prepare::prepare(&log, &folder, like, progress))?;
+        with_progress(self.console, &what, |progress| prepare::prepare(&log, &folder, like, progress))?;
         Ok(PreparedLog::open(&folder)?)
     }
 }
@@ -370,43 +376,34 @@ impl Raw {
 
 /// Runs `work` under a progress bar, and says afterwards what was left out.
 pub fn with_progress(
+    console: Console,
     what: &str,
     work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<Manifest, data::DataError>,
 ) -> Result<Manifest> {
-    let manifest = showing_progress(what, work)?;
+    let manifest = showing_progress(console, what, work)?;
     warn_of_bad_lines(manifest.bad_lines.count, &manifest.bad_lines.lines);
     Ok(manifest)
 }
 
 /// Runs `work` under a progress bar.
 pub fn showing_progress<T>(
+    console: Console,
     what: &str,
     work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<T, data::DataError>,
 ) -> Result<T> {
-    let bar = reading_bar(what)?;
-    let done = work(&|step| show(&bar, what, step));
-    bar.finish_and_clear();
-    Ok(done?)
-}
-
-/// A bar over the bytes of the files.
-pub fn reading_bar(what: &str) -> Result<ProgressBar> {
-    let bar = ProgressBar::new(0);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes}  {msg}  ETA {eta}")?);
-    bar.set_message(what.to_owned());
-    Ok(bar)
+    let progress = console.progress(what, 0, Unit::Bytes);
+    Ok(work(&|step| show(&progress, what, step))?)
 }
 
 /// Shows how far reading is.
-pub fn show(bar: &ProgressBar, what: &str, Step { counting, progress }: Step) {
-    bar.set_length(progress.total_bytes);
-    bar.set_position(progress.bytes);
+pub fn show(bar: &Progress, what: &str, Step { counting, progress }: Step) {
+    bar.set_total(progress.total_bytes);
     let pass = if counting { ", counting" } else { "" };
     let bad = match progress.bad_lines {
         0 => String::new(),
         bad => format!(", {bad} bad lines"),
     };
-    bar.set_message(format!("{what}{pass}: {} samples{bad}", si(progress.samples as f64)));
+    bar.at(progress.bytes, &format!("{what}{pass}: {} samples{bad}", si(progress.samples as f64)));
 }
 
 /// Tells of lines that were left out: on standard error, where it does not disturb programs.

@@ -33,6 +33,7 @@ mod towers;
 mod train;
 
 use clap::{Parser, Subcommand};
+use progress::Console;
 use std::process::ExitCode;
 
 /// Version and commit, as `--version` prints them.
@@ -58,6 +59,9 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CAMP
   campanile report runs/one runs/two --out two.html    runs as one page that opens in any browser
   campanile bench step --preset kaggle --ranks-per-host 1 --hosts 1")]
 struct Cli {
+    /// Tell nothing on the way: no progress and no notes; warnings and errors stay
+    #[arg(long, short, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -158,24 +162,25 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
+    let console = Console::new(cli.quiet);
     let result = match cli.command {
-        Command::Train(args) => train::run(args),
-        Command::Eval(args) => eval::run(args),
-        Command::Predict(args) => predict::run(args),
-        Command::Data(command) => data_command::run(command),
-        Command::Checkpoint(command) => checkpoint::run(command),
-        Command::Affinity(args) => affinity::run(args),
-        Command::Partition(args) => partition::run(args),
-        Command::Towers(args) => towers::run(args),
+        Command::Train(args) => train::run(args, console),
+        Command::Eval(args) => eval::run(args, console),
+        Command::Predict(args) => predict::run(args, console),
+        Command::Data(command) => data_command::run(command, console),
+        Command::Checkpoint(command) => checkpoint::run(command, console),
+        Command::Affinity(args) => affinity::run(args, console),
+        Command::Partition(args) => partition::run(args, console),
+        Command::Towers(args) => towers::run(args, console),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(args),
-        Command::Explore(args) => explore::run(args),
-        Command::Pace(args) => pace::run(args),
+        Command::Explore(args) => explore::run(args, console),
+        Command::Pace(args) => pace::run(args, console),
         Command::Describe(args) => describe::run(args),
-        Command::Bench(command) => bench::run(command),
-        Command::Calibrate(args) => calibrate::run(args),
-        Command::Reproduce(command) => reproduce::run(command),
+        Command::Bench(command) => bench::run(command, console),
+        Command::Calibrate(args) => calibrate::run(args, console),
+        Command::Reproduce(command) => reproduce::run(command, console),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ use crate::args::is_prepared;
 use crate::folder::{PREPARED, VOCABULARIES};
 use crate::logs::{self, OpenLogs, Unlabelled};
 use crate::output::Inputs;
+use crate::progress::Console;
 use crate::signals::{Stop, stop_on_signals};
 use crate::train::{SavedRun, folder_of};
 use anyhow::{Context, Result, ensure};
@@ -72,8 +73,8 @@ impl Opened {
     }
 
     /// The last checkpoint of the run in `folder`, on the samples that it was trained on, which are open already.
-    pub fn on_training(folder: &Path, logs: &OpenLogs) -> Result<Self> {
-        let checkpoint = crate::checkpoint::open_verified(&locate(folder)?)?;
+    pub fn on_training(folder: &Path, logs: &OpenLogs, console: Console) -> Result<Self> {
+        let checkpoint = crate::checkpoint::open_verified(&locate(folder)?, console)?;
         let mut config = SavedRun::of(&checkpoint)?.config;
         Samples::default().configure(&mut config);
         let run = logs.check(&config).context("the run of the checkpoint")?;
@@ -83,8 +84,8 @@ impl Opened {
 }
 
 impl OnSamples {
-    pub fn open(&self) -> Result<Opened> {
-        self.samples.open(&self.checkpoint)
+    pub fn open(&self, console: Console) -> Result<Opened> {
+        self.samples.open(&self.checkpoint, console)
     }
 }
 
@@ -104,12 +105,12 @@ impl Samples {
 
     /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named: what is measured
     /// decides how a model is built, so that no test row may count.
-    pub fn open_for_training(&self, checkpoint: &Path) -> Result<Opened> {
+    pub fn open_for_training(&self, checkpoint: &Path, console: Console) -> Result<Opened> {
         if !self.data.is_empty() {
-            return self.open(checkpoint);
+            return self.open(checkpoint, console);
         }
         let named = checkpoint;
-        let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
+        let checkpoint = crate::checkpoint::open_last_whole(named, console)?.checkpoint;
         let stop = stop_on_signals()?;
         let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
         self.configure(&mut config);
@@ -127,7 +128,8 @@ impl Samples {
         }
         let folder = folder_of(checkpoint.path());
         let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
-        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, &stop);
+        let open =
+            logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, &stop, console);
         let open = stop.ended(open)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.train))?;
@@ -135,9 +137,9 @@ impl Samples {
     }
 
     /// Opens a checkpoint to run it on these samples.
-    pub fn open(&self, checkpoint: &Path) -> Result<Opened> {
+    pub fn open(&self, checkpoint: &Path, console: Console) -> Result<Opened> {
         let named = checkpoint;
-        let checkpoint = crate::checkpoint::open_last_whole(named)?.checkpoint;
+        let checkpoint = crate::checkpoint::open_last_whole(named, console)?.checkpoint;
         let mut config = SavedRun::of(&checkpoint)?.config;
         let folder = folder_of(checkpoint.path());
         self.configure(&mut config);
@@ -159,7 +161,7 @@ impl Samples {
             });
         }
         ensure!(!config.data.eval.is_empty(), "the run had no evaluation data; name some with --data");
-        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop);
+        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), &stop, console);
         let open = stop.ended(open)?;
         let run =
             open.check(&config).with_context(|| format!("{} on {:?}", named.display(), config.data.eval))?;
@@ -174,8 +176,9 @@ impl Samples {
         key: Option<&str>,
         max_bad_share: f64,
         stop: &AtomicBool,
+        console: Console,
     ) -> Result<(Checkpoint, Config, Unlabelled)> {
-        let checkpoint = crate::checkpoint::open_last_whole(checkpoint)?.checkpoint;
+        let checkpoint = crate::checkpoint::open_last_whole(checkpoint, console)?.checkpoint;
         let mut config = SavedRun::of(&checkpoint)?.config;
         let folder = folder_of(checkpoint.path());
         self.configure(&mut config);
@@ -186,7 +189,7 @@ impl Samples {
         );
         config.data.strict = Some(self.strict);
         config.data.max_bad_share = Some(max_bad_share);
-        let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, stop)?;
+        let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, stop, console)?;
         Ok((checkpoint, config, log))
     }
 

@@ -3,6 +3,7 @@
 use crate::args::RunArgs;
 use crate::logs;
 use crate::output::{Force, Output};
+use crate::progress::Console;
 use crate::signals::stop_on_signals;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
@@ -29,13 +30,13 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let mut config = args.run.config()?;
     let output = Output::check_if_any(args.out.as_deref(), args.force.force, &args.run.inputs(&config))?;
     let steps = config.train.steps.take().unwrap_or(5);
     ensure!((1..=1000).contains(&steps), "--steps {steps}: measure between 1 and 1000 steps");
     let stop = stop_on_signals()?;
-    let logs = stop.ended(logs::open(&config.data, None, &stop))?;
+    let logs = stop.ended(logs::open(&config.data, None, &stop, console))?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     let ranks = args.measured_ranks.map_or(run.topology().ranks(), |ranks| ranks as usize);
     let pace = training::pace::measure(&run, &logs.logs, steps, ranks)?;

@@ -3,12 +3,12 @@
 use crate::logs::{RowSource, Unlabelled};
 use crate::on_samples::Samples;
 use crate::output::{Force, Output, Writing};
+use crate::progress::{Console, Unit};
 use crate::signals::stop_on_signals;
 use crate::text::grouped;
 use anyhow::{Context, Result, ensure};
 use data::DataError;
 use data::predictions::{FirstColumn, Predictions};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use spec::run::DataFormat;
 use std::path::PathBuf;
@@ -63,7 +63,7 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let began = Instant::now();
     let first = match &args.key {
         None => FirstColumn::Rows,
@@ -86,11 +86,11 @@ pub fn run(args: Args) -> Result<()> {
     };
     let out = Output::check(&args.out, args.force.force, &samples.inputs(&args.checkpoint))?;
     let stop = stop_on_signals()?;
-    let opened = samples.open_unlabelled(&args.checkpoint, args.key.as_deref(), args.max_bad_share, &stop);
+    let opened =
+        samples.open_unlabelled(&args.checkpoint, args.key.as_deref(), args.max_bad_share, &stop, console);
     let (checkpoint, config, log) = stop.ended(opened)?;
     let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
-    let bar = ProgressBar::new(count);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} rows  ETA {eta}")?);
+    let progress = console.progress("predicting", count, Unit::Count("rows"));
     let table = Predictions::new(out.path(), out.create()?, &first)?;
     let mut output = Scored { table, rows, number: 0, key: args.key.is_some() };
     if scored > 0 {
@@ -103,10 +103,10 @@ pub fn run(args: Args) -> Result<()> {
                 return Err(DataError::Stopped.into());
             }
             output.append(probabilities)?;
-            bar.set_position(output.number);
+            progress.at(output.number, "");
             Ok(())
         });
-        bar.finish_and_clear();
+        drop(progress);
         stop.ended(predicted.map_err(Into::into))?;
     }
     output.finish()?;

@@ -52,6 +52,22 @@ impl Console {
         }
     }
 
+    /// What rank `rank` tells: the first one speaks for all.
+    pub fn of_rank(self, rank: usize) -> Self {
+        if rank == 0 { self } else { Self::Quiet }
+    }
+
+    /// Shows that `what` goes on, of which nobody knows how long it takes.
+    pub fn waiting(self, what: String) -> Waiting {
+        let bar = match self {
+            Self::Terminal(_) => ProgressBar::new_spinner(),
+            Self::Quiet | Self::Lines => ProgressBar::hidden(),
+        };
+        bar.set_message(what);
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Waiting { bar }
+    }
+
     /// Begins to show `what`, which will be done after `total` units; 0 where that is not known yet.
     pub fn progress(self, what: impl Into<String>, total: u64, unit: Unit) -> Progress {
         let what = what.into();
@@ -84,6 +100,17 @@ fn template(columns: u16, unit: Unit) -> String {
     }
     let bar = if columns < 110 { 12 } else { 30 };
     format!("{{bar:{bar}}} {counted}  {{eta}} left  {{wide_msg}}")
+}
+
+/// Work without a measure that is being shown. Whoever drops it ends the display.
+pub struct Waiting {
+    bar: ProgressBar,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// Long work that is being shown. Whoever drops it ends the bar.

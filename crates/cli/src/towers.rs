@@ -13,6 +13,7 @@ use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::on_samples::Opened;
 use crate::partition::{Divided, Division, Tables, picture, to_text, write, write_affinity, write_towers};
+use crate::progress::Console;
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::{bytes, columns};
 use crate::train::{one_of_several, sent_between_hosts};
@@ -76,6 +77,7 @@ struct Tried {
 /// What all runs of the recipe share.
 struct Recipe<'a> {
     args: &'a Args,
+    console: Console,
     config: Config,
     logs: OpenLogs,
     /// The training rows alone, some of them to compare by.
@@ -85,8 +87,8 @@ struct Recipe<'a> {
     module: Module,
 }
 
-pub fn run(args: Args) -> Result<()> {
-    let recipe = Recipe::checked(&args)?;
+pub fn run(args: Args, console: Console) -> Result<()> {
+    let recipe = Recipe::checked(&args, console)?;
     let (affinity, tables, flat) = recipe.measure_flat()?;
     let mut tried: Vec<Tried> = Vec::new();
     for (at, &strategy) in args.strategies.iter().enumerate() {
@@ -111,7 +113,7 @@ pub fn run(args: Args) -> Result<()> {
 
 impl<'a> Recipe<'a> {
     /// Refuses what cannot be before anything is trained.
-    fn checked(args: &'a Args) -> Result<Self> {
+    fn checked(args: &'a Args, console: Console) -> Result<Self> {
         let mut flat = args.run.clone();
         let (asked, module) = (flat.towers.take(), flat.tower_module.take());
         let config = flat.config()?;
@@ -137,7 +139,7 @@ impl<'a> Recipe<'a> {
         );
         std::fs::create_dir_all(&args.out)
             .with_context(|| format!("{}: cannot be created", args.out.display()))?;
-        let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop))?;
+        let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop, console))?;
         let whole = logs.check(&config).with_context(|| flat.described())?;
         ensure!(
             whole.data.eval_samples() > 0,
@@ -150,7 +152,7 @@ impl<'a> Recipe<'a> {
         let strided = Assignment::Strided(towers.min(whole.model.features().len()));
         logs.check(&in_towers(&config, strided, module))
             .with_context(|| format!("{towers} towers of {module}"))?;
-        let recipe = Self { args, config, logs, pilot_logs, stop, towers, module };
+        let recipe = Self { args, console, config, logs, pilot_logs, stop, towers, module };
         recipe
             .pilot_logs
             .check(&recipe.flat(whole.steps))
@@ -177,8 +179,9 @@ impl<'a> Recipe<'a> {
         let logs = &self.pilot_logs;
         let config = self.flat(logs.check(&self.config)?.steps);
         let title = self.title(0, "flat");
-        let (run, outcome) = one_of_several(&config, logs, Some(&folder), &title, &self.stop)?;
-        let affinity = measure(&Opened::on_training(&folder, logs)?, &self.args.measured)?;
+        let (run, outcome) = one_of_several(&config, logs, Some(&folder), &title, &self.stop, self.console)?;
+        let affinity =
+            measure(&Opened::on_training(&folder, logs, self.console)?, &self.args.measured, self.console)?;
         write_affinity(&self.args.out.join("affinity.json"), &affinity)?;
         Ok((affinity, Tables::of(&run.model), Flat { auc: outcome.auc(), steps: outcome.steps }))
     }
@@ -193,7 +196,8 @@ impl<'a> Recipe<'a> {
         let config = in_towers(&self.config, Assignment::Lists(divided.towers.clone()), self.module);
         let folder = out.join(strategy.name());
         let title = self.title(at + 1, strategy.name());
-        let (_, outcome) = one_of_several(&config, &self.pilot_logs, Some(&folder), &title, &self.stop)?;
+        let (_, outcome) =
+            one_of_several(&config, &self.pilot_logs, Some(&folder), &title, &self.stop, self.console)?;
         let auc = outcome
             .auc()
             .context("the validation samples have one label only, so there is no AUC to compare")?;
@@ -207,7 +211,8 @@ impl<'a> Recipe<'a> {
         let config = in_towers(&self.config, towers, self.module);
         let folder = self.args.out.join("best");
         let title = self.title(self.args.strategies.len() + 1, "best");
-        let (run, outcome) = one_of_several(&config, &self.logs, Some(&folder), &title, &self.stop)?;
+        let (run, outcome) =
+            one_of_several(&config, &self.logs, Some(&folder), &title, &self.stop, self.console)?;
         Ok(Test { auc: outcome.auc(), samples: run.data.samples(), seconds: outcome.seconds })
     }
 }

@@ -8,6 +8,7 @@ mod explore;
 mod partition;
 mod step;
 
+use crate::progress::Console;
 use anyhow::Result;
 
 /// What to measure.
@@ -31,12 +32,12 @@ pub enum Command {
     Explore(explore::Args),
 }
 
-pub fn run(command: Command) -> Result<()> {
+pub fn run(command: Command, console: Console) -> Result<()> {
     match command {
         Command::Step(args) => step::run(args),
         Command::Embedding(args) => embedding::run(args),
         Command::Data(args) => data::run(args),
-        Command::Collectives(args) => collectives::run(args),
+        Command::Collectives(args) => collectives::run(args, console),
         Command::Gemm(args) => dense::gemm(args),
         Command::Mlp(args) => dense::mlp(args),
         Command::Partition(args) => partition::run(args),

@@ -13,11 +13,11 @@ use crate::bench::collectives::sweep::{Point, Sweep, Swept};
 use crate::cluster::{Transport, TransportArgs};
 use crate::folder::clock::rfc3339;
 use crate::output::{Force, Inputs, Output};
+use crate::progress::{Console, Unit};
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, ensure};
 use collectives::{Communicator, Label};
 use fitted::Taken;
-use indicatif::{ProgressBar, ProgressStyle};
 use kernels::Buffer;
 use runs::{Steps, Trial};
 use spec::calibration::{Calibration, Joined};
@@ -89,7 +89,7 @@ const QUICK: Effort = Effort {
     sweep: Rounds { measured: 2, warm_up: 1 },
 };
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let place = args.transport.join()?;
     // The first rank writes for all.
     let out = args.out.as_deref().filter(|_| place.has_first_rank());
@@ -112,7 +112,7 @@ pub fn run(args: Args) -> Result<()> {
             .with_context(|| trial.name.clone())?;
     }
     let largest = effort.sizes.iter().max().map_or(0, |&size| size as u64);
-    let job = Job { topology, cluster: &cluster, trials: &trials, effort };
+    let job = Job { topology, cluster: &cluster, trials: &trials, effort, console };
     let Some(measured) = on_ranks(&cluster, topology, largest.saturating_mul(6), |world| job.on_rank(world))?
     else {
         return Ok(());
@@ -169,6 +169,7 @@ struct Job<'a> {
     cluster: &'a Cluster,
     trials: &'a [Trial],
     effort: Effort,
+    console: Console,
 }
 
 /// What came of it.
@@ -182,13 +183,12 @@ struct Measured {
 impl Job<'_> {
     fn on_rank(&self, world: &Communicator) -> Result<Measured> {
         let ranks_per_machine = ranks_per_machine(world)?;
-        let links = lines(self.sweep().on_rank(world)?);
+        let links = lines(self.sweep().on_rank(world, self.console)?);
         let effort = self.effort;
-        let bar = match world.rank() {
-            0 => ProgressBar::new((effort.rounds * self.trials.len()) as u64),
-            _ => ProgressBar::hidden(),
-        };
-        bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} runs  {msg}  ETA {eta}")?);
+        let console = self.console.of_rank(world.rank());
+        let runs = effort.rounds * self.trials.len();
+        let progress = console.progress("calibrating", runs as u64, Unit::Count("runs"));
+        let mut done = 0;
         let session = Session {
             cluster: self.cluster,
             warm_up: effort.steps.warm_up,
@@ -200,15 +200,14 @@ impl Job<'_> {
         // In turns, so that what the machine does meanwhile falls on all of them.
         for _ in 0..effort.rounds {
             for (trial, taken) in self.trials.iter().zip(&mut taken) {
-                bar.set_message(trial.name.clone());
+                progress.at(done, &trial.name);
                 let outcome = training::train_rank(&trial.run, &Logs::Synthetic, world, &session)
                     .with_context(|| trial.name.clone())?;
                 ensure!(outcome.timed > 0, "{}: no step was timed", trial.name);
                 taken.push(taken_by(&outcome));
-                bar.inc(1);
+                done += 1;
             }
         }
-        bar.finish_and_clear();
         Ok(Measured { ranks_per_machine, links, taken })
     }
 

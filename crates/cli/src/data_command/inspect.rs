@@ -5,6 +5,7 @@ mod write;
 
 use super::LogArgs;
 use crate::logs::{self, Raw};
+use crate::progress::{Console, Unit};
 use crate::text::{columns, printable, si};
 use anyhow::{Result, bail};
 use data::delimited::{Layout, Scratch, quotes_beside};
@@ -41,10 +42,10 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let is_prepared = matches!(args.log.data.as_slice(), [folder] if Path::new(folder).is_dir());
     if args.log.format.is_none() && args.log.schema.is_none() && !is_prepared {
-        return found::run(&args);
+        return found::run(&args, console);
     }
     let format =
         if is_prepared { args.log.format.unwrap_or(DataFormat::Prepared) } else { args.log.format() };
@@ -68,7 +69,7 @@ pub fn run(args: Args) -> Result<()> {
         }
         _ => {
             let raw = Raw::of(&args.log.config()?, &args.log.data)?;
-            let Pass { inspection, bad_lines, warnings } = pass(&raw, args.log.memory)?;
+            let Pass { inspection, bad_lines, warnings } = pass(&raw, args.log.memory, console)?;
             (inspection, raw.schema, bad_lines, warnings)
         }
     };
@@ -117,21 +118,21 @@ struct Pass {
 }
 
 /// Reads a whole log.
-fn pass(raw: &Raw, memory: u64) -> Result<Pass> {
-    let bar = logs::reading_bar("inspecting")?;
+fn pass(raw: &Raw, memory: u64, console: Console) -> Result<Pass> {
+    let shown = console.progress("inspecting", 0, Unit::Bytes);
     let mut inspector = Inspector::new(&raw.schema);
     let mut watch = Watch::new(&raw.schema);
     let log = raw.log(memory);
     let bad = log.decode(
         &[],
-        &|progress| logs::show(&bar, "inspecting", Step { counting: false, progress }),
+        &|progress| logs::show(&shown, "inspecting", Step { counting: false, progress }),
         &mut |samples| {
             inspector.add(samples);
             watch.add(samples);
             Ok(())
         },
     );
-    bar.finish_and_clear();
+    drop(shown);
     let bad = bad?;
     let first: Vec<String> = bad.first.iter().map(ToString::to_string).collect();
     logs::warn_of_bad_lines(bad.count, &first);

@@ -6,6 +6,7 @@ mod prepare;
 
 pub use groups::planted;
 
+use crate::progress::Console;
 use clap::Subcommand;
 use spec::run::{DataConfig, DataFormat};
 use std::path::PathBuf;
@@ -21,10 +22,10 @@ pub enum Command {
     Groups(Box<groups::Args>),
 }
 
-pub fn run(command: Command) -> anyhow::Result<()> {
+pub fn run(command: Command, console: Console) -> anyhow::Result<()> {
     match command {
-        Command::Prepare(args) => prepare::run(args),
-        Command::Inspect(args) => inspect::run(args),
+        Command::Prepare(args) => prepare::run(args, console),
+        Command::Inspect(args) => inspect::run(args, console),
         Command::Groups(args) => groups::run(*args),
     }
 }

@@ -3,6 +3,7 @@
 use super::LogArgs;
 use crate::logs::{self, Raw};
 use crate::output::{Inputs, Output};
+use crate::progress::Console;
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
 use data::prepare::{self, RawLog};
@@ -35,7 +36,7 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     if matches!(args.log.format(), DataFormat::Prepared | DataFormat::Synthetic) {
         bail!("--format {}: there is nothing to prepare", args.log.format().name());
     }
@@ -46,7 +47,7 @@ pub fn run(args: Args) -> Result<()> {
     config.check_split()?;
     let raw = Raw::of(&config, &args.log.data)?;
     if let Some(split) = config.split_of(&raw.schema)? {
-        return run_split(&args, &raw, &split);
+        return run_split(&args, &raw, &split, console);
     }
     ensure_ours(&args.out, &[])?;
     let like = match &args.vocabularies_of {
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> Result<()> {
     let began = Instant::now();
     let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
-    let manifest = logs::with_progress("preparing", |progress| {
+    let manifest = logs::with_progress(console, "preparing", |progress| {
         prepare::prepare(&log, &args.out, like.as_deref(), progress)
     });
     let manifest = stop.ended(manifest)?;
@@ -86,19 +87,19 @@ fn ensure_ours(out: &Path, folders: &[&str]) -> Result<()> {
 }
 
 /// Prepares two logs in the folder: one to train on, one to evaluate on.
-fn run_split(args: &Args, raw: &Raw, split: &Split) -> Result<()> {
+fn run_split(args: &Args, raw: &Raw, split: &Split, console: Console) -> Result<()> {
     let folders = ["train", "eval"].map(|part| args.out.join(part));
     ensure_ours(&args.out, &["train", "eval"])?;
     folders.iter().try_for_each(|folder| ensure_ours(folder, &[]))?;
     let began = Instant::now();
     let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
-    let parts = logs::showing_progress("preparing", |progress| {
+    let parts = logs::showing_progress(console, "preparing", |progress| {
         prepare::prepare_split(&log, split, &folders[0], &folders[1], progress)
     });
     let parts = stop.ended(parts)?;
     logs::warn_of_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);
-    logs::say_split(split, parts.train.samples, parts.eval.samples, parts.untimed);
+    logs::say_split(console, split, parts.train.samples, parts.eval.samples, parts.untimed);
     let seconds = began.elapsed().as_secs_f64();
     if args.json {
         let (train, eval) = (&parts.train, &parts.eval);

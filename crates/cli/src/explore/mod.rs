@@ -6,9 +6,9 @@ mod json;
 mod text;
 
 use crate::output::{Force, Output};
+use crate::progress::{Console, Unit};
 use crate::signals::{Stop, stop_on_signals};
 use anyhow::{Result, anyhow, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 use planning::cost::CostKind;
 use planning::explore::{Space, Summary, Watch, explore};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl Explored {
     }
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let html = Output::check_if_any(args.html.as_deref(), args.force.force, &args.asked.inputs())?;
     let space = args.asked.space()?;
     let cost = args.asked.cost();
@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<()> {
     let threads = args.threads.map_or_else(cores, usize::from);
     let began = Instant::now();
     let stop = stop_on_signals()?;
-    let summary = with_progress(&space, cost, threads, args.top.into(), &stop)?;
+    let summary = with_progress(&space, cost, threads, args.top.into(), &stop, console)?;
     let explored = Explored { seconds: began.elapsed().as_secs_f64(), space, cost, summary };
     if explored.summary.count() == 0 {
         return stop.ended(Err(anyhow!("stopped before anything was found")));
@@ -106,19 +106,25 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// Explores beside a progress bar, until all is done or a signal comes.
-fn with_progress(space: &Space, cost: CostKind, threads: usize, top: usize, stop: &Stop) -> Result<Summary> {
+fn with_progress(
+    space: &Space,
+    cost: CostKind,
+    threads: usize,
+    top: usize,
+    stop: &Stop,
+    console: Console,
+) -> Result<Summary> {
     let watch = Watch::default();
-    let bar = ProgressBar::new(space.len() as u64);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} points, {per_sec}, {eta} left")?);
+    let progress = console.progress("exploring", space.len() as u64, Unit::Count("points"));
     let summary = std::thread::scope(|scope| {
         let exploring = scope.spawn(|| explore(space, cost, threads, top, &watch));
         while !exploring.is_finished() {
-            bar.set_position(watch.done.load(Ordering::Relaxed) as u64);
+            progress.at(watch.done.load(Ordering::Relaxed) as u64, "");
             watch.stop.store(stop.load(Ordering::Relaxed), Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(10));
         }
         exploring.join()
     });
-    bar.finish_and_clear();
+    drop(progress);
     Ok(summary.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }

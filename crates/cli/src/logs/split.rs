@@ -1,6 +1,7 @@
 //! A log of which a share is evaluated on: prepared in two parts, or found so.
 
 use super::{MEMORY, Place, Raw, bearable, other_vocabulary, showing_progress, warn_of_bad_lines};
+use crate::progress::Console;
 use crate::text::grouped;
 use anyhow::{Context, Result, ensure};
 use data::prepare::{self, RawLog, part_of};
@@ -55,44 +56,44 @@ impl Place<'_> {
                 vocabularies.map_err(anyhow::Error::from).and_then(|own| other_vocabulary(&eval, &own));
             if other.is_ok_and(|other| other.is_none()) {
                 warn_of_bad_lines(train.manifest().bad_lines.count, &train.manifest().bad_lines.lines);
-                say(&split, train.manifest().samples, eval.manifest().samples, 0);
+                say(self.console, &split, train.manifest().samples, eval.manifest().samples, 0);
                 return Ok((train, eval));
             }
         }
         let log = RawLog { stop: Some(self.stop), ..raw.log(MEMORY) };
-        let parts = showing_progress("reading data", |progress| {
+        let parts = showing_progress(self.console, "reading data", |progress| {
             prepare::prepare_split(&log, &split, &folders[0], &folders[1], progress)
         })?;
         warn_of_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);
-        say(&split, parts.train.samples, parts.eval.samples, parts.untimed);
+        say(self.console, &split, parts.train.samples, parts.eval.samples, parts.untimed);
         Ok((PreparedLog::open(&folders[0])?, PreparedLog::open(&folders[1])?))
     }
 }
 
 /// Says in a line which rows are evaluated on, on standard error.
-pub fn say(split: &Split, train: u64, eval: u64, untimed: u64) {
+pub fn say(console: Console, split: &Split, train: u64, eval: u64, untimed: u64) {
     let percent = format!("{} %", (split.share * 1e4).round() / 1e2);
     let (eval, all) = (grouped(eval), grouped(train + eval));
     match &split.by {
         SplitBy::Order => {
-            eprintln!(
+            console.note(format!(
                 "evaluating on the last {percent} of the rows: {eval} of {all}, by the order of the log"
-            );
+            ));
         }
         SplitBy::Column(column) => {
             let note = match untimed {
                 0 => String::new(),
                 untimed => format!("; {} rows without a time are trained on", grouped(untimed)),
             };
-            eprintln!(
+            console.note(format!(
                 "evaluating on the latest {percent} of the rows: {eval} of {all}, by the times in column {column:?}{note}"
-            );
+            ));
         }
         SplitBy::Numbers => {
-            eprintln!(
+            console.note(format!(
                 "evaluating on {percent} of the rows: {eval} of {all}, drawn by a hash of row numbers; with a column of time, \
                  --split-by COLUMN evaluates on the latest"
-            );
+            ));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A log to score, whose labels are left aside, and the rows that its samples come from.
 
 use super::{MEMORY, OpenLogs, Place, Raw, facts, open_prepared, showing_progress};
+use crate::progress::Console;
 use anyhow::{Context, Result, ensure};
 use data::prepare::{self, RawLog};
 use data::prepared::PreparedLog;
@@ -41,6 +42,7 @@ pub fn open_unlabelled(
     vocabularies: &Path,
     key: Option<&str>,
     stop: &AtomicBool,
+    console: Console,
 ) -> Result<Unlabelled> {
     let of_model = |schema: &Schema| {
         let loaded = prepare::load_vocabularies(schema, vocabularies);
@@ -52,7 +54,7 @@ pub fn open_unlabelled(
             "--key: a prepared log has no columns but those of the model; read the log it was made from"
         );
         let like = of_model(&open_prepared(&data.eval, "eval")?.manifest().schema)?;
-        let place = Place::new(None, stop)?;
+        let place = Place::new(None, stop, console)?;
         let log = place.open(data, &data.eval, "eval", Some(&like))?;
         let count = log.manifest().samples;
         let open = as_evaluation(log, place);
@@ -60,12 +62,12 @@ pub fn open_unlabelled(
     }
     let raw = Raw::of(data, &data.eval)?;
     let like = of_model(&raw.schema)?;
-    let place = Place::new(None, stop)?;
+    let place = Place::new(None, stop, console)?;
     let folder = place.folder.join("eval");
     let mut rows = RowsFile::create(&place.folder.join("rows"))?;
     let reading = Reading { unlabelled: true, rows: true, column: key };
     let log = RawLog { stop: Some(stop), reading, ..raw.log(MEMORY) };
-    let manifest = showing_progress("reading data", |progress| {
+    let manifest = showing_progress(console, "reading data", |progress| {
         prepare::prepare_with_rows(&log, &folder, Some(&like), Some(&mut rows), progress)
     })?;
     let (count, samples) = (rows.len(), manifest.samples);

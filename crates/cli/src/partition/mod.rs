@@ -11,15 +11,15 @@ pub use division::{Divided, Division, Tables};
 use crate::affinity::{Measured, measure};
 use crate::on_samples::Samples;
 use crate::output::{Force, Inputs, Output};
+use crate::progress::Console;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
-use indicatif::ProgressBar;
 use planning::partitioner::{Plane, Strategy};
 use serde_json::json;
 use spec::affinity::Affinity;
 use spec::towers::TowersFile;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Divide features into towers by their affinity
 #[derive(clap::Args)]
@@ -67,7 +67,7 @@ pub struct Args {
     json: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let page = args.picture.as_deref().map(picture::is_page).transpose()?;
     let (inputs, force) = (args.inputs(), args.force.force);
     let output = Output::check(&args.out, force, &inputs)?;
@@ -84,19 +84,18 @@ pub fn run(args: Args) -> Result<()> {
         (None, checkpoint) => {
             let checkpoint =
                 checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
-            let opened = args.samples.open_for_training(checkpoint)?;
+            let opened = args.samples.open_for_training(checkpoint, console)?;
             // What cannot be is refused before it is measured.
             args.division.check(&opened.run.model, args.towers, &[args.strategy])?;
-            (measure(&opened, &args.measured)?, Tables::of(&opened.run.model))
+            (measure(&opened, &args.measured, console)?, Tables::of(&opened.run.model))
         }
     };
-    let bar = ProgressBar::new_spinner();
-    bar.set_message(format!("dividing {} features into {} towers", affinity.features().len(), args.towers));
-    bar.enable_steady_tick(Duration::from_millis(100));
+    let what = format!("dividing {} features into {} towers", affinity.features().len(), args.towers);
+    let waiting = console.waiting(what);
     let began = Instant::now();
     let divided = args.division.divide(&affinity, &tables, args.towers, args.strategy, args.seed)?;
     let seconds = began.elapsed().as_secs_f64();
-    bar.finish_and_clear();
+    drop(waiting);
     output.write(towers_text(&divided.towers)?.as_bytes())?;
     if let Some((drawn, page)) = drawn.zip(page) {
         drawn.write(picture::of(&divided, page).as_bytes())?;

@@ -13,6 +13,7 @@ use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::on_samples::Opened;
 use crate::partition::{Division, Tables, picture, write, write_affinity, write_towers};
+use crate::progress::Console;
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::{columns, median};
 use crate::towers::{distinct, in_towers};
@@ -126,9 +127,9 @@ enum Towers {
     Strided,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     if !args.table {
-        measure_all(&args)?;
+        measure_all(&args, console)?;
     }
     let rows = compare(&Records::existing(&args.out).all()?);
     if args.json {
@@ -139,7 +140,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-fn measure_all(args: &Args) -> Result<()> {
+fn measure_all(args: &Args, console: Console) -> Result<()> {
     ensure!(
         args.run.towers.is_none()
             && args.run.tower_module.is_none()
@@ -159,7 +160,7 @@ fn measure_all(args: &Args) -> Result<()> {
         "--strategies: strided is what the others are compared with"
     );
     let stop = stop_on_signals()?;
-    let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop))?;
+    let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop, console))?;
     let run = logs.check(&config).with_context(|| args.run.described())?;
     ensure!(run.data.eval_samples() > 0, "runs are compared by AUC; give samples to evaluate on with --eval");
     for row in &ROWS {
@@ -167,6 +168,7 @@ fn measure_all(args: &Args) -> Result<()> {
     }
     let pilot_logs = logs.for_pilots()?;
     let lab = Lab {
+        console,
         stop,
         records: Records::open(
             &args.out,
@@ -189,6 +191,7 @@ fn measure_all(args: &Args) -> Result<()> {
 
 /// What all runs of a measurement share.
 struct Lab<'a> {
+    console: Console,
     args: &'a Args,
     stop: Stop,
     records: Records<Record>,
@@ -240,7 +243,7 @@ impl Lab<'_> {
         config.train.seed = Some(seed);
         let which = if seed == 0 { "pilot".into() } else { format!("{seed}/{}", self.args.runs) };
         let title = format!("{} {} {which}", row.name, strategy.name());
-        let (_, outcome) = one_of_several(&config, logs, None, &title, &self.stop)?;
+        let (_, outcome) = one_of_several(&config, logs, None, &title, &self.stop, self.console)?;
         let auc = outcome.auc().context("the evaluation samples have one label only, so there is no AUC")?;
         self.records.append(&Record {
             model: row.name.into(),
@@ -284,8 +287,12 @@ impl Lab<'_> {
         let scratch =
             tempfile::tempdir_in(out).with_context(|| format!("{}: no folder in it", out.display()))?;
         let flat = scratch.path().join("flat");
-        one_of_several(&config, &self.pilot_logs, Some(&flat), "flat DLRM", &self.stop)?;
-        let affinity = measure(&Opened::on_training(&flat, &self.pilot_logs)?, &self.args.measured)?;
+        one_of_several(&config, &self.pilot_logs, Some(&flat), "flat DLRM", &self.stop, self.console)?;
+        let affinity = measure(
+            &Opened::on_training(&flat, &self.pilot_logs, self.console)?,
+            &self.args.measured,
+            self.console,
+        )?;
         write_affinity(&file, &affinity)?;
         Ok(affinity)
     }

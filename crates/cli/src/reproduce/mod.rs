@@ -9,6 +9,7 @@ mod planted_groups;
 mod predictions;
 mod records;
 
+use crate::progress::Console;
 use anyhow::Result;
 
 /// Which figures.
@@ -28,13 +29,13 @@ pub enum Command {
     Figure(figures::Command),
 }
 
-pub fn run(command: Command) -> Result<()> {
+pub fn run(command: Command, console: Console) -> Result<()> {
     match command {
         Command::DmtComplexity(args) => dmt_complexity::run(args),
-        Command::DmtSpeedup(args) => dmt_speedup::run(*args),
-        Command::DmtTable6(args) => dmt_table6::run(*args),
-        Command::Predictions(args) => predictions::run(*args),
-        Command::PlantedGroups(args) => planted_groups::run(args),
+        Command::DmtSpeedup(args) => dmt_speedup::run(*args, console),
+        Command::DmtTable6(args) => dmt_table6::run(*args, console),
+        Command::Predictions(args) => predictions::run(*args, console),
+        Command::PlantedGroups(args) => planted_groups::run(args, console),
         Command::Figure(command) => figures::run(command),
     }
 }

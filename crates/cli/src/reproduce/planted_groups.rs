@@ -7,6 +7,7 @@ use crate::affinity::{Measured, measure};
 use crate::data_command::planted;
 use crate::logs;
 use crate::on_samples::Opened;
+use crate::progress::Console;
 use crate::signals::stop_on_signals;
 use crate::text::{columns, median};
 use crate::train::one_of_several;
@@ -69,7 +70,7 @@ struct Record {
     adjusted_rand: Vec<(String, f64)>,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let what = json!({
         "features": args.features,
         "groups": args.groups,
@@ -87,7 +88,7 @@ pub fn run(args: Args) -> Result<()> {
     for &ratio in &args.ratios {
         for seed in 1..=args.seeds {
             if !records.all()?.iter().any(|record| record.ratio == ratio && record.seed == seed) {
-                records.append(&measured(&args, ratio, seed)?)?;
+                records.append(&measured(&args, ratio, seed, console)?)?;
             }
         }
     }
@@ -128,15 +129,15 @@ fn configure(args: &Args, ratio: f64, seed: u64) -> Config {
     config
 }
 
-fn measured(args: &Args, ratio: f64, seed: u64) -> Result<Record> {
+fn measured(args: &Args, ratio: f64, seed: u64, console: Console) -> Result<Record> {
     let config = configure(args, ratio, seed);
     let stop = stop_on_signals()?;
-    let logs = stop.ended(logs::open(&config.data, None, &stop))?;
+    let logs = stop.ended(logs::open(&config.data, None, &stop, console))?;
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let folder = scratch.path().join("flat");
     let title = format!("ratio {ratio}, seed {seed}/{}", args.seeds);
-    let (run, outcome) = one_of_several(&config, &logs, Some(&folder), &title, &stop)?;
-    let affinity = measure(&Opened::on_training(&folder, &logs)?, &args.measured)?;
+    let (run, outcome) = one_of_several(&config, &logs, Some(&folder), &title, &stop, console)?;
+    let affinity = measure(&Opened::on_training(&folder, &logs, console)?, &args.measured, console)?;
     let groups = planted(&run)?.towers;
     let truth = labels(&run, &groups)?;
     // Of the groups as they are: whole numbers differ by a little more than asked for.

@@ -2,6 +2,7 @@
 
 use super::Args;
 use crate::logs::OpenLogs;
+use crate::progress::Console;
 use anyhow::{Context, Result, ensure};
 use spec::pace::Pace;
 use spec::run::Run;
@@ -68,11 +69,11 @@ pub fn check(args: &Args) -> Result<()> {
 }
 
 /// The times to compute by; `None` to compute truly.
-pub fn pace(argument: &ComputeArg, run: &Run, logs: &OpenLogs) -> Result<Option<Pace>> {
+pub fn pace(argument: &ComputeArg, run: &Run, logs: &OpenLogs, console: Console) -> Result<Option<Pace>> {
     match argument {
         ComputeArg::Real => Ok(None),
         ComputeArg::Paced => {
-            eprintln!("measuring what each phase takes, {STEPS} steps with ranks taking turns");
+            console.note(format!("measuring what each phase takes, {STEPS} steps with ranks taking turns"));
             Ok(Some(training::pace::measure(run, &logs.logs, STEPS, run.topology().ranks())?))
         }
         ComputeArg::PacedBy(path) => {

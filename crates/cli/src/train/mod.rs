@@ -12,6 +12,7 @@ use crate::cluster::{Place, TransportArgs, report_once};
 use crate::folder::{CHECKPOINTS, PREPARED};
 use crate::logs::{self, OpenLogs};
 use crate::output::{Force, Inputs, Output};
+use crate::progress::{Console, Unit};
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::si;
 pub use resume::{SavedRun, folder_of};
@@ -19,7 +20,6 @@ pub use summary::{quality_on, sent_between_hosts};
 
 use anyhow::{Context, Result, ensure};
 use compute::ComputeArg;
-use indicatif::{ProgressBar, ProgressStyle};
 use keep::Keeper;
 use resume::Resumed;
 use spec::pace::Pace;
@@ -80,14 +80,14 @@ pub struct Args {
     verbose: bool,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     compute::check(&args)?;
     ensure!(
         args.resume.is_none() || args.run.preset.is_none() || args.run.config.is_some(),
         "--preset with --resume changes nothing: the model is that of the run; leave --preset out"
     );
     let place = args.transport.join()?;
-    let resumed = args.resume.as_deref().map(|path| Resumed::find(path, &place)).transpose()?;
+    let resumed = args.resume.as_deref().map(|path| Resumed::find(path, &place, console)).transpose()?;
     let out = args.out.clone().or_else(|| resumed.as_ref().map(|r| r.folder.clone()));
     let mut config = configure(&args, resumed.as_ref(), &place)?;
     flags::check(&args, &config)?;
@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result<()> {
     );
     let logs = place.first_rank_first(|| {
         stop.ended(match place.has_first_rank() {
-            true => logs::open(&config.data, kept_logs.as_deref(), &stop),
+            true => logs::open(&config.data, kept_logs.as_deref(), &stop, console),
             // What rank 0 has prepared.
             false => logs::open_again(&config.data, kept_logs.as_deref(), &stop),
         })
@@ -123,14 +123,14 @@ pub fn run(args: Args) -> Result<()> {
     flags::check_run(&args, &config, &run)?;
     if place.has_first_rank() {
         logs.warnings(&config.data).iter().for_each(|warning| eprintln!("warning: {warning}"));
-        flags::notes(&args, &config, &run).iter().for_each(|note| eprintln!("{note}"));
+        flags::notes(&args, &config, &run).iter().for_each(|note| console.note(note));
     }
     let explicit = config.explicit(&run);
     if let Some(resumed) = &resumed {
         resumed.check(&explicit, &run, &logs)?;
     }
     if let Some(resumed) = resumed.as_ref().filter(|r| r.step() == run.steps && place.has_first_rank()) {
-        eprintln!("{}", complete(resumed, &run, &config));
+        console.note(complete(resumed, &run, &config));
     }
     let left = run.steps - resumed.as_ref().map_or(0, Resumed::step).min(run.steps);
     ensure!(
@@ -143,7 +143,7 @@ pub fn run(args: Args) -> Result<()> {
         "ranks that are processes cannot take turns at being measured: write the times with `campanile pace --out FILE`, and \
          give them with --compute paced:FILE"
     );
-    let pace = compute::pace(&args.compute, &run, &logs)?;
+    let pace = compute::pace(&args.compute, &run, &logs, console)?;
     if goes_on {
         keeper = open_keeper()?;
         if let Some(resumed) = resumed.as_ref().filter(|_| place.has_first_rank()) {
@@ -173,7 +173,8 @@ pub fn run(args: Args) -> Result<()> {
         trace_steps: args.trace.is_some().then_some(args.trace_steps),
         warm_up: args.warm_up,
         report_every: args.report_every,
-        title: "",
+        title: "training",
+        console: if cluster.has_first_rank() { console } else { Console::Quiet },
     };
     let outcome = train(&job, &stop).map_err(|error| report_once(&cluster, error))?;
     if !cluster.has_first_rank() {
@@ -336,8 +337,9 @@ struct Job<'a> {
     warm_up: u64,
     /// Steps between two reports.
     report_every: Option<u64>,
-    /// What the bar calls it; nothing where it is the only one.
+    /// What the progress calls it.
     title: &'a str,
+    console: Console,
 }
 
 /// Trains what `config` describes, one run of several, and keeps it in `out` where that is given. An error where it is
@@ -348,6 +350,7 @@ pub fn one_of_several(
     out: Option<&Path>,
     title: &str,
     stop: &Stop,
+    console: Console,
 ) -> Result<(Run, Outcome)> {
     let mut config = config.clone();
     checkpoint_now_and_then(&mut config, out);
@@ -377,6 +380,7 @@ pub fn one_of_several(
         warm_up: 0,
         report_every: None,
         title,
+        console,
     };
     let outcome = train(&job, stop).with_context(|| title.to_owned())?;
     keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &summary::to_json(&run, &outcome)))?;
@@ -390,27 +394,19 @@ pub fn one_of_several(
 /// Trains under a progress bar; a signal ends the run after its current step.
 fn train(job: &Job, stop: &Stop) -> Result<Outcome, training::Error> {
     let Job { run, logs, keeper, .. } = *job;
-    // The bar goes to standard error, and hides itself where that is no terminal.
-    let bar = if job.cluster.has_first_rank() { ProgressBar::new(run.steps) } else { ProgressBar::hidden() };
-    let style = ProgressStyle::with_template("{prefix}{bar:30} {pos}/{len} steps  {msg}  ETA {eta}");
-    bar.set_style(style.expect("a template of known keys"));
-    if !job.title.is_empty() {
-        bar.set_prefix(format!("{}  ", job.title));
-    }
-    bar.set_message("preparing");
+    let progress = job.console.progress(job.title, run.steps, Unit::Count("steps"));
     let observe = |event: Event| {
         match event {
             Event::Training(Progress { step, loss, auc, samples_per_s, .. }) => {
-                bar.set_position(step);
                 let auc = auc.map_or("–".into(), |auc| format!("{auc:.4}"));
                 let learning = match job.pace {
                     None => format!("loss {loss:.4}  AUC so far {auc}"),
                     Some(_) => "paced".into(),
                 };
-                bar.set_message(format!("{learning}  {} samples/s", si(samples_per_s)));
+                progress.at(step, &format!("{learning}  {} samples/s", si(samples_per_s)));
             }
             Event::Evaluating { samples } => {
-                bar.set_message(format!("evaluating {} samples", si(samples as f64)))
+                progress.say(&format!("evaluating {} samples", si(samples as f64)))
             }
             Event::Evaluated { .. } | Event::Saved { .. } => {}
         }
@@ -429,7 +425,5 @@ fn train(job: &Job, stop: &Stop) -> Result<Outcome, training::Error> {
         report_every: job.report_every,
         trace_steps: job.trace_steps,
     };
-    let outcome = training::train(run, &logs.logs, &session);
-    bar.finish_and_clear();
-    outcome
+    training::train(run, &logs.logs, &session)
 }

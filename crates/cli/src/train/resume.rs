@@ -6,6 +6,7 @@ use crate::checkpoint::{LastWhole, open_last_whole, open_verified, set_all_aside
 use crate::cluster::Place;
 use crate::folder::{CHECKPOINTS, CONFIG, METRICS};
 use crate::logs::OpenLogs;
+use crate::progress::Console;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use spec::run::{Config, DataFormat, OptimizerConfig, Run};
@@ -57,11 +58,11 @@ pub struct Resumed {
 impl Resumed {
     /// The run at `path`: its folder, or one of its checkpoints. The first rank looks before the others: it verifies every
     /// file of the checkpoint, takes an earlier one where the last is damaged, and speaks for all.
-    pub fn find(path: &Path, place: &Place) -> Result<Self> {
-        place.first_rank_first(|| Self::find_here(path, place))
+    pub fn find(path: &Path, place: &Place, console: Console) -> Result<Self> {
+        place.first_rank_first(|| Self::find_here(path, place, console))
     }
 
-    fn find_here(path: &Path, place: &Place) -> Result<Self> {
+    fn find_here(path: &Path, place: &Place, console: Console) -> Result<Self> {
         let first = place.has_first_rank();
         let last = match locate(path) {
             Ok(at) => at,
@@ -77,7 +78,10 @@ impl Resumed {
                 let mut config: Config = read_toml(&config)?;
                 keep_order(&mut config);
                 if first {
-                    eprintln!("{}: no complete checkpoint; starting from the beginning", path.display());
+                    console.note(format!(
+                        "{}: no complete checkpoint; starting from the beginning",
+                        path.display()
+                    ));
                 }
                 return Ok(Self {
                     folder: path.to_owned(),
@@ -91,14 +95,14 @@ impl Resumed {
             Err(error) => bail!(error),
         };
         let LastWhole { checkpoint, mut damaged } = match first {
-            true => open_last_whole(path)?,
+            true => open_last_whole(path, console)?,
             false => LastWhole { checkpoint: Checkpoint::open(&last)?, damaged: Vec::new() },
         };
         let SavedRun { mut config, optimizer, data } = SavedRun::of(&checkpoint)?;
         keep_order(&mut config);
         let folder = folder_of(checkpoint.path());
         if first {
-            damaged = damaged_after(&folder, &checkpoint, damaged)?;
+            damaged = damaged_after(&folder, &checkpoint, damaged, console)?;
         }
         if place.is_distributed() {
             // At once, so that the other ranks find the same checkpoint to be the last.
@@ -193,13 +197,18 @@ fn keep_order(config: &mut Config) {
 
 /// The checkpoints in `folder` after the one to go on from, all of which must be damaged; some are `known` to be. A whole
 /// one is refused: going on from an earlier one would write it again.
-fn damaged_after(folder: &Path, checkpoint: &Checkpoint, mut known: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
+fn damaged_after(
+    folder: &Path,
+    checkpoint: &Checkpoint,
+    mut known: Vec<PathBuf>,
+    console: Console,
+) -> Result<Vec<PathBuf>> {
     let later = candidates(folder).unwrap_or_default();
     for later in later.into_iter().take_while(|later| !same(later, checkpoint.path())) {
         if known.iter().any(|known| same(known, &later)) {
             continue;
         }
-        match open_verified(&later) {
+        match open_verified(&later, console) {
             Ok(_) => bail!(
                 "{} is a later checkpoint of the run than step {}; resume that one, or move it away",
                 later.display(),

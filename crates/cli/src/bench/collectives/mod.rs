@@ -12,6 +12,7 @@ mod trial;
 
 use crate::cluster::TransportArgs;
 use crate::logs::parse_bytes;
+use crate::progress::Console;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use spec::links::Circle;
@@ -95,7 +96,7 @@ pub struct Rounds {
     pub warm_up: usize,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     let most = 1_000_000;
     ensure!((1..=most).contains(&args.rounds), "--rounds {}: measure between 1 and {most}", args.rounds);
     ensure!(args.warm_up <= most, "--warm-up {}: use at most {most}", args.warm_up);
@@ -105,7 +106,7 @@ pub fn run(args: Args) -> Result<()> {
         let file = file::read(path)?;
         let written = crate::schedule::to_json(&file.schedule, file.run.batch, &file.config);
         let cluster = place.cluster(&format!("replay, {rounds:?}, serial {}\n{written}", args.serial))?;
-        let replayed = replay::run(&file, rounds, args.serial, &cluster)?;
+        let replayed = replay::run(&file, rounds, args.serial, &cluster, console)?;
         return replayed.map_or(Ok(()), |replayed| replay_report::print(&file, &replayed, rounds, args.json));
     }
     let mut config = Config::default();
@@ -113,7 +114,7 @@ pub fn run(args: Args) -> Result<()> {
     place.complete_topology(&mut config)?;
     let sweep = args.sweep(rounds, &config.topology)?;
     let cluster = place.cluster(&format!("{sweep:?}"))?;
-    let swept = sweep::run(&sweep, &cluster)?;
+    let swept = sweep::run(&sweep, &cluster, console)?;
     swept.map_or(Ok(()), |swept| sweep_report::print(&sweep, &swept, args.json))
 }
 

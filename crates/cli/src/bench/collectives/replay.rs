@@ -8,10 +8,10 @@ use super::Rounds;
 use super::file::Step;
 use super::flight::Flight;
 use super::ranks::{on_ranks, slowest};
+use crate::progress::{Console, Unit};
 use crate::text::median;
 use anyhow::{Result, ensure};
 use collectives::{Communicator, Label};
-use indicatif::{ProgressBar, ProgressStyle};
 use planning::{Links, Timeline};
 use spec::schedule::{Phase, PhaseId, Work};
 use spec::topology::LinkClass;
@@ -44,10 +44,16 @@ pub struct One {
 }
 
 /// Replays; the result is rank 0's.
-pub fn run(step: &Step, rounds: Rounds, serial: bool, cluster: &Cluster) -> Result<Option<Replayed>> {
+pub fn run(
+    step: &Step,
+    rounds: Rounds,
+    serial: bool,
+    cluster: &Cluster,
+    console: Console,
+) -> Result<Option<Replayed>> {
     on_ranks(cluster, step.run.topology(), bytes_needed(step), |world| {
         let circles = Circles::new(world, &step.run.dataflow)?;
-        Replay::new(step, &circles)?.run(rounds, serial)
+        Replay::new(step, &circles)?.run(rounds, serial, console)
     })
 }
 
@@ -89,25 +95,23 @@ impl<'a> Replay<'a> {
         Ok(Self { step, world: circles.world(), flights, between: "between rounds".into() })
     }
 
-    fn run(mut self, rounds: Rounds, serial: bool) -> Result<Replayed> {
+    fn run(mut self, rounds: Rounds, serial: bool, console: Console) -> Result<Replayed> {
         let phases = self.step.schedule.phases();
-        let bar = match self.world.rank() {
-            0 => ProgressBar::new((rounds.warm_up + rounds.measured) as u64),
-            _ => ProgressBar::hidden(),
-        };
-        bar.set_style(ProgressStyle::with_template("replay {bar:30} {pos}/{len} steps")?);
+        let steps = rounds.warm_up + rounds.measured;
+        let progress =
+            console.of_rank(self.world.rank()).progress("replaying", steps as u64, Unit::Count("steps"));
         // By round: the time of every phase beside the others, that of the step, and the time of every phase alone.
         let mut times: Vec<Vec<f64>> = Vec::new();
-        for round in 0..rounds.warm_up + rounds.measured {
+        for round in 0..steps {
             let mut own = if serial { Vec::new() } else { self.together()? };
             own.extend(self.one_by_one()?);
             let own = slowest(self.world, &self.between, &own)?;
             if round >= rounds.warm_up {
                 times.push(own);
             }
-            bar.inc(1);
+            progress.advance(1);
         }
-        bar.finish_and_clear();
+        drop(progress);
         let medians = |at: usize| median(&mut times.iter().map(|round| round[at]).collect::<Vec<_>>());
         let first_alone = if serial { 0 } else { phases.len() + 1 };
         let alone: Vec<f64> = (0..phases.len()).map(|i| medians(first_alone + i)).collect();
@@ -243,7 +247,7 @@ mod tests {
             let refused = on_ranks(&Cluster::Threads, small.run.topology(), 0, |world| {
                 let circles = Circles::new(world, &small.run.dataflow)?;
                 let replay = Replay { step: &large, ..Replay::new(&small, &circles)? };
-                replay.run(Rounds { measured: 1, warm_up: 0 }, serial).map(|_| ())
+                replay.run(Rounds { measured: 1, warm_up: 0 }, serial, Console::Quiet).map(|_| ())
             });
             let message = refused.unwrap_err().to_string();
             assert!(message.contains("in pooled exchange, where the schedule says"), "{message}");

@@ -3,10 +3,10 @@
 use super::Rounds;
 use super::ranks::{on_ranks, slowest};
 use super::trial::Trial;
+use crate::progress::{Console, Unit};
 use crate::text::median;
 use anyhow::Result;
 use collectives::{Communicator, Label};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use spec::links::{Circle, LinkModel};
 use spec::placement::share;
@@ -55,21 +55,18 @@ pub struct Swept {
 }
 
 /// Measures; the result is rank 0's.
-pub fn run(sweep: &Sweep, cluster: &Cluster) -> Result<Option<Swept>> {
+pub fn run(sweep: &Sweep, cluster: &Cluster, console: Console) -> Result<Option<Swept>> {
     let largest = sweep.sizes.last().copied().unwrap_or(0) as u64;
     // What is sent, what arrives, blocks to be summed and their sum; to verify, both once more.
-    on_ranks(cluster, sweep.topology, largest.saturating_mul(6), |world| sweep.on_rank(world))
+    on_ranks(cluster, sweep.topology, largest.saturating_mul(6), |world| sweep.on_rank(world, console))
 }
 
 impl Sweep {
     /// Measures on one rank; all of the world call it.
-    pub fn on_rank(&self, world: &Communicator) -> Result<Swept> {
+    pub fn on_rank(&self, world: &Communicator, console: Console) -> Result<Swept> {
         let measurements = self.kinds.len() * self.circles.len() * self.sizes.len();
-        let bar = match world.rank() {
-            0 => ProgressBar::new(measurements as u64),
-            _ => ProgressBar::hidden(),
-        };
-        bar.set_style(ProgressStyle::with_template("{msg:24} {bar:30} {pos}/{len} sizes")?);
+        let console = console.of_rank(world.rank());
+        let progress = console.progress("measuring collectives", measurements as u64, Unit::Count("sizes"));
         let (topology, label, rank) = (self.topology, Label::from("split"), world.rank());
         let (host, index) = (topology.host_of(rank), rank % topology.ranks_per_host());
         let (of_host, of_peers) = (world.split(&label, host, index)?, world.split(&label, index, host)?);
@@ -81,18 +78,16 @@ impl Sweep {
                     Circle::Host => &of_host,
                     Circle::Peers => &of_peers,
                 };
-                bar.set_message(format!("{kind} over {circle}"));
                 let first = swept.points.len();
                 for &bytes in &self.sizes {
                     swept.points.push(self.measure(world, group, kind, circle, bytes)?);
-                    bar.inc(1);
+                    progress.at(swept.points.len() as u64, &format!("{kind} over {circle}"));
                 }
                 let line = swept.points[first..].iter().map(|p| (p.bytes as f64, p.median_s));
                 let line: Vec<(f64, f64)> = line.collect();
                 swept.links.extend(LinkModel::fit(kind, circle, group.size(), &line));
             }
         }
-        bar.finish_and_clear();
         Ok(swept)
     }
 

@@ -4,6 +4,7 @@ use super::write;
 use super::{Args, Pass, pass, print_counts, print_warnings};
 use crate::args::whole;
 use crate::logs::Raw;
+use crate::progress::Console;
 use crate::text::printable;
 use anyhow::{Context, Result, ensure};
 use data::discover::{Asked, Found, discover};
@@ -21,7 +22,7 @@ const FEW_SAMPLES: u64 = 200_000;
 /// Samples below which one pass over them teaches too little, and more than two are learnt by heart.
 const SHORT: u64 = 50_000;
 
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &Args, console: Console) -> Result<()> {
     let files = data::files::resolve(&args.log.data)?;
     if let Some(folder) = &args.write {
         write::check(folder, args.force, &files)?;
@@ -36,7 +37,7 @@ pub fn run(args: &Args) -> Result<()> {
         ..DataConfig::default()
     };
     let raw = Raw::of(&data, &args.log.data)?;
-    let Pass { inspection, bad_lines, warnings } = pass(&raw, args.log.memory).with_context(|| {
+    let Pass { inspection, bad_lines, warnings } = pass(&raw, args.log.memory, console).with_context(|| {
         "reading the log with the columns that were found (--label and --time choose others, a schema says everything)"
     })?;
     ensure!(inspection.samples > 0, "{}: there are no samples in this log", args.log.data.join(" "));

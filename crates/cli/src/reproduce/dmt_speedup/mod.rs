@@ -11,9 +11,9 @@ mod table;
 use super::launcher::Launcher;
 use super::records::Records;
 use crate::args::RunArgs;
+use crate::progress::{Console, Unit};
 use anyhow::{Context, Result, bail, ensure};
 use cases::{Case, Common, Way, Wire};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spec::links::LinkModel;
@@ -117,7 +117,7 @@ fn run_of(case: &Case, common: &Common) -> Result<Run> {
     described.config()?.check().with_context(|| case.name())
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     if args.table {
         let records: Records<Record> = Records::existing(&args.out);
         let setting: Setting = serde_json::from_value(records.what()?).context("what was measured")?;
@@ -144,24 +144,24 @@ pub fn run(args: Args) -> Result<()> {
     let launcher =
         Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
     let done: Vec<(Case, u64)> = records.all()?.iter().map(|record| (record.case, record.round)).collect();
-    let bar = ProgressBar::new(cases.len() as u64 * args.rounds);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} jobs  {msg}  ETA {eta}")?);
+    let progress = console.progress("measuring", cases.len() as u64 * args.rounds, Unit::Count("jobs"));
+    let mut ended = 0;
     for &hosts in &args.hosts {
-        bar.set_message(format!("links of {hosts} hosts"));
+        progress.say(&format!("links of {hosts} hosts"));
         measured.links(&launcher, hosts)?;
     }
     for round in 0..args.rounds {
         for case in &cases {
             if !done.contains(&(*case, round)) {
-                bar.set_message(case.name());
+                progress.at(ended, &case.name());
                 let pace = if args.real { None } else { Some(measured.pace(case, args.pace_scale)?) };
                 let record = measured.job(&launcher, case, round, args.steps, pace.as_deref());
                 records.append(&record.with_context(|| case.name())?)?;
             }
-            bar.inc(1);
+            ended += 1;
         }
     }
-    bar.finish_and_clear();
+    drop(progress);
     measured.print(&records.all()?, args.json)
 }
 

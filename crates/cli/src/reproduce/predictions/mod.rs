@@ -8,10 +8,10 @@ mod table;
 
 use super::launcher::{Launcher, run_here};
 use super::records::Records;
+use crate::progress::{Console, Unit};
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, ensure};
 use cases::Case;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spec::calibration::Joined;
@@ -116,7 +116,7 @@ pub struct Record {
     exposed_s: f64,
 }
 
-pub fn run(args: Args) -> Result<()> {
+pub fn run(args: Args, console: Console) -> Result<()> {
     if args.table {
         let records: Records<Record> = Records::existing(&args.out);
         let setting: Setting = serde_json::from_value(records.what()?).context("what was measured")?;
@@ -136,7 +136,7 @@ pub fn run(args: Args) -> Result<()> {
     }
     let launcher =
         Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
-    let measurement = Measurement { setting: &setting, launcher: &launcher, folder: &args.out };
+    let measurement = Measurement { setting: &setting, launcher: &launcher, folder: &args.out, console };
     let kinds = Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind));
     let (mut measured, mut left_out) = (Vec::new(), None);
     for kind in kinds {
@@ -152,21 +152,22 @@ pub fn run(args: Args) -> Result<()> {
         done.iter()
             .any(|record| (record.ranks, record.case.as_str(), record.round) == (kind, case.name, round))
     };
-    let bar = ProgressBar::new(args.rounds * (measured.len() * cases::ALL.len()) as u64);
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} jobs  {msg}  ETA {eta}")?);
+    let jobs = args.rounds * (measured.len() * cases::ALL.len()) as u64;
+    let progress = console.progress("measuring", jobs, Unit::Count("jobs"));
+    let mut ended = 0;
     for round in 0..args.rounds {
         for &kind in &measured {
             for case in &cases::ALL {
                 if !done(kind, case, round) {
-                    bar.set_message(case.name);
+                    progress.at(ended, case.name);
                     let record = measurement.job(kind, case, round);
                     records.append(&record.with_context(|| case.name.to_owned())?)?;
                 }
-                bar.inc(1);
+                ended += 1;
             }
         }
     }
-    bar.finish_and_clear();
+    drop(progress);
     print(&args, &setting, &records.all()?, left_out)
 }
 
@@ -185,6 +186,7 @@ struct Measurement<'a> {
     setting: &'a Setting,
     launcher: &'a Launcher,
     folder: &'a Path,
+    console: Console,
 }
 
 impl Measurement<'_> {
@@ -192,7 +194,7 @@ impl Measurement<'_> {
     fn calibrate(&self, kind: Kind) -> Result<()> {
         let path = kind.calibration(self.folder);
         if !path.exists() {
-            eprintln!("calibrating, ranks {}", table::ranks(kind));
+            self.console.note(format!("calibrating, ranks {}", table::ranks(kind)));
             let mut arguments = vec!["calibrate".to_string(), "--json".into(), "--out".into()];
             arguments.push(std::path::absolute(&path)?.display().to_string());
             self.start(kind, arguments)
