@@ -75,7 +75,7 @@ fn trains(folder: &Folder, data: &[&str], name: &str) -> Value {
     let found = json(&args);
     assert_eq!(found["written"].as_array().unwrap().len(), 2);
     let config = format!("{dir}/run.toml");
-    let result = json(&["train", &config, "--out", &run, "--steps", "3", "--json"]);
+    let result = json(&["train", &config, "--out", &run, "--batch", "16", "--steps", "3", "--json"]);
     assert_eq!(result["steps"], 3, "{name}");
     found
 }
@@ -233,7 +233,7 @@ fn a_config_may_name_its_schema() {
         format!("[data]\nformat = \"csv\"\nschema = \"columns.toml\"\ntrain = [{csv:?}]\n[model]\ndim = 8\n");
     let config = folder.write("deep/run.toml", &text);
     let out = folder.path("run");
-    let result = json(&["train", &config, "--steps", "2", "--out", &out, "--json"]);
+    let result = json(&["train", &config, "--batch", "64", "--steps", "2", "--out", &out, "--json"]);
     assert_eq!(result["steps"], 2);
     let wrong = folder.write("deep/wrong.toml", text.replace("dim = 8", "dimm = 8"));
     refused_with(&["train", &wrong], &["wrong.toml", "line 6", "dimm"]);
