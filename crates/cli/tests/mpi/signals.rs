@@ -78,11 +78,10 @@ fn a_launcher_that_is_patient_lets_ranks_save() {
     let mut launcher = mpirun(4);
     launcher.args(["--mca", "odls_base_sigkill_timeout", "5"]);
     let job = start(launcher, &out, OVER_MPI);
-    let before = verified(&out);
     signal("-TERM", &job.id().to_string());
     let (output, _) = end(job);
     assert!(!output.status.success(), "{}", said(&output));
-    assert!(verified(&out) >= before);
+    assert!(verified(&out) > 0);
     let metrics = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap();
     let last = metrics.lines().last().unwrap();
     assert!(last.contains("\"interrupted\":true"), "the run ended in good order: {last}");
