@@ -18,6 +18,8 @@ const SPAN: f64 = 16.0;
 /// Room of a vector that elements were pushed to, for what is in it.
 const PUSHED: f64 = 1.125;
 
+/// Losses of steps that a rank makes room for at once: a run may have any number of steps, to be stopped by hand.
+const LOSSES: u64 = 1 << 20;
 /// Bytes of a thread that writes a checkpoint, and the most that it buffers.
 const WRITER: f64 = 120e3;
 const WRITTEN: f64 = 1048576.0;
@@ -107,7 +109,7 @@ impl<'a> Shape<'a> {
             activations: self.legs.of_rank(self.run, rank) + self.network(rank),
             pairs: self.pairs(),
             ranks: RANK + HISTOGRAM + self.phases * PHASE + self.scratch(rank),
-            evaluation: if self.purpose.trains { 8.0 * self.run.steps as f64 } else { 0.0 },
+            evaluation: if self.purpose.trains { 8.0 * self.run.steps.min(LOSSES) as f64 } else { 0.0 },
             ..Parts::default()
         };
         self.add_dense(rank, &mut need);
