@@ -181,12 +181,15 @@ fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
         Some(List::Brackets) => return left_out("lists in brackets are not read; write them as 3|17|4"),
         None => {}
     }
-    let every_row_differs = profile.distinct == profile.values() && profile.values() >= ENOUGH_ROWS;
+    // Users and things come again beyond the rows that were looked at.
+    let all_seen = sample.whole || !known_id(name);
+    let every_row_differs =
+        profile.distinct == profile.values() && profile.values() >= ENOUGH_ROWS && all_seen;
     const KEY: &str = "a different value in every row (a key: use it with `predict --key`)";
     if profile.is_numeric() && stored.as_number() {
         let whole = profile.is_whole() || (profile.fractions == 0 && hint(name) == Hint::Id);
         let ids = whole && stored.as_id() && integer::are_ids(name, profile);
-        if whole && every_row_differs && (profile.falls == 0 || ids) && !(known_id(name) && !sample.whole) {
+        if whole && every_row_differs && (profile.falls == 0 || ids) {
             return left_out(KEY);
         }
         return match ids || (profile.is_flag() && stored.as_id()) {
@@ -194,7 +197,7 @@ fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
             false => number(profile, stored),
         };
     }
-    if every_row_differs && !(known_id(name) && !sample.whole) {
+    if every_row_differs {
         return left_out(KEY);
     }
     if profile.sentences * 2 > profile.values() && profile.distinct * 5 > profile.values() * 4 {
@@ -207,7 +210,7 @@ fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
     })
 }
 
-/// Whether a name is that of users or things, which come again beyond the rows that were looked at.
+/// Whether a name is that of users or things.
 fn known_id(name: &str) -> bool {
     let known = ["user", "item", "product", "ad", "customer", "movie", "device", "ip"];
     super::name::words(name).iter().any(|word| known.contains(&word.as_str()))
