@@ -128,26 +128,17 @@ fn end_when_output_ends() {
     }));
 }
 
-/// What to do about an error that does not say so itself: limits of the system, and what a run has made for itself.
+/// What to do about a limit of the system, whose own message does not say so.
 fn remedy(error: &str) -> Option<&'static str> {
-    let remedies: [(&[&str], &str); 4] = [
+    let remedies = [
+        ("(os error 27)", "files may not grow that large here: raise the limit with `ulimit -f unlimited`"),
         (
-            &["(os error 27)"],
-            "files may not grow that large here: raise the limit with `ulimit -f unlimited`",
-        ),
-        (
-            &["(os error 28)"],
+            "(os error 28)",
             "make room on that disk, or write to another; a run that is kept in a folder goes on with --resume",
         ),
-        (&["(os error 122)"], "the quota of that disk is used up: make room, or write to another"),
-        (
-            &["/prepared/", "is damaged ("],
-            "if a run has prepared this log in its own folder, delete the folder `prepared` there and go on with \
-             --resume: the log is prepared again from its files",
-        ),
+        ("(os error 122)", "the quota of that disk is used up: make room, or write to another"),
     ];
-    let found = remedies.into_iter().find(|(parts, _)| parts.iter().all(|part| error.contains(part)));
-    found.map(|(_, remedy)| remedy)
+    remedies.into_iter().find(|(part, _)| error.contains(part)).map(|(_, remedy)| remedy)
 }
 
 fn main() -> ExitCode {

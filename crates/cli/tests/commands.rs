@@ -83,7 +83,7 @@ fn quiet_commands_tell_results_alone() {
 #[test]
 fn progress_fits_a_narrow_terminal() {
     let run = format!(
-        "stty cols 20 && {} train --json --samples 200000 --eval-samples 64",
+        "stty cols 20 rows 24 && {} train --json --samples 200000 --eval-samples 64",
         env!("CARGO_BIN_EXE_campanile")
     );
     // `script` gives the command a terminal.

@@ -219,7 +219,7 @@ fn outputs_and_inputs_are_safe() {
     let log = fs::read(&trained.log).unwrap();
     refused_with(&trained.predict(&["--data", &trained.log, "--out", &out]), &[&out, "exists", "--force"]);
     let onto_itself = ["--data", &trained.log, "--out", &trained.log, "--force"];
-    refused_with(&trained.predict(&onto_itself), &[&trained.log, "is an input"]);
+    refused_with(&trained.predict(&onto_itself), &[&trained.log, "an input of this command"]);
     let lacking = trained.without_label().replacen("brand", "label", 1);
     let lacking = trained.folder.write("lacking.csv", lacking);
     refused_with(

@@ -88,12 +88,10 @@ fn a_run_takes_the_memory_that_it_states() {
     }
 }
 
-/// The table of reports/memory.md. Takes minutes, so it runs when `CAMPANILE_LONG` is set.
+/// The table of reports/memory.md.
 #[test]
+#[ignore = "long: scripts/test --long"]
 fn what_is_stated_holds_from_1_to_1024_ranks() {
-    if std::env::var_os("CAMPANILE_LONG").is_none() {
-        return;
-    }
     let models = [
         ("demo", "--batch 1024"),
         ("demo", "--batch 16384"),
