@@ -256,7 +256,7 @@ fn a_log_without_ids_is_refused() {
 }
 
 fn criteo_line(i: usize, blanks: bool) -> String {
-    let blank = |column: u64| blanks && noise(i, column) % 3 == 0;
+    let blank = |column: u64| blanks && noise(i, column).is_multiple_of(3);
     let count = |column: u64| if blank(column) { String::new() } else { (noise(i, column) % 90).to_string() };
     let id = |column: u64| if blank(column) { String::new() } else { format!("{:08x}", noise(i, column)) };
     let fields = (1..14).map(count).chain((14..40).map(id));
