@@ -9,6 +9,7 @@ use crate::text::grouped;
 use anyhow::{Context, Result, ensure};
 use data::DataError;
 use data::predictions::{FirstColumn, Predictions};
+use data::rows::Row;
 use serde_json::json;
 use spec::run::DataFormat;
 use std::path::PathBuf;
@@ -162,8 +163,8 @@ impl Scored {
 
     /// Writes the next row: with `probability` where it is a sample.
     fn write_next(&mut self, probability: Option<f32>) -> Result<Written, DataError> {
-        let (is_sample, text) = match &mut self.rows {
-            RowSource::Samples => (true, None),
+        let Row { is_sample, text } = match &mut self.rows {
+            RowSource::Samples => Row { is_sample: true, text: None },
             RowSource::Noted(rows) => match rows.next_row()? {
                 None => return Ok(Written::Nothing),
                 Some(row) => row,

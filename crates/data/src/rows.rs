@@ -147,16 +147,23 @@ impl RowsFile {
     }
 }
 
+/// A row of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Whether the row holds a sample.
+    pub is_sample: bool,
+    /// Text of the row, where one was noted.
+    pub text: Option<&'a [u8]>,
+}
+
 impl RowsReader {
-    /// The next row: whether it holds a sample, and its text. Nothing after the last.
-    pub fn next_row(&mut self) -> Result<Option<(bool, Option<&[u8]>)>, DataError> {
-        match self.read() {
-            Ok(None) => Ok(None),
-            Ok(Some(state)) => {
-                Ok(Some((state & SAMPLE != 0, (state & TEXT != 0).then_some(self.text.as_slice()))))
-            }
-            Err(error) => Err(DataError::file(&self.path, error)),
-        }
+    /// The next row, or nothing after the last.
+    pub fn next_row(&mut self) -> Result<Option<Row<'_>>, DataError> {
+        let state = self.read().map_err(|error| DataError::file(&self.path, error))?;
+        Ok(state.map(|state| Row {
+            is_sample: state & SAMPLE != 0,
+            text: (state & TEXT != 0).then_some(self.text.as_slice()),
+        }))
     }
 
     fn read(&mut self) -> io::Result<Option<u8>> {
@@ -196,8 +203,8 @@ mod tests {
         assert_eq!(file.len(), 6);
         let mut reader = file.read().unwrap();
         for row in expected.iter().chain(&expected) {
-            let (good, text) = reader.next_row().unwrap().unwrap();
-            assert_eq!((good, text.map(<[u8]>::to_vec)), *row);
+            let Row { is_sample, text } = reader.next_row().unwrap().unwrap();
+            assert_eq!((is_sample, text.map(<[u8]>::to_vec)), *row);
         }
         assert_eq!(reader.next_row().unwrap(), None);
     }

@@ -195,8 +195,8 @@ mod tests {
         let schema = schema(&columns.into_iter().zip(transforms).collect::<Vec<_>>());
         let row = |i: usize| {
             let seconds = 1.7e9 + 60.0 * i as f64;
-            let mostly = if i % 10 == 0 { 5.0 } else { seconds };
-            let millis = if i % 3 == 0 { 0.0 } else { seconds * 1e3 };
+            let mostly = if i.is_multiple_of(10) { 5.0 } else { seconds };
+            let millis = if i.is_multiple_of(3) { 0.0 } else { seconds * 1e3 };
             [seconds, millis, seconds.ln_1p(), i as f64, mostly].map(|x| x as f32)
         };
         let noticed = watched(&schema, &[1.0; 200], (0..200).flat_map(row).collect());
