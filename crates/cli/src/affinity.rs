@@ -4,6 +4,7 @@ use crate::on_samples::{OnSamples, Opened};
 use crate::output::{Force, Output};
 use crate::partition::affinity_text;
 use crate::progress::{Console, Unit};
+use crate::text::printable;
 use anyhow::Result;
 use serde_json::json;
 use spec::affinity::Affinity;
@@ -75,7 +76,8 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     }
     println!("affinity of {count} features, {mean:.3} on average; the closest:");
     for (value, a, b) in pairs.iter().take(5) {
-        println!("  {value:.3}  {} and {}", affinity.features()[*a], affinity.features()[*b]);
+        let name = |feature: usize| printable(&affinity.features()[feature]).into_owned();
+        println!("  {value:.3}  {} and {}", name(*a), name(*b));
     }
     println!("kept in {}", args.out.display());
     Ok(())

@@ -101,10 +101,10 @@ pub struct RunArgs {
     #[arg(value_parser = rate)]
     pub lr: Option<f32>,
 
-    /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd
+    /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub data: Vec<String>,
-    /// Files to evaluate on, of the same format
+    /// Files to evaluate on, of the same format [default: what --split holds out, or a part of the synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub eval: Vec<String>,
     /// Keep this share of the rows of --data from training, and evaluate on it: the last rows where the log is in the order of

@@ -2,7 +2,7 @@
 
 use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
-use crate::text::{bytes, columns, si};
+use crate::text::{bytes, columns, si, tell};
 use crate::train::SavedRun;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -113,11 +113,11 @@ pub fn open_last_whole(path: &Path, console: Console) -> Result<LastWhole> {
         match open_verified(&candidate, console) {
             Ok(checkpoint) => {
                 for (_, why) in &damaged {
-                    eprintln!("damaged: {why}");
+                    tell(format!("damaged: {why}"));
                 }
                 if !damaged.is_empty() {
                     let (step, path) = (checkpoint.manifest().step, checkpoint.path().display());
-                    eprintln!("using the last whole checkpoint, of step {step}, instead: {path}");
+                    tell(format!("using the last whole checkpoint, of step {step}, instead: {path}"));
                 }
                 let damaged = damaged.into_iter().map(|(path, _)| path).collect();
                 return Ok(LastWhole { checkpoint, damaged });
@@ -142,7 +142,7 @@ pub fn open_last_whole(path: &Path, console: Console) -> Result<LastWhole> {
 pub fn set_all_aside(damaged: &[PathBuf]) -> Result<()> {
     for path in damaged {
         let to = set_aside(path)?;
-        eprintln!("{}: set aside as {}", path.display(), to.file_name().unwrap_or_default().display());
+        tell(format!("{}: set aside as {}", path.display(), to.file_name().unwrap_or_default().display()));
     }
     Ok(())
 }

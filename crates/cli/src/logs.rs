@@ -11,7 +11,7 @@ pub use split::say as say_split;
 pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
 
 use crate::progress::{Console, Progress, Unit};
-use crate::text::{bytes, si};
+use crate::text::{bytes, si, tell};
 use anyhow::{Context, Result, bail, ensure};
 use data::bad_lines::{BadLines, Policy};
 use data::prepare::{self, RawLog, Step};
@@ -409,8 +409,8 @@ pub fn show(bar: &Progress, what: &str, Step { counting, progress }: Step) {
 /// Tells of lines that were left out: on standard error, where it does not disturb programs.
 pub fn warn_of_bad_lines(count: u64, first: &[String]) {
     if count > 0 {
-        eprintln!("{count} bad line(s) left out; the first:");
-        first.iter().for_each(|line| eprintln!("  {line}"));
+        tell(format!("{count} bad line(s) left out; the first:"));
+        first.iter().for_each(|line| tell(format!("  {line}")));
     }
 }
 

@@ -35,6 +35,7 @@ mod train;
 use clap::{Parser, Subcommand};
 use progress::Console;
 use std::process::ExitCode;
+use text::tell;
 
 /// Version and commit, as `--version` prints them.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CAMPANILE_COMMIT"), ")");
@@ -120,7 +121,7 @@ fn end_when_output_ends() {
         {
             Some(why) if why.starts_with("Broken pipe") => std::process::exit(0),
             Some(why) => {
-                eprintln!("error: standard output cannot be written: {why}");
+                tell(format!("error: standard output cannot be written: {why}"));
                 std::process::exit(1);
             }
             None => usual(info),
@@ -184,13 +185,13 @@ fn main() -> ExitCode {
                 cluster::let_first_rank_report();
             }
             if let Some(interrupted) = error.downcast_ref::<signals::Interrupted>() {
-                eprintln!("{interrupted}");
+                tell(interrupted);
                 return ExitCode::from(interrupted.exit_code());
             }
             let text = format!("{error:#}");
-            eprintln!("error: {text}");
+            tell(format!("error: {text}"));
             if let Some(remedy) = remedy(&text) {
-                eprintln!("{remedy}");
+                tell(remedy);
             }
             ExitCode::FAILURE
         }

@@ -5,7 +5,7 @@ use crate::on_samples::Samples;
 use crate::output::{Force, Output, Writing};
 use crate::progress::{Console, Unit};
 use crate::signals::stop_on_signals;
-use crate::text::grouped;
+use crate::text::{grouped, tell};
 use anyhow::{Context, Result, ensure};
 use data::DataError;
 use data::predictions::{FirstColumn, Predictions};
@@ -113,8 +113,8 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     output.finish()?;
     let bad = count - scored;
     if bad > 0 {
-        eprintln!("{bad} bad line(s) without a probability; the first:");
-        first_bad.iter().for_each(|line| eprintln!("  {line}"));
+        tell(format!("{bad} bad line(s) without a probability; the first:"));
+        first_bad.iter().for_each(|line| tell(format!("  {line}")));
     }
     let step = checkpoint.manifest().step;
     if args.json {

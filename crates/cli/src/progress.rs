@@ -2,7 +2,7 @@
 //!
 //! All of it goes to standard error, so that standard output holds results alone.
 
-use crate::text::{bytes, si};
+use crate::text::{bytes, si, tell};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -48,7 +48,7 @@ impl Console {
     /// Tells something that is no warning; not with `--quiet`.
     pub fn note(self, text: impl std::fmt::Display) {
         if self != Self::Quiet {
-            eprintln!("{text}");
+            tell(text);
         }
     }
 
@@ -174,7 +174,7 @@ impl Progress {
         lines.state.done = done;
         let now = lines.began.elapsed();
         if lines.state.due(now) {
-            eprintln!("{}", self.line(&lines.state, now, message));
+            tell(self.line(&lines.state, now, message));
             (lines.state.told_at, lines.state.told_share) = (now, lines.state.share());
         }
     }
@@ -189,7 +189,7 @@ impl Progress {
     pub fn say(&self, message: &str) {
         self.bar.set_message(message.to_owned());
         if self.lines.is_some() {
-            eprintln!("{}: {message}", self.what);
+            tell(format!("{}: {message}", self.what));
         }
     }
 

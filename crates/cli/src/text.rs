@@ -26,6 +26,16 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// As [`printable`], for a text of several lines.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
+/// Tells people something, on standard error: names that it quotes from files cannot drive their terminals.
+pub fn tell(text: impl std::fmt::Display) {
+    eprintln!("{}", printable_lines(&text.to_string()));
+}
+
 /// `12.3 M`: a count with a prefix.
 pub fn si(value: f64) -> String {
     const PREFIXES: [&str; 6] = ["", " k", " M", " G", " T", " P"];
@@ -60,15 +70,17 @@ pub fn bytes(value: u64) -> String {
 
 /// Rows of cells as aligned columns; the first column left, the others right.
 pub fn columns(rows: &[Vec<String>]) -> String {
+    let shown = |row: &Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(shown).collect();
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; count];
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::from("  ");
         for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
             let pad = " ".repeat(width - cell.chars().count());
@@ -106,6 +118,13 @@ mod tests {
             assert_eq!(printable(text), expected);
         }
         assert!(matches!(printable("plain"), Cow::Borrowed("plain")));
+    }
+
+    #[test]
+    fn names_from_files_cannot_drive_a_terminal() {
+        assert_eq!(printable_lines("a\u{1b}[2Jb\nc\td"), "a\\u{1b}[2Jb\nc\\td");
+        let rows = [vec!["\u{1b}[31mred".to_owned(), "1".into()], vec!["plain".into(), "22".into()]];
+        assert_eq!(columns(&rows), "  \\u{1b}[31mred   1\n  plain          22\n");
     }
 
     #[test]

@@ -101,6 +101,49 @@ fn progress_fits_a_narrow_terminal() {
     }
 }
 
+/// Names come from files and paths: none of them reaches a terminal as it is.
+#[test]
+fn control_characters_are_escaped_wherever_names_are_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (log, schema, run) = (path("log.csv"), path("schema.toml"), path("run"));
+    let mut text = String::from("clicked,us\u{1b}[31mer\n");
+    (0..300).for_each(|i| text += &format!("{},u{}\n", i % 2, i % 7));
+    fs::write(&log, &text).unwrap();
+    let column = "label = { column = \"clicked\" }\n[[sparse]]\ncolumn = \"us\\u001b[31mer\"\nrows = 10\n";
+    fs::write(&schema, column).unwrap();
+    let data = ["--data", &log, "--format", "csv", "--schema", &schema, "--split", "0.2"];
+    let model = ["--preset", "demo", "--batch", "32", "--hosts", "1", "--ranks-per-host", "1"];
+    let train = [&["train", "--verbose", "--out", &run], &data[..], &model[..]].concat();
+    let missing = path("no\u{1b}[2Jthing.csv");
+    let bad = [&["train", "--strict"], &["--data", &missing], &data[2..6], &model[..]].concat();
+    let inspected = ["checkpoint", "inspect", &run];
+    let affinity = path("affinity.json");
+    let measured = ["affinity", "--checkpoint", &run, "--out", &affinity];
+    for args in [&train[..], &bad, &inspected, &measured, &["data", "inspect", "--data", &log]] {
+        let output = campanile(args);
+        for told in [output.stdout, output.stderr] {
+            assert!(!told.contains(&0x1b), "{args:?}: {}", String::from_utf8_lossy(&told).escape_debug());
+        }
+    }
+}
+
+/// Whoever reads the help of a flag learns what happens without it.
+#[test]
+fn help_states_defaults() {
+    // Flags whose absence needs no words: what they name is simply not there.
+    let plain = "--schema --out --resume --trace --split --loads --groups";
+    for command in ["train", "schedule", "describe", "pace", "towers"] {
+        let help = String::from_utf8(campanile(&[command, "--help"]).stdout).unwrap();
+        for text in help.split("\n      --").skip(1) {
+            let flag = format!("--{}", text.split_whitespace().next().unwrap());
+            let has_value = text.lines().next().unwrap().contains('<');
+            let stated = text.contains("[default") || plain.split(' ').any(|name| name == flag);
+            assert!(stated || !has_value, "{command} {flag} states no default:\n{text}");
+        }
+    }
+}
+
 /// What a terminal would show of a line.
 fn without_escapes(line: &str) -> String {
     let mut shown = String::new();

@@ -40,6 +40,7 @@ pub struct Division {
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,
     /// Slice tables evenly into pieces of at most this many columns first, so that there can be more towers than features
+    /// [default: tables stay whole]
     #[arg(long, value_name = "D")]
     slice_to: Option<usize>,
 }

@@ -26,9 +26,6 @@ pub fn check(args: &Args, config: &Config) -> Result<()> {
             DataFormat::Prepared => {
                 bail!("--schema: a prepared log has its schema with it; leave --schema out")
             }
-            DataFormat::CriteoTsv if config.data.schema.as_ref() == Some(&Schema::criteo()) => {
-                eprintln!("note: --schema says what criteo-tsv means anyway; it can be left out");
-            }
             DataFormat::CriteoTsv | DataFormat::Csv | DataFormat::Parquet => {}
         }
     }
@@ -51,6 +48,10 @@ pub fn check_run(args: &Args, config: &Config, run: &Run) -> Result<()> {
 /// What the user should know of how long the run is and how it is shuffled, in lines.
 pub fn notes(args: &Args, config: &Config, run: &Run) -> Vec<String> {
     let mut notes = vec![];
+    let criteo = config.data.format == Some(DataFormat::CriteoTsv);
+    if args.run.schema.is_some() && criteo && config.data.schema.as_ref() == Some(&Schema::criteo()) {
+        notes.push("--schema says what criteo-tsv means anyway; it can be left out".into());
+    }
     let per_epoch = run.batches().per_epoch().max(1);
     if let Some(steps) = args.run.steps.filter(|&steps| steps > run.steps) {
         let epochs = config.train.epochs.unwrap_or(1);

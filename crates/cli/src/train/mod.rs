@@ -14,7 +14,7 @@ use crate::logs::{self, OpenLogs};
 use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
 use crate::signals::{Stop, stop_on_signals};
-use crate::text::si;
+use crate::text::{si, tell};
 pub use resume::{SavedRun, folder_of};
 pub use summary::{quality_on, sent_between_hosts};
 
@@ -36,7 +36,8 @@ pub struct Args {
     run: RunArgs,
     #[command(flatten)]
     transport: TransportArgs,
-    /// Keep the run in this folder: config, schedule, metrics, checkpoints and a report to open in a browser
+    /// Keep the run in this folder: config, schedule, metrics, checkpoints and a report to open in a browser [default: nothing is
+    /// kept]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Go on with the run in this folder, from its last complete checkpoint; flags override its config
@@ -68,7 +69,7 @@ pub struct Args {
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
     report_every: Option<u64>,
     /// How to compute: real, or paced: every byte travels, but each computation only lasts as long as FILE says (see
-    /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then
+    /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then [default: real]
     #[arg(long, value_name = "real|paced|paced:FILE", default_value = "real", help_heading = "Cluster")]
     #[arg(hide_default_value = true)]
     compute: ComputeArg,
@@ -122,7 +123,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let run = logs.check(&config).with_context(|| args.run.described())?;
     flags::check_run(&args, &config, &run)?;
     if place.has_first_rank() {
-        logs.warnings(&config.data).iter().for_each(|warning| eprintln!("warning: {warning}"));
+        logs.warnings(&config.data).iter().for_each(|warning| tell(format!("warning: {warning}")));
         flags::notes(&args, &config, &run).iter().for_each(|note| console.note(note));
     }
     let explicit = config.explicit(&run);
@@ -203,7 +204,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         Ok(()) => end,
         Err(error) => {
             // What was saved is told in any case.
-            let _ = end.inspect_err(|interrupted: &anyhow::Error| eprintln!("{interrupted}"));
+            let _ = end.inspect_err(|interrupted: &anyhow::Error| tell(interrupted));
             Err(error)
         }
     }

@@ -7,6 +7,7 @@ use crate::cluster::Place;
 use crate::folder::{CHECKPOINTS, CONFIG, METRICS};
 use crate::logs::OpenLogs;
 use crate::progress::Console;
+use crate::text::tell;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use spec::run::{Config, DataFormat, OptimizerConfig, Run};
@@ -215,7 +216,7 @@ fn damaged_after(
                 checkpoint.manifest().step
             ),
             Err(error) if error.is_damage() => {
-                eprintln!("damaged: {:#}", anyhow::Error::from(error));
+                tell(format!("damaged: {:#}", anyhow::Error::from(error)));
                 known.push(later);
             }
             Err(error) => bail!(error),
