@@ -122,7 +122,7 @@ impl OpenLogs {
         }
     }
 
-    /// The same logs for runs that are only compared with each other: no test row is read. The last tenth of the training
+    /// Logs for runs that are only compared with each other: no test row is read. The last tenth of the training
     /// samples is kept from training and evaluated on; of the synthetic log, samples that it has besides. What is given back
     /// must not outlive these logs.
     pub fn for_pilots(&self) -> Result<Self> {

@@ -121,7 +121,7 @@ impl Parts {
         self.checkpoint += other.checkpoint;
     }
 
-    /// The same with `process` bytes besides. A cast keeps what is too large at the largest number.
+    /// All parts, with `process` bytes besides. A cast keeps what is too large at the largest number.
     fn with(&self, process: f64) -> MemoryNeed {
         MemoryNeed {
             tables: self.tables as u64,

@@ -15,9 +15,9 @@ use training::Logs;
 
 /// A log to score.
 pub struct Unlabelled {
-    /// Its samples, as those of an evaluation.
+    /// Samples of the log, to be read as those of an evaluation.
     pub open: OpenLogs,
-    /// Its rows, bad ones among them.
+    /// Rows of the log, bad ones among them.
     pub rows: RowSource,
     /// Number of rows.
     pub count: u64,
