@@ -15,6 +15,8 @@ use spec::schema::{Schema, Transform};
 
 /// Fewer rows than this say nothing about their order or their columns.
 const ENOUGH: u64 = 50;
+/// Rows from the beginning whose numbers are looked at: enough to tell times, without a cost for long logs.
+const LOOKED_AT: u64 = 100_000;
 /// Share of the rows that must look like times for a column to be one.
 const NEARLY_ALL: f64 = 0.99;
 /// Seconds since 1970 in the years 1998 to 2039.
@@ -37,6 +39,8 @@ pub struct Noticed {
 pub struct Watch {
     last: Option<f32>,
     label_changes: u64,
+    /// Rows whose numbers were looked at.
+    looked_at: u64,
     dense: Vec<WatchedColumn>,
 }
 
@@ -66,7 +70,7 @@ impl Watch {
             like_times: 0,
             others: 0,
         });
-        Self { last: None, label_changes: 0, dense: dense.collect() }
+        Self { last: None, label_changes: 0, looked_at: 0, dense: dense.collect() }
     }
 
     /// Looks at some more samples.
@@ -79,7 +83,9 @@ impl Watch {
         if columns == 0 {
             return;
         }
-        for row in samples.dense.chunks_exact(columns) {
+        let left = LOOKED_AT.saturating_sub(self.looked_at) as usize;
+        for row in samples.dense.chunks_exact(columns).take(left) {
+            self.looked_at += 1;
             for (column, value) in self.dense.iter_mut().zip(row) {
                 if column.times.iter().any(|times| times.contains(value)) {
                     column.like_times += 1;
@@ -90,12 +96,12 @@ impl Watch {
         }
     }
 
-    /// What there was to notice among `samples` samples.
-    pub fn noticed(&self, samples: u64) -> Noticed {
+    /// What there was to notice.
+    pub fn noticed(&self) -> Noticed {
         let like_time = |column: &&WatchedColumn| {
             let seen = column.like_times + column.others;
             column.like_times >= ENOUGH
-                && column.like_times >= samples / 2
+                && column.like_times >= self.looked_at / 2
                 && column.like_times as f64 >= NEARLY_ALL * seen as f64
         };
         let like_times = self.dense.iter().filter(like_time).map(|column| column.name.clone()).collect();
@@ -169,7 +175,7 @@ mod tests {
         let samples = Samples { labels: labels.to_vec(), dense, ..Samples::default() };
         let mut watch = Watch::new(schema);
         watch.add(&samples);
-        watch.noticed(labels.len() as u64)
+        watch.noticed()
     }
 
     #[test]

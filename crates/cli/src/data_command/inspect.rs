@@ -142,7 +142,7 @@ fn pass(raw: &Raw, memory: u64, console: Console) -> Result<Pass> {
     }
     let mut warnings = warnings::of_schema(&raw.schema);
     let (samples, clicks) = (inspection.samples, inspection.clicks);
-    warnings.extend(warnings::of_samples(&raw.schema, samples, clicks, &watch.noticed(samples)));
+    warnings.extend(warnings::of_samples(&raw.schema, samples, clicks, &watch.noticed()));
     Ok(Pass { inspection, bad_lines: bad.count, warnings })
 }
 

@@ -157,7 +157,7 @@ impl Writer {
             self.write_block()?;
         }
         self.filling.count(self.manifest.samples, &mut self.manifest.features);
-        self.manifest.noticed = Some(self.watch.noticed(self.manifest.samples));
+        self.manifest.noticed = Some(self.watch.noticed());
         self.manifest.source = about.source;
         self.manifest.bad_lines = about.bad_lines;
         self.manifest.vocabularies = about.vocabularies;
