@@ -1,6 +1,10 @@
 //! The commands other programs rely on: their names, their JSON, their errors.
 
+#[path = "support/skipped.rs"]
+mod skipped;
+
 use serde_json::Value;
+use skipped::skipped;
 use std::fs;
 use std::process::{Command, Output};
 
@@ -87,9 +91,9 @@ fn progress_fits_a_narrow_terminal() {
         env!("CARGO_BIN_EXE_campanile")
     );
     // `script` gives the command a terminal.
-    let Ok(output) = Command::new("script").args(["-qec", &run, "/dev/null"]).env("TERM", "xterm").output()
-    else {
-        eprintln!("SKIPPED: there is no `script` on this machine to make a terminal");
+    let script = Command::new("script").args(["-qec", &run, "/dev/null"]).env("TERM", "xterm").output();
+    let Some(output) = script.ok().filter(|output| output.status.success()) else {
+        skipped("terminal", "there is no `script` on this machine, or no terminal for it to make");
         return;
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
