@@ -5,6 +5,7 @@ mod write;
 
 use super::LogArgs;
 use crate::logs::{self, Raw};
+use crate::output::Force;
 use crate::progress::{Console, Unit};
 use crate::text::{columns, printable, si};
 use anyhow::{Result, bail};
@@ -22,6 +23,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
+#[command(mut_arg("force", |arg| arg.requires("write")))]
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
@@ -34,9 +36,8 @@ pub struct Args {
     /// Write schema.toml and run.toml into this folder, for `campanile train DIR/run.toml`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "schema"])]
     write: Option<PathBuf>,
-    /// Replace a schema.toml and a run.toml that are there
-    #[arg(long, requires = "write")]
-    force: bool,
+    #[command(flatten)]
+    force: Force,
     /// Print one JSON object
     #[arg(long)]
     json: bool,

@@ -4,6 +4,7 @@ use super::write;
 use super::{Args, Pass, pass, print_counts, print_warnings};
 use crate::args::whole;
 use crate::logs::Raw;
+use crate::output::Inputs;
 use crate::progress::Console;
 use crate::text::printable;
 use anyhow::{Context, Result, ensure};
@@ -24,8 +25,10 @@ const SHORT: u64 = 50_000;
 
 pub fn run(args: &Args, console: Console) -> Result<()> {
     let files = data::files::resolve(&args.log.data)?;
+    let mut inputs = Inputs::default();
+    inputs.add_all(&files);
     if let Some(folder) = &args.write {
-        write::check(folder, args.force, &files)?;
+        write::check(folder, args.force.force, &inputs)?;
     }
     let asked = Asked { label: args.label.as_deref(), time: args.time.as_deref() };
     let mut found = discover(&files, &asked)?;
@@ -52,7 +55,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let config = config(&found, &schema, &inspection, &args.log.data)?;
     let written = match &args.write {
         None => None,
-        Some(folder) => Some(write::write(folder, args.force, &found, &config)?),
+        Some(folder) => Some(write::write(folder, args.force.force, &inputs, &found, &config)?),
     };
     if args.json {
         let result = json!({

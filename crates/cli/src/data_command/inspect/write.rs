@@ -1,5 +1,6 @@
 //! `schema.toml` and `run.toml`: what was found, as files that train.
 
+use crate::output::{Inputs, Output};
 use crate::text::printable;
 use anyhow::{Context, Result, bail, ensure};
 use data::discover::Found;
@@ -7,7 +8,6 @@ use spec::run::Config;
 use spec::schema::{IdRule, Schema, SparseColumn, Transform};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The file that says what the columns are.
@@ -16,48 +16,39 @@ pub const SCHEMA: &str = "schema.toml";
 pub const RUN: &str = "run.toml";
 
 /// Refuses a folder in which something would be lost.
-pub fn check(folder: &Path, force: bool, inputs: &[PathBuf]) -> Result<()> {
+pub fn check(folder: &Path, force: bool, inputs: &Inputs) -> Result<()> {
     ensure!(!folder.exists() || folder.is_dir(), "{}: is a file; --write needs a folder", folder.display());
-    for path in [SCHEMA, RUN].map(|name| folder.join(name)) {
-        let Ok(about) = path.symlink_metadata() else { continue };
-        let same = |input: &PathBuf| {
-            path.canonicalize().is_ok_and(|path| input.canonicalize().is_ok_and(|i| i == path))
-        };
-        ensure!(!inputs.iter().any(same), "{}: is part of the log; choose another folder", path.display());
-        ensure!(about.is_file(), "{}: is no plain file; choose another folder", path.display());
-        ensure!(
-            force,
-            "{}: is there already; choose another folder, or replace it with --force",
-            path.display()
-        );
+    if folder.is_dir() {
+        outputs(folder, force, inputs)?;
     }
     Ok(())
 }
 
+/// Both files, in a folder that is there.
+fn outputs(folder: &Path, force: bool, inputs: &Inputs) -> Result<[Output; 2]> {
+    let output = |name: &str| Output::check(&folder.join(name), force, inputs);
+    Ok([output(SCHEMA)?, output(RUN)?])
+}
+
 /// Writes both files, and gives their paths.
-pub fn write(folder: &Path, force: bool, found: &Found, config: &Config) -> Result<[PathBuf; 2]> {
+pub fn write(
+    folder: &Path,
+    force: bool,
+    inputs: &Inputs,
+    found: &Found,
+    config: &Config,
+) -> Result<[PathBuf; 2]> {
     let Some(schema) = &config.data.schema else { bail!("a run without a schema; please report this") };
     let schema_text = schema_text(found, schema);
     let read: Schema =
         toml::from_str(&schema_text).context("schema.toml as it would be; please report this")?;
     ensure!(read == *schema, "schema.toml would say something else than was found; please report this");
-    let run_text = run_text(config);
     fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
-    let paths = [folder.join(SCHEMA), folder.join(RUN)];
-    for (path, text) in paths.iter().zip([schema_text, run_text]) {
-        put(path, &text, force).with_context(|| format!("{}: cannot be written", path.display()))?;
+    let outputs = outputs(folder, force, inputs)?;
+    for (output, text) in outputs.iter().zip([schema_text, run_text(config)]) {
+        output.write(text.as_bytes())?;
     }
-    Ok(paths)
-}
-
-/// Writes a file that is not there, or replaces one as a whole.
-fn put(path: &Path, text: &str, force: bool) -> std::io::Result<()> {
-    if !force {
-        return fs::File::create_new(path)?.write_all(text.as_bytes());
-    }
-    let part = path.with_extension("toml.part");
-    fs::write(&part, text)?;
-    fs::rename(&part, path)
+    Ok(outputs.map(|output| output.path().to_owned()))
 }
 
 /// A text as TOML writes it, on one line.
