@@ -28,7 +28,14 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let schema = Schema::criteo();
     let policy = Policy { strict: false, max_share: 1.0 };
-    let log =
-        TextLog { files: &[path], schema: &schema, vocabularies: &[], policy, threads: 2, memory: MEMORY };
+    let log = TextLog {
+        files: &[path],
+        schema: &schema,
+        vocabularies: &[],
+        policy,
+        threads: 2,
+        memory: MEMORY,
+        reading: Default::default(),
+    };
     let _ = data::decode(&log, &|_| (), &mut |_| Ok(()));
 });
