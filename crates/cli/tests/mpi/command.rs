@@ -43,9 +43,14 @@ pub fn has_clusters() -> bool {
 
 /// `mpirun` as these tests use it: more ranks than cores, maybe as root.
 pub fn mpirun(ranks: usize) -> Command {
+    mpirun_within("120", ranks)
+}
+
+/// As [`mpirun`], for a job that may take so many seconds.
+pub fn mpirun_within(seconds: &str, ranks: usize) -> Command {
     let mut command = Command::new("mpirun");
     command.args(["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]);
-    command.args(["--timeout", "120", "-np", &ranks.to_string()]);
+    command.args(["--timeout", seconds, "-np", &ranks.to_string()]);
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.env("RUST_BACKTRACE", "0").stdin(Stdio::null());
     command

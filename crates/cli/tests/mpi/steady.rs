@@ -1,6 +1,6 @@
 //! A day of steps in miniature, over MPI: memory does not grow.
 
-use crate::command::{PROGRAM, has_mpirun, mpirun};
+use crate::command::{PROGRAM, has_mpirun, mpirun_within};
 use crate::resident::Samples;
 use std::fs;
 use std::process::Stdio;
@@ -20,7 +20,7 @@ fn flat_memory(steps: &str) {
     if !has_mpirun() {
         return;
     }
-    let mut job = mpirun(8);
+    let mut job = mpirun_within("900", 8);
     job.args([PROGRAM, "train", "--json", "--transport", "mpi", "--dim", "4", "--rows-cap", "2000"]);
     job.args(["--batch", "32", "--samples", "100000", "--eval-samples", "64", "--steps", steps]);
     let mut job = job.stdout(Stdio::piped()).spawn().unwrap();
