@@ -21,7 +21,7 @@ fn verified(run: &Path) -> u64 {
     found["step"].as_u64().unwrap()
 }
 
-/// That a job which was stopped has saved its state, and says so once.
+/// Asserts that a job which was stopped has saved its state, and says so once.
 fn assert_saved(output: &Output, run: &Path) {
     let said = said(output);
     let step = verified(run);
