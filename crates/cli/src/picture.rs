@@ -190,9 +190,12 @@ impl Page {
             body.push_str(&picture.figure(id + 1, width, &palettes));
         }
         body.push_str("</section>\n");
-        let style = include_str!("picture.css");
-        let script =
-            concat!(include_str!("readout.js"), include_str!("timeline.js"), include_str!("scatter.js"));
+        let style = include_str!("picture/picture.css");
+        let script = concat!(
+            include_str!("picture/readout.js"),
+            include_str!("picture/timeline.js"),
+            include_str!("picture/scatter.js")
+        );
         document_with(&format!("{} · campanile", self.title), &body, style, script)
     }
 }
