@@ -10,7 +10,7 @@ mod table;
 use crate::bench::collectives::Rounds;
 use crate::bench::collectives::ranks::on_ranks;
 use crate::bench::collectives::sweep::{Point, Sweep, Swept};
-use crate::cluster::{Transport, TransportArgs};
+use crate::cluster::{Transport, TransportArgs, agree_on, complete_topology};
 use crate::folder::clock::rfc3339;
 use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
@@ -90,17 +90,17 @@ const QUICK: Effort = Effort {
 };
 
 pub fn run(args: Args, console: Console) -> Result<()> {
-    let place = args.transport.join()?;
+    let mut cluster = args.transport.join()?;
     // The first rank writes for all.
-    let out = args.out.as_deref().filter(|_| place.has_first_rank());
+    let out = args.out.as_deref().filter(|_| cluster.has_first_rank());
     let output = Output::check_if_any(out, args.force.force, &Inputs::default())?;
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
-    place.complete_topology(&mut config)?;
+    complete_topology(&cluster, &mut config)?;
     let run = config.check()?;
     let topology = run.topology();
     let effort = if args.quick { QUICK } else { FULL };
-    let cluster = place.cluster(&format!("calibrate {topology}, {effort:?}"))?;
+    agree_on(&mut cluster, &format!("calibrate {topology}, {effort:?}"))?;
     let joined = match args.transport.transport {
         Transport::InProcess => Joined::InProcess,
         Transport::Mpi => Joined::Mpi,

@@ -9,9 +9,9 @@ mod pieces;
 pub use division::{Divided, Division, Tables};
 
 use crate::affinity::{Measured, measure};
-use crate::on_samples::Samples;
 use crate::output::{Force, Inputs, Output};
 use crate::progress::Console;
+use crate::scoring::SampleArgs;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
 use planning::partitioner::{Plane, Strategy};
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
-    samples: Samples,
+    samples: SampleArgs,
     #[command(flatten)]
     measured: Measured,
     /// Towers
@@ -76,7 +76,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let (affinity, tables) = match (&args.affinity, &args.checkpoint) {
         (Some(path), _) => {
             ensure!(
-                args.samples == Samples::default() && args.measured == Measured::default(),
+                args.samples == SampleArgs::default() && args.measured == Measured::default(),
                 "--data, --affinity-of and what goes with them are for --checkpoint; --affinity is measured already"
             );
             (inputs::affinity(path)?, Tables::of_columns(args.dim))
@@ -113,7 +113,7 @@ impl Args {
     /// Files that are read.
     fn inputs(&self) -> Inputs {
         let checkpoint = self.checkpoint.as_deref();
-        let mut inputs = checkpoint.map_or_else(Inputs::default, |path| self.samples.inputs(path));
+        let mut inputs = checkpoint.map_or_else(Inputs::default, |path| self.samples.samples().inputs(path));
         inputs.add_all(&self.affinity).add_all(self.division.files());
         inputs
     }
@@ -141,7 +141,7 @@ pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
 
 /// Writes a file into a command's own folder, whole or not at all.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    crate::folder::replace(path, text.as_bytes())
+    Ok(campanile::file::replace(path, text.as_bytes())?)
 }
 
 fn to_json(Divided { towers, found, .. }: &Divided, seconds: f64) -> serde_json::Value {

@@ -11,13 +11,14 @@ use crate::affinity::{Measured, measure};
 use crate::args::RunArgs;
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
-use crate::on_samples::Opened;
 use crate::partition::{Divided, Division, Tables, picture, to_text, write, write_affinity, write_towers};
 use crate::progress::Console;
+use crate::scoring::Opened;
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::{bytes, columns};
-use crate::train::{one_of_several, sent_between_hosts};
+use crate::train::one_of_several;
 use anyhow::{Context, Result, bail, ensure};
+use campanile::summary::sent_between_hosts;
 use planning::partitioner::Strategy;
 use serde_json::json;
 use spec::affinity::Affinity;
@@ -180,8 +181,11 @@ impl<'a> Recipe<'a> {
         let config = self.flat(logs.check(&self.config)?.steps);
         let title = self.title(0, "flat");
         let (run, outcome) = one_of_several(&config, logs, Some(&folder), &title, &self.stop, self.console)?;
-        let affinity =
-            measure(&Opened::on_training(&folder, logs, self.console)?, &self.args.measured, self.console)?;
+        let affinity = measure(
+            &Opened::on_training(&folder, logs, &self.console.control(&self.stop))?,
+            &self.args.measured,
+            self.console,
+        )?;
         write_affinity(&self.args.out.join("affinity.json"), &affinity)?;
         Ok((affinity, Tables::of(&run.model), Flat { auc: outcome.auc(), steps: outcome.steps }))
     }

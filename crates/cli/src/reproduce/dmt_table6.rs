@@ -11,9 +11,9 @@ use crate::affinity::{Measured, measure};
 use crate::args::RunArgs;
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
-use crate::on_samples::Opened;
 use crate::partition::{Division, Tables, picture, write, write_affinity, write_towers};
 use crate::progress::Console;
+use crate::scoring::Opened;
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::{columns, median};
 use crate::towers::{distinct, in_towers};
@@ -289,7 +289,7 @@ impl Lab<'_> {
         let flat = scratch.path().join("flat");
         one_of_several(&config, &self.pilot_logs, Some(&flat), "flat DLRM", &self.stop, self.console)?;
         let affinity = measure(
-            &Opened::on_training(&flat, &self.pilot_logs, self.console)?,
+            &Opened::on_training(&flat, &self.pilot_logs, &self.console.control(&self.stop))?,
             &self.args.measured,
             self.console,
         )?;

@@ -6,8 +6,8 @@ use super::records::Records;
 use crate::affinity::{Measured, measure};
 use crate::data_command::planted;
 use crate::logs;
-use crate::on_samples::Opened;
 use crate::progress::Console;
+use crate::scoring::Opened;
 use crate::signals::stop_on_signals;
 use crate::text::{columns, median};
 use crate::train::one_of_several;
@@ -137,7 +137,8 @@ fn measured(args: &Args, ratio: f64, seed: u64, console: Console) -> Result<Reco
     let folder = scratch.path().join("flat");
     let title = format!("ratio {ratio}, seed {seed}/{}", args.seeds);
     let (run, outcome) = one_of_several(&config, &logs, Some(&folder), &title, &stop, console)?;
-    let affinity = measure(&Opened::on_training(&folder, &logs, console)?, &args.measured, console)?;
+    let affinity =
+        measure(&Opened::on_training(&folder, &logs, &console.control(&stop))?, &args.measured, console)?;
     let groups = planted(&run)?.towers;
     let truth = labels(&run, &groups)?;
     // Of the groups as they are: whole numbers differ by a little more than asked for.

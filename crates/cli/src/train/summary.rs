@@ -2,7 +2,6 @@
 
 use crate::dataflow;
 use crate::text::{bytes, columns, si};
-use serde_json::json;
 use spec::placement::Layout;
 use spec::run::Run;
 use spec::schedule::Lane;
@@ -12,39 +11,6 @@ use training::metrics::Evaluation;
 
 /// What a good run comes within of the best possible AUC.
 const CLOSE: f64 = 0.01;
-
-/// The result as one object.
-pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
-    let scores = outcome.scores.as_ref();
-    let evaluation = scores.map(|scores| &scores.evaluation);
-    json!({
-        "auc": evaluation.and_then(|e| e.auc),
-        "best_auc": scores.and_then(|s| s.best_auc),
-        "logloss": evaluation.map(|e| e.logloss),
-        "ne": evaluation.and_then(|e| e.ne),
-        "accuracy": evaluation.map(|e| e.accuracy),
-        "calibration": evaluation.and_then(|e| e.calibration),
-        "eval_samples": evaluation.map(|e| e.samples),
-        "samples_per_s": outcome.samples_per_s(),
-        "seconds": outcome.seconds,
-        "compute": if outcome.paced { "paced" } else { "real" },
-        "overlap": run.overlap,
-        "step_time": outcome.step_time(),
-        "steps": outcome.steps,
-        "timed_steps": outcome.timed,
-        "sent_network_bytes": outcome.sent.network,
-        "samples": outcome.samples,
-        "interrupted": outcome.interrupted,
-        "final_loss": outcome.losses.last(),
-        "threads_per_rank": outcome.threads,
-        "dataflow": run.dataflow.kind(),
-        "towers": run.model.towers().len(),
-        "parameters_sha256": outcome.parameters_sha256,
-        "reading_s": outcome.reading_s,
-        "memory_bytes": outcome.memory.map(|need| need.total()),
-        "phases": outcome.phases,
-    })
-}
 
 /// How much a summary tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,12 +157,6 @@ fn time_table(outcome: &Outcome) -> String {
         100.0 * (1.0 - total.exposed_s / total.communication_s.max(total.exposed_s)).max(0.0)
     );
     text
-}
-
-/// Bytes that all ranks together send to other hosts in a step.
-pub fn sent_between_hosts(outcome: &Outcome) -> u64 {
-    let sent: u64 = outcome.phases.iter().map(|phase| phase.sent.network).sum();
-    sent / outcome.trained.max(1)
 }
 
 fn place_table(run: &Run, outcome: &Outcome) -> String {

@@ -1,10 +1,12 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
-use super::resume::Resumed;
-use crate::folder::{self, CONFIG, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, VOCABULARIES, metrics};
+use crate::control::Control;
+use crate::folder::{
+    self, CONFIG, FolderError, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, VOCABULARIES, metrics,
+};
 use crate::logs::{self, OpenLogs};
-use crate::report;
-use anyhow::{Context, Result};
+use crate::resume::Resumed;
+use crate::summary;
 use metrics::Record;
 use spec::run::{Config, Run};
 use spec::schedule::Task;
@@ -17,42 +19,30 @@ use training::{Cluster, Event, Outcome, Progress, Scores};
 pub struct Keeper {
     folder: Mutex<RunFolder>,
     path: PathBuf,
-    checkpoints: PathBuf,
     /// The first record that could not be written: the run's result is worth more than its metrics.
-    failed: Mutex<Option<anyhow::Error>>,
+    failed: Mutex<Option<FolderError>>,
 }
 
 impl Keeper {
     /// A folder for a new run at `out`, or the one that `resumed` goes on in.
-    pub fn open(out: &Path, resumed: Option<&Resumed>) -> Result<Self> {
+    pub fn open(out: &Path, resumed: Option<&Resumed>) -> Result<Self, FolderError> {
         let folder = match resumed {
             Some(resumed) if resumed.is_in(out) => {
                 RunFolder::resume(out, resumed.checkpoint.as_ref().map(|_| resumed.step()))?
             }
             _ => RunFolder::create(out)?,
         };
-        let (path, checkpoints) = (folder.path().to_owned(), folder.checkpoints());
-        Ok(Self { folder: Mutex::new(folder), path, checkpoints, failed: Mutex::new(None) })
-    }
-
-    /// Where checkpoints go.
-    pub fn checkpoints(&self) -> PathBuf {
-        self.checkpoints.clone()
+        let path = folder.path().to_owned();
+        Ok(Self { folder: Mutex::new(folder), path, failed: Mutex::new(None) })
     }
 
     /// Writes down what is about to run.
-    pub fn begin(
-        &mut self,
-        run: &Run,
-        explicit: &Config,
-        logs: &OpenLogs,
-        resumed: Option<&Resumed>,
-        cluster: &Cluster,
-        paced: bool,
-    ) -> Result<()> {
+    pub fn begin(&mut self, beginning: &Beginning) -> Result<(), FolderError> {
+        let Beginning { run, explicit, logs, resumed, cluster, paced } = *beginning;
         let schedule = run.schedule(Task::Train);
         let folder = self.folder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        folder.write_text(CONFIG, &toml::to_string_pretty(explicit).context("the config as TOML")?)?;
+        let config = toml::to_string_pretty(explicit);
+        folder.write_text(CONFIG, &config.map_err(|e| not_text("the config as TOML", e))?)?;
         folder.write_text(SCHEDULE, &crate::schedule::to_text(run, &schedule))?;
         let json = crate::schedule::to_json(&schedule, run.batch, explicit);
         folder.write_text(SCHEDULE_JSON, &json.to_string())?;
@@ -93,27 +83,51 @@ impl Keeper {
         }
     }
 
-    /// Writes down what the run came to, and makes its report.
-    pub fn end(self, run: &Run, outcome: &Outcome, result: &serde_json::Value) -> Result<()> {
+    /// Writes down what the run came to, and lets the caller add what it has to.
+    pub fn end(self, run: &Run, outcome: &Outcome, control: &Control) -> Result<(), FolderError> {
         let mut folder = self.folder.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(error) = self.failed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-            return Err(error.context("the run is done, but not all of its metrics are kept"));
+            return Err(FolderError::Metrics(Box::new(error)));
         }
         folder.record(&Record::End(end(run, outcome)))?;
-        folder.write_text(SUMMARY, &format!("{result:#}\n"))?;
-        report::write_report(&self.path)?;
-        Ok(())
+        folder.write_text(SUMMARY, &format!("{:#}\n", summary::to_json(run, outcome)))?;
+        control.finish(&self.path).map_err(FolderError::Finish)
     }
 }
 
+/// What is about to run.
+#[derive(Clone, Copy)]
+pub struct Beginning<'a> {
+    /// The run.
+    pub run: &'a Run,
+    /// The config, with every default written out.
+    pub explicit: &'a Config,
+    /// Samples of the run.
+    pub logs: &'a OpenLogs,
+    /// The run that goes on.
+    pub resumed: Option<&'a Resumed>,
+    /// Ranks of the run.
+    pub cluster: &'a Cluster,
+    /// Whether computations are only waited for.
+    pub paced: bool,
+}
+
+fn not_text(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> FolderError {
+    FolderError::Text { what, source: Box::new(error) }
+}
+
 /// The vocabularies go with the run: whoever evaluates it needs them.
-fn keep_vocabularies(log: &data::prepared::PreparedLog, folder: &Path) -> Result<()> {
+fn keep_vocabularies(log: &data::prepared::PreparedLog, folder: &Path) -> Result<(), FolderError> {
     let to = folder.join(VOCABULARIES);
     for (feature, name) in &log.manifest().vocabularies {
-        std::fs::create_dir_all(&to).with_context(|| format!("{}: cannot be made", to.display()))?;
+        std::fs::create_dir_all(&to)
+            .map_err(|source| FolderError::Vocabularies { path: to.clone(), source })?;
         let from = log.folder().join(name);
-        std::fs::copy(&from, to.join(name))
-            .with_context(|| format!("{}: the vocabulary of {feature} cannot be copied", from.display()))?;
+        std::fs::copy(&from, to.join(name)).map_err(|source| FolderError::Vocabulary {
+            path: from.clone(),
+            feature: feature.clone(),
+            source,
+        })?;
     }
     Ok(())
 }

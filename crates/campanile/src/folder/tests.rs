@@ -46,10 +46,10 @@ fn a_folder_in_use_is_refused() {
     begun.record(&Record::Start(Default::default())).unwrap();
     let error = RunFolder::create(dir.path()).unwrap_err().to_string();
     assert!(error.contains("not empty") && error.contains("--resume"), "{error}");
-    let error = format!("{:#}", RunFolder::resume(&dir.path().join("other"), Some(0)).unwrap_err());
+    let error = crate::error::chain(&RunFolder::resume(&dir.path().join("other"), Some(0)).unwrap_err());
     assert!(error.contains("other") && error.contains("cannot be written"), "{error}");
     let file = dir.path().join(METRICS);
-    let error = format!("{:#}", RunFolder::create(&file).unwrap_err());
+    let error = crate::error::chain(&RunFolder::create(&file).unwrap_err());
     assert!(error.contains("metrics.jsonl"), "{error}");
 }
 

@@ -1,10 +1,10 @@
 //! Files of runs, which no other command writes.
 
+use super::OutputError;
 use crate::folder::{
     CHECKPOINTS, CONFIG, LOCK, METRICS, PREPARED, REPORT, SCHEDULE, SCHEDULE_JSON, SUMMARY, TENSORBOARD,
     VOCABULARIES,
 };
-use anyhow::{Result, bail};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -17,35 +17,24 @@ const FOLDERS: [&str; 4] = [CHECKPOINTS, PREPARED, TENSORBOARD, VOCABULARIES];
 const STEP: &str = "step-";
 
 /// Refuses `file`, to which `path` leads, if it belongs to a run or lies in a checkpoint.
-pub fn refuse(path: &Path, file: &Path) -> Result<()> {
-    let named = path.display();
+pub fn refuse(path: &Path, file: &Path) -> Result<(), OutputError> {
     let Some(parent) = file.parent() else { return Ok(()) };
     if is_run(parent) && FILES.iter().any(|name| file.ends_with(name)) {
-        bail!(
-            "{named}: belongs to the run in {}, and is never replaced, not even with --force; give another name",
-            parent.display()
-        );
+        return Err(OutputError::OfRun { path: path.to_owned(), run: parent.to_owned() });
     }
     refuse_inside(path, parent)
 }
 
 /// Refuses `folder`, to which `path` leads or in which it leads somewhere, if it lies in a checkpoint or belongs to a run.
-pub fn refuse_inside(path: &Path, folder: &Path) -> Result<()> {
-    let named = path.display();
+pub fn refuse_inside(path: &Path, folder: &Path) -> Result<(), OutputError> {
     for folder in folder.ancestors() {
         if is_checkpoint(folder) {
-            bail!(
-                "{named}: lies in a checkpoint, {}, into which nothing else is written, not even with --force; give another folder",
-                folder.display()
-            );
+            return Err(OutputError::InCheckpoint { path: path.to_owned(), checkpoint: folder.to_owned() });
         }
         let above = folder.parent().filter(|above| is_run(above));
         if let Some(run) = above.filter(|_| FOLDERS.iter().any(|name| folder.ends_with(name))) {
-            bail!(
-                "{named}: lies in {} of the run in {}, into which nothing else is written, not even with --force; give another folder",
-                folder.strip_prefix(run).unwrap_or(folder).display(),
-                run.display()
-            );
+            let part = folder.strip_prefix(run).unwrap_or(folder).to_owned();
+            return Err(OutputError::InRun { path: path.to_owned(), part, run: run.to_owned() });
         }
     }
     Ok(())

@@ -14,11 +14,13 @@ pub mod metrics;
 pub mod outcome;
 pub mod tensorboard;
 
-use crate::output::{Inputs, Output};
-use anyhow::{Context, Result, bail};
+use crate::file::FileError;
+pub use crate::file::{PARTIAL, read, read_if_there, replace};
+use crate::output::{Inputs, Output, OutputError};
 use metrics::Record;
+use std::error::Error;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tensorboard::EventWriter;
@@ -45,8 +47,64 @@ pub const VOCABULARIES: &str = "vocabularies";
 pub const LOCK: &str = "lock";
 /// Where event files go.
 pub const TENSORBOARD: &str = "tensorboard";
-/// How the name of a file ends that is not complete.
-pub const PARTIAL: &str = ".partial";
+
+/// Why the folder of a run cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file of the run cannot be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A folder where no run may be kept.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A folder for a new run that holds something.
+    #[error(
+        "{0}: the folder is not empty; go on with the run in it by --resume {0}, or choose another folder",
+        path.display()
+    )]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another process has the folder.
+    #[error("{}: another process is training in it", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A value cannot be written as text.
+    #[error("{what}")]
+    Text {
+        /// The value, as `the config as TOML`.
+        what: &'static str,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The folder of the vocabularies cannot be made.
+    #[error("{}: cannot be made", path.display())]
+    Vocabularies {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A vocabulary of the training data cannot be kept.
+    #[error("{}: the vocabulary of {feature} cannot be copied", path.display())]
+    Vocabulary {
+        /// The vocabulary of the prepared log.
+        path: PathBuf,
+        /// The feature.
+        feature: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A metric could not be written while the run went on.
+    #[error("the run is done, but not all of its metrics are kept")]
+    Metrics(#[source] Box<FolderError>),
+    /// The caller's own file could not be added.
+    #[error(transparent)]
+    Finish(Box<dyn Error + Send + Sync>),
+}
 
 /// The folder of a run that is being trained.
 #[derive(Debug)]
@@ -60,12 +118,12 @@ pub struct RunFolder {
 impl RunFolder {
     /// A folder for a new run. One that holds anything is refused, so that no run overwrites another; what a run left
     /// that never began is no hindrance.
-    pub fn create(dir: &Path) -> Result<Self> {
+    pub fn create(dir: &Path) -> Result<Self, FolderError> {
         Output::check_folder(dir, &Inputs::default())?;
-        fs::create_dir_all(dir).with_context(|| format!("{}: cannot be created", dir.display()))?;
-        let entries = fs::read_dir(dir).with_context(|| format!("{}: cannot be listed", dir.display()))?;
+        fs::create_dir_all(dir).map_err(FileError::creating(dir))?;
+        let entries = fs::read_dir(dir).map_err(FileError::listing(dir))?;
         for entry in entries {
-            let entry = entry.with_context(|| format!("{}: cannot be listed", dir.display()))?;
+            let entry = entry.map_err(FileError::listing(dir))?;
             let name = entry.file_name();
             let begun = match name.to_str() {
                 Some(METRICS) => entry.metadata().map_or(true, |about| about.len() > 0),
@@ -77,10 +135,7 @@ impl RunFolder {
                 _ => true,
             };
             if begun {
-                bail!(
-                    "{0}: the folder is not empty; go on with the run in it by --resume {0}, or choose another folder",
-                    dir.display()
-                );
+                return Err(FolderError::NotEmpty { path: dir.to_owned() });
             }
         }
         Self::open(dir, None, lock(dir)?)
@@ -88,7 +143,7 @@ impl RunFolder {
 
     /// The folder of a run that goes on after `step`, or begins again where that is `None`. Records of later steps are
     /// dropped: those steps are made again.
-    pub fn resume(dir: &Path, step: Option<u64>) -> Result<Self> {
+    pub fn resume(dir: &Path, step: Option<u64>) -> Result<Self, FolderError> {
         let lock = lock(dir)?;
         let path = dir.join(METRICS);
         let text = read_if_there(&path)?.unwrap_or_default();
@@ -97,17 +152,14 @@ impl RunFolder {
         Self::open(dir, Some(step.unwrap_or(0)), lock)
     }
 
-    fn open(dir: &Path, after: Option<u64>, lock: File) -> Result<Self> {
+    fn open(dir: &Path, after: Option<u64>, lock: File) -> Result<Self, FolderError> {
         for part in [CHECKPOINTS, TENSORBOARD] {
             let path = dir.join(part);
-            fs::create_dir_all(&path).with_context(|| format!("{}: cannot be created", path.display()))?;
+            fs::create_dir_all(&path).map_err(FileError::creating(&path))?;
         }
         let path = dir.join(METRICS);
-        let metrics = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .with_context(|| format!("{}: cannot be written", path.display()))?;
+        let metrics =
+            OpenOptions::new().create(true).append(true).open(&path).map_err(FileError::writing(&path))?;
         let events = EventWriter::create(&dir.join(TENSORBOARD), SystemTime::now(), after)?;
         Ok(Self { dir: dir.to_owned(), metrics, events, _lock: lock })
     }
@@ -123,71 +175,33 @@ impl RunFolder {
     }
 
     /// Writes the file `name`, or replaces it, as a whole.
-    pub fn write_text(&self, name: &str, text: &str) -> Result<()> {
-        replace(&self.dir.join(name), text.as_bytes())
+    pub fn write_text(&self, name: &str, text: &str) -> Result<(), FolderError> {
+        Ok(replace(&self.dir.join(name), text.as_bytes())?)
     }
 
     /// Appends a record, and its numbers for TensorBoard. It is in the files when this returns.
-    pub fn record(&mut self, record: &Record) -> Result<()> {
+    pub fn record(&mut self, record: &Record) -> Result<(), FolderError> {
         let path = self.dir.join(METRICS);
-        let written = || format!("{}: cannot be written", path.display());
-        let mut line = serde_json::to_string(record).with_context(written)?;
+        let mut line =
+            serde_json::to_string(record).map_err(|source| FileError::Json { path: path.clone(), source })?;
         line.push('\n');
         // One call for the whole line: a killed run tears the last line at most.
-        self.metrics.write_all(line.as_bytes()).with_context(written)?;
+        self.metrics.write_all(line.as_bytes()).map_err(FileError::writing(&path))?;
         let Some((step, scalars)) = record.scalars() else { return Ok(()) };
-        self.events.write(SystemTime::now(), step, &scalars)
+        Ok(self.events.write(SystemTime::now(), step, &scalars)?)
     }
 }
 
 /// Makes sure that no other process trains in `dir`, for as long as the file is open.
-fn lock(dir: &Path) -> Result<File> {
+fn lock(dir: &Path) -> Result<File, FolderError> {
     let path = dir.join(LOCK);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = file.with_context(|| format!("{}: cannot be written", path.display()))?;
+    let file = file.map_err(FileError::writing(&path))?;
     match file.try_lock() {
-        Err(TryLockError::WouldBlock) => bail!("{}: another process is training in it", dir.display()),
+        Err(TryLockError::WouldBlock) => Err(FolderError::InUse { path: dir.to_owned() }),
         // Some file systems know no locks: then the user has to take care.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
-}
-
-/// A file's text. What is no UTF-8 is shown as such, not refused.
-pub fn read(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// As [`read`]; `None` when there is no such file.
-pub fn read_if_there(path: &Path) -> Result<Option<String>> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        _ => read(path).map(Some),
-    }
-}
-
-/// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one. What is no plain
-/// file (a pipe, a device) is written to as it is, and a link stays one.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let cannot = || format!("{}: cannot be written", path.display());
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
-        return fs::write(&target, bytes).with_context(cannot);
-    }
-    let path = target.as_path();
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(PARTIAL);
-    let partial = path.with_file_name(name);
-    let written = File::create(&partial).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let replaced = written.and_then(|()| fs::rename(&partial, path));
-    if replaced.is_err() {
-        // It may never have been there.
-        let _ = fs::remove_file(&partial);
-    }
-    replaced.with_context(cannot)
 }
 
 #[cfg(test)]

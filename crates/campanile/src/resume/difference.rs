@@ -1,6 +1,6 @@
 //! What a run that is resumed was asked to do otherwise: field by field, with both values.
 
-use anyhow::{Context, Result, ensure};
+use super::ResumeError;
 use serde_json::{Value, json};
 use spec::run::{Config, ModelConfig};
 use std::path::Path;
@@ -12,27 +12,29 @@ const LONGEST: usize = 60;
 
 /// Refuses to go on with the run of `folder`, whose config is `before`, where `now` says another model, optimizer, batch,
 /// seed or log.
-pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<()> {
+pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<(), ResumeError> {
     let mut found = Vec::new();
     differences("", &compared(before)?, &compared(now)?, &mut found);
-    let more = found.len().saturating_sub(TOLD);
-    let told: String = found.iter().take(TOLD).map(|line| format!("\n  {line}")).collect();
-    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
-    ensure!(
-        found.is_empty(),
-        "this is not the run in {}; leave out what differs, or start another run with --out and a new folder:{told}{more}",
-        folder.display()
-    );
-    Ok(())
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(ResumeError::Another { folder: folder.to_owned(), differences: found }),
+    }
+}
+
+/// The first differences, a line each.
+pub fn told(differences: &[String]) -> String {
+    let more = differences.len().saturating_sub(TOLD);
+    let told: String = differences.iter().take(TOLD).map(|line| format!("\n  {line}")).collect();
+    if more > 0 { format!("{told}\n  and {more} more") } else { told }
 }
 
 /// What must be the same. Another cluster, dataflow or wire may take a run over, and rates may change.
-fn compared(config: &Config) -> Result<Value> {
+fn compared(config: &Config) -> Result<Value, ResumeError> {
     let model = ModelConfig { preset: None, ..config.model.clone() };
     let update = |optimizer: Option<spec::run::Optimizer>| json!({ "update": optimizer.map(|optimizer| optimizer.update) });
     let optimizer = &config.optimizer;
     Ok(json!({
-        "model": serde_json::to_value(model).context("the model as JSON")?,
+        "model": serde_json::to_value(model).map_err(ResumeError::Model)?,
         "train": { "batch": config.train.batch, "seed": config.train.seed },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": { "dense": update(optimizer.dense), "tables": update(optimizer.tables) },

@@ -9,7 +9,7 @@
 //! ```
 
 use super::clock::since_1970;
-use anyhow::{Context, Result};
+use crate::file::FileError;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct EventWriter {
 
 impl EventWriter {
     /// Begins a file in `dir`. After a resume at step `after`, TensorBoard is told to forget what followed that step.
-    pub fn create(dir: &Path, now: SystemTime, after: Option<u64>) -> Result<Self> {
+    pub fn create(dir: &Path, now: SystemTime, after: Option<u64>) -> Result<Self, FileError> {
         let mut seconds = since_1970(now).as_secs();
         let (path, file) = loop {
             let path = dir.join(format!("events.out.tfevents.{seconds}.campanile"));
@@ -32,7 +32,7 @@ impl EventWriter {
                 // Resumed within a second. TensorBoard reads files in the order of their names.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => seconds += 1,
                 file => {
-                    let file = file.with_context(|| format!("{}: cannot be created", path.display()))?;
+                    let file = file.map_err(FileError::creating(&path))?;
                     break (path, file);
                 }
             }
@@ -48,13 +48,13 @@ impl EventWriter {
     }
 
     /// Appends numbers of a step.
-    pub fn write(&mut self, now: SystemTime, step: u64, scalars: &[(&str, f64)]) -> Result<()> {
+    pub fn write(&mut self, now: SystemTime, step: u64, scalars: &[(&str, f64)]) -> Result<(), FileError> {
         self.append(&scalars_event(now, step, scalars))
     }
 
-    fn append(&mut self, event: &[u8]) -> Result<()> {
+    fn append(&mut self, event: &[u8]) -> Result<(), FileError> {
         let written = self.file.write_all(&framed(event));
-        written.with_context(|| format!("{}: cannot be written", self.path.display()))
+        written.map_err(FileError::writing(&self.path))
     }
 }
 

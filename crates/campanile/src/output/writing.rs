@@ -1,8 +1,7 @@
 //! Bytes on their way to an output.
 
-use super::{Output, Place};
-use crate::folder::PARTIAL;
-use anyhow::{Context, Result, bail};
+use super::{Output, OutputError, Target, cannot_write};
+use crate::file::PARTIAL;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -36,49 +35,46 @@ struct Partial {
 }
 
 impl Writing {
-    pub(super) fn begin(output: &Output) -> Result<Self> {
+    pub(super) fn begin(output: &Output) -> Result<Self, OutputError> {
         let path = output.path.clone();
-        let cannot = || output.cannot();
-        let (sink, partial) = match &output.place {
-            Place::File(file) => {
-                let (made, beside) = beside(file).with_context(cannot)?;
+        let (sink, partial) = match &output.target {
+            Target::File(file) => {
+                let (made, beside) = beside(file).map_err(cannot_write(&path))?;
                 let partial = Partial { path: beside, file: file.clone(), force: output.force };
                 (Sink::File(made), Some(partial))
             }
-            Place::Through(device) => {
-                (Sink::File(OpenOptions::new().write(true).open(device).with_context(cannot)?), None)
+            Target::Through(device) => {
+                let opened = OpenOptions::new().write(true).open(device);
+                (Sink::File(opened.map_err(cannot_write(&path))?), None)
             }
-            Place::Descriptor(1) => (Sink::Stdout, None),
-            Place::Descriptor(2) => (Sink::Stderr, None),
+            Target::Descriptor(1) => (Sink::Stdout, None),
+            Target::Descriptor(2) => (Sink::Stderr, None),
             // What others wrote to the same file stays.
-            Place::Descriptor(number) => {
+            Target::Descriptor(number) => {
                 let opened = OpenOptions::new().append(true).open(format!("/proc/self/fd/{number}"));
-                (Sink::File(opened.with_context(cannot)?), None)
+                (Sink::File(opened.map_err(cannot_write(&path))?), None)
             }
         };
         Ok(Self { path, out: Some(BufWriter::with_capacity(BUFFER, sink)), partial })
     }
 
     /// Completes the output: a file is brought to the disk and gets its name.
-    pub fn finish(mut self) -> Result<()> {
-        let cannot = || format!("{}: cannot be written", self.path.display());
+    pub fn finish(mut self) -> Result<(), OutputError> {
+        let path = self.path.clone();
         let Some(mut out) = self.out.take() else { return Ok(()) };
         let flushed = out.flush();
         // What is still in the buffer must not be written again.
         let (sink, _) = out.into_parts();
-        flushed.with_context(cannot)?;
+        flushed.map_err(cannot_write(&path))?;
         let (Sink::File(file), Some(partial)) = (&sink, &self.partial) else { return Ok(()) };
-        file.sync_all().with_context(cannot)?;
+        file.sync_all().map_err(cannot_write(&path))?;
         if let Err(error) = partial.complete() {
             if error.kind() != ErrorKind::AlreadyExists {
-                return Err(error).with_context(cannot);
+                return Err(cannot_write(&path)(error));
             }
-            let kept = partial.path.display().to_string();
+            let kept = partial.path.clone();
             self.partial = None;
-            bail!(
-                "{}: a file of this name appeared meanwhile, and stays; what was written is in {kept}",
-                self.path.display()
-            );
+            return Err(OutputError::Appeared { path, kept });
         }
         self.partial = None;
         Ok(())
