@@ -2,8 +2,8 @@
 //! on where the tensors live.
 
 use crate::Error;
-use crate::gather::gathered;
-use crate::rank::Rank;
+use crate::step::gather::gathered;
+use crate::step::rank_state::Rank;
 use collectives::{Communicator, Label};
 use kernels::Buffer;
 use sha2::{Digest, Sha256};

@@ -5,7 +5,7 @@
 //! bounds is taken.
 
 use crate::Error;
-use crate::gather::{gathered, to_first};
+use crate::step::gather::{gathered, to_first};
 use collectives::{Communicator, Label};
 use serde_json::{Value, json};
 use spec::schedule::{Lane, Phase};

@@ -1,8 +1,8 @@
 //! Whether a checkpoint holds the tensors of the model that it says it is of: every parameter with its shape, what the
-//! optimizers keep of it, and nothing else. Names are those of [`state`](crate::state).
+//! optimizers keep of it, and nothing else. Names are those of `checkpoint::state`.
 
+use crate::checkpoint::state::{dense_state, table_state_name, table_weight};
 use crate::checkpoint::{Checkpoint, CheckpointError};
-use crate::state::{dense_state, table_state_name, table_weight};
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The dense network of a model: layers composed, nothing else. No communication, no arithmetic of its own.
 
-use crate::dense::{CrossNet, Dot, Mlp, Parameters};
+use crate::layers::dense::{CrossNet, Dot, Mlp, Parameters};
 use kernels::{Buffer, Device, KernelError};
 use spec::model::{self, Block};
 use std::ops::Range;

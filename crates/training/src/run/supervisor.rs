@@ -9,14 +9,14 @@
 //! committing  once all have written, a thread of rank 0 writes the manifest and gives the folder its final name
 //! ```
 
+use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
     Checkpoint, CheckpointError, Folder, Manifest, TopologyRecord, Written, write_pieces, writing,
 };
-use crate::gather::{gathered, merged, to_first};
 use crate::metrics::Histogram;
-use crate::rank::Rank;
-use crate::state::{self, Restore};
-use crate::trainer::Session;
+use crate::run::trainer::Session;
+use crate::step::gather::{gathered, merged, to_first};
+use crate::step::rank_state::Rank;
 use crate::{Error, Event};
 use collectives::{Communicator, Label};
 use serde::{Deserialize, Serialize};

@@ -23,8 +23,8 @@ mod vectors;
 
 pub use available::available_memory;
 
-use crate::cluster::Cluster;
-use crate::trainer::threads;
+use crate::run::cluster::Cluster;
+use crate::run::trainer::threads;
 use rank::Shape;
 use serde::Serialize;
 use spec::run::{Data, Run};

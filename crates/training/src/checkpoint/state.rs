@@ -13,7 +13,7 @@
 //! its state to how a table's columns are cut, since every slice of a row has a number of its own.
 
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
-use crate::rank::Rank;
+use crate::step::rank_state::Rank;
 use kernels::Buffer;
 use spec::model::{Block, Parameter};
 use spec::optimizer::UpdateRule;

@@ -4,15 +4,15 @@
 //! [`Pace`] says. So a machine can play more ranks, or faster ones, than it has cores for. Its ranks read the same two
 //! batches again and again, as to draw samples would take the time of others.
 
-use crate::circles::Circles;
-use crate::cluster::Cluster;
-use crate::gather::gathered;
-use crate::logs::Shared;
-use crate::memory::MemoryUse;
-use crate::rank::Rank;
-use crate::source::Source;
-use crate::step::Execution;
-use crate::trainer::{check_size, on_ranks, threads};
+use crate::run::cluster::Cluster;
+use crate::run::memory::MemoryUse;
+use crate::run::trainer::{check_size, on_ranks, threads};
+use crate::samples::logs::Shared;
+use crate::samples::source::Source;
+use crate::step::communicators::Circles;
+use crate::step::gather::gathered;
+use crate::step::interpreter::Execution;
+use crate::step::rank_state::Rank;
 use crate::{Error, Logs};
 use collectives::{Communicator, Label};
 use data::Split;

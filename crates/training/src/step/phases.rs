@@ -1,6 +1,6 @@
 //! What each phase took, on every rank and over all of them.
 
-use crate::gather::to_first;
+use crate::step::gather::to_first;
 use crate::{Error, PhaseTime};
 use collectives::{Communicator, Label};
 use serde::Serialize;

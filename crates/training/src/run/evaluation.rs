@@ -3,13 +3,13 @@
 //! After each batch the predictions of all ranks go to rank 0. Shares of a batch lie in rank order, so they come out in
 //! the order of the log.
 
-use crate::circles::Circles;
-use crate::gather::to_first;
 use crate::metrics::{CalibrationBin, Evaluation, calibration_bins};
-use crate::rank::Rank;
-use crate::source::Source;
-use crate::step::Execution;
-use crate::trainer::Sources;
+use crate::run::trainer::Sources;
+use crate::samples::source::Source;
+use crate::step::communicators::Circles;
+use crate::step::gather::to_first;
+use crate::step::interpreter::Execution;
+use crate::step::rank_state::Rank;
 use crate::{Error, Event, Prefetch};
 use collectives::Label;
 use data::Split;

@@ -1,22 +1,22 @@
 //! Trains a run: launches its ranks, loops over epochs, evaluates, and says what happened.
 
 use crate::checkpoint::Checkpoint;
-use crate::circles::Circles;
-use crate::cluster::Cluster;
-use crate::digest;
-use crate::evaluate::{self, PredictionReceiver, Receiver, Scores};
-use crate::event::Event;
-use crate::logs::Shared;
-use crate::memory::{MemoryNeed, MemoryUse, available_memory};
-use crate::meter::Meter;
-use crate::pace::Compute;
-use crate::phases::{self, PhaseReport, StepTime};
-use crate::rank::Rank;
-use crate::source::Source;
-use crate::state::{self, Restore};
-use crate::step::Execution;
-use crate::supervisor::Supervisor;
-use crate::trace::Trace;
+use crate::checkpoint::state::{self, Restore};
+use crate::run::cluster::Cluster;
+use crate::run::digest;
+use crate::run::evaluation::{self, PredictionReceiver, Receiver, Scores};
+use crate::run::event::Event;
+use crate::run::memory::{MemoryNeed, MemoryUse, available_memory};
+use crate::run::meter::Meter;
+use crate::run::pace::Compute;
+use crate::run::supervisor::Supervisor;
+use crate::samples::logs::Shared;
+use crate::samples::source::Source;
+use crate::step::communicators::Circles;
+use crate::step::interpreter::Execution;
+use crate::step::phases::{self, PhaseReport, StepTime};
+use crate::step::rank_state::Rank;
+use crate::step::trace::Trace;
 use crate::{Error, Logs, Prefetch};
 use collectives::{Communicator, Options};
 use data::Split;
@@ -207,7 +207,7 @@ pub fn evaluate(
             receive(labels, probabilities)
         };
         let sources = |split| logs.source(run, split);
-        evaluate::evaluate(run, circles, rank, &sources, observe, receive, &mut || {
+        evaluation::evaluate(run, circles, rank, &sources, observe, receive, &mut || {
             Ok(ControlFlow::Continue(()))
         })
     })?;
@@ -230,7 +230,7 @@ pub fn predict(
             let mut receive = receive.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             receive(probabilities)
         };
-        evaluate::predict(run, circles, rank, &|split| logs.source(run, split), observe, receive)
+        evaluation::predict(run, circles, rank, &|split| logs.source(run, split), observe, receive)
     })?;
     Ok(())
 }
@@ -406,7 +406,8 @@ impl Trainer<'_> {
             Ok(flow)
         };
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
-        let scores = evaluate::evaluate(run, circles, rank, sources, session.observe, ignore, &mut between)?;
+        let scores =
+            evaluation::evaluate(run, circles, rank, sources, session.observe, ignore, &mut between)?;
         if let Some(scores) = &scores {
             (session.observe)(Event::Evaluated { step: rank.steps, scores });
         }

@@ -1,9 +1,9 @@
 //! Losses and speed on the way, told now and then.
 
 use crate::Error;
-use crate::event::{Event, Progress};
-use crate::gather;
-use crate::rank::Rank;
+use crate::run::event::{Event, Progress};
+use crate::step::gather;
+use crate::step::rank_state::Rank;
 use collectives::{Communicator, Label};
 use spec::run::{Optimizer, Run};
 use std::time::Instant;

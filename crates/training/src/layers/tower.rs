@@ -5,7 +5,7 @@
 //! cross (listing 2)             (x ⊙ (W·V·x + b) + x)·Mᵀ + m
 //! ```
 
-use crate::dense::{CrossNet, Linear, Parameters};
+use crate::layers::dense::{CrossNet, Linear, Parameters};
 use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError};
 use spec::model::{self, TowerModule};
 

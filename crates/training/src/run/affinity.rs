@@ -8,15 +8,15 @@
 //! zeros (an empty bag) has to do with nothing.
 
 use crate::checkpoint::Checkpoint;
-use crate::circles::Circles;
-use crate::cluster::Cluster;
-use crate::gather;
-use crate::logs::Shared;
-use crate::memory::MemoryUse;
-use crate::rank::Rank;
-use crate::state::{self, Restore};
-use crate::step::Execution;
-use crate::trainer::{check_size, on_ranks, threads};
+use crate::checkpoint::state::{self, Restore};
+use crate::run::cluster::Cluster;
+use crate::run::memory::MemoryUse;
+use crate::run::trainer::{check_size, on_ranks, threads};
+use crate::samples::logs::Shared;
+use crate::step::communicators::Circles;
+use crate::step::gather;
+use crate::step::interpreter::Execution;
+use crate::step::rank_state::Rank;
 use crate::{Error, Logs, Prefetch, Source};
 use collectives::Label;
 use data::Split;

@@ -2,10 +2,10 @@
 
 use crate::Error;
 use crate::dataflow::{self, Dataflow, Exchange, Flat, Input, Sptt, Step};
-use crate::dense::Parameters;
+use crate::layers::dense::Parameters;
+use crate::layers::network::Network;
 use crate::metrics::Histogram;
-use crate::network::Network;
-use crate::source::Source;
+use crate::samples::source::Source;
 use kernels::{Buffer, Device, Table};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{Block, Model};
