@@ -152,13 +152,13 @@ fn no_config_panics() {
     let mut runner = TestRunner::new(ProptestConfig { cases: 12_000, ..Default::default() });
     let result = runner.run(&config(), |config| {
         tried.set(tried.get() + 1);
-        match config.check() {
+        match planning::check(&config) {
             Ok(run) => {
                 accepted.set(accepted.get() + 1);
                 with_modules.set(with_modules.get() + usize::from(run.model.has_tower_modules()));
                 use_up(&run);
                 let explicit = config.explicit(&run);
-                prop_assert_eq!(&explicit.check().expect("what ran, runs again"), &run);
+                prop_assert_eq!(&planning::check(&explicit).expect("what ran, runs again"), &run);
             }
             Err(error) => prop_assert!(!error.field.is_empty() && !error.problem.is_empty()),
         }
@@ -177,7 +177,7 @@ fn no_number_is_too_large() {
     let check = |change: &dyn Fn(&mut Config)| {
         let mut config = Config::default();
         change(&mut config);
-        if let Ok(run) = config.check() {
+        if let Ok(run) = planning::check(&config) {
             use_up(&run);
         }
     };

@@ -1,5 +1,4 @@
 //! Small models with towers for tests.
-#![allow(dead_code, missing_docs)]
 
 use spec::feature::{Feature, Hotness};
 use spec::towers::Assignment;

@@ -7,7 +7,7 @@ use spec::run::{Config, Optimizer};
 fn refused(change: impl Fn(&mut Config)) -> String {
     let mut config = Config::default();
     change(&mut config);
-    config.check().expect_err("this config cannot run").to_string()
+    planning::check(&config).expect_err("this config cannot run").to_string()
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_model_without_dense_features_has_no_bottom() {
     let mut config = Config::default();
     config.model.dense_features = Some(0);
     config.data.synthetic = Some(spec::synthetic::Synthetic { dense: 0.0, ..Default::default() });
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     assert!(run.model.network().bottom.is_empty());
     assert_eq!(run.model.network().interaction.input_width(), 26 * run.model.dim());
 }

@@ -3,7 +3,7 @@
 use spec::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute, Sptt};
 use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
-use spec::placement::{Cut, Placement};
+use spec::placement::Cut;
 use spec::presets::{ModelKind, Preset};
 use spec::schedule::{Lane, PhaseId, Schedule, Slot, Task, Work};
 use spec::topology::{Groups, Topology};
@@ -28,7 +28,7 @@ fn schedules() -> Vec<Schedule> {
     let flat = models.iter().flat_map(|model| {
         [0, 100].map(|replicate| Deployment {
             model: model.clone(),
-            placement: Placement::balanced(model, topology, replicate),
+            placement: planning::placement::balanced(model, topology, replicate),
             dataflow: Dataflow::Flat(AllToAll::Flat),
             wire: Wire::default(),
         })
@@ -60,7 +60,7 @@ fn on_wires(deployment: Deployment) -> Vec<Deployment> {
 #[test]
 fn phases_of_a_leg() {
     let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
-    let placement = Placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
     let names = |all_to_all, wire: &str| -> Vec<String> {
         let (model, placement) = (model.clone(), placement.clone());
         let wire = wire.parse::<WireConfig>().unwrap().check();
@@ -106,7 +106,7 @@ fn by_towers() -> Vec<Deployment> {
         for (permute, cut) in permutes.into_iter().zip([Cut::Hotness, Cut::Whole, Cut::Rows]) {
             let groups = Groups::new(Topology::new(4, 2).unwrap(), 2).unwrap();
             let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
-            let placement = Placement::in_towers(&model, groups, cut);
+            let placement = planning::placement::in_towers(&model, groups, cut);
             let dataflow = Dataflow::Sptt(Sptt::new(&model, &placement, groups, permute).unwrap());
             all.push(Deployment { model: model.clone(), placement, dataflow, wire: Wire::default() });
         }
@@ -312,7 +312,7 @@ fn communication_hides_behind_computation() {
         assert!(hidden < beside && !(hidden..=beside).any(waits), "{}", schedule.table(64));
     };
     let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
-    let placement = Placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
     let flat =
         Deployment { model, placement, dataflow: Dataflow::Flat(AllToAll::Flat), wire: Wire::default() };
     let flat = Schedule::new(&flat, Task::Train, 1 << 20);

@@ -14,12 +14,12 @@ fn criteo() -> LogFacts {
 fn refused(facts: &LogFacts, change: impl Fn(&mut Config)) -> String {
     let mut config = Config::default();
     change(&mut config);
-    config.check_log(facts).expect_err("this config cannot run").to_string()
+    planning::check_log(&config, facts).expect_err("this config cannot run").to_string()
 }
 
 #[test]
 fn a_criteo_log_gets_the_kaggle_tables() {
-    let run = Config::default().check_log(&criteo()).unwrap();
+    let run = planning::check_log(&Config::default(), &criteo()).unwrap();
     let kaggle = Preset::Kaggle.model(ModelKind::Dlrm, None, None).unwrap();
     assert_eq!(run.model, kaggle);
     assert_eq!(run.data, Data::Log { samples: 100_000, eval_samples: 1_000, shuffle: None });
@@ -28,7 +28,7 @@ fn a_criteo_log_gets_the_kaggle_tables() {
 
 /// The window in which a run shuffles.
 fn window(config: &Config, facts: &LogFacts) -> Option<u64> {
-    match config.check_log(facts).unwrap().data {
+    match planning::check_log(&config, facts).unwrap().data {
         Data::Log { shuffle, .. } => shuffle,
         Data::Synthetic(_) => None,
     }
@@ -44,7 +44,7 @@ fn only_logs_in_another_order_than_that_of_time_are_shuffled_unasked() {
     assert_eq!(window(&config, &huge), Some(1 << 24));
     // What was decided stays, whatever a later version would decide.
     for facts in [criteo(), mixed.clone()] {
-        let explicit = config.explicit(&config.check_log(&facts).unwrap());
+        let explicit = config.explicit(&planning::check_log(&config, &facts).unwrap());
         for others in [criteo(), mixed.clone()] {
             assert_eq!(window(&explicit, &others), window(&config, &facts));
         }
@@ -63,7 +63,7 @@ fn rows_come_from_ids_then_the_schema_then_the_preset() {
     facts.features[3].mean_ids = Some(5);
     let mut config = Config::default();
     config.model.rows_cap = Some(80);
-    let features = config.check_log(&facts).unwrap().model.features().to_vec();
+    let features = planning::check_log(&config, &facts).unwrap().model.features().to_vec();
     // A cap cannot take rows away that ids reach for.
     assert_eq!(features[..4].iter().map(|f| f.rows).collect::<Vec<_>>(), [77, 80, 80, 80]);
     assert_eq!(features[3].hotness, Hotness::Many { mean: 5 });
@@ -104,7 +104,7 @@ fn an_explicit_config_gives_the_same_run() {
     wide.checkpoint.every = Some(Every::Steps(7));
     let facts = criteo();
     let check = |config: &Config, facts: Option<&LogFacts>| -> Run {
-        facts.map_or_else(|| config.check(), |facts| config.check_log(facts)).unwrap()
+        facts.map_or_else(|| planning::check(&config), |facts| planning::check_log(&config, facts)).unwrap()
     };
     for (config, facts) in
         [(Config::default(), None), (Config::default(), Some(&facts)), (wide, Some(&facts))]
@@ -124,13 +124,13 @@ fn an_explicit_config_gives_the_same_run() {
 fn a_schema_alone_describes_a_model() {
     let mut config = Config::default();
     config.data.format = Some(DataFormat::Csv);
-    assert!(config.check().unwrap_err().to_string().starts_with("data.schema: "));
+    assert!(planning::check(&config).unwrap_err().to_string().starts_with("data.schema: "));
     let mut schema = Schema::criteo();
     schema.sparse.truncate(2);
     schema.dense.clear();
     (schema.sparse[0].ids, schema.sparse[0].rows) = (IdRule::Index, Some(9));
     config.data.schema = Some(schema);
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     assert_eq!(run.model.features()[0].rows, 9);
     assert_eq!(run.model.dense_features(), 0);
 }

@@ -1,8 +1,6 @@
 //! Towers as users write them: which assignments and modules there are, and what their models cost.
 
-mod common;
-
-use common::{features, lists};
+use crate::common::{features, lists};
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::placement::{Cut, Layout};
 use spec::presets::{ModelKind, Preset};
@@ -42,13 +40,15 @@ fn the_strided_assignment_of_the_paper() {
     assert!(members.iter().flatten().all(|member| member.columns == (0..128)));
     let mut config = Config::default();
     config.model.towers = Some(Assignment::Strided(8));
-    assert_eq!(config.check().unwrap().model.tower_names()[0], ["C1", "C9", "C17", "C25"]);
+    assert_eq!(planning::check(&config).unwrap().model.tower_names()[0], ["C1", "C9", "C17", "C25"]);
 }
 
 #[test]
 fn wrong_assignments_are_refused_by_name() {
     let refused = |assignment: Assignment| {
-        small(|c| c.model.towers = Some(assignment.clone())).check().expect_err("no such towers").to_string()
+        planning::check(&small(|c| c.model.towers = Some(assignment.clone())))
+            .expect_err("no such towers")
+            .to_string()
     };
     let cases = [
         (refused(lists(&[&["C0", "C1"], &["C2", "C3", "C1"]])), "\"C1\" is in tower 0 and again in tower 1"),
@@ -78,10 +78,10 @@ fn wrong_assignments_are_refused_by_name() {
     // 27 towers of the 26 features of the default model.
     let mut config = Config::default();
     config.model.towers = Some(Assignment::Strided(27));
-    let message = config.check().unwrap_err().to_string();
+    let message = planning::check(&config).unwrap_err().to_string();
     assert!(message.starts_with("model.towers: strided:27 of 26 features"), "{message}");
     config.model.towers = Some(Assignment::Strided(26));
-    assert_eq!(config.check().unwrap().model.towers().len(), 26);
+    assert_eq!(planning::check(&config).unwrap().model.towers().len(), 26);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn wrong_modules_and_groups_are_refused_by_name() {
         assert!(message.contains(&format!("{text:?}")) && message.contains("strided:T"), "{message}");
     }
     let d8 = Module::Dlrm { c: 1, p: 0, d: 8 };
-    let refused = |change: &dyn Fn(&mut Config)| small(change).check().unwrap_err().to_string();
+    let refused = |change: &dyn Fn(&mut Config)| planning::check(&small(change)).unwrap_err().to_string();
     let cases = [
         // What a text cannot say is refused where it is used.
         (refused(&|c| towers(c, Module::Dlrm { c: 1, p: 0, d: 0 })), "model.tower_module", "d is 0"),
@@ -229,7 +229,7 @@ fn flops_of_the_papers_models() {
         config.model.kind = Some(kind);
         config.model.towers = towers.map(Assignment::Strided);
         config.model.tower_module = module.map(|text| text.parse().unwrap());
-        config.check().unwrap().model
+        planning::check(&config).unwrap().model
     };
     let rows = [
         (ModelKind::Dlrm, None, None, 14.74, 1.0),
@@ -284,7 +284,7 @@ fn a_config_with_towers_goes_through_toml_and_json() {
                     });
                     let again: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
                     assert_eq!(again, config);
-                    let Ok(run) = config.check() else {
+                    let Ok(run) = planning::check(&config) else {
                         // One map for members of unequal length.
                         assert!(assignment == named && module == "dlrm:d=4");
                         continue;
@@ -301,7 +301,7 @@ fn a_config_with_towers_goes_through_toml_and_json() {
 fn same_again(config: &Config, run: &Run) {
     let explicit = config.explicit(run);
     assert!(matches!(&explicit.model.towers, Some(Assignment::Lists(_))));
-    assert_eq!(&explicit.check().unwrap(), run);
+    assert_eq!(&planning::check(&explicit).unwrap(), run);
     let toml: Config = toml::from_str(&toml::to_string(&explicit).unwrap()).unwrap();
     assert_eq!(toml, explicit);
     let json: Config = serde_json::from_value(serde_json::to_value(&explicit).unwrap()).unwrap();

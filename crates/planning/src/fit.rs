@@ -3,9 +3,13 @@
 //! ```
 //! // 10 µs, and 1 GB/s.
 //! let points = [1e3, 1e5, 1e7].map(|bytes| (vec![1.0, bytes], 10e-6 + bytes / 1e9));
-//! let rates = spec::fit::non_negative(&points).unwrap();
+//! let rates = planning::fit::non_negative(&points).unwrap();
 //! assert!((rates[0] - 10e-6).abs() < 1e-9 && (rates[1] - 1e-9).abs() < 1e-15);
 //! ```
+
+use spec::calibration::{Amount, Class, OperationModel};
+use spec::links::{Circle, LinkModel};
+use spec::schedule::CollectiveKind;
 
 /// Amounts, and the seconds that they took together.
 pub type Point = (Vec<f64>, f64);
@@ -58,6 +62,55 @@ pub fn worst_error(points: &[Point], rates: &[f64]) -> f64 {
     let priced = |amounts: &[f64]| amounts.iter().zip(rates).map(|(a, x)| a * x).sum::<f64>();
     let errors = points.iter().map(|(amounts, seconds)| (priced(amounts) / seconds - 1.0).abs());
     errors.filter(|error| error.is_finite()).fold(0.0, f64::max)
+}
+
+/// Latency and bandwidth of a collective: the line through `(bytes, seconds)` with the least relative errors. A latency is
+/// never below 0. `None` where no line rises through the points: fewer than two sizes, or times that do not grow.
+///
+/// ```
+/// use spec::links::Circle;
+/// use spec::schedule::CollectiveKind;
+/// // 10 µs, and 1 GB/s.
+/// let points = [1e3, 1e5, 1e7].map(|bytes| (bytes, 10e-6 + bytes / 1e9));
+/// let line = planning::fit::link(CollectiveKind::AllToAll, Circle::World, 4, &points).unwrap();
+/// assert!((line.latency_s - 10e-6).abs() < 1e-9 && (line.bytes_per_s - 1e9).abs() < 1.0);
+/// ```
+pub fn link(
+    collective: CollectiveKind,
+    group: Circle,
+    ranks: usize,
+    points: &[(f64, f64)],
+) -> Option<LinkModel> {
+    let first = points.first()?.0;
+    if points.iter().all(|(bytes, _)| *bytes == first) {
+        return None;
+    }
+    let points: Vec<Point> = points.iter().map(|&(bytes, s)| (vec![1.0, bytes], s)).collect();
+    let rates = non_negative(&points)?;
+    let rises = rates[1] > 0.0;
+    rises.then(|| LinkModel { collective, group, ranks, latency_s: rates[0], bytes_per_s: 1.0 / rates[1] })
+}
+
+/// Rates of a class of computation, through measured amounts and seconds. Only those amounts count that the class goes by.
+/// `None` where nothing was measured.
+pub fn operation(class: Class, points: &[(Amount, f64)]) -> Option<OperationModel> {
+    let by = class.goes_by();
+    let row = |amount: &Amount| {
+        let amounts = [amount.flops, amount.bytes, amount.items].into_iter().zip(by);
+        let counted = amounts.map(|(amount, counts)| if counts { amount } else { 0.0 });
+        std::iter::once(1.0).chain(counted).collect::<Vec<f64>>()
+    };
+    let points: Vec<Point> = points.iter().map(|(amount, s)| (row(amount), *s)).collect();
+    let rates = non_negative(&points)?;
+    let rate = |i: usize| (rates[i] > 0.0).then(|| 1.0 / rates[i]);
+    Some(OperationModel {
+        class,
+        overhead_s: rates[0],
+        flops_per_s: rate(1),
+        bytes_per_s: rate(2),
+        items_per_s: rate(3),
+        worst_error: worst_error(&points, &rates),
+    })
 }
 
 /// The `x` for which `rows · x` is nearest to 1 everywhere, by these columns alone; `None` where they do not tell.
@@ -145,5 +198,37 @@ mod tests {
     fn the_farthest_point_is_the_error() {
         let points = [(vec![1.0], 1.0), (vec![1.0], 2.0), (vec![3.0], 2.5)];
         assert!((worst_error(&points, &[1.0]) - 0.5).abs() < 1e-12);
+    }
+    #[test]
+    fn no_line_without_a_slope() {
+        let fit = |points: &[(f64, f64)]| link(CollectiveKind::AllReduce, Circle::Host, 2, points);
+        assert_eq!(fit(&[]), None);
+        assert_eq!(fit(&[(1e3, 1e-6)]), None);
+        assert_eq!(fit(&[(1e3, 1e-6), (1e3, 2e-6)]), None);
+        assert_eq!(fit(&[(1e3, 0.0), (1e4, 0.0)]), None);
+        assert_eq!(fit(&[(1e3, 2e-6), (1e4, 1e-6)]), None);
+        assert!(fit(&[(1e3, 1e-6), (1e4, 2e-6)]).is_some());
+    }
+
+    #[test]
+    fn planted_rates_of_a_class_are_found() {
+        let planted = OperationModel {
+            flops_per_s: Some(8e10),
+            bytes_per_s: Some(5e9),
+            ..OperationModel::new(Class::TopForward, 2e-6)
+        };
+        let amounts = [(1e6, 1e4), (4e7, 1e5), (2e8, 5e6), (9e8, 2e6)];
+        let points = amounts.map(|(flops, bytes)| Amount { flops, bytes, items: 1e9 });
+        let points = points.map(|amount| (amount, planted.seconds(&Amount { items: 0.0, ..amount })));
+        let found = operation(Class::TopForward, &points).unwrap();
+        let near = |a: Option<f64>, b: Option<f64>| (a.unwrap() / b.unwrap() - 1.0).abs() < 1e-6;
+        assert!(
+            near(found.flops_per_s, planted.flops_per_s) && near(found.bytes_per_s, planted.bytes_per_s),
+            "{found:?}"
+        );
+        assert!(
+            (found.overhead_s - 2e-6).abs() < 1e-9 && found.worst_error < 1e-6 && found.items_per_s.is_none()
+        );
+        assert_eq!(operation(Class::TopForward, &[]), None);
     }
 }

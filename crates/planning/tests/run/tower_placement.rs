@@ -1,8 +1,6 @@
 //! Towers on a cluster: how groups number their ranks, and where the tables of towers go.
 
-mod common;
-
-use common::{features, lists};
+use crate::common::{features, lists};
 use proptest::prelude::*;
 use spec::dataflow::{PeerPermute, Sptt};
 use spec::model::{Architecture, Model};
@@ -42,7 +40,7 @@ fn held_once(model: &Model, placement: &Placement) {
 }
 
 fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
-    let placement = Placement::in_towers(model, groups, cut);
+    let placement = planning::placement::in_towers(model, groups, cut);
     let permute = match groups.topology().numbering() {
         Numbering::ByHost => PeerPermute::Ids,
         Numbering::ByPeer { .. } => PeerPermute::None,
@@ -233,7 +231,7 @@ fn every_rank_holds_something() {
     use spec::presets::{ModelKind, Preset};
     let model = Preset::Mlperf.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
     for (hosts, columns) in [(3, model.dim()), (4, model.dim()), (8, model.dim() / 2)] {
-        let placement = Placement::balanced(&model, Topology::new(hosts, 8).unwrap(), 0);
+        let placement = planning::placement::balanced(&model, Topology::new(hosts, 8).unwrap(), 0);
         held_once(&model, &placement);
         let widths: Vec<usize> = (0..hosts * 8).map(|rank| width(placement.held_by(rank))).collect();
         let (least, most) = (*widths.iter().min().unwrap(), *widths.iter().max().unwrap());
@@ -245,7 +243,7 @@ fn every_rank_holds_something() {
         assert_eq!(whole, hosts == 3, "tables are cut only where there are more ranks");
     }
     // Pieces of fewer than 4 columns are not made: some ranks of many have nothing.
-    let placement = Placement::balanced(&model, Topology::new(128, 8).unwrap(), 0);
+    let placement = planning::placement::balanced(&model, Topology::new(128, 8).unwrap(), 0);
     held_once(&model, &placement);
     let narrowest = (0..1024).flat_map(|rank| placement.held_by(rank)).map(|shard| shard.columns.len()).min();
     assert_eq!(narrowest, Some(4));
