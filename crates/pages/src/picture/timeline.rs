@@ -7,8 +7,8 @@ mod rows;
 
 use super::palette::Palette;
 use super::{NOTHING, Span, Timeline, left_out, number};
-use crate::page::Escaped;
-use crate::page::chart::{Axis, WHOLE_WIDTH, key, shown};
+use crate::Escaped;
+use crate::chart::{Axis, WHOLE_WIDTH, key, shown};
 use labels::{Labels, shortened};
 use rows::Rows;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, shown};
 use super::{COLOURS, Plot, Rule, key};
-use crate::page::Escaped;
+use crate::Escaped;
 use std::fmt::Write;
 
 /// How a curve is drawn.
@@ -110,6 +110,11 @@ impl LineChart<'_> {
 }
 
 impl Line {
+    /// This curve, left out of the legend.
+    pub fn unlisted(self) -> Self {
+        Self { listed: false, ..self }
+    }
+
     fn class(&self) -> String {
         let look = match self.look {
             Look::Bold => "bold",
@@ -189,7 +194,7 @@ pub fn smoothed(points: &[(f64, f64)], reach: usize) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::chart::WIDTH;
+    use crate::chart::WIDTH;
 
     fn chart(points: Vec<(f64, f64)>) -> String {
         let line = Line { name: "<b>".into(), colour: 9, look: Look::Bold, listed: true, points };

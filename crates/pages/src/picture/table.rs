@@ -1,7 +1,7 @@
 //! Rows of text.
 
 use super::{NOTHING, Table};
-use crate::page::Escaped;
+use crate::Escaped;
 use std::fmt::Write;
 
 /// Longer tables scroll inside their card.

@@ -1,7 +1,7 @@
 //! Names on spans, as far as there is room for them.
 
 use super::Span;
-use crate::page::Escaped;
+use crate::Escaped;
 use std::fmt::Write;
 
 /// About as wide as a letter. The script that zooms counts with the same.

@@ -97,7 +97,7 @@ fn length(rule: &Rule) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::chart::Axis;
+    use crate::chart::Axis;
 
     #[test]
     fn names_give_way_to_each_other() {

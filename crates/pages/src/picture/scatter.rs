@@ -4,8 +4,8 @@
 
 use super::palette::Palette;
 use super::{NOTHING, Point, Scatter, left_out, number};
-use crate::page::Escaped;
-use crate::page::chart::{Axis, Plot, Rule, WHOLE_WIDTH, key, shown};
+use crate::Escaped;
+use crate::chart::{Axis, Plot, Rule, WHOLE_WIDTH, key, shown};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Pages as they are written, and as a browser sees them.
 
-#[path = "../../tests/report/browser.rs"]
+#[path = "../../../cli/tests/report/browser.rs"]
 #[allow(dead_code, reason = "shared with tests that need more of it")]
 mod browser;
 mod sample;

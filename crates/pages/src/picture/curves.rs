@@ -2,7 +2,7 @@
 
 use super::palette::Palette;
 use super::{Curves, NOTHING, left_out};
-use crate::page::chart::{Axis, Line, LineChart, Look, Rule, shown};
+use crate::chart::{Axis, Line, LineChart, Look, Rule, shown};
 
 impl Curves {
     /// The chart, for a figure.

@@ -1,6 +1,6 @@
 //! Which name has which colour.
 
-use crate::page::chart::{COLOURS, key};
+use crate::chart::{COLOURS, key};
 use std::collections::HashMap;
 
 /// The colours of the style sheet, those first that are told apart most easily.

@@ -2,8 +2,8 @@
 
 use super::palette::Palette;
 use super::{Bars, NOTHING, Series, number};
-use crate::page::Escaped;
-use crate::page::chart::{Axis, Plot, key, shown};
+use crate::Escaped;
+use crate::chart::{Axis, Plot, key, shown};
 use std::fmt::Write;
 
 /// Without the names of groups.
