@@ -45,11 +45,13 @@
 //! assert_eq!(column, [1.1, 2.1, 3.1]);
 //! ```
 
+pub(crate) mod contents;
 mod error;
 mod export;
 mod folder;
 mod manifest;
 mod read;
+pub(crate) mod state;
 mod tensor_file;
 mod tiling;
 mod write;

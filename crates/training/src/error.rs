@@ -1,8 +1,8 @@
 //! What can go wrong on a rank.
 
 use crate::checkpoint::CheckpointError;
-use crate::memory::MemoryNeed;
 use crate::metrics::MetricError;
+use crate::run::memory::MemoryNeed;
 use collectives::{CollectiveError, Failure, Reason};
 use data::DataError;
 use kernels::KernelError;
@@ -35,7 +35,7 @@ pub enum Error {
     /// A run that the machine has no room for.
     #[error(
         "{ranks} rank(s) on this machine need {} of memory and {:.1} GB are free: {need}; lower {}",
-        crate::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
+        crate::run::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
     )]
     Memory {
         /// What the run needs.

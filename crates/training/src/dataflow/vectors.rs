@@ -6,7 +6,7 @@
 
 use super::exchange::Exchange;
 use crate::Error;
-use crate::rank::Carried;
+use crate::step::rank_state::Carried;
 use kernels::{BlockCopy, Buffer, Device};
 use spec::topology::Groups;
 use spec::wire::Format;
