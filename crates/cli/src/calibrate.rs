@@ -215,12 +215,7 @@ impl Job<'_> {
         let circles = [Circle::World, Circle::Host, Circle::Peers].into_iter();
         Sweep {
             topology: self.topology,
-            kinds: vec![
-                CollectiveKind::AllToAll,
-                CollectiveKind::AllReduce,
-                CollectiveKind::ReduceScatter,
-                CollectiveKind::AllGather,
-            ],
+            kinds: CollectiveKind::ALL.to_vec(),
             circles: circles.filter(|circle| circle.members(self.topology) > 1).collect(),
             sizes: self.effort.sizes.to_vec(),
             rounds: self.effort.sweep,

@@ -165,10 +165,8 @@ impl Rank {
                 Dataflow::Flat(flat) => flat.lookup(device, tables, input),
                 Dataflow::Sptt(sptt) => sptt.lookup(device, tables, input),
             },
-            Operation::PermutePeers => match dataflow {
-                Dataflow::Flat(flat) => flat.pooled.permute(device),
-                Dataflow::Sptt(sptt) => sptt.permute_peers(device, input),
-            },
+            Operation::PermutePeers => dataflow.sptt().permute_peers(device, input),
+            Operation::PermuteForHosts => dataflow.leg(Leg::Pooled).permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
             Operation::Encode(leg) => dataflow.leg(*leg).encode(device, *leg == Leg::Pooled),
             Operation::Decode(leg) => dataflow.leg(*leg).decode(device),
