@@ -9,7 +9,7 @@ use spec::topology::Groups;
 
 /// A rank's end of every group that its schedule names.
 #[derive(Debug)]
-pub struct Circles<'a> {
+pub struct Communicators<'a> {
     world: &'a Communicator,
     divided: Option<Divided>,
 }
@@ -25,7 +25,7 @@ struct Divided {
     peers: Communicator,
 }
 
-impl<'a> Circles<'a> {
+impl<'a> Communicators<'a> {
     /// Divides the world as `dataflow` needs it. All ranks call it.
     pub fn new(world: &'a Communicator, dataflow: &Dataflow) -> Result<Self, Error> {
         let groups = match dataflow {

@@ -3,7 +3,8 @@
 //! The thread fills batches in the order in which they will be asked for, checks them, and stays [`DEPTH`] ahead. Empty
 //! batches come back to it, so that nothing is allocated once they have grown.
 
-use crate::{Source, cpu_clock};
+use super::Source;
+use crate::cpu_clock;
 use collectives::Communicator;
 use data::{Batch, DataError};
 use spec::model::Model;
