@@ -2,7 +2,7 @@
 
 use super::layered::{Setting, kinds};
 use super::{Figure, Row};
-use anyhow::{Context, Result};
+use crate::error::{During, Error, Result};
 use pages::picture::{Bars, Curves, Picture, Series};
 use planning::cost::{CostKind, Hierarchical};
 use planning::simulator::Simulation;
@@ -32,7 +32,7 @@ struct Laid {
 fn lay(name: &str, devices: usize) -> Result<Laid> {
     let system = System::named(&format!("h100:{devices}"))?;
     let run = Trained::named(name)?.run(&system, BATCH, &Default::default());
-    let run = run.with_context(|| format!("{name} on {devices} GPUs"))?;
+    let run = run.during(|| format!("{name} on {devices} GPUs"))?;
     let step = Step::of_schedule(&run.schedule(Task::Train), run.batch);
     Ok(Laid { name: name.into(), step })
 }
@@ -57,7 +57,7 @@ fn quickest<'a>(laid: &'a [Laid], gpu: &str, devices: usize) -> Result<(&'a Laid
             best = Some((one, seconds));
         }
     }
-    best.context("there are models to choose from")
+    best.ok_or(Error::NoModel)
 }
 
 /// The paper's towers; 26 of a DCN have no modules.
@@ -180,11 +180,11 @@ pub fn fig12() -> Result<Figure> {
     let sptt = lay("sptt-dlrm", devices)?;
     let (mut rows, mut series, mut most) = (Vec::new(), Vec::new(), 0.0f64);
     let ratios = [("2", "8t-dlrm"), ("4", "8t-dlrm-cr4"), ("8", "8t-dlrm-cr8"), ("16", "8t-dlrm-cr16")];
-    let laid = ratios.map(|(ratio, name)| (ratio, lay(name, devices)));
+    let laid = ratios.map(|(ratio, name)| lay(name, devices).map(|laid| (ratio, laid)));
+    let laid = laid.into_iter().collect::<Result<Vec<_>>>()?;
     for gpu in GPUS {
         let mut values = Vec::new();
         for (ratio, laid) in &laid {
-            let laid = laid.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
             let speedup = sptt.seconds(gpu, devices)? / laid.seconds(gpu, devices)?;
             rows.push(Row::new(
                 format!("64 {}", gpu.to_uppercase()),

@@ -1,6 +1,6 @@
 //! Layered models under strategies, as MAD-Max's figures need them.
 
-use anyhow::Result;
+use crate::error::Result;
 use planning::cost::CostKind;
 use planning::memory::Memory;
 use planning::simulator::Simulation;

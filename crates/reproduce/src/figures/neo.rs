@@ -3,7 +3,7 @@
 use super::layered::Setting;
 use super::madmax::breakdown;
 use super::{Figure, Row};
-use anyhow::Result;
+use crate::error::Result;
 use pages::picture::{Curves, Picture};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategy};

@@ -3,7 +3,7 @@
 use super::layered::{Setting, best, kinds};
 use super::madmax::breakdown;
 use super::{Figure, Row};
-use anyhow::Result;
+use crate::error::Result;
 use pages::picture::{Bars, Picture, Series};
 use planning::system::System;
 use planning::workload::{Parallel, Strategy};

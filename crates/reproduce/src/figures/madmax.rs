@@ -2,7 +2,7 @@
 
 use super::layered::{Outcome, Setting, best, kinds};
 use super::{Figure, Row};
-use anyhow::Result;
+use crate::error::Result;
 use pages::picture::{Bars, Picture, Point, Scatter, Series};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategies, Strategy, Transformer};
