@@ -4,9 +4,9 @@ use crate::Error;
 use crate::control::Control;
 use crate::event::{Event, Unit};
 use crate::logs::{MEMORY, Raw};
-use data::discover::{Asked, discover};
+use data::discover::{Request, discover};
 use data::inspect::{Inspection, Inspector};
-use data::prepare::Step;
+use data::prepare::PrepareProgress;
 use spec::run::DataConfig;
 use spec::schema::{IdRule, Schema};
 
@@ -19,14 +19,14 @@ const VOCABULARY: u64 = 100_000;
 /// unless `data` says what is evaluated on.
 pub(crate) fn describe(data: &mut DataConfig, control: &Control) -> Result<(), Error> {
     let files = data::files::resolve(&data.train)?;
-    let found = discover(&files, &Asked::default())?;
+    let found = discover(&files, &Request::default())?;
     (data.format, data.schema) = (Some(found.format), Some(found.schema.clone()));
     let raw = Raw::of(data, &data.train)?;
     let mut inspector = Inspector::new(&raw.schema);
     let reading = control.start("inspecting", 0, Unit::Bytes);
     raw.log(MEMORY).decode(
         &[],
-        &|progress| control.tell(Event::Reading(Step { counting: false, progress })),
+        &|progress| control.tell(Event::Reading(PrepareProgress { counting: false, progress })),
         &mut |samples| {
             inspector.add(samples);
             Ok(())

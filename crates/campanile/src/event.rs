@@ -1,7 +1,7 @@
 //! What happens while the library works, for whoever shows it.
 
-use crate::text::grouped;
-use data::prepare::Step;
+use data::prepare::PrepareProgress;
+use pages::text::grouped;
 use spec::run::{Split, SplitBy};
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum Event {
     /// Long work begins. The events until [`Event::Finished`] are about it.
     Started(Work),
     /// A log was read so far.
-    Reading(Step),
+    Reading(PrepareProgress),
     /// Units of the work that are done.
     Advanced {
         /// Units done.

@@ -42,7 +42,6 @@ pub mod resume;
 pub mod schedule;
 pub mod scoring;
 pub mod summary;
-pub mod text;
 pub mod train;
 
 pub use cluster::Transport;

@@ -86,7 +86,7 @@ impl Opened {
 
     /// A run whose samples are generated.
     fn on_synthetic(checkpoint: Checkpoint, config: &Config, split: Split) -> Result<Self, Error> {
-        let run = config.check().map_err(of_checkpoint)?;
+        let run = planning::check(config).map_err(of_checkpoint)?;
         Ok(Self { checkpoint, run, logs: Logs::Synthetic, split, _kept: None })
     }
 }

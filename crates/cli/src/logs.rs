@@ -6,7 +6,7 @@ use crate::text::{si, tell};
 use anyhow::Result;
 use campanile::Notice;
 pub use campanile::logs::{MEMORY, OpenLogs, Raw};
-use data::prepare::Step;
+use data::prepare::PrepareProgress;
 use data::prepared::Manifest;
 use spec::run::{DataConfig, Split};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn open(data: &DataConfig, keep: Option<&Path>, stop: &Stop, console: Consol
 pub fn with_progress(
     console: Console,
     what: &str,
-    work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<Manifest, data::DataError>,
+    work: impl FnOnce(&(dyn Fn(PrepareProgress) + Sync)) -> Result<Manifest, data::DataError>,
 ) -> Result<Manifest> {
     let manifest = showing_progress(console, what, work)?;
     warn_of_bad_lines(manifest.bad_lines.count, &manifest.bad_lines.lines);
@@ -31,14 +31,14 @@ pub fn with_progress(
 pub fn showing_progress<T>(
     console: Console,
     what: &str,
-    work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<T, data::DataError>,
+    work: impl FnOnce(&(dyn Fn(PrepareProgress) + Sync)) -> Result<T, data::DataError>,
 ) -> Result<T> {
     let progress = console.progress(what, 0, Unit::Bytes);
     Ok(work(&|step| show(&progress, what, step))?)
 }
 
 /// Shows how far reading is.
-pub fn show(bar: &Progress, what: &str, Step { counting, progress }: Step) {
+pub fn show(bar: &Progress, what: &str, PrepareProgress { counting, progress }: PrepareProgress) {
     bar.set_total(progress.total_bytes);
     let pass = if counting { ", counting" } else { "" };
     let bad = match progress.bad_lines {

@@ -1,7 +1,7 @@
 //! What a prepared log says of itself.
 
-use crate::text::{bytes, si};
 use data::prepared::{Manifest, Values};
+use pages::text::{bytes, si};
 use spec::run::{DataFormat, LogFacts, LogFeature, LogRows};
 
 /// Whether the samples of a log lie in the order of time. Those that were made from Criteo's logs do, whatever they say.

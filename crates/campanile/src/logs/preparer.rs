@@ -5,8 +5,8 @@ use crate::control::Control;
 use crate::event::{Event, Unit};
 use data::DataError;
 use data::bad_lines::{BadLines, Policy};
-use data::prepare::{self, RawLog, Step};
-use data::prepared::{Manifest, PreparedLog, Source};
+use data::prepare::{self, PrepareProgress, RawLog};
+use data::prepared::{LogSource, Manifest, PreparedLog};
 use data::vocabulary::Vocabulary;
 use spec::run::{DataConfig, DataFormat};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ impl Preparer {
             return PreparedLog::open(&folder).map_err(LogError::OfFirstRank);
         }
         let raw = Raw::of(data, paths)?;
-        let source = Source::of(raw.format.name(), &raw.files)?;
+        let source = LogSource::of(raw.format.name(), &raw.files)?;
         // What an earlier command prepared from the same files, in the same way, and would not refuse today.
         let same = |log: &PreparedLog| {
             let manifest = log.manifest();
@@ -112,7 +112,7 @@ impl Control {
     pub(super) fn reading<T>(
         &self,
         name: &str,
-        work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<T, DataError>,
+        work: impl FnOnce(&(dyn Fn(PrepareProgress) + Sync)) -> Result<T, DataError>,
     ) -> Result<T, DataError> {
         let _reading = self.start(name, 0, Unit::Bytes);
         work(&|step| self.tell(Event::Reading(step)))

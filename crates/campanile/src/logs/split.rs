@@ -4,7 +4,7 @@ use super::preparer::{Preparer, bearable, other_vocabulary};
 use super::{LogError, MEMORY, Raw};
 use crate::event::Notice;
 use data::prepare::{self, RawLog, part_of};
-use data::prepared::{PreparedLog, Source};
+use data::prepared::{LogSource, PreparedLog};
 use spec::run::DataConfig;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Preparer {
     ) -> Result<(PreparedLog, PreparedLog), LogError> {
         let raw = Raw::of(data, &data.train)?;
         let split = data.split_of(&raw.schema)?.ok_or(LogError::NoShare)?;
-        let source = Source::of(raw.format.name(), &raw.files)?;
+        let source = LogSource::of(raw.format.name(), &raw.files)?;
         let open = |folder: &PathBuf, part: &str| {
             let same = |log: &PreparedLog| {
                 let manifest = log.manifest();

@@ -1,9 +1,9 @@
 //! What is odd about the logs of a run, in words.
 
 use super::OpenLogs;
-use crate::text::grouped;
 use data::prepared::Manifest;
 use data::warnings;
+use pages::text::grouped;
 use spec::run::DataConfig;
 use std::path::PathBuf;
 use training::Logs;
