@@ -2,7 +2,7 @@
 
 use crate::output::Inputs;
 use crate::simulate::read::{self, Subject as Read};
-use crate::simulate::task::{self, Asked as AskedTask};
+use crate::simulate::task::{self, RequestedTask};
 use anyhow::{Context, Result, bail};
 use planning::cost::CostKind;
 use planning::explore::{Capability, Space, Subject, WhatIf};
@@ -10,7 +10,7 @@ use planning::system::System;
 
 /// What is to be explored.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     /// Models by name or file, with commas between
     #[arg(
         long,
@@ -46,7 +46,7 @@ pub struct Asked {
     combine: bool,
 }
 
-impl Asked {
+impl Request {
     /// Files that are read: names that are those of files.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
@@ -71,8 +71,8 @@ impl Asked {
         let systems: Vec<System> =
             self.systems.iter().map(|name| read::system(name)).collect::<Result<_>>()?;
         let task = match task::task(&self.task)? {
-            AskedTask::Kind(kind) => kind,
-            AskedTask::File(_, path) => {
+            RequestedTask::Kind(kind) => kind,
+            RequestedTask::File(_, path) => {
                 bail!("{path}: a task file has one strategy; use --task pretrain, inference or finetune")
             }
         };

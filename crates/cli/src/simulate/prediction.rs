@@ -11,27 +11,27 @@ use spec::schedule::{CollectiveKind, Lane};
 pub struct Prediction {
     /// The model's name.
     pub model: String,
-    /// What is done with it.
+    /// Task: pre-training, inference or fine-tuning.
     pub task: String,
-    /// How it is spread over devices.
+    /// How the model is spread over devices.
     pub spread: Spread,
-    /// On what.
+    /// The system that the step is simulated on.
     pub system: System,
-    /// Priced by what: a cost model, or what was measured.
+    /// What prices the step: a cost model, or measured rates.
     pub cost: &'static str,
-    /// The operations.
+    /// Operations of the step.
     pub step: Step,
-    /// What they take.
+    /// Times of the operations.
     pub simulation: Simulation,
-    /// What a device must have room for.
+    /// Memory that a device needs.
     pub memory: Memory,
 }
 
 /// How a model is spread over devices.
 pub struct Spread {
-    /// In words.
+    /// Description in words.
     pub described: String,
-    /// Whether it is a model that is trained, so that no strategy applies.
+    /// Whether Campanile trains the model, so that no strategy applies.
     pub trained: bool,
 }
 

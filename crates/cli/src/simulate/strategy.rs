@@ -63,14 +63,17 @@ fn parse(text: &str, of_tables: bool, system: &System) -> Result<Strategy> {
     for &level in &levels {
         match (of_tables, level) {
             (true, Parallel::Fsdp | Parallel::Tp) => bail!("tables are mp or ddp, not {level}"),
-            (false, Parallel::Mp) => bail!("MP is of tables; layers are ddp, fsdp or tp"),
+            (false, Parallel::Mp) => bail!("MP applies to tables only; layers are ddp, fsdp or tp"),
             _ => {}
         }
     }
     match levels[..] {
         [one] => Ok(Strategy::flat(one, system)),
         [inside, between] if inside != between => Ok(Strategy::nested(inside, between, system)),
-        [_, _] => bail!("the same twice; write it once"),
-        _ => bail!("{} levels; there are one or two", levels.len()),
+        [inside, _] => bail!("both levels are {inside}; give it once to use it on all devices"),
+        _ => bail!(
+            "{} levels, but a strategy has one or two: for all devices, or inside nodes and between them",
+            levels.len()
+        ),
     }
 }
