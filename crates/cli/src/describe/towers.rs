@@ -15,7 +15,7 @@ const ROWS: usize = 64;
 /// A tower in numbers.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Described {
-    /// Its features, or slices of them, by name.
+    /// Names of the tower's features, or of slices of them.
     pub features: Vec<String>,
     /// Columns of a sample that go in.
     pub columns_in: usize,

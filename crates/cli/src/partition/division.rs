@@ -73,7 +73,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Those of a model.
+    /// Tables of a model.
     pub fn of(model: &Model) -> Self {
         let vector = 4.0 * model.dim() as f64;
         let lookup = model.features().iter().map(|f| (f.hotness.mean() + 1) as f64 * vector).collect();
