@@ -1,4 +1,4 @@
-//! `campanile explore`: every way to spread a model, on every system that is asked for.
+//! `campanile explore`: simulates every strategy of a model on every system given.
 
 mod html;
 mod json;
@@ -52,7 +52,7 @@ pub struct Args {
     force: Force,
 }
 
-/// A space, and what was found in it.
+/// A space of strategies, and the results of its simulation.
 struct Explored {
     space: Space,
     cost: CostKind,
@@ -61,7 +61,7 @@ struct Explored {
 }
 
 impl Explored {
-    /// Whether all of it was looked at.
+    /// Whether all points were simulated.
     fn is_whole(&self) -> bool {
         self.summary.count() == self.space.len() as u64
     }
@@ -108,7 +108,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     end
 }
 
-/// Explores beside a progress bar, until all is done or a signal comes.
+/// Explores with a progress bar, until all is done or a signal arrives.
 fn with_progress(
     space: &Space,
     cost: CostKind,

@@ -1,4 +1,4 @@
-//! `campanile simulate`: what a step takes on hardware that you need not have.
+//! `campanile simulate`: predicts the time and memory of a step on other hardware.
 
 mod hints;
 mod html;

@@ -1,4 +1,4 @@
-//! A priced step and what it was made from: what every form of output shows.
+//! A priced step and its inputs, which every form of output shows.
 
 use planning::Span;
 use planning::memory::Memory;
@@ -61,7 +61,7 @@ pub fn volumes(op: &Op) -> (f64, f64) {
 }
 
 impl Prediction {
-    /// The lanes that something is on.
+    /// Lanes that have operations.
     pub fn lanes(&self) -> Vec<Lane> {
         let used = |lane: &Lane| self.step.operations.iter().any(|op| op.lane == *lane);
         [Lane::Compute, Lane::Exchange, Lane::Gradients].into_iter().filter(used).collect()
@@ -80,7 +80,8 @@ impl Prediction {
         }
     }
 
-    /// By operation: seconds of a collective during which nothing is computed, in this step, the one before or the next.
+    /// Exposed seconds of each operation: of a collective, the time during which nothing is computed, in this step, the one before
+    /// or the next; 0 for computations.
     pub fn exposed(&self) -> Vec<f64> {
         let (spans, step_s) = (&self.simulation.timeline.spans, self.simulation.iteration_s());
         let shifts: &[f64] = if self.step.period == Period::Steady { &[-1.0, 0.0, 1.0] } else { &[0.0] };
@@ -110,7 +111,7 @@ impl Prediction {
         Some(self.system.device.memory_bytes).filter(|bytes| bytes.is_finite())
     }
 
-    /// `8 nodes × 8 devices`.
+    /// Size of the cluster as text: `8 nodes × 8 devices`.
     pub fn cluster(&self) -> String {
         let counted =
             |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// The model that is simulated.
 pub enum Subject {
-    /// A model of layers that are all alike.
+    /// A model described by its layers, which is only simulated.
     Layered(Layered),
-    /// A model that is trained.
+    /// A model that Campanile trains.
     Trained(Box<Trained>),
 }
 
@@ -43,9 +43,9 @@ pub fn model(text: &str) -> Result<Subject> {
 
 /// The system that a step is simulated on.
 pub enum Hardware {
-    /// A system by what it can do.
+    /// A system described by its hardware.
     Described(System),
-    /// A system by what `campanile calibrate` measured of it.
+    /// A system with the rates that `campanile calibrate` measured.
     Measured(Box<system_file::SystemFile>),
 }
 
@@ -58,7 +58,7 @@ pub fn hardware(text: &str) -> Result<Hardware> {
     system(text).map(Hardware::Described)
 }
 
-/// A system that is described, by its name or from its file.
+/// A system described by its hardware, by name or from a file.
 pub fn system(text: &str) -> Result<System> {
     let is_file = Path::new(text).extension().is_some_and(|end| end == "json" || end == "toml");
     if !is_file {
@@ -80,7 +80,7 @@ pub fn system(text: &str) -> Result<System> {
     System::from_file(&fields).with_context(|| file.name())
 }
 
-/// A file that describes something, as JSON or TOML.
+/// The text of a JSON or TOML file.
 pub struct Described {
     path: PathBuf,
     text: String,
@@ -88,7 +88,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// Reads a file; its ending says what it is.
+    /// Reads a file whose ending says whether it is JSON or TOML.
     pub fn read(path: &str) -> Result<Self> {
         let path = PathBuf::from(path);
         let json = match path.extension().and_then(|end| end.to_str()) {
@@ -115,7 +115,7 @@ impl Described {
         parsed.with_context(|| self.name())
     }
 
-    /// Whether any of these fields is there.
+    /// Whether the file has any of these fields.
     fn has(&self, fields: &[&str]) -> Result<bool> {
         if self.json {
             let value: serde_json::Value = self.parse()?;

@@ -1,4 +1,4 @@
-//! From flags to a prediction.
+//! Flags of `campanile simulate`, and the prediction that they ask for.
 
 use super::prediction::{Prediction, Spread};
 use super::read::{self, Hardware, Subject};
@@ -19,19 +19,19 @@ use spec::run::Run;
 use spec::schedule::{Schedule, Task};
 use spec::wire::WireConfig;
 
-/// What is to be predicted.
+/// Model, system and task to predict a step of.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Request {
-    /// What runs: a model by name, a model file, or a run's TOML
+    /// Model: a name, a model file, or the config of a run (TOML)
     #[arg(long, value_name = "NAME|FILE", default_value = "dlrm")]
     model: String,
-    /// On what: a system by name, with :GPUS, or a system file
+    /// System: a name, with :GPUS, or a system file
     #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
     system: String,
-    /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that stay as they are; or a task file
+    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that are frozen; or a task file
     #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
     task: String,
-    /// How operations are priced: madmax, roofline or hierarchical [default: hierarchical, or by what was measured of the system]
+    /// Cost model: madmax, roofline or hierarchical [default: hierarchical; a measured system file is priced by its rates]
     #[arg(long, value_name = "MODEL")]
     cost: Option<CostKind>,
     /// Samples of each device in a step [default: as the run's file says; 16384 for trained models by name, 512 for others, 1
@@ -47,14 +47,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// Files that are read: names that are those of files.
+    /// Files that are read: model, system and task where they are files.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.add_all([&self.model, &self.system, &self.task]);
         inputs
     }
 
-    /// What a step takes.
+    /// Simulates a step.
     pub fn predict(&self) -> Result<Prediction> {
         let task = task::task(&self.task)?;
         let prediction = match (read::hardware(&self.system)?, read::model(&self.model)?) {
@@ -133,7 +133,7 @@ impl Request {
         Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
     }
 
-    /// By what was measured of the cluster. What its devices could do at their best is not known.
+    /// Prices a step by the measured rates of a cluster. Peak rates of its devices are not known.
     fn measured(&self, model: &Trained, file: &SystemFile, task: RequestedTask) -> Result<Prediction> {
         if let Some(cost) = self.cost {
             bail!("--cost {cost}: {} was measured, and is priced by that; leave it out", self.system);
@@ -156,7 +156,7 @@ impl Request {
         })
     }
 
-    /// A trained model, laid on a system.
+    /// The run of a model that Campanile trains, laid on a system.
     fn run(&self, model: &Trained, system: &System, task: RequestedTask) -> Result<(Run, TaskKind)> {
         let name = model.name();
         if let Some(flag) = self.strategies.given() {

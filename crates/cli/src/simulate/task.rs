@@ -1,4 +1,4 @@
-//! What is done with a model: by name, or from a file.
+//! Tasks of a simulated model: by name, or from a file.
 
 use super::read::Described;
 use anyhow::{Context, Result, bail};
