@@ -25,22 +25,22 @@ use super::DataError;
 use spec::feature::{Feature, Hotness};
 use std::ops::Range;
 
-/// Samples of one rank for one step.
+/// Batch of one rank: its samples of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Number of samples.
     pub samples: usize,
-    /// 1 for a click, 0 for none; one per sample.
+    /// Label of each sample: 1 for a click, 0 for none.
     pub labels: Vec<f32>,
-    /// Samples × dense features, row-major.
+    /// Dense inputs: samples × dense features, row-major.
     pub dense: Vec<f32>,
-    /// Ids in each bag: features × samples, feature-major.
+    /// Number of ids in each bag: features × samples, feature-major.
     pub lengths: Vec<u32>,
-    /// Ids: feature-major, then by sample.
+    /// Ids of all bags, as rows of their tables: feature-major, then by sample.
     pub values: Vec<u32>,
-    /// One per id, 1 for ids of unweighted features; empty when no feature is weighted.
+    /// Weight of each id, 1 for ids of unweighted features; empty if no feature is weighted.
     pub weights: Vec<f32>,
-    /// Where each feature's values begin, and where the last one's end: features + 1.
+    /// Offsets of the features in `values`, and the end of the last one: features + 1 numbers.
     pub feature_starts: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Batch {
         self.feature_starts.len().saturating_sub(1)
     }
 
-    /// Ids in each bag of `feature`.
+    /// Number of ids in each bag of `feature`.
     pub fn lengths(&self, feature: usize) -> &[u32] {
         &self.lengths[feature * self.samples..][..self.samples]
     }
@@ -98,8 +98,8 @@ impl Batch {
         }
     }
 
-    /// Whether this is a batch of a model with these inputs: what a reader made is checked once, here, so that no
-    /// kernel need check an id again.
+    /// Checks that the batch matches a model with these features and `dense` dense inputs. Batches are checked once, here, so
+    /// that no kernel need check an id again.
     pub fn check(&self, features: &[Feature], dense: usize) -> Result<(), DataError> {
         let sizes = [
             ("labels", self.labels.len(), self.samples),
@@ -155,75 +155,4 @@ fn same(what: &'static str, got: usize, expected: usize) -> Result<(), DataError
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn features() -> Vec<Feature> {
-        let feature = |name: &str, rows, hotness, weighted| Feature {
-            name: name.into(),
-            rows,
-            pooling: Default::default(),
-            hotness,
-            weighted,
-        };
-        vec![feature("A", 6, Hotness::One, false), feature("B", 10, Hotness::Many { mean: 1 }, true)]
-    }
-
-    fn batch() -> Batch {
-        Batch {
-            samples: 2,
-            labels: vec![0.0, 1.0],
-            dense: vec![0.5, 0.25],
-            lengths: vec![1, 1, 0, 2],
-            values: vec![3, 5, 2, 9],
-            weights: vec![1.0, 1.0, 0.5, 0.25],
-            feature_starts: vec![0, 2, 4],
-        }
-    }
-
-    fn message(change: impl Fn(&mut Batch)) -> String {
-        let mut batch = batch();
-        change(&mut batch);
-        batch.check(&features(), 1).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn errors_say_where() {
-        batch().check(&features(), 1).unwrap();
-        assert_eq!(
-            message(|b| b.values[3] = 10),
-            "feature B, sample 1: id 10 is outside the table's 10 rows"
-        );
-        assert_eq!(
-            message(|b| b.lengths[1] = 0),
-            "feature A, sample 1: 0 ids, but the feature has exactly one"
-        );
-        assert_eq!(message(|b| b.feature_starts[1] = 1), "feature B starts at value 1, its lengths say 2");
-        assert_eq!(message(|b| b.lengths[3] = 3), "a batch has 4 for values, expected 5");
-        assert_eq!(message(|b| b.lengths[3] = 1), "a batch has 4 for values, expected 3");
-        assert_eq!(message(|b| b.labels[1] = 0.5), "sample 1 has label 0.5, neither 0 nor 1");
-        assert_eq!(
-            message(|b| b.dense[0] = f32::NAN),
-            "sample 0 has dense feature 0 = NaN, not a finite number"
-        );
-        assert_eq!(
-            message(|b| b.weights[0] = 2.0),
-            "feature A, sample 0: weight 2 (finite when weighted, 1 otherwise)"
-        );
-        assert_eq!(message(|b| b.weights.clear()), "a batch has 0 for weights, expected 4");
-        assert_eq!(
-            message(|b| b.feature_starts[2] = 9),
-            "a batch has 9 for the last feature start, expected 4"
-        );
-    }
-
-    #[test]
-    fn clearing_keeps_memory() {
-        let mut batch = batch();
-        let capacity = batch.values.capacity();
-        batch.clear();
-        assert_eq!(batch, Batch::default());
-        assert_eq!(batch.values.capacity(), capacity);
-        assert_eq!(batch.features(), 0);
-    }
-}
+mod tests;

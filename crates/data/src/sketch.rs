@@ -1,4 +1,4 @@
-//! Counts of a stream of keys in little memory: how many are distinct, and which come most often.
+//! Counts keys in little memory: how many are distinct, and which are the most frequent.
 //!
 //! [`Distinct`] is exact for a few thousand keys, then HyperLogLog with `m = 2¹⁴` registers: a key's hash chooses a
 //! register by its upper 14 bits, and the register keeps the most leading zeros, plus one, of the other 50. The estimate
@@ -24,11 +24,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Up to this many keys are counted one by one.
+/// Number of distinct keys up to which the count is exact.
 const EXACT: usize = 4096;
-/// Bits of a hash that choose a register.
+/// Number of bits of a hash that choose a register.
 const INDEX_BITS: u32 = 14;
-/// Bits of a hash that are left for the register's value.
+/// Number of bits of a hash that determine the value of the register.
 const VALUE_BITS: usize = 64 - INDEX_BITS as usize;
 
 /// The finaliser of splitmix64. Keys may be hashes already or small numbers.
@@ -38,7 +38,7 @@ fn hash(key: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Hashes keys for the tables below, which hold nothing else.
+/// Hasher of keys for the tables in this module.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyHasher(u64);
 
@@ -54,10 +54,10 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// How many different keys there are.
+/// Estimator of the number of distinct keys.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// All keys, while they are few.
+    /// All distinct keys, while they are few.
     exact: Option<HashSet<u64, BuildHasherDefault<KeyHasher>>>,
     registers: Vec<u8>,
 }
@@ -69,7 +69,7 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// Takes note of a key.
+    /// Counts a key.
     pub fn add(&mut self, key: u64) {
         if let Some(keys) = &mut self.exact {
             keys.insert(key);
@@ -89,7 +89,7 @@ impl Distinct {
         self.exact.is_some()
     }
 
-    /// Their number.
+    /// Number of distinct keys, exact or estimated.
     pub fn count(&self) -> u64 {
         self.exact.as_ref().map_or_else(|| self.estimate().round() as u64, |keys| keys.len() as u64)
     }
@@ -143,59 +143,59 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// Which keys come most often.
+/// Finds the most frequent keys.
 #[derive(Clone, Debug)]
 pub struct Hottest {
     most: usize,
-    counters: Vec<Counter>,
-    /// Numbers of counters: a heap with the smallest count first.
+    counters: Vec<KeyCount>,
+    /// Heap of counters, by index, with the smallest count first.
     heap: Vec<u32>,
-    /// The counter of each key that has one.
+    /// Index of the counter of each key that has one.
     by_key: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
 }
 
-/// A key that comes often.
+/// A frequent key and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
+pub struct KeyCount {
     /// The key.
     pub key: u64,
-    /// How often it came, at most.
+    /// Upper bound of how often the key occurred.
     pub count: u64,
-    /// By how much `count` may be too large.
+    /// Largest amount by which `count` may be too large.
     pub error: u64,
-    /// Where the counter stands in the heap.
-    place: u32,
+    /// Position of the counter in the heap.
+    position: u32,
 }
 
 impl Hottest {
-    /// With `most` counters, at least 1.
+    /// Sketch with `most` counters, at least 1.
     pub fn new(most: usize) -> Self {
         Self { most: most.max(1), counters: vec![], heap: vec![], by_key: HashMap::default() }
     }
 
-    /// Takes note of a key.
+    /// Counts a key.
     pub fn add(&mut self, key: u64) {
         if let Some(&counter) = self.by_key.get(&key) {
             self.counters[counter as usize].count += 1;
-            self.sift_down(self.counters[counter as usize].place as usize);
+            self.sift_down(self.counters[counter as usize].position as usize);
         } else if self.counters.len() < self.most {
-            let place = self.counters.len() as u32;
-            self.counters.push(Counter { key, count: 1, error: 0, place });
-            self.heap.push(place);
-            self.by_key.insert(key, place);
-            self.sift_up(place as usize);
+            let position = self.counters.len() as u32;
+            self.counters.push(KeyCount { key, count: 1, error: 0, position });
+            self.heap.push(position);
+            self.by_key.insert(key, position);
+            self.sift_up(position as usize);
         } else {
             let smallest = self.heap[0];
             let counter = &mut self.counters[smallest as usize];
             self.by_key.remove(&counter.key);
             self.by_key.insert(key, smallest);
-            *counter = Counter { key, count: counter.count + 1, error: counter.count, place: 0 };
+            *counter = KeyCount { key, count: counter.count + 1, error: counter.count, position: 0 };
             self.sift_down(0);
         }
     }
 
-    /// The `most` keys with the largest counts, the largest first.
-    pub fn top(&self, most: usize) -> Vec<Counter> {
+    /// Returns the `most` keys with the largest counts, the largest first.
+    pub fn top(&self, most: usize) -> Vec<KeyCount> {
         let mut counters = self.counters.clone();
         counters
             .sort_unstable_by_key(|counter| (std::cmp::Reverse(counter.count), counter.error, counter.key));
@@ -203,31 +203,31 @@ impl Hottest {
         counters
     }
 
-    fn count(&self, place: usize) -> u64 {
-        self.counters[self.heap[place] as usize].count
+    fn count(&self, position: usize) -> u64 {
+        self.counters[self.heap[position] as usize].count
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        for place in [a, b] {
-            self.counters[self.heap[place] as usize].place = place as u32;
+        for position in [a, b] {
+            self.counters[self.heap[position] as usize].position = position as u32;
         }
     }
 
-    fn sift_up(&mut self, mut place: usize) {
-        while place > 0 && self.count((place - 1) / 2) > self.count(place) {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
+    fn sift_up(&mut self, mut position: usize) {
+        while position > 0 && self.count((position - 1) / 2) > self.count(position) {
+            self.swap(position, (position - 1) / 2);
+            position = (position - 1) / 2;
         }
     }
 
-    fn sift_down(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut position: usize) {
         loop {
-            let children = 2 * place + 1..self.heap.len().min(2 * place + 3);
+            let children = 2 * position + 1..self.heap.len().min(2 * position + 3);
             match children.min_by_key(|&child| self.count(child)) {
-                Some(child) if self.count(child) < self.count(place) => {
-                    self.swap(place, child);
-                    place = child;
+                Some(child) if self.count(child) < self.count(position) => {
+                    self.swap(position, child);
+                    position = child;
                 }
                 _ => return,
             }
@@ -236,102 +236,4 @@ impl Hottest {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use spec::random::Stream;
-
-    /// Keys that are hashes, and keys that are small numbers, near and far beyond the exact count. Five standard errors.
-    #[test]
-    fn distinct_counts_are_near_the_truth() {
-        let stream = Stream::new(3, "keys");
-        let bound = 5.0 * 1.04 / f64::from(1u32 << INDEX_BITS).sqrt();
-        for n in [5_000u64, 20_000, 40_000, 80_000, 300_000, 1_000_000] {
-            for hashed in [false, true] {
-                let mut distinct = Distinct::default();
-                for i in 0..n {
-                    let key = if hashed { stream.bits(i) } else { i };
-                    distinct.add(key);
-                    if i % 3 == 0 {
-                        distinct.add(key);
-                    }
-                }
-                let off = distinct.count() as f64 / n as f64 - 1.0;
-                assert!(!distinct.is_exact() && off.abs() < bound, "{n} keys, hashed {hashed}: off by {off}");
-            }
-        }
-    }
-
-    /// Over many streams the estimate is neither too large nor too small, and strays as much as theory says.
-    #[test]
-    fn estimates_have_no_bias() {
-        let error = 1.04 / f64::from(1u32 << INDEX_BITS).sqrt();
-        for n in [1_000u64, 10_000, 45_000, 200_000] {
-            const STREAMS: u64 = 60;
-            let offs: Vec<f64> = (0..STREAMS)
-                .map(|seed| {
-                    let (stream, mut distinct) = (Stream::new(seed, "keys"), Distinct::default());
-                    // Half of the streams as a prepared log has them: without the lower half of their keys.
-                    let half = if seed % 2 == 0 { 0 } else { u64::from(u32::MAX) };
-                    (0..n).for_each(|i| distinct.add(stream.bits(i) & !half));
-                    distinct.estimate() / n as f64 - 1.0
-                })
-                .collect();
-            let mean = offs.iter().sum::<f64>() / STREAMS as f64;
-            let deviation = (offs.iter().map(|off| off * off).sum::<f64>() / STREAMS as f64).sqrt();
-            assert!(mean.abs() < 4.0 * error / (STREAMS as f64).sqrt(), "{n}: mean {mean}");
-            assert!(deviation < 1.4 * error, "{n}: deviation {deviation}");
-        }
-    }
-
-    #[test]
-    fn registers_have_their_extremes() {
-        let mut distinct = Distinct::default();
-        distinct.add(0); // Hashes to 0: fifty zeros.
-        assert_eq!(distinct.registers[0] as usize, VALUE_BITS + 1);
-        assert!(distinct.estimate().is_finite());
-        assert_eq!(Distinct::default().count(), 0);
-        assert_eq!(Distinct::default().estimate(), 0.0);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn counts_are_bounded_on_both_sides(
-            keys in prop::collection::vec(prop_oneof![0..5u64, 0..200u64], 0..2000),
-            most in 1..40usize,
-        ) {
-            let mut hottest = Hottest::new(most);
-            let mut truth = HashMap::new();
-            for &key in &keys {
-                hottest.add(key);
-                *truth.entry(key).or_insert(0u64) += 1;
-            }
-            let top = hottest.top(most);
-            prop_assert_eq!(top.len(), most.min(truth.len()));
-            prop_assert!(top.is_sorted_by_key(|counter| std::cmp::Reverse(counter.count)));
-            prop_assert_eq!(top.iter().map(|counter| counter.count).sum::<u64>(), keys.len() as u64);
-            for counter in &top {
-                let true_count = truth[&counter.key];
-                prop_assert!(counter.count >= true_count && counter.count - counter.error <= true_count);
-                prop_assert!(counter.error <= keys.len() as u64 / most as u64);
-            }
-            // Whoever comes more often than the bound has a counter.
-            for (key, count) in truth {
-                if count > keys.len() as u64 / most as u64 {
-                    prop_assert!(top.iter().any(|counter| counter.key == key));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn with_counters_for_all_counts_are_exact() {
-        let mut hottest = Hottest::new(100);
-        (0..100u64).for_each(|key| (0..=key).for_each(|_| hottest.add(key)));
-        let expected: Vec<(u64, u64)> = (0..100).rev().map(|key| (key, key + 1)).collect();
-        let got: Vec<(u64, u64)> =
-            hottest.top(100).iter().map(|counter| (counter.key, counter.count)).collect();
-        assert_eq!(got, expected);
-    }
-}
+mod tests;

@@ -1,9 +1,9 @@
 //! What can go wrong on a rank.
 
 use crate::checkpoint::CheckpointError;
-use crate::memory::MemoryNeed;
 use crate::metrics::MetricError;
-use collectives::{CollectiveError, Failure, Reason};
+use crate::run::memory::MemoryNeed;
+use collectives::{CollectiveError, ExternalError, Failure};
 use data::DataError;
 use kernels::KernelError;
 
@@ -35,7 +35,7 @@ pub enum Error {
     /// A run that the machine has no room for.
     #[error(
         "{ranks} rank(s) on this machine need {} of memory and {:.1} GB are free: {need}; lower {}",
-        crate::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
+        crate::run::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
     )]
     Memory {
         /// What the run needs.
@@ -99,7 +99,7 @@ pub enum Error {
 
 impl Error {
     /// The error as ranks give it to their launcher: what lies in the data, on the disk or in what was asked for is
-    /// marked as a [`Reason`], so that nobody need know where all ranks were.
+    /// marked as an [`ExternalError`], so that nobody need know where all ranks were.
     pub(crate) fn of_rank(self) -> Box<dyn std::error::Error + Send + Sync> {
         match self {
             Self::Kernel(_)
@@ -118,7 +118,7 @@ impl Error {
             | Self::AffinityOfTowers
             | Self::Pace(_)
             | Self::PacedState
-            | Self::NoSamples => Reason(self.into()).into(),
+            | Self::NoSamples => ExternalError(self.into()).into(),
         }
     }
 }

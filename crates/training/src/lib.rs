@@ -6,59 +6,54 @@
 //! config.train.steps = Some(3);
 //! config.train.batch = Some(64);
 //! config.data.synthetic = Some(spec::synthetic::Synthetic { eval_samples: 256, ..Default::default() });
-//! let run = config.check().unwrap();
+//! let run = planning::check(&config).unwrap();
 //! let outcome = training::train(&run, &training::Logs::Synthetic, &Default::default()).unwrap();
 //! assert_eq!(outcome.losses.len(), 3);
 //! ```
+//!
+//! Folders, and who may use whom; all may use [`Error`] and [`metrics`]:
+//!
+//! ```text
+//! run         launches ranks, loops over epochs, evaluates, saves   → checkpoint, step, dataflow, layers, samples
+//! checkpoint  a rank's state as named tensors, and these as files   → step, layers
+//! step        interprets a schedule on the state of one rank        → dataflow, layers, samples
+//! dataflow    what travels between ranks, and how it is laid out    → samples
+//! layers      forward and backward passes
+//! samples     where samples come from, and reading ahead
+//! ```
 #![forbid(unsafe_code)]
 
-mod affinity;
 pub mod checkpoint;
-mod circles;
-mod cluster;
-mod contents;
 mod cpu_clock;
 pub mod dataflow;
-pub mod dense;
-mod digest;
 mod error;
-mod evaluate;
-mod event;
-mod gather;
-mod logs;
-mod memory;
-mod meter;
+mod layers;
 pub mod metrics;
-mod network;
-pub mod pace;
-mod phases;
-mod prefetch;
-mod rank;
-mod source;
-mod state;
+mod run;
+mod samples;
 mod step;
-mod supervisor;
-mod tower;
-mod trace;
-mod trainer;
 
-pub use affinity::{Cosines, affinity};
-pub use circles::Circles;
-pub use cluster::Cluster;
-pub use contents::check_contents;
+pub use checkpoint::contents::check_contents;
 pub use error::Error;
-pub use evaluate::{PredictionReceiver, Receiver, Scores};
-pub use event::{Event, Progress};
-pub use logs::Logs;
-pub use memory::{MemoryNeed, MemoryPart, MemoryUse, available_memory};
-pub use network::Network;
-pub use pace::Compute;
-pub use phases::{PhaseReport, RankTime, StepTime};
-pub use prefetch::Prefetch;
-pub use rank::Rank;
-pub use source::{Repeated, Source};
-pub use step::{Execution, PhaseTime};
-pub use trace::{Span, Stream, Trace};
-pub use trainer::{
-    Outcome, Saving, Session, Sources, check_size, evaluate, predict, threads, train, train_on, train_rank,
-};
+pub use layers::dense;
+pub use layers::network::Network;
+pub use run::affinity::{Cosines, affinity};
+pub use run::cluster::{Cluster, threads};
+pub use run::evaluation::{PredictionReceiver, Receiver};
+pub use run::event::{Event, Progress};
+pub use run::inference::{evaluate, predict};
+pub use run::launch::check_size;
+pub use run::memory::{MemoryNeed, MemoryPart, MemoryUse, available_memory};
+pub use run::outcome::Outcome;
+pub use run::pace;
+pub use run::scores::Scores;
+pub use run::session::{Compute, Saving, Session, Sources};
+pub use run::trainer::{train, train_on, train_rank};
+pub use samples::logs::Logs;
+pub use samples::source::{Prefetch, Repeated, Source};
+pub use step::communicators::Communicators;
+pub use step::interpreter::Execution;
+pub use step::phase_time::PhaseTime;
+pub use step::phases::{PhaseReport, RankTime, StepTime};
+pub use step::rank_state::RankState;
+pub use step::trace::{Trace, TraceRow, TraceSpan};

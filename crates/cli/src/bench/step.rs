@@ -11,7 +11,7 @@ use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use training::{Cluster, Execution, PhaseTime, Rank, Source};
+use training::{Cluster, Execution, PhaseTime, RankState, Source};
 
 /// Arguments of `bench step`.
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result<()> {
         zipf: 0.0,
         ..config.data.synthetic.unwrap_or_default()
     });
-    let run = config.check()?;
+    let run = planning::check(&config)?;
     training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
     let threads = training::threads(&run, &Cluster::Threads);
     let measured = Measured::new(&run, threads, args.warm_up, steps)?;
@@ -157,16 +157,16 @@ fn time_steps(
 ) -> Result<(Vec<f64>, Vec<PhaseTime>), training::Error> {
     let schedule = run.schedule(Task::Train);
     let source = Source::Resident(batches);
-    let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
-    let circles = training::Circles::new(world, &run.dataflow)?;
+    let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+    let communicators = training::Communicators::new(world, &run.dataflow)?;
     let mut execution = Execution::new(schedule);
     let batches = run.batches();
     let batch_of = |step| batches.at(step % batches.per_epoch());
-    execution.run(&mut rank, &circles, warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
+    execution.run(&mut rank, &communicators, warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
     execution.reset_times();
     let mut times = Vec::with_capacity(steps as usize);
     let mut last = Instant::now();
-    execution.run(&mut rank, &circles, steps, batch_of, |_, _| {
+    execution.run(&mut rank, &communicators, steps, batch_of, |_, _| {
         times.push(last.elapsed().as_secs_f64());
         last = Instant::now();
         Ok(ControlFlow::Continue(()))

@@ -35,7 +35,7 @@ pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel>
             let Work::Compute(operation) = &phase.work else { continue };
             let amount = mean((0..ranks).map(|rank| Amount::of(&schedule, PhaseId(i), &sizes, rank)));
             let seconds = median_of(rounds, |taken| taken.phases[i]);
-            points.entry(Class::of(operation, &trial.run.model)).or_default().push((amount, seconds));
+            points.entry(schedule.describe(operation).class).or_default().push((amount, seconds));
         }
         let amount = mean((0..ranks).map(|rank| Amount::read_ahead(&schedule, &sizes, rank)));
         points
@@ -43,7 +43,7 @@ pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel>
             .or_default()
             .push((amount, median_of(rounds, |taken| taken.reading_s)));
     }
-    points.iter().filter_map(|(class, points)| OperationModel::fit(*class, points)).collect()
+    points.iter().filter_map(|(class, points)| planning::fit::operation(*class, points)).collect()
 }
 
 /// Fits `overlap` and `stretch` to the times of whole steps, and compares prices with measurements.

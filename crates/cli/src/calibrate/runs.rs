@@ -60,7 +60,7 @@ pub fn trials(topology: Topology, threads: usize, steps: Steps, divisor: usize) 
         let mut config = RunArgs::from_words(flags.split_whitespace())?.config()?;
         let batch = samples / divisor * topology.ranks();
         complete(&mut config, topology, threads, batch, steps);
-        let run = config.check().with_context(|| format!("the run {flags}"))?;
+        let run = planning::check(&config).with_context(|| format!("the run {flags}"))?;
         let name = flags.replace("--", "").replace("preset ", "").replace("model ", "");
         Ok(Trial { name: format!("{name}, {batch}"), run })
     };
@@ -80,7 +80,6 @@ fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::calibration::Class;
     use spec::schedule::{Task, Work};
     use std::collections::BTreeSet;
 
@@ -92,9 +91,10 @@ mod tests {
             let trials = trials(topology, 1, Steps { timed: 2, warm_up: 1 }, 1).unwrap();
             let mut classes = BTreeSet::new();
             for Trial { run, .. } in &trials {
-                for phase in run.schedule(Task::Train).phases() {
+                let schedule = run.schedule(Task::Train);
+                for phase in schedule.phases() {
                     if let Work::Compute(operation) = &phase.work {
-                        classes.insert(Class::of(operation, &run.model));
+                        classes.insert(schedule.describe(operation).class);
                     }
                 }
             }

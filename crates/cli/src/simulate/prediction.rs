@@ -5,7 +5,7 @@ use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::{ComputeClass, Op, Period, Step, Work};
 use planning::system::System;
-use spec::schedule::{CollectiveKind, Lane};
+use spec::schedule::Lane;
 
 /// A step on a system.
 pub struct Prediction {
@@ -43,12 +43,7 @@ pub fn class(op: &Op) -> &'static str {
             ComputeClass::Embedding => "embedding",
             ComputeClass::Other => "other",
         },
-        Work::Transfer(transfer) => match transfer.kind {
-            CollectiveKind::AllToAll => "all-to-all",
-            CollectiveKind::AllReduce => "all-reduce",
-            CollectiveKind::AllGather => "all-gather",
-            CollectiveKind::ReduceScatter => "reduce-scatter",
-        },
+        Work::Transfer(transfer) => transfer.kind.name(),
     }
 }
 

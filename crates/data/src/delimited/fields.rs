@@ -1,4 +1,4 @@
-//! Where the fields of a line are.
+//! Cuts a line into its fields.
 //!
 //! ```text
 //! a , "b""c" , d      the line
@@ -9,10 +9,10 @@
 use super::fault::{Fault, Problem};
 use memchr::{memchr, memchr_iter};
 
-/// Bytes that are searched at once.
+/// Number of bytes that are searched at once.
 const BLOCK: usize = 64;
 
-/// Memory for the fields of a line.
+/// Reusable memory for the fields of a line.
 #[derive(Debug, Default)]
 pub struct Scratch {
     starts: Vec<usize>,
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         self.starts.len() - 1
     }
 
-    /// Field number `at`, from 0.
+    /// Text of field `at`, from 0.
     ///
     /// # Panics
     /// If there is no such field.
@@ -73,9 +73,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends where the fields after a delimiter start, and stops soon after `most`.
+/// Appends the starts of the fields after each delimiter, and stops soon after `most` of them.
 ///
-/// Fields are short, so a search for each would mostly begin and end: a bit per byte for 64 bytes at a time is faster.
+/// Fields are short, so that separate searches would spend most time on starting and ending. Computing one bit per byte for 64
+/// bytes at a time is faster.
 #[inline]
 fn find(line: &[u8], delimiter: u8, most: usize, starts: &mut Vec<usize>) {
     let (blocks, rest) = line.as_chunks::<BLOCK>();
@@ -93,7 +94,7 @@ fn find(line: &[u8], delimiter: u8, most: usize, starts: &mut Vec<usize>) {
     }
 }
 
-/// One bit per byte of `block`: whether it equals `byte`.
+/// Compares each byte of `block` with `byte`; the result has one bit per byte.
 #[inline]
 fn equal_bytes(block: &[u8; BLOCK], byte: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -108,8 +109,8 @@ fn equal_bytes(block: &[u8; BLOCK], byte: u8) -> u64 {
     })
 }
 
-/// RFC 4180: a field may stand in quotes, and `""` inside them is a quote. A quote inside a field that does not begin
-/// with one means nothing. Returns the number of fields, of which `most` have their starts noted.
+/// Removes quotes by RFC 4180: a field may be quoted, and `""` inside quotes is a quote. A quote inside a field that does not
+/// begin with one has no meaning. Returns the number of fields; the starts of at most `most` are noted.
 fn unquote<'a>(
     line: &'a [u8],
     delimiter: u8,
@@ -153,52 +154,4 @@ fn unquote<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cut(line: &str, quotes: bool) -> Result<Vec<String>, String> {
-        let mut scratch = Scratch::default();
-        let fields = Fields::cut(line.as_bytes(), b',', quotes, None, &mut scratch);
-        let fields = fields.map_err(|fault| fault.problem.to_string())?;
-        Ok((0..fields.len()).map(|at| String::from_utf8(fields.get(at).to_vec()).unwrap()).collect())
-    }
-
-    #[test]
-    fn fields_lie_between_delimiters() {
-        assert_eq!(cut("", true).unwrap(), [""]);
-        assert_eq!(cut("a,,b,", true).unwrap(), ["a", "", "b", ""]);
-        assert_eq!(cut(r#""a",b"#, false).unwrap(), [r#""a""#, "b"]);
-    }
-
-    #[test]
-    fn quotes_are_those_of_the_rfc() {
-        assert_eq!(cut(r#"a,"b,c","d""e","x"#, true).unwrap_err(), Problem::OpenQuote.to_string());
-        assert_eq!(cut(r#"a,"b,c","d""e","",f"g"#, true).unwrap(), ["a", "b,c", "d\"e", "", "f\"g"]);
-        assert_eq!(cut(r#""""",x"#, true).unwrap(), ["\"", "x"]);
-        assert!(cut(r#""a"b,c"#, true).unwrap_err().contains(r#"got "b,c""#));
-    }
-
-    #[test]
-    fn every_byte_is_compared() {
-        for place in 0..BLOCK {
-            for byte in [0, b'\t', b',', 0x7f, 0x80, 0xff] {
-                let mut block = [byte.wrapping_add(1); BLOCK];
-                block[place] = byte;
-                assert_eq!(equal_bytes(&block, byte), 1 << place, "{byte:#x}");
-                assert_eq!(equal_bytes(&block, byte ^ 0x80), 0, "{byte:#x}");
-            }
-        }
-        for length in [0, 1, 63, 64, 65, 127, 128, 200] {
-            assert_eq!(cut(&"a,".repeat(length), false).unwrap().len(), length + 1);
-        }
-    }
-
-    #[test]
-    fn the_number_of_fields_is_checked() {
-        let mut scratch = Scratch::default();
-        for (line, got) in [("a,b", 2), ("a,b,c,d,e", 5), (r#""a",b,c,"d,e""#, 4)] {
-            let fault = Fields::cut(line.as_bytes(), b',', true, Some(3), &mut scratch).unwrap_err();
-            assert_eq!(fault.problem.to_string(), format!("expected 3 fields, got {got}"));
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
-//! What the name of a column says of it.
+//! What the name of a column suggests about its values.
 
-/// The words of a name, in lower case: `userID`, `user_id` and `User Id` have the same.
+/// Words of a name in lower case: `userID`, `user_id` and `User Id` have the same words.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -20,7 +20,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// What a name suggests of a column of whole numbers.
+/// What a name suggests about a column of whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hint {
     Id,
@@ -146,7 +146,7 @@ const WORDS_OF_NUMBERS: &[&str] = &[
     "int",
 ];
 
-/// What `name` suggests.
+/// What `name` suggests about a column of whole numbers.
 pub(super) fn hint(name: &str) -> Hint {
     let words = words(name);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
@@ -171,30 +171,4 @@ fn numbered(word: &str, prefix: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_fall_into_words() {
-        assert_eq!(words("userID"), ["user", "id"]);
-        assert_eq!(words("User Id"), ["user", "id"]);
-        assert_eq!(words("site_id.2"), ["site", "id", "2"]);
-        assert!(words("").is_empty() && words("--").is_empty());
-    }
-
-    #[test]
-    fn hints_by_the_last_word_first() {
-        for (name, expected) in [
-            ("user_id", Hint::Id),
-            ("userId", Hint::Id),
-            ("num_items", Hint::Number),
-            ("item_price", Hint::Number),
-            ("price_category", Hint::Id),
-            ("C14", Hint::Id),
-            ("I3", Hint::Number),
-            ("x", Hint::Nothing),
-        ] {
-            assert_eq!(hint(name), expected, "{name}");
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Which columns say when a row happened.
+//! Finds columns that hold the time of each row.
 //!
 //! | form | example | text sorts as time does |
 //! |---|---|---|
@@ -12,7 +12,7 @@ use super::column::Profile;
 use super::name::words;
 use super::sample::Stored;
 
-/// How a time is written.
+/// Form of the times in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A number since 1970, in this unit.
@@ -25,7 +25,7 @@ pub(super) enum Form {
     Digits,
     /// A number that grows.
     Counter,
-    /// A type of Parquet.
+    /// A date or timestamp type of Parquet.
     Stored,
 }
 
@@ -35,7 +35,7 @@ impl Form {
         self != Form::YearLast
     }
 
-    /// In words.
+    /// Description of the form for messages.
     pub fn describe(self) -> String {
         match self {
             Form::Since1970(unit) => format!("{unit} since 1970"),
@@ -48,7 +48,7 @@ impl Form {
     }
 }
 
-/// The form of a text that is a date and no number.
+/// Form of a text that is a date and not a number.
 pub(super) fn of_text(cell: &[u8]) -> Option<Form> {
     let text = str::from_utf8(cell).ok()?;
     if text.len() < 8 || text.len() > 40 {
@@ -82,7 +82,7 @@ pub(super) fn of_text(cell: &[u8]) -> Option<Form> {
     }
 }
 
-/// The unit in which all numbers between `min` and `max` are times of 1985 to 2096.
+/// Unit in which all numbers between `min` and `max` are times in the years 1985 to 2096.
 pub(super) fn unit(min: f64, max: f64) -> Option<&'static str> {
     let units = [("seconds", 1.0), ("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9)];
     units.iter().find(|(_, scale)| min >= 4.8e8 * scale && max <= 4e9 * scale).map(|(unit, _)| *unit)
@@ -108,7 +108,7 @@ fn digits(min: f64, max: f64) -> bool {
 const NAMES: &[&str] =
     &["timestamp", "ts", "time", "datetime", "date", "event", "created", "at", "hour", "day", "when", "unix"];
 
-/// The form of a column that may be the time of each row, and how likely it is.
+/// Form of a column that may hold the time of each row, and a score of how likely that is.
 pub(super) fn of_column(name: &str, stored: &Stored, profile: &Profile) -> Option<(Form, u32)> {
     let words = words(name);
     let place = NAMES.iter().position(|known| words.iter().any(|word| word == known));
@@ -131,52 +131,11 @@ pub(super) fn of_column(name: &str, stored: &Stored, profile: &Profile) -> Optio
     if profile.is_whole() && digits(profile.min, profile.max) && named > 0 {
         return Some((Form::Digits, 50 + named));
     }
-    // Seconds since the log began, say. A day of the week or an hour of the day comes again and again.
+    // For example seconds since the log began. A day of the week or an hour of the day repeats.
     let exact = place.is_some_and(|place| place < 4);
     let grows = rises && profile.distinct > 2;
     (exact && (grows || profile.distinct > 1000)).then_some((Form::Counter, named))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_in_many_forms() {
-        let year_first = [
-            "2024-03-01",
-            "2024/3/1",
-            "2024-03-01 12:30:00",
-            "2024-03-01T12:30:00.123Z",
-            "2024-03-01 1:05 PM",
-        ];
-        for text in year_first {
-            assert_eq!(of_text(text.as_bytes()), Some(Form::YearFirst), "{text}");
-        }
-        for text in ["01/03/2024", "31.12.2023", "12/31/2023 23:59"] {
-            assert_eq!(of_text(text.as_bytes()), Some(Form::YearLast), "{text}");
-        }
-        for text in [
-            "",
-            "2024",
-            "2024-13-01",
-            "1.2.3",
-            "2024-03",
-            "3.14159265",
-            "2024-03-01-04",
-            "2024-03-01 x",
-            "ä-ä-ä ä",
-        ] {
-            assert_eq!(of_text(text.as_bytes()), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn numbers_that_are_times() {
-        assert_eq!(unit(1.6e9, 1.7e9), Some("seconds"));
-        assert_eq!(unit(1.6e12, 1.7e12), Some("milliseconds"));
-        assert_eq!(unit(0.0, 1.7e9), None);
-        assert!(digits(14_102_100.0, 14_103_023.0) && digits(20_240_101.0, 20_241_231.0));
-        assert!(digits(2_024_010_112.0, 2_024_010_223.0) && !digits(1.0, 5000.0));
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Records: lines, where a quoted field may hold line ends (RFC 4180).
+//! Records: lines of a log whose quoted fields may hold line ends (RFC 4180).
 //!
 //! ```text
 //! 7,"two          one record of two lines
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A field is quoted if it begins with a quote. It ends with a quote before a delimiter or a line end; a quote inside is
-//! written twice. A quoted field that does not end so, within the file and [`MAX_LINE`] bytes, takes no other line with
-//! it: the record then ends with the line on which that field begins, and the next line begins a record.
+//! written twice. If a quoted field does not end like this, within the file and [`MAX_LINE`] bytes, the record ends with the
+//! line on which that field begins, and the next line begins a new record.
 //!
-//! What is decided here depends on the bytes of the record alone. So whoever cuts a text into chunks of records and
-//! whoever cuts such a chunk into records agree.
+//! The end of a record depends on the bytes of the record alone. So the code that cuts a text into chunks of records and the
+//! code that cuts a chunk into records agree.
 
 use super::MAX_LINE;
 use memchr::{memchr, memchr_iter, memchr2};
@@ -20,13 +20,13 @@ use memchr::{memchr, memchr_iter, memchr2};
 pub struct Record<'a> {
     /// The record without its line end.
     pub text: &'a [u8],
-    /// The line it begins on, counted in the file from 1.
+    /// Number of the line on which the record begins, counted in the file from 1.
     pub first_line: u64,
-    /// The line it ends on.
+    /// Number of the line on which the record ends.
     pub last_line: u64,
 }
 
-/// The records of some text that begins and ends with one.
+/// Iterator over the records of a text that consists of whole records.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -35,7 +35,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records of `text`, which begins on line `first_line` of its file.
+    /// Iterates over the records of `text`, which begins on line `first_line` of its file.
     pub fn new(text: &'a [u8], delimiter: u8, first_line: u64) -> Self {
         Self { rest: text, delimiter, line: first_line }
     }
@@ -59,7 +59,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Where the last whole record of `bytes` ends; `complete` where nothing follows them.
+/// End of the last whole record of `bytes`; `complete` says that nothing follows them.
 pub(super) fn last_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<usize> {
     let mut last = 0;
     while let Some(end) = record_end(&bytes[last..], delimiter, complete) {
@@ -68,8 +68,8 @@ pub(super) fn last_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<us
     (last > 0).then_some(last)
 }
 
-/// Where the record at the start of `bytes` ends, one past its line end. None where its line end is not among them, or
-/// where more bytes would have to be seen, which there are unless the text is `complete`.
+/// End of the record at the start of `bytes`, one past its line end. `None` if the line end is not among the bytes, or if more
+/// bytes are needed to decide, unless the text is `complete`.
 fn record_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<usize> {
     let complete = complete || bytes.len() >= MAX_LINE;
     let bytes = &bytes[..bytes.len().min(MAX_LINE)];
@@ -92,17 +92,17 @@ fn record_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<usize> {
     }
 }
 
-/// Where a quoted field ends.
+/// End of a quoted field.
 enum Closing {
-    /// After its closing quote.
+    /// The field ends at this offset, after its closing quote.
     After(usize),
-    /// Nowhere.
+    /// The field does not end.
     None,
-    /// In bytes that were not seen yet, if at all.
+    /// The end, if there is one, lies in bytes that were not read yet.
     Unknown,
 }
 
-/// The end of the quoted field whose text begins at `start`.
+/// Finds the end of the quoted field whose text begins at `start`.
 fn closing(bytes: &[u8], start: usize, delimiter: u8, complete: bool) -> Closing {
     let mut at = start;
     loop {
@@ -121,33 +121,4 @@ fn closing(bytes: &[u8], start: usize, delimiter: u8, complete: bool) -> Closing
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn records(text: &str) -> Vec<(u64, u64, &str)> {
-        let records = Records::new(text.as_bytes(), b',', 1);
-        records.map(|r| (r.first_line, r.last_line, str::from_utf8(r.text).unwrap())).collect()
-    }
-
-    #[test]
-    fn quoted_fields_span_lines() {
-        assert_eq!(records("a,\"b\nc\",d\ne\n"), [(1, 2, "a,\"b\nc\",d"), (3, 3, "e")]);
-        assert_eq!(records("\"\r\n\"\"\n\"\r\nx"), [(1, 3, "\"\r\n\"\"\n\""), (4, 4, "x")]);
-        assert_eq!(records("\"a\n\"\n\"b\n\""), [(1, 2, "\"a\n\""), (3, 4, "\"b\n\"")]);
-    }
-
-    #[test]
-    fn other_quotes_mean_nothing() {
-        assert_eq!(records("6\" pipe,1\n7\"\n"), [(1, 1, "6\" pipe,1"), (2, 2, "7\"")]);
-    }
-
-    /// The line on which the quote stands is all that an open one takes.
-    #[test]
-    fn open_quotes_end_with_their_line() {
-        assert_eq!(records("a,\"b\nc,d\ne"), [(1, 1, "a,\"b"), (2, 2, "c,d"), (3, 3, "e")]);
-        assert_eq!(records("\"said,3\n\"foo\",4\n"), [(1, 1, "\"said,3"), (2, 2, "\"foo\",4")]);
-        assert_eq!(records("\"x\ny\",\"z\nw\n"), [(1, 2, "\"x\ny\",\"z"), (3, 3, "w")]);
-        let far = format!("\"a\nb\n{}\"\n", "x\n".repeat(MAX_LINE / 2));
-        assert_eq!(records(&far)[..2], [(1, 1, "\"a"), (2, 2, "b")]);
-    }
-}
+mod tests;

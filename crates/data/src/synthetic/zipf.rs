@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-/// Tables of at most this many rows get look-up tables; the rest compute.
+/// Number of rows up to which a table has a look-up table; for larger tables ranks are computed.
 pub(super) const TABLED: usize = 1 << 14;
 
-/// Buckets of the guide for each row: enough that most searches end where they begin.
+/// Number of buckets of the guide for each row: enough that most searches end where they begin.
 const BUCKETS_PER_ROW: u64 = 4;
 
 /// A power law over the rows of one table.
@@ -24,7 +24,7 @@ pub(super) struct Zipf {
     log_end: f64,
     /// (n+1)^(1−s) − 1.
     span: f64,
-    /// `F` at the end of each rank, for small tables; otherwise empty. Shared by all copies of the law.
+    /// `F` at the end of each rank, for small tables; otherwise empty. Shared by all clones of the law.
     ends: Arc<[f64]>,
     /// `guide[b]`: the first rank that ends beyond `b / buckets`, where the search for a `u` of that bucket begins.
     guide: Arc<[u32]>,
@@ -34,7 +34,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// The law with `exponent` ≥ 0 over `rows` ≥ 1 rows; `bits` choose how ranks are spread over the rows.
+    /// Power law with `exponent` ≥ 0 over `rows` ≥ 1 rows. `bits` choose how ranks are spread over the rows.
     pub(super) fn new(rows: usize, exponent: f64, bits: u64) -> Self {
         let rows = rows as u64;
         let mut stride = (bits % rows).max(1);
@@ -72,7 +72,7 @@ impl Zipf {
         if self.power == 0.0 { log_x / self.log_end } else { (self.power * log_x).exp_m1() / self.span }
     }
 
-    /// The rank at `u` in `[0, 1)`.
+    /// Rank at `u` in `[0, 1)`.
     #[inline]
     pub(super) fn rank(&self, u: f64) -> u64 {
         if !self.guide.is_empty() {
@@ -86,7 +86,7 @@ impl Zipf {
         ((log_x.exp() as u64).max(1) - 1).min(self.rows - 1)
     }
 
-    /// The id of `rank`.
+    /// Id of a rank.
     #[inline]
     pub(super) fn id(&self, rank: u64) -> u32 {
         ((rank * self.stride + self.shift) % self.rows) as u32
@@ -98,57 +98,4 @@ fn common_divisor(a: u64, b: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn frequencies_follow_the_law() {
-        for exponent in [0.0, 0.7, 1.0, 1.000001, 1.05, 2.5] {
-            let (law, draws) = (Zipf::new(20, exponent, 5), 20_000);
-            let mut counts = [0u64; 20];
-            for i in 0..draws {
-                counts[law.rank((i as f64 + 0.5) / draws as f64) as usize] += 1;
-            }
-            let mut before = 0.0;
-            for (rank, &count) in counts.iter().enumerate() {
-                let mass = law.cumulative(rank as u64) - before;
-                before += mass;
-                assert!(
-                    (count as f64 - mass * draws as f64).abs() <= 1.0,
-                    "s {exponent} rank {rank} {count}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn tables_and_formula_agree() {
-        for exponent in [0.0, 0.5, 1.0, 1.05, 3.0] {
-            let tabled = Zipf::new(TABLED, exponent, 1);
-            let formula = Zipf { ends: Arc::default(), guide: Arc::default(), ..tabled.clone() };
-            // Points off the boundaries between ranks, where rounding may decide either way.
-            for i in 0..10_000 {
-                let u = (i as f64 + 0.4321) / 10_000.0;
-                assert!(tabled.rank(u).abs_diff(formula.rank(u)) <= 1, "s {exponent} u {u}");
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn ids_are_a_permutation(rows in 1usize..300, bits: u64) {
-            let law = Zipf::new(rows, 1.0, bits);
-            let mut ids: Vec<u32> = (0..rows as u64).map(|rank| law.id(rank)).collect();
-            ids.sort_unstable();
-            prop_assert_eq!(ids, (0..rows as u32).collect::<Vec<_>>());
-        }
-
-        #[test]
-        fn ranks_stay_inside(rows in 1usize..100_000_000, exponent in 0.0f64..16.0, u in 0.0f64..1.0) {
-            let law = Zipf::new(rows, exponent, 0);
-            prop_assert!(law.rank(u) < rows as u64);
-            prop_assert!(law.rank(1.0f64.next_down()) < rows as u64);
-        }
-    }
-}
+mod tests;

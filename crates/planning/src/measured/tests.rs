@@ -6,7 +6,7 @@ use spec::schedule::{CollectiveKind, Task};
 fn run(change: impl FnOnce(&mut Config)) -> Run {
     let mut config = Config::default();
     change(&mut config);
-    config.check().expect("a run")
+    crate::check(&config).expect("a run")
 }
 
 fn step(run: &Run) -> (Schedule, BatchSizes) {
@@ -18,7 +18,7 @@ fn calibration(schedule: &Schedule) -> Calibration {
     let mut operations: Vec<OperationModel> = Vec::new();
     for phase in schedule.phases() {
         let Work::Compute(operation) = &phase.work else { continue };
-        let class = Class::of(operation, schedule.model());
+        let class = schedule.describe(operation).class;
         if !operations.iter().any(|operation| operation.class == class) {
             operations.push(OperationModel::new(class, 1e-3));
         }

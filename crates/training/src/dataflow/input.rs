@@ -3,7 +3,7 @@
 
 use super::exchange::Exchange;
 use crate::Error;
-use crate::source::Source;
+use crate::samples::source::Source;
 use data::Batch;
 use kernels::{BagIndex, Buffer, Device, Segment, SortedIds};
 use spec::model::Model;

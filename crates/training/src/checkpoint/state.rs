@@ -1,0 +1,229 @@
+//! A rank's state as named tensors, and back.
+//!
+//! ```text
+//! tables.C1.weight              rows × dim
+//! optimizer.tables.C1           rows × what the rule keeps of a row (Adam: first moments, then second)
+//! bottom.0.weight               outputs × inputs, and so on for every dense parameter
+//! towers.0.each.weight          the same of a tower's layers
+//! optimizer.bottom.0.weight.0   first thing that the rule keeps of the parameter (Adam: .0 first moment, .1 second)
+//! ```
+//!
+//! Each rank keeps the shards it owns, the first of each tower group the parameters of its towers, and rank 0 what all
+//! ranks have. A reader asks by name and range, so that another topology can take the state up. Only row-wise Adagrad ties
+//! its state to how a table's columns are cut, since every slice of a row has a number of its own.
+
+use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
+use crate::step::rank_state::RankState;
+use kernels::Buffer;
+use spec::model::{Block, Parameter};
+use spec::optimizer::UpdateRule;
+use spec::placement::{Layout, Shard, share};
+use spec::run::Run;
+use std::ops::Range;
+
+/// Copies what `index`, a rank of `run`, has to keep.
+pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Vec<Piece> {
+    let owned = run.placement.owned_by(index).len();
+    let kept = if index == 0 { rank.tables.len() } else { owned };
+    let mut pieces = Vec::new();
+    for (shard, table) in run.placement.held_by(index).iter().zip(&rank.tables[..kept]) {
+        let feature = &run.model.features()[shard.feature];
+        let rows = shard.rows.clone();
+        pieces.push(Piece {
+            name: table_weight(&feature.name),
+            shape: vec![feature.rows, run.model.dim()],
+            rows: rows.clone(),
+            columns: shard.columns.clone(),
+            data: table.weights.to_vec(),
+        });
+        let state = table_state(run, shard);
+        let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
+        let mut all = if state.is_empty() { Vec::new() } else { table.state.to_vec() };
+        for StatePart { name, tensor_width, columns, at } in state {
+            let data = match columns.len() == width {
+                true => std::mem::take(&mut all),
+                false => {
+                    all.chunks_exact(width).flat_map(|row| &row[at..at + columns.len()]).copied().collect()
+                }
+            };
+            pieces.push(Piece {
+                name,
+                shape: vec![feature.rows, tensor_width],
+                rows: rows.clone(),
+                columns,
+                data,
+            });
+        }
+    }
+    let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
+    for (parameter, Places { bucket, weights, state }) in places(run, rank) {
+        let kept = if parameter.owner.0 == Block::Towers { first_of_group } else { index == 0 };
+        if !kept {
+            continue;
+        }
+        let part = |name, buffer: &Buffer<f32>, range: Range<usize>| {
+            let mut data = vec![0.0; range.len()];
+            buffer.read(range.start, &mut data);
+            let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
+            Piece { name, shape: parameter.shape.clone(), rows: 0..parameter.shape[0], columns, data }
+        };
+        let bucket = &rank.parameters.buckets[bucket];
+        pieces.push(part(parameter.name.clone(), &bucket.weights, weights));
+        for (i, range) in state.into_iter().enumerate() {
+            pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range));
+        }
+    }
+    pieces
+}
+
+/// What is taken from a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restore {
+    /// Parameters, optimizer state and the number of steps: training goes on.
+    Everything,
+    /// Parameters alone, to predict with.
+    Parameters,
+}
+
+/// Brings `index`, a rank of `run`, to the state of `checkpoint`.
+pub(crate) fn restore(
+    run: &Run,
+    index: usize,
+    rank: &mut RankState,
+    checkpoint: &Checkpoint,
+    what: Restore,
+) -> Result<(), CheckpointError> {
+    for (shard, table) in run.placement.held_by(index).iter().zip(&mut rank.tables) {
+        let name = &run.model.features()[shard.feature].name;
+        let weights = [(table_weight(name), shard.columns.clone())];
+        read(checkpoint, &weights, shard, &mut table.weights)?;
+        if what == Restore::Everything {
+            let state = table_state(run, shard).into_iter().map(|part| (part.name, part.columns));
+            read(checkpoint, &state.collect::<Vec<_>>(), shard, &mut table.state)?;
+        }
+    }
+    for (parameter, Places { bucket, weights, state }) in places(run, rank) {
+        let bucket = &mut rank.parameters.buckets[bucket];
+        let mut data = vec![0.0; parameter.len];
+        let (rows, columns) = (0..parameter.shape[0], parameter.shape.get(1).map_or(0..1, |&width| 0..width));
+        checkpoint.read_rows(&parameter.name, rows.clone(), columns.clone(), &mut data)?;
+        bucket.weights.write(weights.start, &data);
+        if what == Restore::Everything {
+            for (i, range) in state.into_iter().enumerate() {
+                let name = dense_state(&parameter.name, i);
+                checkpoint.read_rows(&name, rows.clone(), columns.clone(), &mut data)?;
+                bucket.state.write(range.start, &data);
+            }
+        }
+    }
+    if what == Restore::Everything {
+        rank.steps = checkpoint.manifest().step;
+    }
+    Ok(())
+}
+
+pub(crate) fn table_weight(feature: &str) -> String {
+    format!("tables.{feature}.weight")
+}
+
+/// The tensor of what the optimizer keeps of a table's rows.
+pub(crate) fn table_state_name(feature: &str) -> String {
+    format!("optimizer.tables.{feature}")
+}
+
+/// A part of what the optimizer keeps of a shard's rows.
+struct StatePart {
+    /// The tensor's name.
+    name: String,
+    /// Columns of the whole tensor.
+    tensor_width: usize,
+    /// Columns of the tensor that the part is.
+    columns: Range<usize>,
+    /// Where the part begins in a row of the shard's state.
+    at: usize,
+}
+
+/// What the optimizer keeps of a shard: for every weight as many numbers as the rule needs, so that columns of the table
+/// are columns of each; for row-wise Adagrad one number for every slice of a row.
+fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
+    let (rule, dim, width) = (&run.table_optimizer.update, run.model.dim(), shard.columns.len());
+    let name = table_state_name(&run.model.features()[shard.feature].name);
+    match (rule, &run.placement.layouts()[shard.feature]) {
+        (UpdateRule::RowWiseAdagrad { .. }, Layout::ColumnWise { ranks }) if ranks.len() > 1 => {
+            let slices = ranks.len();
+            let slice = (0..slices).find(|&i| share(dim, slices, i) == shard.columns);
+            let slice = slice.expect("columns are cut evenly");
+            let name = format!("{name}.in_{slices}_slices");
+            vec![StatePart { name, tensor_width: slices, columns: slice..slice + 1, at: 0 }]
+        }
+        _ if width == dim => {
+            let kept = rule.state_per_row(dim);
+            let whole = StatePart { name, tensor_width: kept, columns: 0..kept, at: 0 };
+            if kept > 0 { vec![whole] } else { Vec::new() }
+        }
+        _ => (0..rule.state_per_row(1))
+            .map(|i| StatePart {
+                name: name.clone(),
+                tensor_width: rule.state_per_row(dim),
+                columns: i * dim + shard.columns.start..i * dim + shard.columns.end,
+                at: i * width,
+            })
+            .collect(),
+    }
+}
+
+pub(crate) fn dense_state(parameter: &str, index: usize) -> String {
+    format!("optimizer.{parameter}.{index}")
+}
+
+/// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte.
+fn read(
+    checkpoint: &Checkpoint,
+    parts: &[(String, Range<usize>)],
+    shard: &Shard,
+    to: &mut Buffer<f32>,
+) -> Result<(), CheckpointError> {
+    let width: usize = parts.iter().map(|(_, columns)| columns.len()).sum();
+    if width == 0 {
+        return Ok(());
+    }
+    let block = (1usize << 18).div_ceil(width);
+    let (mut data, mut part) = (Vec::new(), Vec::new());
+    let mut row = shard.rows.start;
+    while row < shard.rows.end {
+        let rows = row..(row + block).min(shard.rows.end);
+        data.resize(rows.len() * width, 0.0);
+        let mut at = 0;
+        for (name, columns) in parts {
+            part.resize(rows.len() * columns.len(), 0.0);
+            checkpoint.read_rows(name, rows.clone(), columns.clone(), &mut part)?;
+            for (to, from) in data.chunks_exact_mut(width).zip(part.chunks_exact(columns.len())) {
+                to[at..at + columns.len()].copy_from_slice(from);
+            }
+            at += columns.len();
+        }
+        to.write((row - shard.rows.start) * width, &data);
+        row = rows.end;
+    }
+    Ok(())
+}
+
+/// Where a dense parameter and its state lie.
+struct Places {
+    bucket: usize,
+    weights: Range<usize>,
+    state: Vec<Range<usize>>,
+}
+
+/// The dense parameters that are here.
+fn places(run: &Run, rank: &RankState) -> Vec<(Parameter, Places)> {
+    let kept = run.dense_optimizer.update.state_per_row(1);
+    let place = |(index, parameter): (usize, &Parameter)| {
+        let (bucket, at) = rank.parameters.place(index)?;
+        let elements = rank.parameters.buckets[bucket].weights.len();
+        let of = |start: usize| start + at..start + at + parameter.len;
+        let state = (0..kept).map(|i| of(i * elements)).collect();
+        Some((parameter.clone(), Places { bucket, weights: of(0), state }))
+    };
+    rank.parameters.list().iter().enumerate().filter_map(place).collect()
+}

@@ -1,0 +1,132 @@
+//! The module of one tower: layers composed, no communication.
+//!
+//! ```text
+//! projection (DMT, listing 1)   [x·Aᵀ + a | xᵢ·Eᵀ + e for each member i]
+//! cross (listing 2)             (x ⊙ (W·V·x + b) + x)·Mᵀ + m
+//! ```
+
+use crate::layers::dense::{CrossNet, Linear, Parameters};
+use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError};
+use spec::model::{self, TowerModule};
+
+type Result<T = ()> = std::result::Result<T, KernelError>;
+
+/// A tower module, what goes in and what comes out.
+#[derive(Debug)]
+pub struct Tower {
+    /// Columns of its input.
+    pub width: usize,
+    /// What it sees: samples × columns.
+    pub input: Buffer<f32>,
+    /// The gradient of that.
+    pub input_gradient: Buffer<f32>,
+    /// What it gives, in parts that stand side by side.
+    pub outputs: Vec<Output>,
+    layers: Layers,
+}
+
+/// Columns that a tower gives.
+#[derive(Debug)]
+pub struct Output {
+    /// How many.
+    pub width: usize,
+    /// Samples × columns.
+    pub values: Buffer<f32>,
+    /// Their gradient.
+    pub gradient: Buffer<f32>,
+}
+
+#[derive(Debug)]
+enum Layers {
+    Projection { members: usize, all: Option<Linear>, each: Option<Linear> },
+    Cross { cross: CrossNet, map: Option<Linear>, gradient: Buffer<f32> },
+}
+
+/// A gradient that replaces what was there, or adds to it.
+const SET: InputGradient = InputGradient { accumulate: false, relu: false };
+const ADD: InputGradient = InputGradient { accumulate: true, relu: false };
+
+impl Tower {
+    /// The layers of `tower` over `parameters`; `None` where its vectors pass through.
+    pub fn new(tower: &model::Tower, parameters: &Parameters) -> Option<Self> {
+        let named = |layer: &model::LinearLayer| Linear::named(layer, parameters);
+        let width = tower.input_width();
+        let (layers, widths) = match &tower.module {
+            TowerModule::PassThrough => return None,
+            TowerModule::Projection { all, each } => {
+                let members = tower.members.len();
+                let widths = [all.as_ref().map(|l| l.outputs), each.as_ref().map(|l| l.outputs * members)];
+                let (all, each) = (all.as_ref().map(named), each.as_ref().map(named));
+                (Layers::Projection { members, all, each }, widths.into_iter().flatten().collect())
+            }
+            TowerModule::Cross { layer, map } => {
+                let cross = CrossNet::new(width, std::slice::from_ref(layer), parameters);
+                let map = map.as_ref().map(named);
+                (Layers::Cross { cross, map, gradient: Buffer::empty() }, vec![tower.output_width()])
+            }
+        };
+        let output = |width| Output { width, values: Buffer::empty(), gradient: Buffer::empty() };
+        let outputs = widths.into_iter().map(output).collect();
+        Some(Self { width, input: Buffer::empty(), input_gradient: Buffer::empty(), outputs, layers })
+    }
+
+    /// What the parts of its output are, for `rows` samples.
+    pub fn forward(&mut self, device: &Device, parameters: &Parameters, rows: usize) -> Result {
+        let Self { width, input, outputs, layers, .. } = self;
+        match layers {
+            Layers::Projection { members, all, each } => {
+                if let (Some(all), Some(output)) = (all, outputs.first_mut()) {
+                    all.forward(device, parameters, rows, input, &mut output.values)?;
+                }
+                if let (Some(each), Some(output)) = (each, outputs.last_mut()) {
+                    each.forward(device, parameters, rows * *members, input, &mut output.values)?;
+                }
+            }
+            Layers::Cross { cross, map, .. } => {
+                cross.forward(device, parameters, rows, input)?;
+                let values = &mut outputs[0].values;
+                match map {
+                    Some(map) => map.forward(device, parameters, rows, cross.output(), values)?,
+                    None => {
+                        let width = *width;
+                        let whole = ColumnCopy { from: 0, to: 0, width };
+                        values.resize(rows * width)?;
+                        device.copy_columns(rows, &[whole], cross.output(), 0, width, values, 0, width)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From the gradients of the parts of its output to that of its input and of its parameters.
+    pub fn backward(&mut self, device: &Device, parameters: &mut Parameters, rows: usize) -> Result {
+        let Self { width, input, input_gradient, outputs, layers } = self;
+        input_gradient.resize(rows * *width)?;
+        match layers {
+            Layers::Projection { members, all, each } => {
+                if let (Some(all), Some(output)) = (&all, outputs.first()) {
+                    let dx = Some((&mut *input_gradient, SET));
+                    all.backward(device, parameters, rows, input, &output.gradient, dx)?;
+                }
+                if let (Some(each), Some(output)) = (each, outputs.last()) {
+                    let dx = Some((input_gradient, if all.is_some() { ADD } else { SET }));
+                    each.backward(device, parameters, rows * *members, input, &output.gradient, dx)?;
+                }
+            }
+            Layers::Cross { cross, map, gradient } => {
+                let output = &mut outputs[0];
+                match map {
+                    Some(map) => {
+                        gradient.resize(rows * *width)?;
+                        let dx = Some((&mut *gradient, SET));
+                        map.backward(device, parameters, rows, cross.output(), &output.gradient, dx)?;
+                    }
+                    None => std::mem::swap(gradient, &mut output.gradient),
+                }
+                cross.backward(device, parameters, rows, input, gradient, input_gradient, 0..1)?;
+            }
+        }
+        Ok(())
+    }
+}

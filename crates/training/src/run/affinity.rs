@@ -1,0 +1,188 @@
+//! How much features have to do with each other, measured on samples (DMT §3.3).
+//!
+//! ```text
+//! R[f] = v_f / ‖v_f‖ for the pooled vector v_f of feature f        I = |mean over samples of R·Rᵀ|
+//! ```
+//!
+//! Every rank adds up the cosines of its own samples, batch by batch; the sums of all ranks are added at the end. A vector of
+//! zeros (an empty bag) has to do with nothing.
+
+use crate::Error;
+use crate::checkpoint::Checkpoint;
+use crate::run::launch::on_checkpoint;
+use crate::samples::logs::Logs;
+use crate::samples::source::Prefetch;
+use crate::samples::source::Source;
+use crate::step::communicators::Communicators;
+use crate::step::gather;
+use crate::step::interpreter::Execution;
+use crate::step::rank_state::RankState;
+use collectives::Label;
+use data::Split;
+use spec::affinity::Affinity;
+use spec::run::{Batches, Run};
+use spec::schedule::Task;
+use std::ops::ControlFlow;
+
+/// What is averaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cosines {
+    /// The absolute value of the mean cosine: the paper's.
+    #[default]
+    AbsOfMean,
+    /// The mean of the cosines' absolute values.
+    MeanOfAbs,
+}
+
+/// Sums of cosines between the vectors of a sample.
+#[derive(Clone, Debug)]
+pub(crate) struct CosineSums {
+    features: usize,
+    dim: usize,
+    of: Cosines,
+    samples: u64,
+    sums: Vec<f64>,
+    unit: Vec<f32>,
+}
+
+impl CosineSums {
+    /// Nothing yet, of `features` vectors of `dim`.
+    pub fn new(features: usize, dim: usize, of: Cosines) -> Self {
+        let (sums, unit) = (vec![0.0; features * features], vec![0.0; features * dim]);
+        Self { features, dim, of, samples: 0, sums, unit }
+    }
+
+    /// Adds one sample: its vectors one after the other.
+    pub fn add(&mut self, vectors: &[f32]) {
+        let Self { features, dim, of, sums, unit, .. } = self;
+        for (to, vector) in unit.chunks_exact_mut(*dim).zip(vectors.chunks_exact(*dim)) {
+            let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+            let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
+            to.iter_mut().zip(vector).for_each(|(to, &x)| *to = (f64::from(x) * scale) as f32);
+        }
+        for i in 0..*features {
+            let a = &unit[i * *dim..(i + 1) * *dim];
+            for j in 0..=i {
+                let b = &unit[j * *dim..(j + 1) * *dim];
+                let cosine = f64::from(dot(a, b));
+                sums[i * *features + j] += if *of == Cosines::MeanOfAbs { cosine.abs() } else { cosine };
+            }
+        }
+        self.samples += 1;
+    }
+
+    /// The affinity of features of these names.
+    pub fn affinity(&self, names: Vec<String>) -> Result<Affinity, Error> {
+        let samples = self.samples.max(1) as f64;
+        let between = |i: usize, j: usize| {
+            let sum = self.sums[i.max(j) * self.features + i.min(j)];
+            // A cosine may exceed 1 by rounding. One that is no number stays so, and is refused by the feature's name.
+            let mean = (sum / samples).abs().clamp(0.0, 1.0);
+            if i == j && !mean.is_nan() { 1.0 } else { mean }
+        };
+        let rows = (0..self.features).map(|i| (0..self.features).map(|j| between(i, j)).collect()).collect();
+        Ok(Affinity::new(names, rows)?)
+    }
+}
+
+/// In eight sums, so that it becomes vector instructions.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0f32; 8];
+    for (a, b) in a.iter().zip(b) {
+        (0..8).for_each(|lane| sums[lane] += a[lane] * b[lane]);
+    }
+    sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
+}
+
+/// Measures the affinity of the features of `checkpoint` on the samples of `run` to train or to evaluate on, at most `limit` of
+/// them.
+/// `observe` is told by rank 0 how many were seen.
+pub fn affinity(
+    run: &Run,
+    logs: &Logs,
+    checkpoint: &Checkpoint,
+    split: Split,
+    of: Cosines,
+    limit: u64,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<Affinity, Error> {
+    if run.model.has_tower_modules() {
+        return Err(Error::AffinityOfTowers);
+    }
+    let batches = if split == Split::Train { run.batches() } else { run.eval_batches() };
+    let batches = Batches { samples: batches.samples.min(limit), ..batches };
+    if batches.samples == 0 {
+        return Err(Error::NoSamples);
+    }
+    let sums = on_checkpoint(run, logs, checkpoint, split, |communicators, rank| {
+        add_up(run, communicators, rank, batches, of, observe)
+    })?;
+    let names = run.model.features().iter().map(|feature| feature.name.clone()).collect();
+    sums.first().ok_or(Error::NoRank)?.affinity(names)
+}
+
+/// Adds up the cosines of the samples of `batches`, over all ranks.
+fn add_up(
+    run: &Run,
+    communicators: &Communicators,
+    rank: &mut RankState,
+    batches: Batches,
+    of: Cosines,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<CosineSums, Error> {
+    let (world, steps) = (communicators.world(), batches.per_epoch());
+    let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
+    rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
+    let (features, dim) = (run.model.features().len(), run.model.dim());
+    let mut sums = CosineSums::new(features, dim, of);
+    let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
+    let mut execution = Execution::new(run.schedule(Task::Evaluate));
+    execution.run(
+        rank,
+        communicators,
+        steps,
+        |step| batches.at(step),
+        |rank, step| {
+            for sample in rank.network.features.to_vec().chunks_exact(width) {
+                sums.add(&sample[first..first + features * dim]);
+            }
+            if world.rank() == 0 {
+                let positions = batches.at(step);
+                observe(positions.end - positions.start);
+            }
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
+    let label = Label::from("affinity");
+    gather::add_up(world, &label, &mut sums.sums)?;
+    let mut samples = [sums.samples as f64];
+    world.all_reduce_f64(&label, &mut samples)?;
+    sums.samples = samples[0] as u64;
+    Ok(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cosines_are_averaged_before_or_after_their_sign_is_lost() {
+        // Two features of two columns: the same direction in one sample, opposite in the other, and an empty bag.
+        let samples =
+            [[1.0, 0.0, 2.0, 0.0], [0.0, 3.0, 0.0, -1.0], [1.0, 1.0, 0.0, 0.0], [2.0, 0.0, 1.0, 1.0]];
+        let names = || vec!["A".to_string(), "B".to_string()];
+        let measured = |of| {
+            let mut sums = CosineSums::new(2, 2, of);
+            samples.iter().for_each(|sample| sums.add(sample));
+            sums.affinity(names()).unwrap().between(0, 1)
+        };
+        let mut diverged = CosineSums::new(2, 2, Cosines::AbsOfMean);
+        diverged.add(&[1.0, 0.0, f32::NAN, 0.0]);
+        let refused = diverged.affinity(names()).unwrap_err().to_string();
+        assert!(refused.contains("A and B"), "{refused}");
+        let half = 0.5f64.sqrt();
+        assert!((measured(Cosines::AbsOfMean) - half / 4.0).abs() < 1e-7);
+        assert!((measured(Cosines::MeanOfAbs) - (2.0 + half) / 4.0).abs() < 1e-7);
+    }
+}

@@ -1,0 +1,74 @@
+//! Where the ranks of a run live: in threads of this process, or in the processes of an MPI job.
+
+use collectives::{Communicator, Failure, Options, launch};
+#[cfg(feature = "mpi")]
+use collectives::{MpiJob, MpiOptions};
+use kernels::{Device, KernelError};
+use spec::run::Run;
+use spec::topology::Topology;
+use std::error::Error;
+
+/// Ranks, and what joins them.
+#[derive(Debug, Default)]
+pub enum Cluster {
+    /// All ranks are threads of this process.
+    #[default]
+    Threads,
+    /// This process is one rank; the others are the job's other processes.
+    #[cfg(feature = "mpi")]
+    Processes {
+        /// The job.
+        job: MpiJob,
+        /// What its ranks must agree on.
+        options: MpiOptions,
+    },
+}
+
+impl Cluster {
+    /// Whether rank 0 is here: whoever has it reports for all.
+    pub fn has_first_rank(&self) -> bool {
+        match self {
+            Cluster::Threads => true,
+            #[cfg(feature = "mpi")]
+            Cluster::Processes { job, .. } => job.rank() == 0,
+        }
+    }
+
+    /// Ranks that share this machine, whatever hosts are pretended.
+    pub fn ranks_here(&self, topology: Topology) -> Vec<usize> {
+        match self {
+            Cluster::Threads => (0..topology.ranks()).collect(),
+            #[cfg(feature = "mpi")]
+            Cluster::Processes { job, .. } => {
+                job.ranks_here().into_iter().filter(|&rank| rank < topology.ranks()).collect()
+            }
+        }
+    }
+
+    /// Runs `body` on every rank that lives in this process, each on the device that `devices` makes for it, and gives
+    /// what they returned: the results of all ranks where they are threads, else that of this process's rank.
+    pub fn launch<T: Send, E: Into<Box<dyn Error + Send + Sync>>>(
+        &self,
+        topology: Topology,
+        options: &Options,
+        devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
+        body: impl Fn(Communicator) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, Box<Failure>> {
+        match self {
+            Cluster::Threads => launch(topology, options, devices, body),
+            #[cfg(feature = "mpi")]
+            Cluster::Processes { job, options: mpi } => {
+                job.launch(topology, options, mpi, devices, body).map(|result| vec![result])
+            }
+        }
+        .map_err(Box::new)
+    }
+}
+
+/// Threads of each rank: as the run says, or the machine's cores shared out.
+pub fn threads(run: &Run, cluster: &Cluster) -> usize {
+    run.threads.unwrap_or_else(|| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        (cores / cluster.ranks_here(run.topology()).len().max(1)).max(1)
+    })
+}

@@ -1,0 +1,187 @@
+//! One digest of all parameters: the SHA-256 of every tensor in the model's order, hashed together. It does not depend
+//! on where the tensors live.
+
+use crate::Error;
+use crate::step::gather::gathered;
+use crate::step::rank_state::RankState;
+use collectives::{Communicator, Label};
+use kernels::Buffer;
+use sha2::{Digest, Sha256};
+use spec::model::{Block, Parameter};
+use spec::placement::{Shard, ShardKind};
+use spec::run::Run;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a SHA-256.
+const LEN: usize = 32;
+/// Floats of a table in pieces that travel to rank 0 at a time.
+const BLOCK: usize = 1 << 18;
+/// Floats that are hashed at a time: few, since all ranks of a process may be at it at once.
+const HASHED: usize = 1 << 14;
+
+/// The digest of the parameters of all ranks, on every rank.
+pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<String, Error> {
+    let mut whole = Sha256::new();
+    for digest in tables(world, run, rank)? {
+        whole.update(digest);
+    }
+    let towers = towers(world, run, rank)?;
+    for (index, parameter) in rank.parameters.list().iter().enumerate() {
+        match towers.get(&index) {
+            Some(digest) => whole.update(digest),
+            None => {
+                debug_assert_ne!(parameter.owner.0, Block::Towers, "its group has hashed it");
+                whole.update(dense(rank, index));
+            }
+        }
+    }
+    // Every rank now has hashed its own copies of what all have: they must agree.
+    let all = gathered(world, &label(), &whole.clone().finalize(), &vec![LEN; world.size()])?;
+    if let Some(rank) = all.chunks_exact(LEN).position(|digest| digest != &all[..LEN]) {
+        return Err(Error::Replicas { rank });
+    }
+    Ok(whole.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn label() -> Label {
+    Label::from("digest")
+}
+
+/// The digest of every table, by feature.
+fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
+    let placement = &run.placement;
+    // Whoever has a table whole hashes it.
+    let is_whole = |shard: &Shard| shard.kind == ShardKind::Whole && shard.columns.len() == run.model.dim();
+    let mut mine = Vec::new();
+    for (shard, table) in placement.owned_by(world.rank()).iter().zip(&rank.tables) {
+        if is_whole(shard) {
+            mine.extend(hash(&table.weights));
+        }
+    }
+    let whole_by = |rank: usize| placement.owned_by(rank).iter().filter(|shard| is_whole(shard));
+    let counts: Vec<usize> = (0..world.size()).map(|rank| whole_by(rank).count() * LEN).collect();
+    let all = gathered(world, &label(), &mine, &counts)?;
+    let mut digests: Vec<Option<[u8; LEN]>> = vec![None; run.model.features().len()];
+    for (shard, digest) in (0..world.size()).flat_map(whole_by).zip(all.as_chunks().0) {
+        digests[shard.feature] = Some(*digest);
+    }
+    // All have the replicated ones.
+    let owned = placement.owned_by(world.rank()).len();
+    for (shard, table) in placement.replicated().iter().zip(&rank.tables[owned..]) {
+        digests[shard.feature] = Some(hash(&table.weights));
+    }
+    // The others lie in pieces.
+    let of_feature = |(feature, digest): (usize, Option<[u8; LEN]>)| match digest {
+        Some(digest) => Ok(digest),
+        None => in_pieces(world, run, rank, feature),
+    };
+    digests.into_iter().enumerate().map(of_feature).collect()
+}
+
+/// The digest of a table of which no rank has everything: its holders send it to rank 0, some rows at a time.
+fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) -> Result<[u8; LEN], Error> {
+    let (rows, dim) = (run.model.features()[feature].rows, run.model.dim());
+    let shards_of = |rank: usize| {
+        let held = run.placement.owned_by(rank).iter().enumerate();
+        held.filter(|(_, shard)| shard.feature == feature)
+    };
+    let here = |shard: &Shard, block: &Range<usize>| {
+        block.start.max(shard.rows.start)
+            ..block.end.min(shard.rows.end).max(block.start.max(shard.rows.start))
+    };
+    let mut hasher = Sha256::new();
+    let step = BLOCK.div_ceil(dim);
+    for start in (0..rows).step_by(step) {
+        let block = start..(start + step).min(rows);
+        let mut mine = Vec::new();
+        for (table, shard) in shards_of(world.rank()) {
+            let (rows, width) = (here(shard, &block), shard.columns.len());
+            let at = mine.len();
+            mine.resize(at + rows.len() * width, 0.0);
+            if !rows.is_empty() {
+                rank.tables[table].weights.read((rows.start - shard.rows.start) * width, &mut mine[at..]);
+            }
+        }
+        let elements = |rank: usize| -> usize {
+            shards_of(rank).map(|(_, shard)| here(shard, &block).len() * shard.columns.len()).sum()
+        };
+        let mut to = vec![0; world.size()];
+        to[0] = mine.len();
+        let from: Vec<usize> =
+            (0..world.size()).map(|r| if world.rank() == 0 { elements(r) } else { 0 }).collect();
+        let send = Buffer::from_slice(world.device(), &mine)?;
+        let (_, arrived) = world.all_to_all(&label(), send, &to, Buffer::empty(), &from)?;
+        if world.rank() != 0 {
+            continue;
+        }
+        let (arrived, mut at) = (arrived.to_vec(), 0);
+        let mut assembled = vec![0.0f32; block.len() * dim];
+        for (_, shard) in (0..world.size()).flat_map(shards_of) {
+            for row in here(shard, &block) {
+                let to = (row - block.start) * dim + shard.columns.start;
+                let width = shard.columns.len();
+                assembled[to..to + width].copy_from_slice(&arrived[at..at + width]);
+                at += width;
+            }
+        }
+        hasher.update(bytes(&assembled));
+    }
+    let digest = Buffer::from_slice(world.device(), &hasher.finalize())?;
+    let digest = world.broadcast(&label(), 0, digest)?.to_vec();
+    Ok(digest.try_into().expect("a broadcast keeps the length"))
+}
+
+/// The digests of the towers' parameters, by parameter. Every rank hashes those of its group; in a group they must agree.
+fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<usize, [u8; LEN]>, Error> {
+    let Some(sptt) = run.dataflow.sptt() else { return Ok(BTreeMap::new()) };
+    let groups = sptt.groups();
+    let list = rank.parameters.list();
+    let of_group = |group: usize| {
+        let of =
+            move |p: &Parameter| p.owner.0 == Block::Towers && sptt.plan(group).towers.contains(&p.owner.1);
+        list.iter().enumerate().filter(move |(_, p)| of(p)).map(|(index, _)| index)
+    };
+    let hash = |index| dense(rank, index);
+    let mine: Vec<u8> = of_group(groups.group_of(world.rank())).flat_map(hash).collect();
+    let counts: Vec<usize> = (0..world.size()).map(|r| of_group(groups.group_of(r)).count() * LEN).collect();
+    let all = gathered(world, &label(), &mine, &counts)?;
+    let mut digests: BTreeMap<usize, [u8; LEN]> = BTreeMap::new();
+    let mut arrived = all.as_chunks().0.iter();
+    for from in 0..world.size() {
+        for (index, digest) in of_group(groups.group_of(from)).zip(arrived.by_ref()) {
+            if *digests.entry(index).or_insert(*digest) != *digest {
+                return Err(Error::Replicas { rank: from });
+            }
+        }
+    }
+    Ok(digests)
+}
+
+/// The digest of a dense parameter, which must be here.
+fn dense(rank: &RankState, index: usize) -> [u8; LEN] {
+    let (bucket, at) = rank.parameters.place(index).expect("a rank hashes what it has");
+    hash_range(&rank.parameters.buckets[bucket].weights, at..at + rank.parameters.list()[index].len)
+}
+
+/// Hashes a tensor's floats, little-endian, a block at a time.
+fn hash(weights: &Buffer<f32>) -> [u8; LEN] {
+    hash_range(weights, 0..weights.len())
+}
+
+fn hash_range(weights: &Buffer<f32>, Range { start, end }: Range<usize>) -> [u8; LEN] {
+    let mut hasher = Sha256::new();
+    let mut block = vec![0.0f32; HASHED.min(end - start)];
+    let mut at = start;
+    while at < end {
+        let len = HASHED.min(end - at);
+        weights.read(at, &mut block[..len]);
+        hasher.update(bytes(&block[..len]));
+        at += len;
+    }
+    hasher.finalize().into()
+}
+
+fn bytes(floats: &[f32]) -> Vec<u8> {
+    floats.iter().flat_map(|x| x.to_le_bytes()).collect()
+}

@@ -1,0 +1,59 @@
+//! What a run tells while it goes on.
+
+use crate::run::scores::Scores;
+use std::path::Path;
+
+/// What just happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// Training, now and then.
+    Training(Progress),
+    /// Evaluation begins.
+    Evaluating {
+        /// Samples to score.
+        samples: u64,
+    },
+    /// An evaluation is done.
+    Evaluated {
+        /// Steps done.
+        step: u64,
+        /// What it gave.
+        scores: &'a Scores,
+    },
+    /// A checkpoint is complete.
+    Saved {
+        /// Steps done when its state was copied.
+        step: u64,
+        /// Its folder.
+        path: &'a Path,
+        /// Its size.
+        bytes: u64,
+        /// Seconds that training stood still for the copy.
+        copy_s: f64,
+        /// Seconds until it was complete, beside training.
+        write_s: f64,
+    },
+}
+
+/// How far training is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Steps done.
+    pub step: u64,
+    /// Steps in all.
+    pub steps: u64,
+    /// Samples seen by the world, earlier parts of a resumed run included.
+    pub samples: u64,
+    /// Samples of an epoch.
+    pub epoch_samples: u64,
+    /// Mean loss since the last event; no number in a paced run.
+    pub loss: f64,
+    /// AUC of all predictions made so far, each before its sample was learnt; `None` until both labels were seen.
+    pub auc: Option<f64>,
+    /// Samples a second since the last event.
+    pub samples_per_s: f64,
+    /// Seconds of training in this session.
+    pub seconds: f64,
+    /// Learning rates of the last step: dense layers, tables.
+    pub rates: (f32, f32),
+}

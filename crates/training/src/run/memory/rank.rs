@@ -1,0 +1,271 @@
+//! What one rank needs, buffer by buffer, and what all of them need together.
+
+use super::sizes::{exactly, floats, grown, samples_of};
+use super::vectors::Legs;
+use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
+use kernels::{LinearShape, Segment, linear_scratch};
+use spec::feature::Hotness;
+use spec::model::{Interaction, LinearLayer, TowerModule};
+use spec::placement::{Layout, Shard};
+use spec::run::Run;
+use spec::schedule::{Bucket, Schedule, Task};
+
+/// Batches of samples on the host: three read ahead, two on their way.
+const BATCHES: f64 = 5.0;
+/// Batches on their way through the dataflow.
+const INPUTS: f64 = 2.0;
+/// Bytes of a range of an exchange.
+const SPAN: f64 = 16.0;
+/// Room of a vector that elements were pushed to, for what is in it.
+const PUSHED: f64 = 1.125;
+
+/// Losses of steps that a rank makes room for at once: a run may have any number of steps, to be stopped by hand.
+const LOSSES: u64 = 1 << 20;
+/// Bytes of a thread that writes a checkpoint, and the most that it buffers.
+const WRITER: f64 = 120e3;
+const WRITTEN: f64 = 1048576.0;
+
+/// What all ranks have in common. Sizes are counted in floating point: none is too large for it, whatever a config says.
+pub(super) struct Shape<'a> {
+    run: &'a Run,
+    threads: usize,
+    purpose: MemoryUse,
+    schedule: Schedule,
+    phases: f64,
+    legs: Legs,
+    sample: Sample,
+}
+
+/// What one sample brings.
+struct Sample {
+    /// Numbers on the host: its label, dense inputs, lengths of bags, ids and weights.
+    numbers: f64,
+    /// Ids that leave for the holders of tables.
+    ids: f64,
+    /// Lengths of bags that leave with them.
+    lengths: f64,
+    /// Numbers that travel for each id: itself, and its weight.
+    travelling: f64,
+}
+
+impl Sample {
+    fn new(run: &Run) -> Self {
+        let (model, placement, ranks) = (&run.model, &run.placement, run.topology().ranks());
+        let (mut all, mut ids, mut lengths) = (0.0, 0.0, 0.0);
+        for (f, (feature, layout)) in model.features().iter().zip(placement.layouts()).enumerate() {
+            // An id goes to the holder of its row, or to all holders of a slice of it or a copy.
+            let holders = match layout {
+                Layout::TableWise { .. } | Layout::RowWise { .. } | Layout::Hierarchical { .. } => 1,
+                Layout::ColumnWise { ranks } => ranks.len(),
+                Layout::Replicated => ranks,
+            };
+            let (mean, pieces) = (feature.hotness.mean() as f64, placement.row_pieces(f));
+            all += mean;
+            ids += mean * holders as f64;
+            // Lengths of bags go to the holders of all rows, where they must be told.
+            if feature.hotness != Hotness::One || pieces > 1 {
+                lengths += (holders * pieces) as f64;
+            }
+        }
+        let inputs = 1 + model.dense_features() + model.features().len();
+        let weights = if model.weighted() { all } else { 0.0 };
+        let travelling = if placement.weights_travel(model) { 2.0 } else { 1.0 };
+        Self { numbers: inputs as f64 + all + weights, ids, lengths, travelling }
+    }
+}
+
+impl<'a> Shape<'a> {
+    pub(super) fn new(run: &'a Run, threads: usize, purpose: MemoryUse) -> Self {
+        let schedule = run.schedule(Task::Train);
+        let phases = run.schedule(Task::Evaluate).phases().len()
+            + if purpose.trains { schedule.phases().len() } else { 0 };
+        let legs = Legs::new(run, purpose.trains);
+        Self { run, threads, purpose, schedule, phases: phases as f64, legs, sample: Sample::new(run) }
+    }
+
+    /// What `rank` needs.
+    pub(super) fn of_rank(&self, rank: usize) -> Parts {
+        let mut need = Parts {
+            batches: self.batches(rank),
+            activations: self.legs.of_rank(self.run, rank) + self.network(rank),
+            pairs: self.pairs(),
+            ranks: RANK + HISTOGRAM + self.phases * PHASE + self.scratch(rank),
+            evaluation: if self.purpose.trains { 8.0 * self.run.steps.min(LOSSES) as f64 } else { 0.0 },
+            ..Parts::default()
+        };
+        self.add_dense(rank, &mut need);
+        if rank < self.purpose.computing {
+            self.add_tables(rank, &mut need);
+        }
+        if self.purpose.saves {
+            // What is written goes through a buffer.
+            need.checkpoint += WRITER + need.checkpoint.min(WRITTEN);
+        }
+        need
+    }
+
+    fn add_tables(&self, rank: usize, need: &mut Parts) {
+        let rule = &self.run.table_optimizer.update;
+        let owned = self.run.placement.owned_by(rank).len();
+        for (i, shard) in self.run.placement.held_by(rank).iter().enumerate() {
+            let (rows, columns) = (shard.rows.len() as f64, shard.columns.len());
+            let (weights, state) = (rows * columns as f64, rows * rule.state_per_row(columns) as f64);
+            need.tables += exactly(weights);
+            need.optimizer += exactly(state);
+            // Replicas are written once, by rank 0.
+            if self.purpose.saves && (i < owned || rank == 0) {
+                need.checkpoint += 4.0 * (weights + state);
+            }
+        }
+    }
+
+    /// Dense layers: weights, gradients, state, and the room in which gradients are added up.
+    fn add_dense(&self, rank: usize, need: &mut Parts) {
+        let rule = &self.run.dense_optimizer.update;
+        let mut add = |bucket: &Bucket, members: usize, kept: bool| {
+            let elements = bucket.elements as f64;
+            let state = rule.state_per_row(bucket.elements) as f64;
+            // Parts of all members, and the sum of this rank's.
+            let added = members > 1 && self.purpose.trains;
+            let sums = if added { exactly(elements) + exactly(elements / members as f64) } else { 0.0 };
+            need.dense += 2.0 * exactly(elements) + sums;
+            need.optimizer += exactly(state);
+            if self.purpose.saves && kept {
+                need.checkpoint += 4.0 * (elements + state);
+            }
+        };
+        let ranks = self.run.topology().ranks();
+        self.schedule.buckets().iter().for_each(|bucket| add(bucket, ranks, rank == 0));
+        if let Some(sptt) = self.run.dataflow.sptt() {
+            let groups = sptt.groups();
+            let bucket = &self.schedule.tower_buckets()[groups.group_of(rank)];
+            add(bucket, groups.size(), groups.index_of(rank) == 0);
+        }
+    }
+
+    /// Samples of `rank`, and the ids of all samples that come to it.
+    fn batches(&self, rank: usize) -> f64 {
+        let Run { model, placement, batch, .. } = self.run;
+        let &Sample { numbers, ids, lengths, travelling } = &self.sample;
+        let (samples, batch) = (samples_of(self.run, rank) as f64, *batch as f64);
+        let held = placement.held_by(rank);
+        let of_shard = |shard: &Shard| {
+            let feature = &model.features()[shard.feature];
+            batch * feature.hotness.mean() as f64 * shard.rows.len() as f64 / feature.rows.max(1) as f64
+        };
+        let arriving: f64 = held.iter().map(of_shard).sum();
+        let varying = held.iter().filter(|shard| placement.lengths_vary(model, shard)).count();
+        let (arriving_lengths, bags) = (batch * varying as f64, batch * held.len() as f64);
+        let sorted = if self.purpose.trains { arriving } else { 0.0 };
+        let (ids, lengths) = (samples * ids, samples * lengths);
+        let of_input = [
+            travelling * (PUSHED * 4.0 * ids + floats(ids) + floats(arriving)),
+            // Bag lengths as they leave, arrive, and are looked at on the host.
+            PUSHED * 4.0 * lengths + floats(lengths) + floats(arriving_lengths) + 4.0 * arriving_lengths,
+            2.0 * floats(bags),
+            floats(2.0 * sorted) + floats(sorted),
+            floats(samples * (1 + model.dense_features()) as f64),
+            (held.len() * self.run.topology().ranks() * size_of::<Segment>()) as f64,
+        ];
+        BATCHES * PUSHED * 4.0 * samples * numbers + INPUTS * of_input.iter().sum::<f64>()
+    }
+
+    /// Outputs of the layers of the network for the samples of `rank`, and their gradients.
+    fn network(&self, rank: usize) -> f64 {
+        let network = self.run.model.network();
+        let samples = samples_of(self.run, rank) as f64;
+        let of = |width: usize| floats(samples * width as f64);
+        let outputs = |layers: &[LinearLayer]| layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
+        // Gradients go from layer to layer in two buffers that take turns.
+        let widest = |layers: &[LinearLayer]| {
+            let widths = layers.iter().flat_map(|l| [l.outputs, if l.input_gradient { l.inputs } else { 0 }]);
+            of(widths.max().unwrap_or(0))
+        };
+        let (vectors, met) = (network.interaction.input_width(), network.interaction.output_width());
+        let (kept, back) = match &network.interaction {
+            Interaction::Dot { .. } => (of(met), 0.0),
+            Interaction::Cross { width, layers } => {
+                let ranks = layers.iter().map(|layer| layer.v.as_ref().map_or(0, |v| v.outputs));
+                let kept = ranks.clone().map(|rank| of(rank) + 2.0 * of(*width)).sum::<f64>();
+                (kept, 2.0 * of(*width) + of(ranks.max().unwrap_or(0)))
+            }
+        };
+        let forward = outputs(&network.bottom) + kept + outputs(&network.top) + of(vectors) + 4.0 * of(1);
+        let backward = 2.0 * widest(&network.bottom) + 2.0 * widest(&network.top) + back + of(vectors);
+        if self.purpose.trains { forward + backward } else { forward }
+    }
+
+    /// Vectors of one rank that are as long as there are ranks.
+    fn pairs(&self) -> f64 {
+        let ranks = self.run.topology().ranks() as f64;
+        // Spans, pairs to copy, members; shares of the batch and counts of the exchanges of ids; counts of those of vectors.
+        let each = 2.0 * SPAN + 72.0 + 8.0 + INPUTS * (16.0 + 3.0 * 16.0) + 4.0 * 16.0;
+        ranks * each + self.legs.listed()
+    }
+
+    /// Room in which products are packed and ids are sorted.
+    fn scratch(&self, rank: usize) -> f64 {
+        let (run, network) = (self.run, self.run.model.network());
+        let samples = samples_of(run, rank);
+        let mut layers: Vec<(&LinearLayer, usize)> = Vec::new();
+        layers.extend(network.bottom.iter().chain(&network.top).map(|layer| (layer, samples)));
+        if let Interaction::Cross { layers: cross, .. } = &network.interaction {
+            let both = cross.iter().flat_map(|layer| layer.v.iter().chain([&layer.w]));
+            layers.extend(both.map(|layer| (layer, samples)));
+        }
+        if let Some(sptt) = run.dataflow.sptt() {
+            let rows = self.legs.peer_samples(run, rank);
+            for &tower in &sptt.plan(sptt.groups().group_of(rank)).towers {
+                let tower = &run.model.towers()[tower];
+                match &tower.module {
+                    TowerModule::PassThrough => {}
+                    TowerModule::Projection { all, each } => {
+                        layers.extend(all.iter().map(|layer| (layer, rows)));
+                        let members = tower.members.len();
+                        layers.extend(each.iter().map(|layer| (layer, rows.saturating_mul(members))));
+                    }
+                    TowerModule::Cross { layer, map } => {
+                        layers.extend(layer.v.iter().chain([&layer.w]).chain(map).map(|layer| (layer, rows)));
+                    }
+                }
+            }
+        }
+        let packed = layers.into_iter().map(|(layer, rows)| {
+            let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
+            linear_scratch(self.threads, shape, self.purpose.trains) as f64
+        });
+        let packed = packed.fold(0.0, f64::max);
+        let held = run.placement.held_by(rank);
+        let mean = |shard: &Shard| run.model.features()[shard.feature].hotness.mean() as f64;
+        let keys = run.batch as f64 * held.iter().map(mean).fold(0.0, f64::max);
+        let sorted = if self.purpose.trains { 8.0 * keys } else { 0.0 };
+        // Each thread packs in a piece of its own; tables are divided more finely.
+        let pieces = if self.threads == 1 { 1 } else { held.len().min(4 * self.threads) };
+        let shared = self.threads.min(pieces) as f64;
+        let (threads, pieces) = (self.threads as f64, pieces as f64);
+        shared * grown(packed.max(sorted))
+            + (threads - shared) * grown(packed)
+            + (pieces - shared) * grown(sorted)
+    }
+
+    /// Where ranks of one process leave their memory for each other: for every two members of a group, in every exchange
+    /// that may be under way.
+    pub(super) fn meetings(&self) -> f64 {
+        let of_groups = |count: usize, size: usize| {
+            let exchanges = (512 / size.max(1)).clamp(8, 32) as f64;
+            let (count, size) = (count as f64, size as f64);
+            count * exchanges * size * (size * 2.0 * SPAN + 256.0)
+        };
+        let divided = Legs::divided(self.run);
+        let divided = divided.map_or(0.0, |(count, size)| of_groups(count, size) + of_groups(size, count));
+        of_groups(1, self.run.topology().ranks()) + divided
+    }
+
+    /// What rank 0 brings together: predictions and labels of all evaluation samples, and times of all phases and ranks.
+    pub(super) fn gathered(&self) -> f64 {
+        let (samples, batch) = (self.run.data.eval_samples() as f64, self.run.batch as f64);
+        // Labels, predictions and true probabilities; then keys to sort them by.
+        let numbers = samples * (3.0 * 4.0 + 8.0) + samples.min(batch) * 3.0 * 9.0;
+        numbers + self.phases * REPORTED * self.run.topology().ranks() as f64
+    }
+}

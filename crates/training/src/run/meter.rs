@@ -1,0 +1,121 @@
+//! Losses and speed on the way, told now and then.
+
+use crate::Error;
+use crate::run::event::{Event, Progress};
+use crate::step::gather;
+use crate::step::rank_state::RankState;
+use collectives::{Communicator, Label};
+use spec::run::{Optimizer, Run};
+use std::time::Instant;
+
+/// Losses and speed of a run, reported now and then.
+pub(crate) struct Meter<'a> {
+    run: &'a Run,
+    pub label: Label,
+    first: u64,
+    /// Sum of each step's losses on this rank.
+    pub losses: Vec<f64>,
+    /// Steps, samples and seconds since the last reset.
+    pub steps: u64,
+    pub samples: u64,
+    pub seconds: f64,
+    report_every: u64,
+    began: Instant,
+    window: Window,
+}
+
+struct Window {
+    began: Instant,
+    samples: u64,
+    loss: f64,
+}
+
+impl Window {
+    fn new() -> Self {
+        Self { began: Instant::now(), samples: 0, loss: 0.0 }
+    }
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(run: &'a Run, first: u64, report_every: Option<u64>) -> Self {
+        Self {
+            run,
+            label: Label::from("report"),
+            first,
+            // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
+            losses: Vec::with_capacity(run.steps.saturating_sub(first).min(1 << 20) as usize),
+            steps: 0,
+            samples: 0,
+            seconds: 0.0,
+            // About a hundred events, whatever the length.
+            report_every: report_every.unwrap_or(run.steps.div_ceil(100)),
+            began: Instant::now(),
+            window: Window::new(),
+        }
+    }
+
+    pub fn start(&mut self) {
+        (self.began, self.window) = (Instant::now(), Window::new());
+    }
+
+    /// Forgets the speed so far.
+    pub fn reset(&mut self) {
+        (self.steps, self.samples, self.seconds) = (0, 0, 0.0);
+    }
+
+    pub fn pause(&mut self) {
+        self.seconds += self.began.elapsed().as_secs_f64();
+    }
+
+    pub fn after_step(
+        &mut self,
+        world: &Communicator,
+        rank: &RankState,
+        observe: &(dyn Fn(Event) + Sync),
+    ) -> Result<(), Error> {
+        let batch = self.run.batches().at(rank.steps - 1);
+        // Without predictions there is no loss.
+        let loss = if world.device().computes() { rank.loss } else { f64::NAN };
+        self.losses.push(loss);
+        self.steps += 1;
+        self.samples += batch.end - batch.start;
+        self.window.samples += batch.end - batch.start;
+        self.window.loss += loss;
+        if !rank.steps.is_multiple_of(self.report_every) && rank.steps != self.run.steps {
+            return Ok(());
+        }
+        let mut sums = [self.window.loss];
+        let mut auc = None;
+        if world.device().computes() {
+            world.all_reduce_f64(&self.label, &mut sums)?;
+            auc = gather::merged(world, &self.label, &rank.seen)?.auc();
+        }
+        if world.rank() == 0 {
+            let rate = |optimizer: &Optimizer| optimizer.rate.at(rank.steps - 1);
+            observe(Event::Training(Progress {
+                step: rank.steps,
+                steps: self.run.steps,
+                samples: batch.end,
+                epoch_samples: self.run.data.samples(),
+                loss: sums[0] / self.window.samples as f64,
+                auc,
+                samples_per_s: self.window.samples as f64 / self.window.began.elapsed().as_secs_f64(),
+                seconds: self.seconds + self.began.elapsed().as_secs_f64(),
+                rates: (rate(&self.run.dense_optimizer), rate(&self.run.table_optimizer)),
+            }));
+        }
+        self.window = Window::new();
+        Ok(())
+    }
+
+    /// Mean loss of every step, over all ranks.
+    pub fn mean_losses(self, world: &Communicator) -> Result<Vec<f64>, Error> {
+        let mut losses = self.losses;
+        gather::add_up(world, &self.label, &mut losses)?;
+        for (step, loss) in losses.iter_mut().enumerate() {
+            let batch = self.run.batches().at(self.first + step as u64);
+            *loss /= (batch.end - batch.start) as f64;
+        }
+        Ok(losses)
+    }
+}

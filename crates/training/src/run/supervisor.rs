@@ -1,0 +1,324 @@
+//! What happens between steps besides training: requests to stop, and checkpoints.
+//!
+//! Ranks must act on the same step, so they agree first, by a small sum about four times a second. A checkpoint goes
+//! through these stages, none of which holds training up but the first:
+//!
+//! ```text
+//! copy        every rank copies its state
+//! writing     a thread on every rank writes it
+//! committing  once all have written, a thread of rank 0 writes the manifest and gives the folder its final name
+//! ```
+
+use crate::Error;
+use crate::checkpoint::state::{self, Restore};
+use crate::checkpoint::{
+    Checkpoint, CheckpointError, Folder, Manifest, TopologyEntry, Written, write_pieces, writing,
+};
+use crate::metrics::Histogram;
+use crate::run::event::Event;
+use crate::run::session::Session;
+use crate::step::gather::{gathered, merged, to_first};
+use crate::step::rank_state::RankState;
+use collectives::{Communicator, Label};
+use serde::{Deserialize, Serialize};
+use spec::run::{Every, Run};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Seconds between agreements, about.
+const AGREE_EVERY_S: f64 = 0.25;
+
+/// Between two looks at a thread that writes.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Small state that is no tensor.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Extra {
+    /// Counts of the predictions made so far.
+    seen: Vec<u64>,
+}
+
+/// One rank's part in all this.
+pub(crate) struct Supervisor<'a> {
+    run: &'a Run,
+    world: &'a Communicator,
+    session: &'a Session<'a>,
+    /// On rank 0.
+    folder: Option<Folder>,
+    label: Label,
+    stage: Option<Stage>,
+    /// A checkpoint is wanted as soon as the one under way is complete.
+    due: bool,
+    /// Seconds since the last checkpoint was begun, as all ranks agree on them.
+    since_saved: f64,
+    last_saved: Option<u64>,
+    /// Of the state being saved, where it is known: at the end.
+    parameters_sha256: Option<String>,
+    agreed: (u64, Instant),
+    agree_at: u64,
+}
+
+/// A checkpoint under way.
+struct Stage {
+    step: u64,
+    began: Instant,
+    copy_s: f64,
+    bytes: u64,
+    extra: Option<serde_json::Value>,
+    work: Work,
+}
+
+enum Work {
+    Writing(JoinHandle<Result<Written, CheckpointError>>),
+    /// On rank 0; the others have nothing more to do.
+    Committing(Option<JoinHandle<Result<PathBuf, CheckpointError>>>),
+}
+
+impl<'a> Supervisor<'a> {
+    pub fn new(run: &'a Run, world: &'a Communicator, session: &'a Session<'a>) -> Result<Self, Error> {
+        let label = Label::from("checkpoint");
+        // Rank 0 makes the folder and sweeps it before anyone can come to write.
+        let saving = session.checkpoints.as_ref().filter(|_| world.rank() == 0);
+        let folder = saving.map(|saving| Folder::open(&saving.root)).transpose()?;
+        let resumed = session.resume.map(|checkpoint| (checkpoint.manifest().step, checkpoint.path()));
+        let here = |path: &Path| {
+            let root = session.checkpoints.as_ref().map(|saving| saving.root.as_path());
+            root.is_some_and(|root| lies_in(path, root))
+        };
+        let last_saved = resumed.filter(|(_, path)| here(path)).map(|(step, _)| step);
+        let agreed = (resumed.map_or(0, |(step, _)| step), Instant::now());
+        let agree_at = agreed.0 + 1;
+        Ok(Self {
+            run,
+            world,
+            session,
+            folder,
+            label,
+            stage: None,
+            due: false,
+            since_saved: 0.0,
+            last_saved,
+            parameters_sha256: None,
+            agreed,
+            agree_at,
+        })
+    }
+
+    /// Brings the rank to where the checkpoint to be resumed left it.
+    pub fn restore(&self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
+        state::restore(self.run, self.world.rank(), rank, checkpoint, Restore::Everything)?;
+        let extra: Extra = serde_json::from_value(checkpoint.manifest().extra.clone())
+            .map_err(|e| Error::Resume { problem: format!("the manifest's `extra`: {e}") })?;
+        if extra.seen.len() != 2 * Histogram::BINS {
+            let problem =
+                format!("{} counts of predictions, {} expected", extra.seen.len(), 2 * Histogram::BINS);
+            return Err(Error::Resume { problem });
+        }
+        if self.world.rank() == 0 {
+            rank.seen.add_counts(&extra.seen);
+        }
+        Ok(())
+    }
+
+    /// Called after every step, `step` of them being done.
+    pub fn after_step(&mut self, rank: &RankState, step: u64) -> Result<ControlFlow<()>, Error> {
+        let saves = self.session.checkpoints.is_some();
+        let every = self.run.checkpoint_every.filter(|_| saves);
+        let due_now = matches!(every, Some(Every::Steps(every)) if step.is_multiple_of(every));
+        self.due |= due_now;
+        if step < self.agree_at && !due_now {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let (flow, elapsed) = self.agree(self.agreed.1.elapsed().as_secs_f64())?;
+        self.since_saved += elapsed;
+        self.due |= matches!(every, Some(Every::Seconds(every)) if self.since_saved >= every);
+        let step_s = elapsed / (step - self.agreed.0).max(1) as f64;
+        self.agreed = (step, Instant::now());
+        self.agree_at = step + (AGREE_EVERY_S / step_s.max(1e-9)).clamp(1.0, 1e6) as u64;
+        if flow.is_continue() && self.due && self.stage.is_none() {
+            self.begin(rank, step)?;
+        }
+        Ok(flow)
+    }
+
+    /// Called between the batches of an evaluation.
+    pub fn during_evaluation(&mut self) -> Result<ControlFlow<()>, Error> {
+        self.agree(0.0).map(|(flow, _)| flow)
+    }
+
+    /// Whether to stop, and the mean of what the ranks say of the time. Moves the checkpoint under way on when all are
+    /// ready for that.
+    fn agree(&mut self, elapsed: f64) -> Result<(ControlFlow<()>, f64), Error> {
+        self.world.enter(&self.label);
+        let stop = self.session.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let busy = self.stage.as_ref().is_some_and(|stage| !stage.work.is_finished());
+        let mut sums = [f64::from(u8::from(stop)), f64::from(u8::from(busy)), elapsed];
+        self.world.all_reduce_f64(&self.label, &mut sums)?;
+        if sums[1] == 0.0 {
+            self.advance()?;
+        }
+        let flow = if sums[0] > 0.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        Ok((flow, sums[2] / self.world.size() as f64))
+    }
+
+    /// Completes what is under way and saves the last state with its digest, if it was not saved yet.
+    pub fn finish(&mut self, rank: &RankState, step: u64, parameters_sha256: &str) -> Result<(), Error> {
+        self.complete()?;
+        self.parameters_sha256 = Some(parameters_sha256.into());
+        if self.session.checkpoints.is_some() && self.last_saved != Some(step) {
+            self.begin(rank, step)?;
+            self.complete()?;
+        }
+        Ok(())
+    }
+
+    /// Copies the rank's state and begins to write it.
+    fn begin(&mut self, rank: &RankState, step: u64) -> Result<(), Error> {
+        let Some(saving) = &self.session.checkpoints else { return Ok(()) };
+        let began = Instant::now();
+        if let Some(folder) = &self.folder {
+            folder.begin(step)?;
+        }
+        // No rank passes this before rank 0 has made the folder.
+        let seen = merged(self.world, &self.label, &rank.seen)?.counts();
+        let index = self.world.rank();
+        // Rank 0 alone writes the manifest.
+        let extra = (index == 0).then(|| serde_json::to_value(Extra { seen })).transpose();
+        let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
+        let pieces = state::snapshot(self.run, index, rank);
+        let copy_s = began.elapsed().as_secs_f64();
+        let bytes = pieces.iter().map(|piece| 4 * piece.data.len() as u64).sum();
+        let writing = writing(&saving.root, step);
+        let thread = std::thread::spawn(move || write_pieces(&writing, index, &pieces));
+        let work = Work::Writing(thread);
+        self.stage = Some(Stage { step, began, copy_s, bytes, extra, work });
+        self.due = false;
+        self.since_saved = 0.0;
+        Ok(())
+    }
+
+    /// Waits for the checkpoint under way. Ranks ask each other how far they are, so that none waits for a slow one
+    /// inside a collective.
+    fn complete(&mut self) -> Result<(), Error> {
+        self.world.enter(&self.label);
+        while let Some(stage) = &self.stage {
+            let mut busy = [f64::from(u8::from(!stage.work.is_finished()))];
+            self.world.all_reduce_f64(&self.label, &mut busy)?;
+            if busy[0] == 0.0 {
+                self.advance()?;
+            } else {
+                std::thread::sleep(POLL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the checkpoint under way, if any, to its next stage. All ranks call it together.
+    fn advance(&mut self) -> Result<(), Error> {
+        let Some(mut stage) = self.stage.take() else { return Ok(()) };
+        match stage.work {
+            Work::Writing(thread) => {
+                let written = joined(thread)?;
+                let manifest = self.manifest(&mut stage.extra, stage.step, &written)?;
+                let commit = self.folder.clone().zip(manifest).map(|(folder, manifest)| {
+                    let keep = NonZeroUsize::new(self.run.checkpoints_kept).unwrap_or(NonZeroUsize::MIN);
+                    std::thread::spawn(move || {
+                        let path = folder.commit(&manifest)?;
+                        folder.prune(keep)?;
+                        Ok(path)
+                    })
+                });
+                self.stage = Some(Stage { work: Work::Committing(commit), ..stage });
+            }
+            Work::Committing(thread) => {
+                let path = thread.map(joined).transpose()?;
+                let mut bytes = [stage.bytes as f64];
+                self.world.all_reduce_f64(&self.label, &mut bytes)?;
+                self.last_saved = Some(stage.step);
+                if let Some(path) = path {
+                    (self.session.observe)(Event::Saved {
+                        step: stage.step,
+                        path: &path,
+                        bytes: bytes[0] as u64,
+                        copy_s: stage.copy_s,
+                        write_s: stage.began.elapsed().as_secs_f64() - stage.copy_s,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings together what every rank wrote; on rank 0 only.
+    fn manifest(
+        &self,
+        extra: &mut Option<serde_json::Value>,
+        step: u64,
+        written: &Written,
+    ) -> Result<Option<Manifest>, Error> {
+        let unreadable = |e: serde_json::Error| Error::Resume { problem: e.to_string() };
+        let mine = serde_json::to_vec(written).map_err(unreadable)?;
+        let lengths = gathered(self.world, &self.label, &[mine.len() as u64], &vec![1; self.world.size()])?;
+        let counts: Vec<usize> = lengths.iter().map(|&n| n as usize).collect();
+        let all = to_first(self.world, &self.label, &mine, &counts)?;
+        let Some(saving) = self.session.checkpoints.as_ref().filter(|_| self.world.rank() == 0) else {
+            return Ok(None);
+        };
+        let mut parts = Vec::with_capacity(counts.len());
+        let mut at = 0;
+        for count in counts {
+            parts.push(serde_json::from_slice(&all[at..at + count]).map_err(unreadable)?);
+            at += count;
+        }
+        let topology = self.run.topology();
+        let topology = TopologyEntry { hosts: topology.hosts(), ranks_per_host: topology.ranks_per_host() };
+        let mut manifest = Manifest::new(step, topology, parts);
+        (manifest.run, manifest.extra) = (saving.run.clone(), extra.take().unwrap_or_default());
+        manifest.parameters_sha256.clone_from(&self.parameters_sha256);
+        Ok(Some(manifest))
+    }
+}
+
+impl Drop for Supervisor<'_> {
+    /// A run that fails leaves no thread behind that writes, and nothing half written.
+    fn drop(&mut self) {
+        let Some(Stage { step, work, .. }) = self.stage.take() else { return };
+        match work {
+            Work::Writing(thread) => drop(thread.join()),
+            Work::Committing(thread) => drop(thread.map(JoinHandle::join)),
+        }
+        // Other ranks may still be at it: then the next run sweeps.
+        let _ = self.folder.as_ref().map(|folder| folder.abandon(step));
+    }
+}
+
+impl Work {
+    fn is_finished(&self) -> bool {
+        match self {
+            Work::Writing(thread) => thread.is_finished(),
+            Work::Committing(Some(thread)) => thread.is_finished(),
+            Work::Committing(None) => true,
+        }
+    }
+}
+
+/// Whether `path` is an entry of the folder `root`, however the two are written: relative, absolute, by links.
+fn lies_in(path: &Path, root: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    let Some(root) = whole(root) else { return false };
+    // The entry itself may be a link to elsewhere, and the name of the folder may be left out.
+    let named = std::path::absolute(path).ok().and_then(|path| whole(path.parent()?));
+    named.as_ref() == Some(&root) || whole(path).is_some_and(|path| path.parent() == Some(&root))
+}
+
+fn joined<T>(thread: JoinHandle<Result<T, CheckpointError>>) -> Result<T, Error> {
+    match thread.join() {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Error::Resume { problem: "a thread that writes checkpoints panicked".into() }),
+    }
+}

@@ -1,0 +1,276 @@
+//! The interpreter: a loop over the phases of a schedule.
+//!
+//! A computation runs where the schedule puts it. A collective is started there, and waited for when a phase that
+//! depends on it comes up; what lies between hides it.
+
+use crate::Error;
+use crate::cpu_clock;
+use crate::dataflow::{Payload, PendingExchange};
+use crate::step::communicators::Communicators;
+use crate::step::pacing::Pacing;
+use crate::step::phase_time::PhaseTime;
+use crate::step::rank_state::RankState;
+use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
+use collectives::{Label, Pending};
+use kernels::Buffer;
+use spec::schedule::{Collective, Phase, PhaseId, Schedule, Slot, Task, Work};
+use std::ops::{ControlFlow, Range};
+use std::time::{Duration, Instant};
+
+/// A schedule being executed by one rank.
+#[derive(Debug)]
+pub struct Execution {
+    schedule: Schedule,
+    labels: Vec<Label>,
+    in_flight: Vec<Option<Started>>,
+    times: Vec<PhaseTime>,
+    /// By lane, since when it has nothing under way that was finished.
+    free: [Option<Instant>; 3],
+    pacing: Pacing,
+    recorder: Option<Recorder>,
+}
+
+/// A collective that was started.
+#[derive(Debug)]
+struct Started {
+    step: u64,
+    /// When, in the numbers of the whole run.
+    issue: Issue,
+    began: Instant,
+    pending: InFlight,
+}
+
+/// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
+#[derive(Clone, Copy, Debug)]
+struct Issue {
+    step: u64,
+    batch: u64,
+}
+
+/// A collective that was started, by what it carries.
+#[derive(Debug)]
+enum InFlight {
+    Words(PendingExchange<u32>),
+    Floats(PendingExchange<f32>),
+    Halves(PendingExchange<u16>),
+    Sum(Pending<Buffer<f32>>),
+}
+
+impl Execution {
+    /// Of `schedule`, from its beginning.
+    pub fn new(schedule: Schedule) -> Self {
+        // Bytes are metered by label: those of an evaluation are not the training's.
+        let prefix = if schedule.task() == Task::Evaluate { "evaluation: " } else { "" };
+        let label = |phase: &Phase| Label::from(format!("{prefix}{}", phase.name).as_str());
+        let labels = schedule.phases().iter().map(label).collect();
+        let in_flight = schedule.phases().iter().map(|_| None).collect();
+        let times = vec![PhaseTime::default(); schedule.phases().len()];
+        Self { schedule, labels, in_flight, times, free: [None; 3], pacing: Pacing::Real, recorder: None }
+    }
+
+    /// The same, where each phase takes the time given for it. The rank's device should compute nothing.
+    pub fn paced(self, times: Vec<Duration>) -> Self {
+        assert_eq!(times.len(), self.labels.len(), "a time for each phase");
+        Self { pacing: Pacing::Paced(times), ..self }
+    }
+
+    /// The same, where ranks compute one after the other.
+    pub(crate) fn in_turns(self) -> Self {
+        let taken = vec![Vec::new(); self.labels.len()];
+        Self { pacing: Pacing::InTurns { label: Label::from("turn"), taken }, ..self }
+    }
+
+    /// What each phase took alone, time after time; nothing unless ranks took turns.
+    pub(crate) fn taken(&self) -> &[Vec<f64>] {
+        match &self.pacing {
+            Pacing::InTurns { taken, .. } => taken,
+            Pacing::Real | Pacing::Paced(_) => &[],
+        }
+    }
+
+    /// The same, which records when the phases of the last `steps` steps ran.
+    pub fn traced(self, steps: u64) -> Self {
+        Self { recorder: Some(Recorder::new(steps, self.labels.len())), ..self }
+    }
+
+    /// The records of all ranks, on rank 0. All ranks call it; `None` where nothing was recorded.
+    pub fn trace(&self, communicators: &Communicators) -> Result<Option<Trace>, Error> {
+        let Some(recorder) = &self.recorder else { return Ok(None) };
+        Trace::gather(communicators.world(), self.schedule.phases(), recorder)
+    }
+
+    /// The schedule.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Time of each phase so far.
+    pub fn times(&self) -> &[PhaseTime] {
+        &self.times
+    }
+
+    /// Forgets the time of every phase.
+    pub fn reset_times(&mut self) {
+        self.times.fill(PhaseTime::default());
+    }
+
+    /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
+    /// end of each step, and may end the run there.
+    pub fn run(
+        &mut self,
+        rank: &mut RankState,
+        communicators: &Communicators,
+        count: u64,
+        batches: impl Fn(u64) -> Range<u64>,
+        mut after: impl FnMut(&mut RankState, u64) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        // The prologue: what the step before the first would have done ahead. Batches are numbered from 1 here, so
+        // that step i works on batch i and, ahead, on batch i + 1.
+        self.step(rank, communicators, 0, Some(batches(0)), true)?;
+        for step in 1..=count {
+            let next = (step < count).then(|| batches(step));
+            self.step(rank, communicators, step, next, false)?;
+            if self.schedule.task() == Task::Train {
+                rank.steps += 1;
+            }
+            if after(rank, step - 1)?.is_break() {
+                break;
+            }
+        }
+        for phase in 0..self.in_flight.len() {
+            self.finish(rank, phase, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        rank: &mut RankState,
+        communicators: &Communicators,
+        step: u64,
+        next: Option<Range<u64>>,
+        prologue: bool,
+    ) -> Result<(), Error> {
+        for phase in 0..self.labels.len() {
+            let ahead = self.schedule.phases()[phase].ahead;
+            if (ahead && next.is_none()) || (!ahead && prologue) {
+                continue;
+            }
+            for i in 0..self.schedule.phases()[phase].after.len() {
+                let (PhaseId(before), distance) = self.schedule.phases()[phase].after[i];
+                if let Some(needed) = step.checked_sub(u64::from(distance)) {
+                    self.finish(rank, before, needed)?;
+                }
+            }
+            let (began, cpu) = (Instant::now(), cpu_clock::of_this_thread());
+            communicators.world().enter(&self.labels[phase]);
+            let batch = if ahead { step + 1 } else { step };
+            // The prologue belongs to the first step, whose batch it reads.
+            let issue = Issue { step: rank.steps, batch: rank.steps + u64::from(ahead && !prologue) };
+            match &self.schedule.phases()[phase].work {
+                Work::Compute(operation) => {
+                    self.pacing.carry_out(communicators.world(), phase, began, || {
+                        rank.compute(operation, batch, next.clone())
+                    })?
+                }
+                Work::Collective(collective) => {
+                    let slot = carries(&self.schedule, phase);
+                    let pending = start(rank, communicators, &self.labels[phase], collective, slot, batch)?;
+                    self.in_flight[phase] = Some(Started { step, issue, began, pending });
+                }
+            }
+            self.times[phase].cpu += cpu_clock::of_this_thread().saturating_sub(cpu);
+            let ended = Instant::now();
+            self.times[phase].busy += ended - began;
+            self.record(TraceRow::Compute, phase, issue, began..ended, 0);
+            // Outstanding collectives take their next step.
+            communicators.world().progress()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
+    fn finish(&mut self, rank: &mut RankState, phase: usize, needed: u64) -> Result<(), Error> {
+        match &self.in_flight[phase] {
+            Some(started) if started.step <= needed => {}
+            _ => return Ok(()),
+        }
+        let waited = Instant::now();
+        let Started { step, issue, began, pending } = self.in_flight[phase].take().expect("looked at above");
+        let Phase { ahead, lane, .. } = self.schedule.phases()[phase];
+        let batch = if ahead { step + 1 } else { step };
+        let slot = carries(&self.schedule, phase);
+        let completion = match (rank.carried(slot, batch), pending) {
+            (Payload::Words(words), InFlight::Words(pending)) => {
+                let (buffers, completion) = pending.wait_timed()?;
+                (words.send, words.recv) = buffers;
+                completion
+            }
+            (Payload::Floats(floats), InFlight::Floats(pending)) => {
+                let (buffers, completion) = pending.wait_timed()?;
+                (floats.send, floats.recv) = buffers;
+                completion
+            }
+            (Payload::Halves(halves), InFlight::Halves(pending)) => {
+                let (buffers, completion) = pending.wait_timed()?;
+                (halves.send, halves.recv) = buffers;
+                completion
+            }
+            (Payload::Gradient(gradient), InFlight::Sum(pending)) => {
+                let (sum, completion) = pending.wait_timed()?;
+                *gradient = sum;
+                completion
+            }
+            (_, pending) => unreachable!("{pending:?} was started for {slot:?}"),
+        };
+        let ended = Instant::now();
+        // What was issued while its lane was busy had to queue there.
+        let free = &mut self.free[lane as usize];
+        let from = free.map_or(began, |free| free.max(began));
+        self.times[phase].communication += completion.at.saturating_duration_since(from);
+        *free = Some(free.map_or(completion.at, |free| free.max(completion.at)));
+        self.times[phase].exposed += ended - waited;
+        self.record(TraceRow::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
+        self.record(TraceRow::Waiting, phase, issue, waited..ended, 0);
+        Ok(())
+    }
+
+    fn record(&mut self, row: TraceRow, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            let Issue { step, batch } = issue;
+            recorder.add(LocalSpan { row, phase, step, batch, began: time.start, ended: time.end, sent });
+        }
+    }
+}
+
+/// What a collective brings.
+fn carries(schedule: &Schedule, phase: usize) -> Slot {
+    schedule.phases()[phase].writes[0]
+}
+
+/// Starts the collective that brings `slot`, giving it the buffers it works on.
+fn start(
+    rank: &mut RankState,
+    communicators: &Communicators,
+    label: &Label,
+    collective: &Collective,
+    slot: Slot,
+    batch: u64,
+) -> Result<InFlight, Error> {
+    if slot == Slot::Ids {
+        rank.expect_ids(batch);
+    }
+    let group = communicators.of(collective.group);
+    Ok(match rank.carried(slot, batch) {
+        Payload::Words(words) => InFlight::Words(words.start(group, label)?),
+        Payload::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
+        Payload::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
+        Payload::Gradient(gradient) => {
+            let gradient = std::mem::take(gradient);
+            InFlight::Sum(group.start_all_reduce_as(label, collective.wire, gradient)?)
+        }
+    })
+}

@@ -1,0 +1,135 @@
+//! What each phase took, on every rank and over all of them.
+
+use crate::Error;
+use crate::step::gather::to_first;
+use crate::step::phase_time::PhaseTime;
+use collectives::{Communicator, Label};
+use serde::Serialize;
+use spec::schedule::{Lane, Schedule};
+use spec::topology::LinkClass;
+use spec::volume::LinkBytes;
+
+/// One phase over all steps of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhaseReport {
+    /// Its name.
+    pub name: String,
+    /// Where it queued.
+    pub lane: Lane,
+    /// Seconds at work, mean over ranks: computing, or setting up a collective.
+    pub busy_s: f64,
+    /// Seconds from the start of a collective until the transport had it done, mean over ranks.
+    pub communication_s: f64,
+    /// Seconds waited for with nothing else to do, mean over ranks.
+    pub exposed_s: f64,
+    /// Bytes sent by all ranks, as the transport counted them.
+    pub sent: LinkBytes,
+    /// The same times on each rank.
+    pub ranks: Vec<RankTime>,
+}
+
+/// One phase on one rank, over all steps of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RankTime {
+    /// Seconds at work.
+    pub busy_s: f64,
+    /// CPU seconds of it; fewer where ranks share cores.
+    pub cpu_s: f64,
+    /// Seconds under way.
+    pub communication_s: f64,
+    /// Seconds waited for with nothing else to do.
+    pub exposed_s: f64,
+}
+
+/// Where the time of a step goes, mean over ranks. Work, waiting and what lies between phases add up to the step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StepTime {
+    /// Seconds of a step.
+    pub step_s: f64,
+    /// Seconds at work in it: computing, and setting up collectives.
+    pub compute_s: f64,
+    /// Seconds that its collectives were under way; those side by side count each.
+    pub communication_s: f64,
+    /// Seconds waited for them with nothing else to do.
+    pub exposed_s: f64,
+    /// What share of the step that is.
+    pub exposed_share: f64,
+}
+
+impl StepTime {
+    /// Of `steps` steps in `seconds`; `None` where there were none.
+    pub fn of(phases: &[PhaseReport], seconds: f64, steps: u64) -> Option<Self> {
+        if steps == 0 || seconds <= 0.0 {
+            return None;
+        }
+        let per_step = |of: fn(&PhaseReport) -> f64| phases.iter().map(of).sum::<f64>() / steps as f64;
+        let (step_s, exposed_s) = (seconds / steps as f64, per_step(|phase| phase.exposed_s));
+        Some(Self {
+            step_s,
+            compute_s: per_step(|phase| phase.busy_s),
+            communication_s: per_step(|phase| phase.communication_s),
+            exposed_s,
+            exposed_share: exposed_s / step_s,
+        })
+    }
+}
+
+/// Bytes that all ranks have sent so far, for whatever purpose.
+pub(crate) fn sent(world: &Communicator) -> Result<LinkBytes, Error> {
+    let metered = world.meter();
+    let sum = |link| metered.iter().map(|traffic| traffic.sent(link) as f64).sum::<f64>();
+    let mut sums = [sum(LinkClass::Host), sum(LinkClass::Network)];
+    world.all_reduce_f64(&Label::from("report"), &mut sums)?;
+    Ok(LinkBytes { host: sums[0] as u64, network: sums[1] as u64 })
+}
+
+/// The mean over ranks of what each has.
+pub(crate) fn mean(world: &Communicator, mine: f64) -> Result<f64, Error> {
+    let mut sum = [mine];
+    world.all_reduce_f64(&Label::from("report"), &mut sum)?;
+    Ok(sum[0] / world.size() as f64)
+}
+
+/// Brings together what every rank measured of every phase, on rank 0; nothing elsewhere.
+pub(crate) fn report(
+    world: &Communicator,
+    schedule: &Schedule,
+    times: &[PhaseTime],
+) -> Result<Vec<PhaseReport>, Error> {
+    const COLUMNS: usize = 6;
+    let metered = world.meter();
+    let mut mine = Vec::with_capacity(times.len() * COLUMNS);
+    for (phase, time) in schedule.phases().iter().zip(times) {
+        let traffic = metered.iter().find(|t| t.label.as_str() == phase.name);
+        let sent = |link| traffic.map_or(0.0, |t| t.sent(link) as f64);
+        mine.extend([
+            time.busy.as_secs_f64(),
+            time.cpu.as_secs_f64(),
+            time.communication.as_secs_f64(),
+            time.exposed.as_secs_f64(),
+            sent(LinkClass::Host),
+            sent(LinkClass::Network),
+        ]);
+    }
+    let all = to_first(world, &Label::from("report"), &mine, &vec![mine.len(); world.size()])?;
+    if world.rank() != 0 {
+        return Ok(Vec::new());
+    }
+    let of_phase = |(i, phase): (usize, &spec::schedule::Phase)| {
+        let of_ranks = all.chunks_exact(mine.len()).map(|rank| &rank[i * COLUMNS..(i + 1) * COLUMNS]);
+        let sum = |column: usize| of_ranks.clone().map(|numbers| numbers[column]).sum::<f64>();
+        let mean = |column: usize| sum(column) / world.size() as f64;
+        PhaseReport {
+            name: phase.name.clone(),
+            lane: phase.lane,
+            busy_s: mean(0),
+            communication_s: mean(2),
+            exposed_s: mean(3),
+            sent: LinkBytes { host: sum(4) as u64, network: sum(5) as u64 },
+            ranks: of_ranks
+                .map(|n| RankTime { busy_s: n[0], cpu_s: n[1], communication_s: n[2], exposed_s: n[3] })
+                .collect(),
+        }
+    };
+    Ok(schedule.phases().iter().enumerate().map(of_phase).collect())
+}

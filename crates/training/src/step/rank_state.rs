@@ -1,0 +1,242 @@
+//! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
+
+use crate::Error;
+use crate::dataflow::{self, Dataflow, Flat, Input, Payload, Sptt, Step};
+use crate::layers::dense::Parameters;
+use crate::layers::network::Network;
+use crate::metrics::Histogram;
+use crate::samples::source::Source;
+use kernels::{Buffer, Device, Table};
+use spec::dataflow::Dataflow as Planned;
+use spec::model::{Block, Model};
+use spec::placement::Placement;
+use spec::run::{Optimizer, Run};
+use spec::schedule::{Bucket, Operation, Schedule, Slot};
+use spec::volume::Leg;
+use std::ops::Range;
+
+/// The state of one rank between and during steps.
+#[derive(Debug)]
+pub struct RankState {
+    device: Device,
+    model: Model,
+    placement: Placement,
+    dense_optimizer: Optimizer,
+    table_optimizer: Optimizer,
+    /// Dense parameters.
+    pub parameters: Parameters,
+    /// Dense layers.
+    pub network: Network,
+    /// The shards held here, in the order of [`Placement::held_by`].
+    pub tables: Vec<Table>,
+    dataflow: Dataflow,
+    inputs: [Input; 2],
+    /// What is read.
+    pub source: Source,
+    /// Updates done so far.
+    pub steps: u64,
+    /// Sum of the losses of this rank's samples in the last step.
+    pub loss: f64,
+    /// Predictions of the training steps, made before each update.
+    pub seen: Histogram,
+    /// Predictions of the last batch of an evaluation.
+    pub predictions: Vec<f32>,
+    /// Their labels.
+    pub labels: Vec<f32>,
+    probabilities: Buffer<f32>,
+    host: Vec<f32>,
+}
+
+impl RankState {
+    /// Rank `rank` of `run`, at its initial weights.
+    pub fn new(
+        device: Device,
+        run: &Run,
+        schedule: &Schedule,
+        rank: usize,
+        source: Source,
+    ) -> Result<Self, Error> {
+        let ranks = run.topology().ranks();
+        let rule = &run.dense_optimizer.update;
+        // The network's buckets, and behind them that of the group's towers.
+        let mut buckets: Vec<Bucket> = schedule.buckets().to_vec();
+        if let Some(plan) = run.dataflow.sptt() {
+            buckets.push(schedule.tower_buckets()[plan.groups().group_of(rank)].clone());
+        }
+        let list = run.model.dense_parameter_list();
+        let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
+        Ok(Self {
+            network: Network::new(model.network(), &parameters),
+            tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
+            dataflow: match &run.dataflow {
+                Planned::Flat(all_to_all) => {
+                    Dataflow::Flat(Box::new(Flat::new(model, placement, *all_to_all, run.wire, rank)))
+                }
+                Planned::Sptt(plan) => {
+                    let sptt = Sptt::new(model, placement, plan, run.wire, rank, &parameters);
+                    Dataflow::Sptt(Box::new(sptt))
+                }
+            },
+            parameters,
+            device,
+            model: run.model.clone(),
+            placement: run.placement.clone(),
+            dense_optimizer: run.dense_optimizer,
+            table_optimizer: run.table_optimizer,
+            inputs: [Input::new(rank, ranks), Input::new(rank, ranks)],
+            source,
+            steps: 0,
+            loss: 0.0,
+            seen: Histogram::default(),
+            predictions: Vec::new(),
+            labels: Vec::new(),
+            probabilities: Buffer::empty(),
+            host: Vec::new(),
+        })
+    }
+
+    /// Prepares for the ids of a batch whose lengths have arrived.
+    pub fn expect_ids(&mut self, batch: u64) {
+        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement);
+    }
+
+    /// The buffers of the collective that brings `slot`.
+    pub fn carried(&mut self, slot: Slot, batch: u64) -> Payload<'_> {
+        let input = &mut self.inputs[(batch % 2) as usize];
+        match (slot, &mut self.dataflow) {
+            (Slot::Lengths, _) => Payload::Words(&mut input.lengths),
+            (Slot::Ids, _) => Payload::Words(&mut input.ids),
+            (Slot::Weights, _) => Payload::Floats(&mut input.weights),
+            (Slot::BucketGradient(bucket), _) => {
+                Payload::Gradient(&mut self.parameters.buckets[bucket].gradient)
+            }
+            (Slot::Summed, Dataflow::Sptt(sptt)) => Payload::Floats(&mut sptt.sums),
+            (Slot::ArrivedSumGradient, Dataflow::Sptt(sptt)) => Payload::Floats(&mut sptt.sum_gradients),
+            (Slot::InHost(leg), dataflow) => dataflow.leg(leg).in_host(),
+            (Slot::Arriving(leg), dataflow) => dataflow.leg(leg).last(),
+            // What is not encoded arrives as it is.
+            (Slot::Arrived, dataflow @ Dataflow::Flat(_)) => dataflow.leg(Leg::Pooled).last(),
+            (Slot::ArrivedGradient, dataflow @ Dataflow::Flat(_)) => dataflow.leg(Leg::Gradient).last(),
+            (Slot::Gathered, dataflow) => dataflow.leg(Leg::Group).last(),
+            (Slot::Arrived, dataflow) => dataflow.leg(Leg::Peer).last(),
+            (Slot::LeavingGradient, dataflow) => dataflow.leg(Leg::PeerGradient).last(),
+            (Slot::ArrivedGradient, dataflow) => dataflow.leg(Leg::GroupGradient).last(),
+            (slot, _) => unreachable!("no collective of this dataflow brings {slot:?}"),
+        }
+    }
+
+    /// Carries out one operation for a batch. `next` is the range of samples to read, for [`Operation::ReadBatch`].
+    pub fn compute(
+        &mut self,
+        operation: &Operation,
+        batch: u64,
+        next: Option<Range<u64>>,
+    ) -> Result<(), Error> {
+        let Self { device, parameters, network, tables, dataflow, .. } = self;
+        let input = &mut self.inputs[(batch % 2) as usize];
+        let rows = input.rows();
+        match operation {
+            Operation::ReadBatch => {
+                let next = next.expect("a batch is read only when there is one");
+                input.read(&mut self.source, &self.model, &self.placement, next)
+            }
+            Operation::IndexIds => input.find_bags(device, &self.placement, None),
+            Operation::IndexIdsInPeerOrder => {
+                input.find_bags(device, &self.placement, Some(dataflow.sptt().peer_order()))
+            }
+            Operation::SortIds => {
+                Ok(device.sort_ids(tables, &input.index, &input.ids.recv, &mut input.sorted)?)
+            }
+            Operation::Lookup => match dataflow {
+                Dataflow::Flat(flat) => flat.lookup(device, tables, input),
+                Dataflow::Sptt(sptt) => sptt.lookup(device, tables, input),
+            },
+            Operation::PermutePeers => dataflow.sptt().permute_peers(device, input),
+            Operation::PermuteForHosts => dataflow.leg(Leg::Pooled).permute(device),
+            // Pooled vectors alone are looked up in the order of ranks.
+            Operation::Encode(leg) => dataflow.leg(*leg).encode(device, *leg == Leg::Pooled),
+            Operation::Decode(leg) => dataflow.leg(*leg).decode(device),
+            Operation::Regroup(leg) => dataflow.leg(*leg).regroup(device),
+            Operation::Transpose => dataflow.sptt().transpose(device, input),
+            Operation::RestoreOrder => {
+                let dense = (self.model.dense_features() > 0).then(|| network.bottom.output());
+                match dataflow {
+                    Dataflow::Flat(flat) => flat.restore_order(device, rows, dense, &mut network.features),
+                    Dataflow::Sptt(sptt) => sptt.restore_order(device, rows, dense, &mut network.features),
+                }
+            }
+            Operation::Forward(Block::Towers) => dataflow.sptt().towers_forward(device, parameters, input),
+            Operation::Forward(block) => {
+                Ok(network.forward(device, parameters, *block, rows, &input.dense)?)
+            }
+            Operation::Loss => self.take_loss(batch),
+            Operation::Predict => self.predict(batch),
+            Operation::Backward(Block::Towers, _) => {
+                dataflow.sptt().towers_backward(device, parameters, input)
+            }
+            Operation::Backward(block, layers) => {
+                Ok(network.backward(device, parameters, *block, layers.clone(), rows, &input.dense)?)
+            }
+            Operation::SplitGradients => {
+                let (features, dense) = (&network.dfeatures, &mut network.bottom.gradient);
+                match dataflow {
+                    Dataflow::Flat(flat) => flat.split_gradients(device, input, features, dense),
+                    Dataflow::Sptt(sptt) => sptt.split_gradients(device, rows, features, dense),
+                }
+            }
+            Operation::ReverseTranspose => dataflow.sptt().reverse_transpose(device, input),
+            Operation::ReversePermute => dataflow.sptt().reverse_permute(device, input),
+            Operation::UpdateTables => {
+                let Optimizer { update: rule, rate } = self.table_optimizer;
+                let step = Step { rule, rate: rate.at(self.steps), number: self.steps + 1 };
+                match dataflow {
+                    Dataflow::Flat(flat) => flat.update(device, tables, input, &step),
+                    Dataflow::Sptt(sptt) => sptt.update(device, tables, input, &step),
+                }
+            }
+            Operation::UpdateDense(bucket) => {
+                let Optimizer { update, rate } = &self.dense_optimizer;
+                let b = &mut parameters.buckets[*bucket];
+                let (rate, step) = (rate.at(self.steps), self.steps + 1);
+                Ok(device.update_dense(update, rate, step, &mut b.weights, &b.gradient, &mut b.state)?)
+            }
+        }
+    }
+
+    /// Loss of this rank's samples, and its gradient: divided by the global batch, once, here.
+    fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
+        let input = &self.inputs[(batch % 2) as usize];
+        let (rows, world) = (input.rows(), input.world_rows());
+        let gradient = &mut self.network.top.gradient;
+        gradient.resize(rows)?;
+        // The output and the gradient of the top MLP are different buffers of one value: borrow them one by one.
+        let mut dlogits = std::mem::take(gradient);
+        let logits = self.network.top.output();
+        self.loss = self.device.bce(rows, logits, &input.labels, 1.0 / world as f32, &mut dlogits)?;
+        self.probabilities.resize(rows)?;
+        self.device.sigmoid(rows, logits, &mut self.probabilities)?;
+        self.network.top.gradient = dlogits;
+        if !self.device.computes() {
+            // Nothing was predicted.
+            return Ok(());
+        }
+        if !self.loss.is_finite() {
+            return Err(Error::Diverged { step: self.steps, loss: self.loss });
+        }
+        self.host.resize(rows, 0.0);
+        self.probabilities.read(0, &mut self.host);
+        Ok(self.seen.add(&self.host, &input.batch.labels)?)
+    }
+
+    fn predict(&mut self, batch: u64) -> Result<(), Error> {
+        let input = &self.inputs[(batch % 2) as usize];
+        let rows = input.rows();
+        self.probabilities.resize(rows)?;
+        self.device.sigmoid(rows, self.network.top.output(), &mut self.probabilities)?;
+        self.predictions.resize(rows, 0.0);
+        self.probabilities.read(0, &mut self.predictions);
+        self.labels.clone_from(&input.batch.labels);
+        Ok(())
+    }
+}
