@@ -3,18 +3,14 @@
 use serde_json::json;
 use spec::run::Run;
 use training::Outcome;
+use training::metrics::METRICS;
 
 /// The result as one object.
 pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
     let scores = outcome.scores.as_ref();
     let evaluation = scores.map(|scores| &scores.evaluation);
-    json!({
-        "auc": evaluation.and_then(|e| e.auc),
+    let mut result = json!({
         "best_auc": scores.and_then(|s| s.best_auc),
-        "logloss": evaluation.map(|e| e.logloss),
-        "ne": evaluation.and_then(|e| e.ne),
-        "accuracy": evaluation.map(|e| e.accuracy),
-        "calibration": evaluation.and_then(|e| e.calibration),
         "eval_samples": evaluation.map(|e| e.samples),
         "samples_per_s": outcome.samples_per_s(),
         "seconds": outcome.seconds,
@@ -34,7 +30,11 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "reading_s": outcome.reading_s,
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
-    })
+    });
+    for metric in &METRICS {
+        result[metric.field] = json!(evaluation.and_then(metric.of));
+    }
+    result
 }
 
 /// Bytes that all ranks together send to other hosts in a step.

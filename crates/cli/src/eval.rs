@@ -37,12 +37,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let (scores, step) = (&evaluated.scores, evaluated.step);
     let evaluation = &scores.evaluation;
     if args.json {
-        let result = json!({
-            "auc": evaluation.auc,
-            "logloss": evaluation.logloss,
-            "ne": evaluation.ne,
-            "accuracy": evaluation.accuracy,
-            "calibration": evaluation.calibration,
+        let mut result = json!({
             "mean_prediction": evaluation.mean_prediction,
             "click_rate": evaluation.click_rate,
             "samples": evaluation.samples,
@@ -50,6 +45,9 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             "checkpoint": evaluated.checkpoint,
             "bins": scores.bins,
         });
+        for (field, value) in evaluation.metrics() {
+            result[field] = json!(value);
+        }
         println!("{result}");
         return Ok(());
     }

@@ -91,23 +91,27 @@ const WARM_UP: u64 = 1;
 /// Steps in which a computation is measured.
 const PACE_STEPS: u64 = 3;
 
-/// One job.
+/// Times and bytes of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     #[serde(flatten)]
     case: Case,
     round: u64,
-    /// Seconds of a step, and those of it at work, with collectives under way, and waiting; mean over steps and ranks.
+    /// Seconds of a step; mean over steps, as are all times.
     step_s: f64,
+    /// Seconds of a step at work; mean over ranks.
     compute_s: f64,
+    /// Seconds of a step with collectives under way; mean over ranks.
     communication_s: f64,
+    /// Seconds of a step that wait for communication; mean over ranks.
     exposed_s: f64,
-    /// Bytes between hosts in a step, of all ranks.
+    /// Bytes between hosts in a step, over all ranks.
     network_bytes: u64,
-    /// Bytes between hosts in the whole job: as metered, and as the interfaces counted them.
+    /// Bytes between hosts in the whole job, as metered.
     job_network_bytes: u64,
+    /// Bytes between hosts in the whole job, as the interfaces counted them.
     counted_bytes: Option<u64>,
-    /// Phases by name, seconds a step: at work, and waited for.
+    /// Phases by name, with seconds a step at work and seconds waited for.
     phases: Vec<(String, f64, f64)>,
 }
 
@@ -157,7 +161,7 @@ pub(crate) fn runs_started() -> Vec<Vec<String>> {
     cases.iter().map(|case| case.flags(&common)).collect()
 }
 
-/// What all jobs of a measurement have in common.
+/// Settings that all jobs of a measurement share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     common: Common,
@@ -182,7 +186,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// What is measured, and where it is kept.
+/// A measurement in progress: its settings, its folder and the program that runs its jobs.
 struct Measured<'a> {
     setting: &'a Setting,
     folder: &'a Path,
@@ -220,8 +224,8 @@ impl Measured<'_> {
         Ok(())
     }
 
-    /// The file of the times of a case's computations, which are measured on this machine the first time: those of a host's
-    /// ranks, which stand for all others.
+    /// Path of the file with the times of a case's computations. They are measured on this machine the first time, for the ranks
+    /// of one host, which stand for all others.
     fn pace(&self, case: &Case) -> Result<PathBuf> {
         let folder = self.folder.join("pace");
         std::fs::create_dir_all(&folder).map_err(Error::file(&folder, "created"))?;
@@ -257,7 +261,7 @@ impl Measured<'_> {
         Ok(path)
     }
 
-    /// What collectives take on the links of so many hosts, measured the first time.
+    /// Latency and bandwidth of collectives on the links of so many hosts, measured the first time.
     fn links(&self, launcher: &Launcher, hosts: usize) -> Result<Vec<LinkModel>> {
         let path = self.folder.join(format!("links-{hosts}.json"));
         if !path.exists() {
@@ -274,7 +278,7 @@ impl Measured<'_> {
         serde_json::from_value(swept["links"].clone()).map_err(Error::json(path.display().to_string()))
     }
 
-    /// Runs one job.
+    /// Runs a case once, and returns its times and bytes.
     fn job(&self, launcher: &Launcher, case: &Case, round: u64, pace: Option<&Path>) -> Result<Record> {
         let mut arguments = vec!["train".to_string()];
         arguments.extend(case.flags(&self.setting.common));

@@ -143,7 +143,7 @@ pub enum Rows {
     Test,
 }
 
-/// Whose towers.
+/// Origin of the towers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Towers {

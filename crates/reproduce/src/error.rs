@@ -157,7 +157,7 @@ pub enum Error {
 
 /// Says of an error what was being done when it occurred.
 pub(crate) trait During<T> {
-    /// The same result; an error is put into [`Error::During`].
+    /// Wraps an error into [`Error::During`].
     fn during(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 

@@ -106,12 +106,12 @@ impl Row {
         Self { case: case.into(), quantity: quantity.into(), ours, paper: None, note: None }
     }
 
-    /// This row beside the number that the paper prints.
+    /// Sets the row beside the number that the paper prints.
     pub fn beside(self, paper: f64) -> Self {
         Self { paper: Some(paper), ..self }
     }
 
-    /// This row with a remark on our number.
+    /// Adds a remark on our number.
     pub fn noted(self, note: Option<&'static str>) -> Self {
         Self { note, ..self }
     }

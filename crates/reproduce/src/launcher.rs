@@ -6,12 +6,12 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What starts jobs: a command line in which `{hosts}`, `{ranks_per_host}`, `{ranks}`, `{rate}` and `{counters}` stand
-/// for those of the job.
+/// Starts jobs on a cluster, by a command line in which `{hosts}`, `{ranks_per_host}`, `{ranks}`, `{rate}` and `{counters}` stand
+/// for values of the job.
 pub struct Launcher {
     /// Path of the `campanile` binary.
     pub program: PathBuf,
-    /// The command line.
+    /// Command line with placeholders.
     pub template: String,
     /// Rate of the links between hosts, for launchers that create them.
     pub rate: String,

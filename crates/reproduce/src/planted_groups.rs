@@ -83,7 +83,7 @@ pub fn report(request: &Request, train: TrainFlat) -> Result<Report> {
         "affinity_rows": "training",
     });
     for &ratio in request.ratios {
-        let run = configure(request, ratio, 1).check();
+        let run = planning::check(&configure(request, ratio, 1));
         run.during(|| format!("a log with --features {features} --groups {groups} --ratios {ratio}"))?;
     }
     let records = Records::<Record>::open(request.out, &what)?;

@@ -1,6 +1,6 @@
-//! Whether a calibration predicts us: steps of real runs that it has not seen, measured and priced.
+//! How well `campanile calibrate` predicts steps: real runs that no calibration has seen are measured and priced.
 //!
-//! Twice: with ranks that are threads of one process, and with ranks that are processes, on hosts joined by links
+//! Everything is measured twice: with ranks that are threads of one process, and with ranks that are processes, on hosts joined by links
 //! (`--launcher`). Cases take turns, so that what the machine does meanwhile falls on all of them alike; medians count.
 
 mod cases;
@@ -64,7 +64,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What ranks are.
+/// Kinds of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -84,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Where its calibration lies.
+    /// System file with the rates of ranks of this kind.
     fn calibration(self, folder: &Path) -> PathBuf {
         folder.join(match self {
             Kind::InProcess => "in-process.toml",
@@ -93,7 +93,7 @@ impl Kind {
     }
 }
 
-/// What all jobs have in common.
+/// Settings that all jobs share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
@@ -103,7 +103,7 @@ pub struct Setting {
     steps: u64,
 }
 
-/// One job.
+/// Times of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -112,8 +112,9 @@ pub struct Record {
     round: u64,
     /// Seconds of a step: mean over the steps that were timed.
     step_s: f64,
-    /// Those of it at work, and waiting for communication; mean over ranks.
+    /// Seconds of a step at work; mean over ranks.
     compute_s: f64,
+    /// Seconds of a step that wait for communication; mean over ranks.
     exposed_s: f64,
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn runs_started(hosts: usize, ranks_per_host: usize) -> Vec<Vec<Strin
     cases::ALL.iter().map(|case| case.flags(hosts, ranks_per_host)).collect()
 }
 
-/// Jobs, and where what they tell is kept.
+/// A measurement in progress: its settings, its folder and the program that runs its jobs.
 struct Measurement<'a> {
     setting: &'a Setting,
     launcher: &'a Launcher,
@@ -196,7 +197,7 @@ impl Measurement<'_> {
         Ok(left_out)
     }
 
-    /// Measures the cluster, unless that was done.
+    /// Measures the rates of the cluster, unless the folder has them.
     fn calibrate(&self, kind: Kind) -> Result<()> {
         let path = kind.calibration(self.folder);
         if !path.exists() {
@@ -221,7 +222,7 @@ impl Measurement<'_> {
         })
     }
 
-    /// Runs one job.
+    /// Runs a case once, and returns its times.
     fn job(&self, kind: Kind, case: &Case, round: u64) -> Result<Record> {
         let Setting { hosts, ranks_per_host, steps, .. } = *self.setting;
         let warm_up = steps.div_ceil(4);

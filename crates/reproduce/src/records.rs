@@ -1,4 +1,4 @@
-//! The results of many runs, a line each, so that a measurement that was stopped goes on where it was.
+//! Results of many runs, a line each, so that a measurement that was stopped goes on where it was.
 
 use crate::error::{Error, Result};
 use serde::Serialize;
@@ -9,14 +9,15 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// Results in `DIR/records.jsonl`. The first line says what is measured.
+/// Results in `DIR/records.jsonl`. The first line holds the settings of the measurement.
 pub struct Records<T> {
     path: PathBuf,
     kind: PhantomData<T>,
 }
 
 impl<T: Serialize + DeserializeOwned> Records<T> {
-    /// Those in `dir`, which is made if need be. What they measure must be `what`.
+    /// Opens the results in `dir`, which is created if need be. Results that were measured with other settings than `what` are
+    /// refused.
     pub fn open(dir: &Path, what: &Value) -> Result<Self> {
         std::fs::create_dir_all(dir).map_err(Error::file(dir, "created"))?;
         let records = Self { path: dir.join("records.jsonl"), kind: PhantomData };
@@ -33,12 +34,12 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
         Ok(records)
     }
 
-    /// Those that lie in `dir`, to look at.
+    /// Results that lie in `dir`, to be read.
     pub fn existing(dir: &Path) -> Self {
         Self { path: dir.join("records.jsonl"), kind: PhantomData }
     }
 
-    /// What they measure.
+    /// Settings that the results were measured with.
     pub fn what(&self) -> Result<Value> {
         Ok(self.lines()?.0)
     }
@@ -48,7 +49,7 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
         Ok(self.lines()?.1)
     }
 
-    /// One more.
+    /// Appends a result.
     pub fn append(&self, record: &T) -> Result<()> {
         self.append_line(record)
     }

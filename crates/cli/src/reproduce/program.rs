@@ -29,7 +29,7 @@ impl reproduce::Program for ThisProgram {
 
     fn run(&self, flags: &[String]) -> Result<Run, Failure> {
         let described = RunArgs::from_words(flags.iter().map(String::as_str))?;
-        Ok(described.config()?.check()?)
+        Ok(planning::check(&described.config()?)?)
     }
 
     fn read_rates(&self, system_file: &Path) -> Result<Calibration, Failure> {

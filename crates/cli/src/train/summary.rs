@@ -7,7 +7,7 @@ use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
 use training::Outcome;
-use training::metrics::Evaluation;
+use training::metrics::{Evaluation, METRICS, Metric};
 
 /// What a good run comes within of the best possible AUC.
 const CLOSE: f64 = 0.01;
@@ -93,16 +93,10 @@ fn quality(run: &Run, outcome: &Outcome) -> String {
 
 /// What predictions are worth, in two lines.
 pub fn quality_on(which: &str, evaluation: &Evaluation) -> String {
-    let show = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.4}"));
-    format!(
-        "\nQuality on {} {which} samples\n  AUC {}   logloss {:.4}   NE {}   accuracy {:.4}   calibration {}\n",
-        si(evaluation.samples as f64),
-        show(evaluation.auc),
-        evaluation.logloss,
-        show(evaluation.ne),
-        evaluation.accuracy,
-        show(evaluation.calibration),
-    )
+    let shown = |metric: &Metric| format!("{} {}", metric.label, Metric::show((metric.of)(evaluation)));
+    let metrics: Vec<String> = METRICS.iter().map(shown).collect();
+    let samples = si(evaluation.samples as f64);
+    format!("\nQuality on {samples} {which} samples\n  {}\n", metrics.join("   "))
 }
 
 /// Why the model is not at the best possible AUC, as far as the run itself tells.

@@ -18,10 +18,12 @@ pub struct Step {
     ranks: usize,
 }
 
-/// Messages between hosts in a step, of all ranks.
+/// Messages between hosts in a step, over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
+    /// Number of messages.
     pub count: u64,
+    /// Bytes of all messages.
     pub bytes: u64,
 }
 

@@ -7,7 +7,7 @@ use spec::run::Run;
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What tables and records call it.
+    /// Name in tables and records.
     pub name: &'static str,
     flags: &'static str,
     /// Samples of each rank in a step.
@@ -18,7 +18,7 @@ const fn case(name: &'static str, flags: &'static str, samples: usize) -> Case {
     Case { name, flags, samples }
 }
 
-/// All of them. Towers are one a host, `{hosts}` of them.
+/// All runs that are predicted. `{hosts}` stands for the number of hosts; there is one tower for each.
 pub const ALL: [Case; 14] = [
     case("demo DLRM, flat", "--preset demo --model dlrm --dataflow flat", 512),
     case("demo DLRM, flat, 32 wide", "--preset demo --model dlrm --dim 32 --dataflow flat", 1024),

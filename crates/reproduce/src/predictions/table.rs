@@ -34,7 +34,7 @@ impl Row {
     }
 }
 
-/// What ranks of a kind are.
+/// Description of ranks of a kind, for texts.
 pub fn ranks(kind: Kind) -> &'static str {
     match kind {
         Kind::InProcess => "threads of one process",
@@ -125,7 +125,7 @@ fn said((cases, middle, worst): (usize, f64, f64)) -> String {
     format!("  off by {middle:.1} % in the median and {worst:.1} % at worst, over {cases} cases\n")
 }
 
-/// The same as one object.
+/// The table as one JSON object.
 fn to_json(rows: &[Row], setting: &Setting, left_out: Option<&str>) -> Value {
     let (cases, middle, worst) = errors(rows.iter());
     let listed = rows.iter().map(|row| {

@@ -45,7 +45,7 @@ impl Program for Flags {
     }
 
     fn run(&self, flags: &[String]) -> Result<Run, Failure> {
-        Ok(config(flags)?.check()?)
+        Ok(planning::check(&config(flags)?)?)
     }
 
     fn read_rates(&self, system_file: &Path) -> Result<Calibration, Failure> {
