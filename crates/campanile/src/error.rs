@@ -6,8 +6,10 @@ use crate::file::FileError;
 use crate::folder::FolderError;
 use crate::logs::LogError;
 use crate::output::OutputError;
+use crate::partition::DivisionError;
 use crate::resume::ResumeError;
 use crate::scoring::SamplesError;
+use crate::towers::TowersError;
 use crate::train::{TrainError, Trained};
 use data::DataError;
 use spec::run::RunError;
@@ -56,6 +58,12 @@ pub enum Error {
     /// Training that cannot be as it was asked for.
     #[error(transparent)]
     Train(#[from] TrainError),
+    /// Features that cannot be divided into towers.
+    #[error(transparent)]
+    Division(#[from] DivisionError),
+    /// Towers that cannot be looked for.
+    #[error(transparent)]
+    Towers(#[from] TowersError),
     /// Ranks that failed.
     #[error(transparent)]
     Training(#[from] training::Error),

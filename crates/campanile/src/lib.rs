@@ -37,11 +37,13 @@ pub mod file;
 pub mod folder;
 pub mod logs;
 pub mod output;
+pub mod partition;
 mod prediction;
 pub mod resume;
 pub mod schedule;
 pub mod scoring;
 pub mod summary;
+pub mod towers;
 pub mod train;
 
 pub use cluster::Transport;

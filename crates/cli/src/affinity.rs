@@ -36,10 +36,10 @@ pub struct Args {
 pub struct Measured {
     /// abs-mean (the absolute value of the mean cosine, as in the DMT paper) or mean-abs (the mean of absolute cosines)
     #[arg(long, value_name = "WHAT", value_parser = cosines, default_value = "abs-mean")]
-    affinity_of: Cosines,
+    pub affinity_of: Cosines,
     /// Samples to measure on, at most
     #[arg(long, value_name = "N", default_value_t = SAMPLES, value_parser = clap::value_parser!(u64).range(1..))]
-    affinity_samples: u64,
+    pub affinity_samples: u64,
 }
 
 impl Default for Measured {

@@ -1,12 +1,10 @@
 //! `campanile partition`: divides features into towers.
 
 mod division;
-mod inputs;
-mod npy;
 pub mod picture;
-mod pieces;
 
-pub use division::{Divided, Division, Tables};
+pub use campanile::partition::{Divided, Tables};
+pub use division::Division;
 
 use crate::affinity::{Measured, measure};
 use crate::output::{Force, Inputs, Output};
@@ -79,7 +77,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
                 args.samples == SampleArgs::default() && args.measured == Measured::default(),
                 "--data, --affinity-of and what goes with them are for --checkpoint; --affinity is measured already"
             );
-            (inputs::affinity(path)?, Tables::of_columns(args.dim))
+            (campanile::partition::read_affinity(path)?, Tables::of_columns(args.dim))
         }
         (None, checkpoint) => {
             let checkpoint =
@@ -127,16 +125,6 @@ pub fn towers_text(towers: &[Vec<String>]) -> Result<String> {
 /// An affinity as [`run`] reads it.
 pub fn affinity_text(affinity: &Affinity) -> Result<String> {
     Ok(serde_json::to_string(affinity)? + "\n")
-}
-
-/// Writes towers into the folder of a command that finds several.
-pub fn write_towers(path: &Path, towers: &[Vec<String>]) -> Result<()> {
-    write(path, &towers_text(towers)?)
-}
-
-/// Writes an affinity into the folder of a command that finds towers.
-pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
-    write(path, &affinity_text(affinity)?)
 }
 
 /// Writes a file into a command's own folder, whole or not at all.

@@ -1,6 +1,6 @@
 //! Tables in slices, so that there can be more towers than features.
 
-use anyhow::{Context, Result, ensure};
+use super::DivisionError;
 use spec::affinity::Affinity;
 use spec::model::Member;
 use spec::placement::share;
@@ -39,14 +39,18 @@ impl Pieces {
     }
 
     /// Tables of `dim` columns in slices of at most `width`, equal up to one.
-    pub fn sliced(affinity: &Affinity, dim: usize, width: usize) -> Result<Self> {
-        ensure!(width > 0, "--slice-to 0: a slice has at least 1 column");
-        ensure!(dim > 0, "--dim 0: a table has at least 1 column");
+    pub fn sliced(affinity: &Affinity, dim: usize, width: usize) -> Result<Self, DivisionError> {
+        if width == 0 {
+            return Err(DivisionError::EmptySlices);
+        }
+        if dim == 0 {
+            return Err(DivisionError::EmptyTables);
+        }
         let (count, slices) = (affinity.features().len(), dim.div_ceil(width));
         let pieces = count.checked_mul(slices).filter(|&pieces| pieces <= MOST);
-        let pieces = pieces.with_context(|| {
+        let pieces = pieces.ok_or_else(|| {
             let least = dim.div_ceil((MOST / count).max(1));
-            format!("--slice-to {width}: {dim} columns of {count} features make more than {MOST} pieces; use at least {least}")
+            DivisionError::TooManyPieces { width, dim, features: count, most: MOST, least }
         })?;
         let member = |at: usize| Member { feature: at / slices, columns: share(dim, slices, at % slices) };
         let name = |at: usize| member(at).name_of(&affinity.features()[at / slices], dim);
