@@ -1,47 +1,8 @@
 //! Ranks as threads of this process or as processes of an MPI job: joining them, and reporting their failures once.
 
 use spec::run::Config;
-use std::fmt;
-use std::str::FromStr;
+pub use spec::transport::Transport;
 use training::Cluster;
-
-/// What joins ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Ranks are threads of this process.
-    #[default]
-    InProcess,
-    /// Ranks are the processes of an MPI job.
-    Mpi,
-}
-
-impl Transport {
-    /// Name on the command line and in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InProcess => "in-process",
-            Self::Mpi => "mpi",
-        }
-    }
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Transport {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "in-process" => Ok(Self::InProcess),
-            "mpi" => Ok(Self::Mpi),
-            _ => Err(format!("{text:?} is no transport; there are in-process and mpi")),
-        }
-    }
-}
 
 /// Why ranks cannot be joined, or who reports that they failed.
 #[derive(Debug, thiserror::Error)]

@@ -50,7 +50,7 @@ impl Control {
         Self { finisher: Some(Arc::new(finisher)), ..self }
     }
 
-    /// The same hold without an observer.
+    /// A hold with this stop flag and without an observer.
     pub fn silent(&self) -> Self {
         Self { observer: None, ..self.clone() }
     }

@@ -5,7 +5,7 @@ use spec::model::Model;
 use spec::run::Run;
 use spec::wire::Wire;
 
-/// `flat`, or `sptt in 2 groups × 4 ranks, ids permuted`.
+/// A dataflow in words: `flat`, or `sptt in 2 groups × 4 ranks, ids permuted`.
 pub fn described(dataflow: &Dataflow) -> String {
     let sptt = match dataflow {
         Dataflow::Flat(AllToAll::Flat) => return "flat".into(),
@@ -21,7 +21,7 @@ pub fn described(dataflow: &Dataflow) -> String {
     format!("sptt in {} × {}, {permuted}", counted(groups.count(), "group"), counted(groups.size(), "rank"))
 }
 
-/// `8 towers of dlrm:c=1,p=0,d=64, compression ratio 2.00`; nothing for a model without towers.
+/// Towers of a model in words: `8 towers of dlrm:c=1,p=0,d=64, compression ratio 2.00`; nothing for a model without towers.
 pub fn towers_described(model: &Model) -> Option<String> {
     let towers = match model.towers().len() {
         0 => return None,
@@ -34,7 +34,7 @@ pub fn towers_described(model: &Model) -> Option<String> {
     })
 }
 
-/// Both of a run.
+/// Dataflow, towers and wire format of a run, in words.
 pub fn of_run(run: &Run) -> String {
     let towers = towers_described(&run.model).map_or(String::new(), |towers| format!("; {towers}"));
     let wire =

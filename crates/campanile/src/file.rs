@@ -115,7 +115,7 @@ pub fn whole(path: &str) -> Result<String, FileError> {
 /// The config in a TOML file. Its `data.schema` may be a table, or the name of a file that holds one, relative to the
 /// config's own folder.
 pub fn read_config(path: &Path) -> Result<Config, FileError> {
-    /// As much of a config as it takes to find a file name in place of the schema.
+    /// The part of a config that may hold a file name in place of the schema.
     #[derive(serde::Deserialize)]
     struct Named {
         data: Option<NamedData>,

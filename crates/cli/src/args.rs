@@ -165,7 +165,7 @@ impl RunArgs {
         self.config_over(Config::default())
     }
 
-    /// As [`config`](Self::config), where `base` stands for the file if there is none.
+    /// The config with the flags laid over the file, or over `base` if there is no file.
     pub fn config_over(&self, base: Config) -> Result<Config> {
         let mut config = match &self.config {
             None => base,

@@ -187,10 +187,10 @@ impl<'de> Visitor<'de> for MetricVisitor {
 pub struct Bin {
     /// Samples in the bin.
     pub samples: u64,
-    /// Their mean probability.
+    /// Mean probability of these samples.
     #[serde(deserialize_with = "number")]
     pub mean_prediction: f64,
-    /// Their mean label.
+    /// Mean label of these samples.
     #[serde(deserialize_with = "number")]
     pub click_rate: f64,
 }
@@ -202,7 +202,7 @@ pub struct Checkpoint {
     pub step: u64,
     /// Where it is.
     pub path: String,
-    /// Its size.
+    /// Size of the checkpoint.
     pub bytes: u64,
     /// Seconds that training stood still for a copy.
     #[serde(deserialize_with = "number")]
@@ -245,7 +245,7 @@ pub struct End {
 /// One phase over all steps since the start or the last resume.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
     /// Where it queued.
     pub lane: String,
@@ -260,7 +260,7 @@ pub struct Phase {
     pub exposed_s: f64,
     /// Bytes sent by all ranks.
     pub sent: Sent,
-    /// The same times on each rank. Older runs do not say.
+    /// Times of the phase on each rank. Older runs do not say.
     #[serde(default)]
     pub ranks: Vec<RankTime>,
 }
@@ -313,11 +313,11 @@ pub struct Sent {
 pub struct Place {
     /// The rank.
     pub rank: u64,
-    /// Its host.
+    /// Host of the rank.
     pub host: u64,
     /// Tables, or pieces of them.
     pub tables: u64,
-    /// Their rows.
+    /// Rows of these tables.
     pub rows: u64,
     /// Towers whose modules it computes with the others of its group.
     #[serde(default)]

@@ -28,7 +28,7 @@ pub struct Unlabelled {
 
 /// The rows of a log, in order.
 pub enum RowSource {
-    /// As they were noted when the log was read.
+    /// Rows that were noted when the log was read.
     Noted(RowsReader),
     /// Every row is a sample: those of a prepared log.
     Samples,

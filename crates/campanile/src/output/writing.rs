@@ -12,7 +12,7 @@ const BUFFER: usize = 256 << 10;
 /// An output that is being written. A file has its name once it is finished, and leaves nothing behind if it never is.
 #[must_use = "an output that is not finished is no output"]
 pub struct Writing {
-    /// As the user named it.
+    /// Name that the user gave.
     path: PathBuf,
     out: Option<BufWriter<Sink>>,
     partial: Option<Partial>,

@@ -17,7 +17,7 @@ const CLOSE: f64 = 0.01;
 pub enum Detail {
     /// About ten lines.
     Short,
-    /// Also what each phase took and which rank holds what.
+    /// Phases and the placement besides.
     Verbose,
 }
 
