@@ -11,11 +11,12 @@ mod build;
 mod dependencies;
 mod flat;
 mod legs;
+mod network;
 mod sptt;
 mod table;
 
 use crate::dataflow::{Dataflow, Deployment, PeerPermute};
-use crate::model::{Block, Model};
+use crate::model::{BlockName, Model};
 use crate::placement::Placement;
 use crate::volume::{BatchSizes, Leg, LinkBytes, Traffic, Volume};
 use crate::wire::Format;
@@ -145,13 +146,13 @@ pub enum Operation {
     /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
     RestoreOrder,
     /// A block of the network.
-    Forward(Block),
+    Forward(BlockName),
     /// Loss and its gradient by the logits.
     Loss,
     /// Probabilities for evaluation.
     Predict,
     /// Layers of a block of the network, last first.
-    Backward(Block, Range<usize>),
+    Backward(BlockName, Range<usize>),
     /// Lay out the gradients of the vectors that arrived by where they came from.
     SplitGradients,
     /// Step e in reverse.
@@ -203,9 +204,9 @@ pub enum Slot {
     /// All vectors of a sample, as the interaction sees them.
     Features,
     /// A block's output.
-    Output(Block),
+    Output(BlockName),
     /// The gradient of a block's output, or, below the last block, of what it reads.
-    Gradient(Block),
+    Gradient(BlockName),
     /// The gradient of what arrived, laid out by where it came from.
     PooledGradient,
     /// The gradient of what left the group.
@@ -395,17 +396,6 @@ impl fmt::Display for Lane {
             Lane::Compute => "compute",
             Lane::Exchange => "exchange",
             Lane::Gradients => "gradients",
-        })
-    }
-}
-
-impl fmt::Display for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Block::Bottom => "bottom",
-            Block::Interaction => "interaction",
-            Block::Top => "top",
-            Block::Towers => "towers",
         })
     }
 }

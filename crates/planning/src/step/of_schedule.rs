@@ -2,7 +2,7 @@
 
 use super::alike::Alike;
 use super::{Compute, ComputeClass, Label, Op, Part, Period, Step, Transfer, Work};
-use spec::model::Block;
+use spec::model::{BlockName, Network};
 use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, Leg, Traffic};
@@ -41,7 +41,7 @@ impl Bound<'_> {
             label: Label { layer: None, action: Cow::Owned(phase.name.clone()) },
             lane: phase.lane,
             after: phase.after.clone(),
-            part: part(phase),
+            part: part(phase, self.schedule.model().network()),
             work: match &phase.work {
                 spec::schedule::Work::Compute(operation) => Work::Compute(self.compute(id, operation)),
                 spec::schedule::Work::Collective(collective) => Work::Transfer(self.transfer(collective)),
@@ -156,12 +156,13 @@ impl Bound<'_> {
     }
 }
 
-fn part(phase: &Phase) -> Part {
+fn part(phase: &Phase, network: &Network) -> Part {
     use spec::schedule::Work::{Collective, Compute};
     if phase.ahead {
         return Part::Input;
     }
     let of_leg = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
+    let below = |block: BlockName| block != BlockName::TOWERS && network.runs_before_vectors(block);
     match &phase.work {
         Compute(operation) => match operation {
             Operation::ReadBatch
@@ -171,9 +172,9 @@ fn part(phase: &Phase) -> Part {
             Operation::Lookup => Part::Lookup,
             Operation::PermutePeers | Operation::Transpose | Operation::RestoreOrder => Part::VectorExchange,
             Operation::Encode(leg) | Operation::Decode(leg) | Operation::Regroup(leg) => of_leg(leg),
-            Operation::Forward(Block::Bottom) => Part::BottomForward,
+            Operation::Forward(block) if below(*block) => Part::BottomForward,
             Operation::Forward(_) | Operation::Loss | Operation::Predict => Part::TopForward,
-            Operation::Backward(Block::Bottom, _) => Part::BottomBackward,
+            Operation::Backward(block, _) if below(*block) => Part::BottomBackward,
             Operation::Backward(..) => Part::TopBackward,
             Operation::SplitGradients | Operation::ReverseTranspose | Operation::ReversePermute => {
                 Part::GradientExchange
