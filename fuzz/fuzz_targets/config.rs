@@ -10,10 +10,10 @@ use spec::schema::Schema;
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(config) = toml::from_str::<Config>(text)
-        && let Ok(run) = config.check()
+        && let Ok(run) = planning::check(&config)
     {
         let explicit = config.explicit(&run);
-        let again = explicit.check().expect("what was checked once is checked again");
+        let again = planning::check(&explicit).expect("what was checked once is checked again");
         assert_eq!(explicit, explicit.explicit(&again));
     }
     if let Ok(schema) = toml::from_str::<Schema>(text) {

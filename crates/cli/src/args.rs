@@ -308,7 +308,7 @@ impl RunArgs {
     /// The checked run, as far as it is known without its data.
     pub fn run(&self) -> Result<Run> {
         let config = self.config()?;
-        config.check().with_context(|| self.described())
+        planning::check(&config).with_context(|| self.described())
     }
 
     /// Files that a command reads which makes or describes this run, whose config is `config`.

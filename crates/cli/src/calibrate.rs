@@ -97,7 +97,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
     place.complete_topology(&mut config)?;
-    let run = config.check()?;
+    let run = planning::check(&config)?;
     let topology = run.topology();
     let effort = if args.quick { QUICK } else { FULL };
     let cluster = place.cluster(&format!("calibrate {topology}, {effort:?}"))?;

@@ -108,8 +108,8 @@ impl OpenLogs {
     /// Checks `config` with what is known of the logs.
     pub fn check(&self, config: &Config) -> Result<Run, spec::run::RunError> {
         match &self.facts {
-            None => config.check(),
-            Some(facts) => config.check_log(facts),
+            None => planning::check(config),
+            Some(facts) => planning::check_log(config, facts),
         }
     }
 

@@ -116,7 +116,7 @@ impl Samples {
         self.configure(&mut config);
         let synthetic = config.data.format.unwrap_or_default() == DataFormat::Synthetic;
         if synthetic {
-            let run = config.check().context("the run of the checkpoint")?;
+            let run = planning::check(&config).context("the run of the checkpoint")?;
             return Ok(Opened {
                 checkpoint,
                 run,
@@ -150,7 +150,7 @@ impl Samples {
                 self.data.is_empty(),
                 "the run's data is synthetic; say how --data is written with --format"
             );
-            let run = config.check().context("the run of the checkpoint")?;
+            let run = planning::check(&config).context("the run of the checkpoint")?;
             return Ok(Opened {
                 checkpoint,
                 run,

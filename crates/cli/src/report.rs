@@ -1,6 +1,6 @@
 //! `campanile report`: run folders as a page that opens in any browser, without a network.
 //!
-//! `recorded` reads, `curves` and `costs` choose what to show, `bars` and `reliability` draw what `crate::page::chart` has not,
+//! `recorded` reads, `curves` and `costs` choose what to show, `bars` and `reliability` draw what `pages::chart` has not,
 //! `page` and `compare` arrange.
 
 mod bars;

@@ -23,7 +23,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<()> {
     let config = args.run.config()?;
-    let run = config.check().with_context(|| args.run.described())?;
+    let run = planning::check(&config).with_context(|| args.run.described())?;
     let task = if args.evaluate { Task::Evaluate } else { Task::Train };
     let schedule = run.schedule(task);
     if args.json {

@@ -13,9 +13,12 @@
 
 pub mod cost;
 pub mod explore;
+pub mod fit;
 pub mod measured;
 pub mod memory;
 pub mod partitioner;
+pub mod placement;
+mod run;
 pub mod simulator;
 pub mod statistics;
 pub mod step;
@@ -24,4 +27,5 @@ mod timeline;
 pub mod trained;
 pub mod workload;
 
+pub use run::{check, check_log};
 pub use timeline::{Item, Links, Span, Timeline, text};

@@ -231,7 +231,7 @@ mod tests {
     use spec::schedule::{Operation, Phase, Task};
 
     fn schedule() -> Schedule {
-        Config::default().check().expect("the default run").schedule(Task::Train)
+        crate::check(&Config::default()).expect("the default run").schedule(Task::Train)
     }
 
     /// Seconds by the name of a phase.
@@ -279,7 +279,7 @@ mod tests {
         assert!(apart < step, "{apart}");
         let mut config = Config::default();
         config.topology.hosts = Some(1);
-        let one_host = config.check().expect("a run").schedule(Task::Train);
+        let one_host = crate::check(&config).expect("a run").schedule(Task::Train);
         assert!(Timeline::new(&one_host, &times(&one_host, time), Links::Shared).step_s < sum(&one_host));
     }
 

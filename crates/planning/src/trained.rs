@@ -65,7 +65,7 @@ impl Trained {
     pub fn of_config(name: &str, config: Config) -> Self {
         // A config that cannot be says so when it is laid on a system.
         let each = |run: Run| run.batch.div_ceil(run.topology().ranks()).max(1);
-        let per_device = config.check().map_or(PER_DEVICE, each);
+        let per_device = crate::check(&config).map_or(PER_DEVICE, each);
         Self { name: name.into(), config, per_device }
     }
 
@@ -92,18 +92,18 @@ impl Trained {
         config.topology.ranks_per_host = Some(system.devices_per_node);
         config.train.batch = Some(batch);
         config.wire = config.wire.overlaid(wire);
-        let mut run = config.check()?;
+        let mut run = crate::check(&config)?;
         if run.dataflow.sptt().is_none() {
             return Ok(run);
         }
         if config.topology.hosts_per_tower.is_none() && run.model.has_tower_modules() {
             config.topology.hosts_per_tower =
                 Some(layout::hosts_per_tower(system.nodes, run.model.towers().len()));
-            run = config.check()?;
+            run = crate::check(&config)?;
         }
         if config.placement == PlacementConfig::default() {
             config.placement.tables = layout::tables(&run);
-            run = config.check()?;
+            run = crate::check(&config)?;
         }
         Ok(run)
     }

@@ -157,7 +157,7 @@ fn trained() -> impl Strategy<Value = (Step, System)> {
                     config.model.tower_module = module.then(|| "dlrm:c=1,p=0,d=8".parse().unwrap());
                 }
             }
-            let schedule = config.check().expect("a run").schedule(task);
+            let schedule = planning::check(&config).expect("a run").schedule(task);
             let mut system = System::named("a100:8").unwrap();
             (system.nodes, system.devices_per_node) = (hosts, ranks);
             (Step::of_schedule(&schedule, 512 * hosts * ranks), system)

@@ -68,24 +68,24 @@ fn volumes_are_those_of_the_busiest_of_all_ranks() {
         config.topology.hosts = Some(hosts);
         config.topology.ranks_per_host = Some(per_host);
         config.train.batch = Some(batch);
-        check(&config.check().unwrap());
+        check(&planning::check(&config).unwrap());
         config.model.features = Some(features());
-        check(&config.check().unwrap());
+        check(&planning::check(&config).unwrap());
         config.placement.replicate_rows = Some(1500);
         config.train.all_to_all = Some("hierarchical".parse().unwrap());
-        check(&config.check().unwrap());
+        check(&planning::check(&config).unwrap());
         config.placement.replicate_rows = None;
         config.train.all_to_all = None;
         for cut in ["whole", "columns", "rows", "hotness"] {
             config.placement.cut = Some(cut.parse().unwrap());
             config.model.towers = None;
             config.model.tower_module = None;
-            check(&config.check().unwrap());
+            check(&planning::check(&config).unwrap());
             config.model.towers = Some(Assignment::Strided(3));
-            check(&config.check().unwrap());
+            check(&planning::check(&config).unwrap());
             config.model.kind = Some(ModelKind::Dcn);
             config.model.tower_module = Some("dcn:d=16".parse().unwrap());
-            check(&config.check().unwrap());
+            check(&planning::check(&config).unwrap());
             config.model.kind = None;
         }
     }

@@ -179,7 +179,7 @@ fn trained(change: impl Fn(&mut Config)) -> Step {
     (config.topology.hosts, config.topology.ranks_per_host) = (Some(2), Some(2));
     config.train.batch = Some(1024);
     change(&mut config);
-    Step::of_schedule(&config.check().unwrap().schedule(Task::Train), 1024)
+    Step::of_schedule(&planning::check(&config).unwrap().schedule(Task::Train), 1024)
 }
 
 #[test]

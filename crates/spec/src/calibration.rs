@@ -16,7 +16,6 @@ mod class;
 pub use amount::Amount;
 pub use class::Class;
 
-use crate::fit;
 use crate::links::{Circle, LinkModel};
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
@@ -160,28 +159,6 @@ impl OperationModel {
     pub fn new(class: Class, overhead_s: f64) -> Self {
         let (flops_per_s, bytes_per_s, items_per_s) = (None, None, None);
         Self { class, overhead_s, flops_per_s, bytes_per_s, items_per_s, worst_error: 0.0 }
-    }
-
-    /// Through what was measured: amounts, and seconds. Only those amounts count that the class goes by. `None` where nothing
-    /// was measured.
-    pub fn fit(class: Class, points: &[(Amount, f64)]) -> Option<Self> {
-        let by = class.goes_by();
-        let row = |amount: &Amount| {
-            let amounts = [amount.flops, amount.bytes, amount.items].into_iter().zip(by);
-            let counted = amounts.map(|(amount, counts)| if counts { amount } else { 0.0 });
-            std::iter::once(1.0).chain(counted).collect::<Vec<f64>>()
-        };
-        let points: Vec<fit::Point> = points.iter().map(|(amount, s)| (row(amount), *s)).collect();
-        let rates = fit::non_negative(&points)?;
-        let rate = |i: usize| (rates[i] > 0.0).then(|| 1.0 / rates[i]);
-        Some(Self {
-            class,
-            overhead_s: rates[0],
-            flops_per_s: rate(1),
-            bytes_per_s: rate(2),
-            items_per_s: rate(3),
-            worst_error: fit::worst_error(&points, &rates),
-        })
     }
 
     /// What so much takes.

@@ -5,7 +5,6 @@ pub mod affinity;
 pub mod calibration;
 pub mod dataflow;
 pub mod feature;
-pub mod fit;
 pub mod links;
 pub mod model;
 pub mod optimizer;

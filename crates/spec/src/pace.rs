@@ -143,11 +143,21 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::Config;
+    use crate::dataflow::{AllToAll, Dataflow, Deployment};
+    use crate::placement::{Layout, Placement};
+    use crate::presets::{ModelKind, Preset};
     use crate::schedule::Task;
+    use crate::topology::Topology;
+    use crate::wire::Wire;
 
+    /// The step of a DLRM on 2 × 2 ranks.
     fn schedule() -> Schedule {
-        Config::default().check().unwrap().schedule(Task::Train)
+        let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
+        let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
+        let placement = Placement::new(&model, Topology::new(2, 2).unwrap(), layouts).unwrap();
+        let dataflow = Dataflow::Flat(AllToAll::Flat);
+        let deployment = Deployment { model, placement, dataflow, wire: Wire::default() };
+        Schedule::new(&deployment, Task::Train, 4 << 20)
     }
 
     fn pace() -> Pace {

@@ -6,15 +6,14 @@
 //! use spec::topology::Topology;
 //! let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
 //! let cluster = Topology::new(2, 2).unwrap();
-//! let placement = Placement::balanced(&model, cluster, 64);
-//! assert_eq!(placement.layouts()[5], Layout::Replicated); // C6 has 20 rows
-//! assert!(!placement.owned_by(3).is_empty());
+//! let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
+//! let placement = Placement::new(&model, cluster, layouts).unwrap();
+//! assert_eq!(placement.owned_by(3).len(), 6);
 //! ```
 
-mod balanced;
-mod in_towers;
+mod cut;
 
-pub use in_towers::Cut;
+pub use cut::Cut;
 
 use crate::Pooling;
 use crate::feature::Hotness;

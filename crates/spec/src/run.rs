@@ -1,19 +1,13 @@
 //! What a user asks for, and the checked value that runs.
 //!
-//! [`Config`] is what a TOML file or flags say: everything optional, unknown fields refused. [`Config::check`] fills the
-//! gaps from the preset, checks everything once and gives a [`Run`]; only a `Run` runs.
+//! [`Config`] is what a TOML file or flags say: everything optional, unknown fields refused. Its sections check themselves
+//! (such as [`ModelConfig::check`]); `planning::check` puts them together, finds a placement and gives a [`Run`]. Only a
+//! `Run` runs.
 //!
 //! ```
-//! use spec::run::Config;
-//! let mut config = Config::default();
-//! config.topology.hosts = Some(2);
-//! config.topology.ranks_per_host = Some(4);
-//! assert_eq!(config.check().unwrap().placement.topology().ranks(), 8);
-//! config.train.batch = Some(0);
-//! assert_eq!(
-//!     config.check().unwrap_err().to_string(),
-//!     "train.batch: 0 samples a step cannot train; use at least 1"
-//! );
+//! use spec::run::ModelConfig;
+//! let config = ModelConfig { dim: Some(64), ..ModelConfig::default() };
+//! assert_eq!(config.check(None).unwrap().dim(), 64);
 //! ```
 
 mod check;
@@ -22,8 +16,8 @@ mod every;
 mod explicit;
 mod log;
 mod split;
-mod spread;
 
+pub use check::{Length, Optimizers};
 pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
     PlacementConfig, TopologyConfig, TrainConfig,
@@ -90,7 +84,8 @@ pub struct RunError {
 }
 
 impl RunError {
-    pub(crate) fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
+    /// An error about a field of a config.
+    pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { field: field.into(), problem: problem.into() }
     }
 }

@@ -6,7 +6,7 @@
 //! config.train.steps = Some(3);
 //! config.train.batch = Some(64);
 //! config.data.synthetic = Some(spec::synthetic::Synthetic { eval_samples: 256, ..Default::default() });
-//! let run = config.check().unwrap();
+//! let run = planning::check(&config).unwrap();
 //! let outcome = training::train(&run, &training::Logs::Synthetic, &Default::default()).unwrap();
 //! assert_eq!(outcome.losses.len(), 3);
 //! ```

@@ -94,7 +94,7 @@ fn affinity_is_what_its_definition_says() {
     let nobody = |_: u64| ();
     for (kind, multi_hot) in [(ModelKind::Dlrm, true), (ModelKind::Dcn, false)] {
         let root = tempfile::tempdir().unwrap();
-        let run = config(kind, multi_hot, 2, 2).check().unwrap();
+        let run = planning::check(&config(kind, multi_hot, 2, 2)).unwrap();
         let checkpoint = trained(&run, root.path());
         // 301 samples in batches of 96, all of them or the first batch and a half.
         for (split, of, limit, seen) in [
@@ -105,7 +105,7 @@ fn affinity_is_what_its_definition_says() {
         ] {
             let expected = by_definition(&run, &checkpoint, split, of, seen);
             for (hosts, ranks_per_host) in [(1, 1), (2, 2), (1, 3)] {
-                let other = config(kind, multi_hot, hosts, ranks_per_host).check().unwrap();
+                let other = planning::check(&config(kind, multi_hot, hosts, ranks_per_host)).unwrap();
                 let told = AtomicU64::new(0);
                 let observe = |samples: u64| {
                     told.fetch_add(samples, Ordering::Relaxed);
@@ -136,10 +136,10 @@ fn affinity_is_what_its_definition_says() {
 fn towers_have_mixed_their_features_already() {
     let mut config = config(ModelKind::Dlrm, false, 2, 1);
     let root = tempfile::tempdir().unwrap();
-    let checkpoint = trained(&config.check().unwrap(), root.path());
+    let checkpoint = trained(&planning::check(&config).unwrap(), root.path());
     config.model.towers = Some(Assignment::Strided(2));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     let refused =
         training::affinity(&run, &Logs::Synthetic, &checkpoint, Split::Eval, Cosines::AbsOfMean, 10, &|_| ());
     assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");

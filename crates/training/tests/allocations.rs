@@ -95,7 +95,7 @@ fn with_batches(mut config: Config, batch: usize) -> Run {
     config.train.batch = Some(batch);
     let samples = 400 * batch as u64;
     config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
-    config.check().unwrap()
+    planning::check(&config).unwrap()
 }
 
 /// One test, because the counter belongs to the whole process.

@@ -33,7 +33,7 @@ fn broken(run: &spec::run::Run) -> Source {
 fn a_bad_id_ends_all_ranks_and_is_named() {
     let mut config = config(ModelKind::Dlrm, false, 2, 2);
     config.train.steps = Some(10);
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     let began = Instant::now();
     let error = train_on(&run, |_| Device::cpu(1), &|_| Ok(broken(&run)), &Session::default());
     let error = error.unwrap_err().to_string();
@@ -49,7 +49,7 @@ fn a_bad_id_ends_all_ranks_and_is_named() {
 fn a_diverging_run_says_so() {
     let mut config = config(ModelKind::Dcn, false, 1, 2);
     config.optimizer.dense = Some(common::optimizer(spec::optimizer::UpdateRule::Sgd, 1e30));
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     let sources = |split| Logs::Synthetic.source(&run, split);
     let error = train_on(&run, |_| Device::cpu(1), &sources, &Session::default()).unwrap_err().to_string();
     assert!(error.contains("the loss of step") && error.contains("lower the learning rates"), "{error}");
@@ -61,7 +61,7 @@ fn in_towers() -> Run {
     let mut config = config(ModelKind::Dlrm, true, 4, 2);
     config.model.towers = Some(Assignment::Strided(4));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
-    config.check().unwrap()
+    planning::check(&config).unwrap()
 }
 
 /// Trains in towers. After the third step rank 3 pauses, so that the others come to wait for it, and is changed. Gives how
@@ -145,7 +145,7 @@ fn a_bad_id_ends_all_towers() {
     let mut config = config(ModelKind::Dlrm, false, 2, 2);
     config.model.towers = Some(Assignment::Strided(2));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     let began = Instant::now();
     let ended = train_on(&run, |_| Device::cpu(1), &|_| Ok(broken(&run)), &Session::default());
     says(&ended.unwrap_err().to_string(), &["rank 1 on host 0, phase `read batch`", "C3", "id 7"]);

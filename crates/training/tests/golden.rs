@@ -68,7 +68,7 @@ fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) 
     config.optimizer.tables = Some(optimizer(tables, rate));
     let samples = BATCH as u64 * STEPS;
     config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
-    config.check().unwrap()
+    planning::check(&config).unwrap()
 }
 
 /// Sample `i` as `make.py` draws it.

@@ -88,7 +88,7 @@ fn check(mut config: Config) {
     // Many samples, so that the kinks of ReLUs average out.
     config.train.batch = Some(480);
     config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 1.0));
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     let trial = Trial { log: synthetic_log(&run, Split::Train), run };
     let (before, after) = (trial.after(0, |_, _| ()), trial.after(1, |_, _| ()));
     for (tensor, name) in trial.tensors() {

@@ -123,7 +123,7 @@ fn check_run(run: &Run, log: &Epoch, what: &str) {
 fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, replicate: usize) {
     let mut config = config(kind, multi_hot, hosts, ranks_per_host);
     config.placement.replicate_rows = Some(replicate);
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     check_run(&run, &Epoch::of(&run), "");
 }
 
@@ -174,7 +174,7 @@ const DMT_DCN: (ModelKind, usize, &str, usize) = (ModelKind::Dcn, 4, "dcn:d=8", 
 
 /// The log of all models of [`in_towers`] with multi-hot features.
 fn multi_hot_log() -> Epoch {
-    Epoch::of(&config(ModelKind::Dlrm, true, 1, 1).check().unwrap())
+    Epoch::of(&planning::check(&config(ModelKind::Dlrm, true, 1, 1)).unwrap())
 }
 
 /// Weights, means and bags of any length, a last batch of 5 samples, and every way to cut and to permute.
@@ -183,7 +183,7 @@ fn check_sptt(model: (ModelKind, usize, &str, usize)) {
     for cluster in [(2, 2, 1), (4, 2, 2)] {
         for cut in CUTS {
             for permute in PERMUTES {
-                let run = in_towers(model, true, cluster, cut, permute).check().unwrap();
+                let run = planning::check(&in_towers(model, true, cluster, cut, permute)).unwrap();
                 check_run(&run, &log, &format!("of {model:?} on {cluster:?}, {cut:?}, permuting {permute}"));
             }
         }
@@ -211,7 +211,8 @@ fn sptt_on_other_clusters() {
     let log = multi_hot_log();
     for cluster in [(1, 1, 1), (1, 3, 1), (3, 1, 1), (2, 2, 2), (8, 1, 1), (6, 1, 2)] {
         for model in [PASS_THROUGH, (ModelKind::Dlrm, 2, "dlrm:c=0,p=1,d=4", 4)] {
-            let run = in_towers(model, true, cluster, Cut::Rows, PeerPermute::Vectors).check().unwrap();
+            let run =
+                planning::check(&in_towers(model, true, cluster, Cut::Rows, PeerPermute::Vectors)).unwrap();
             check_run(&run, &log, &format!("of {model:?} on {cluster:?}"));
         }
     }
@@ -224,7 +225,7 @@ fn flat_with_cut_tables() {
         for cut in CUTS {
             let mut config = in_towers(PASS_THROUGH, true, cluster, cut, PeerPermute::Ids);
             (config.train.dataflow, config.train.peer_permute) = (Some(DataflowKind::Flat), None);
-            check_run(&config.check().unwrap(), &log, &format!("of flat on {cluster:?}, {cut:?}"));
+            check_run(&planning::check(&config).unwrap(), &log, &format!("of flat on {cluster:?}, {cut:?}"));
         }
     }
 }
@@ -240,12 +241,12 @@ fn layouts_by_table() {
     flat.placement.tables.insert("C2".into(), hierarchical.clone());
     flat.placement.tables.insert("C3".into(), columns.clone());
     flat.placement.tables.insert("C4".into(), Layout::Replicated);
-    check_run(&flat.check().unwrap(), &log, "of flat");
+    check_run(&planning::check(&flat).unwrap(), &log, "of flat");
     for permute in PERMUTES {
         let mut sptt = in_towers(PASS_THROUGH, true, (2, 2, 1), Cut::Whole, permute);
         sptt.placement.tables.insert("C2".into(), hierarchical.clone());
         sptt.placement.tables.insert("C3".into(), columns.clone());
-        check_run(&sptt.check().unwrap(), &log, &format!("of sptt, permuting {permute}"));
+        check_run(&planning::check(&sptt).unwrap(), &log, &format!("of sptt, permuting {permute}"));
     }
 }
 
@@ -265,7 +266,7 @@ fn slices_of_tables() {
             let model = (ModelKind::Dlrm, 1, module, d);
             let mut config = in_towers(model, true, (4, 2, 2), Cut::Hotness, permute);
             config.model.towers = Some(Assignment::Lists(names.clone()));
-            check_run(&config.check().unwrap(), &log, &format!("of {module}, permuting {permute}"));
+            check_run(&planning::check(&config).unwrap(), &log, &format!("of {module}, permuting {permute}"));
         }
     }
 }
@@ -278,11 +279,11 @@ fn formats_of_the_wire() {
         let wire: WireConfig = text.parse().unwrap();
         let mut sptt = in_towers(DMT_DLRM, true, (4, 2, 2), Cut::Hotness, PeerPermute::Vectors);
         sptt.wire = wire;
-        check_run(&sptt.check().unwrap(), &log, &format!("of sptt, {text}"));
+        check_run(&planning::check(&sptt).unwrap(), &log, &format!("of sptt, {text}"));
         for all_to_all in [AllToAll::Flat, AllToAll::Hierarchical] {
             let mut flat = config(ModelKind::Dlrm, true, 2, 2);
             (flat.wire, flat.train.all_to_all) = (wire, Some(all_to_all));
-            check_run(&flat.check().unwrap(), &log, &format!("of flat, {text}, {all_to_all}"));
+            check_run(&planning::check(&flat).unwrap(), &log, &format!("of flat, {text}, {all_to_all}"));
         }
     }
 }
@@ -296,9 +297,10 @@ fn a_hierarchical_all_to_all() {
         direct.placement.replicate_rows = Some(20);
         let mut levels = direct.clone();
         levels.train.all_to_all = Some(AllToAll::Hierarchical);
-        let levels = levels.check().unwrap();
+        let levels = planning::check(&levels).unwrap();
         check_run(&levels, &log, &format!("on {hosts} × {ranks}"));
-        let (direct, levels) = (metered(&direct.check().unwrap(), &log, 17), metered(&levels, &log, 17));
+        let (direct, levels) =
+            (metered(&planning::check(&direct).unwrap(), &log, 17), metered(&levels, &log, 17));
         for leg in ["pooled", "gradient"] {
             let all = in_all(&direct, &format!("{leg} exchange"));
             let inside = in_all(&levels, &format!("{leg} exchange in host"));
@@ -315,7 +317,7 @@ fn two_bytes_are_half_of_four() {
     let (log, config) = (multi_hot_log(), config(ModelKind::Dlrm, true, 2, 2));
     let with = |format: Format| {
         let config = Config { wire: format.name().parse().unwrap(), ..config.clone() };
-        metered(&config.check().unwrap(), &log, EVEN)
+        metered(&planning::check(&config).unwrap(), &log, EVEN)
     };
     let (whole, half) = (with(Format::F32), with(Format::Bf16));
     for phase in ["pooled exchange", "gradient exchange", "reduce bucket 0"] {
@@ -367,7 +369,7 @@ proptest! {
         // Tables of one row have no effects of their own to plant.
         let plain = Synthetic { within: 0.0, across: 0.0, main: 0.0, dense: 0.0, ..Default::default() };
         config.data.synthetic = Some(Synthetic { samples, groups: 1, ..plain });
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         check_run(&run, &Epoch::of(&run), "");
     }
 }
@@ -392,9 +394,9 @@ fn peer_exchange_sends_what_the_flat_exchange_sends_between_hosts() {
         for cut in [Cut::Whole, Cut::Columns] {
             let mut config = in_towers(PASS_THROUGH, true, cluster, cut, PeerPermute::Ids);
             (config.train.dataflow, config.train.peer_permute) = (Some(DataflowKind::Flat), None);
-            let flat = config.check().unwrap();
+            let flat = planning::check(&config).unwrap();
             for permute in PERMUTES {
-                let sptt = in_towers(PASS_THROUGH, true, cluster, cut, permute).check().unwrap();
+                let sptt = planning::check(&in_towers(PASS_THROUGH, true, cluster, cut, permute)).unwrap();
                 // In peer order other samples are on a host: those of an uneven batch are not as many.
                 let same_ranks = permute != PeerPermute::None;
                 assert_eq!(sptt.placement == flat.placement, same_ranks);
@@ -423,8 +425,9 @@ fn tower_modules_compress_what_peers_exchange() {
     for (model, ratio) in [(DMT_DLRM, 2.0), (DMT_DCN, 1.5)] {
         for cut in [Cut::Whole, Cut::Columns] {
             let passing = (model.0, model.1, "none", 8);
-            let passing = in_towers(passing, true, (4, 2, 1), cut, PeerPermute::Ids).check().unwrap();
-            let dmt = in_towers(model, true, (4, 2, 1), cut, PeerPermute::Ids).check().unwrap();
+            let passing =
+                planning::check(&in_towers(passing, true, (4, 2, 1), cut, PeerPermute::Ids)).unwrap();
+            let dmt = planning::check(&in_towers(model, true, (4, 2, 1), cut, PeerPermute::Ids)).unwrap();
             assert_eq!(passing.placement, dmt.placement);
             assert_eq!(dmt.model.compression_ratio(), ratio);
             let (passing, dmt) = (metered(&passing, &log, EVEN), metered(&dmt, &log, EVEN));
@@ -446,11 +449,11 @@ fn tower_modules_compress_what_peers_exchange() {
 fn groups_of_two_hosts_send_a_half_and_a_half() {
     let mut config = in_towers(PASS_THROUGH, false, (4, 2, 2), Cut::Whole, PeerPermute::Ids);
     config.model.features = Some((0..8).map(|i| common::feature(&format!("C{i}"), 16)).collect());
-    let log = Epoch::of(&config.check().unwrap());
+    let log = Epoch::of(&planning::check(&config).unwrap());
     let pooled = EVEN * 96 * 8 * 8 * 4;
     for permute in PERMUTES {
         config.train.peer_permute = Some(permute);
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         assert!((0..8).all(|rank| run.placement.held_by(rank).len() == 1));
         let metered = metered(&run, &log, EVEN);
         for phase in ["group exchange", "peer exchange", "group gradient exchange", "peer gradient exchange"]
@@ -459,7 +462,7 @@ fn groups_of_two_hosts_send_a_half_and_a_half() {
         }
     }
     (config.train.dataflow, config.train.peer_permute) = (Some(DataflowKind::Flat), None);
-    let metered = metered(&config.check().unwrap(), &log, EVEN);
+    let metered = metered(&planning::check(&config).unwrap(), &log, EVEN);
     for phase in ["pooled exchange", "gradient exchange"] {
         assert_eq!(in_all(&metered, phase).network, pooled * 3 / 4, "{phase}");
     }

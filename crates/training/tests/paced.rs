@@ -30,7 +30,7 @@ fn paced(run: &Run, pace: &Pace) -> Result<Outcome, Error> {
 
 fn with_steps(mut config: Config, steps: u64) -> Run {
     config.train.steps = Some(steps);
-    config.check().unwrap()
+    planning::check(&config).unwrap()
 }
 
 /// SPTT with tower modules, tables cut, ids of any number.

@@ -82,7 +82,7 @@ fn every_update_rule() {
         let mut config = long(ModelKind::Dlrm, true, 1, 2);
         config.optimizer.dense = Some(optimizer(dense, 0.01));
         config.optimizer.tables = Some(optimizer(tables, 0.01));
-        same_bits(&config.check().unwrap(), &Logs::Synthetic);
+        same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
     }
 }
 
@@ -92,19 +92,19 @@ fn a_dcn_on_many_ranks_with_replicated_tables_and_evaluations() {
     config.placement.replicate_rows = Some(20);
     config.train.eval_every = Some(33);
     config.optimizer.dense = Some(optimizer(ADAM, 0.01));
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     same_bits(&run, &Logs::Synthetic);
     // Evaluations and checkpoints on the way change nothing.
     (config.train.eval_every, config.checkpoint.every) = (None, None);
-    let plain = train(&config.check().unwrap(), &Logs::Synthetic, &Session::default()).unwrap();
+    let plain = train(&planning::check(&config).unwrap(), &Logs::Synthetic, &Session::default()).unwrap();
     let with = train(&run, &Logs::Synthetic, &Session::default()).unwrap();
     assert_eq!(plain.parameters_sha256, with.parameters_sha256);
 }
 
 #[test]
 fn another_topology_takes_the_state_up() {
-    let run = long(ModelKind::Dlrm, true, 2, 2).check().unwrap();
-    let other = long(ModelKind::Dlrm, true, 1, 3).check().unwrap();
+    let run = planning::check(&long(ModelKind::Dlrm, true, 2, 2)).unwrap();
+    let other = planning::check(&long(ModelKind::Dlrm, true, 1, 3)).unwrap();
     let (whole, resumed) = check(&run, &other, &Logs::Synthetic);
     let end = whole.losses.len() - resumed.losses.len();
     for (a, b) in whole.losses[end..].iter().zip(&resumed.losses) {
@@ -140,11 +140,11 @@ const CROSS: (&str, usize) = ("dcn:d=8", 8);
 #[test]
 fn towers_by_adam() {
     let config = long(ModelKind::Dlrm, true, 2, 2);
-    let run = dmt(config, PROJECTION, (2, 2, 1), Cut::Hotness, ADAM).check().unwrap();
+    let run = planning::check(&dmt(config, PROJECTION, (2, 2, 1), Cut::Hotness, ADAM)).unwrap();
     same_bits(&run, &Logs::Synthetic);
     let mut config = dmt(long(ModelKind::Dcn, true, 2, 1), CROSS, (2, 1, 2), Cut::Rows, ADAM);
     config.train.peer_permute = Some(PeerPermute::Vectors);
-    same_bits(&config.check().unwrap(), &Logs::Synthetic);
+    same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn towers_by_row_wise_adagrad() {
     // In peer order, so that the first rank of a group is not the first of its host.
     let mut config = dmt(long(ModelKind::Dcn, false, 2, 2), CROSS, (2, 2, 1), Cut::Columns, ROW_WISE);
     config.train.peer_permute = Some(PeerPermute::None);
-    same_bits(&config.check().unwrap(), &Logs::Synthetic);
+    same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
     let run = dmt(long(ModelKind::Dlrm, true, 1, 2), PROJECTION, (1, 2, 1), Cut::Rows, ROW_WISE);
-    same_bits(&run.check().unwrap(), &Logs::Synthetic);
+    same_bits(&planning::check(&run).unwrap(), &Logs::Synthetic);
 }
 
 /// A checkpoint of 20 steps in `root`, what training came to there, and the curve of 40 steps in one go.
@@ -162,7 +162,7 @@ fn twenty_and_forty(config: &Config, root: &Path) -> (Checkpoint, Outcome, Vec<f
     let until = |steps| {
         let mut config = config.clone();
         config.train.steps = Some(steps);
-        config.check().unwrap()
+        planning::check(&config).unwrap()
     };
     let whole = train(&until(40), &Logs::Synthetic, &Session::default()).unwrap();
     let first = sitting(&until(20), &Logs::Synthetic, root, None);
@@ -174,7 +174,7 @@ fn resumed(config: &Config, checkpoint: &Checkpoint) -> Result<Outcome, Error> {
     let mut config = config.clone();
     config.train.steps = Some(40);
     let session = Session { resume: Some(checkpoint), ..Session::default() };
-    train(&config.check().unwrap(), &Logs::Synthetic, &session)
+    train(&planning::check(&config).unwrap(), &Logs::Synthetic, &session)
 }
 
 /// Towers move to other groups, tables to other ranks and into other pieces; the curve and the scores stay.
@@ -196,7 +196,7 @@ fn towers_are_taken_up_on_other_topologies() {
             for (step, (a, b)) in curve[20..].iter().zip(&losses).enumerate() {
                 assert!((a - b).abs() <= 1e-5 * a, "{kind:?} on {cluster:?}, step {step}: {a} and {b}");
             }
-            let run = other.check().unwrap();
+            let run = planning::check(&other).unwrap();
             let mut seen = 0;
             let receive = &mut |labels: &[f32], _: &[f32]| {
                 seen += labels.len();
@@ -218,7 +218,7 @@ fn slices_of_row_wise_adagrad_do_not_fit_others() {
     for other in [on((1, 1, 1), Cut::Whole), on((1, 3, 1), Cut::Columns)] {
         let error = resumed(&other, &checkpoint).unwrap_err().to_string();
         assert!(error.contains("optimizer.tables.C"), "{error}");
-        let run = other.check().unwrap();
+        let run = planning::check(&other).unwrap();
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
         let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap();
         assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
@@ -290,10 +290,10 @@ fn a_shuffled_log() {
     (config.model.features, config.model.dense_features) = (None, None);
     config.train.epochs = Some(60);
     config.data.shuffle = Some(300);
-    let run = config.check_log(&facts).unwrap();
+    let run = planning::check_log(&config, &facts).unwrap();
     same_bits(&run, &logs);
     config.data.shuffle = None;
-    let ordered = config.check_log(&facts).unwrap();
+    let ordered = planning::check_log(&config, &facts).unwrap();
     let digest = |run: &Run| train(run, &logs, &Session::default()).unwrap().parameters_sha256;
     assert_ne!(digest(&run), digest(&ordered), "shuffling must change the order");
 }

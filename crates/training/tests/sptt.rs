@@ -38,13 +38,13 @@ fn without_interactions(config: &mut Config) {
 /// Trains a config on both dataflows, with everything else equal. Gives the last of the SPTT runs.
 fn same_bits(mut config: Config, permutes: &[PeerPermute], what: &str) -> Run {
     config.train.dataflow = Some(DataflowKind::Flat);
-    let mut run = config.check().unwrap();
+    let mut run = planning::check(&config).unwrap();
     let flat = train(&run);
     assert_eq!(flat.losses.len() as u64, config.train.steps.unwrap(), "{what}");
     config.train.dataflow = Some(DataflowKind::Sptt);
     for &permute in permutes {
         config.train.peer_permute = Some(permute);
-        run = config.check().unwrap();
+        run = planning::check(&config).unwrap();
         assert_eq!(run.dataflow.sptt().map(|sptt| sptt.permute()), Some(permute));
         let sptt = train(&run);
         let what = format!("{what}, permuting {permute}");
@@ -273,9 +273,9 @@ fn overlap_changes_no_bit() {
     towers.model.towers = Some(Assignment::Strided(4));
     towers.model.tower_module = Some("dlrm:c=1,p=1,d=8".parse().unwrap());
     for (what, mut config) in [("flat", flat), ("sptt", sptt), ("towers", towers)] {
-        let overlapped = train(&config.check().unwrap());
+        let overlapped = train(&planning::check(&config).unwrap());
         config.train.overlap = Some(false);
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         assert!(!run.overlap && config.explicit(&run).train.overlap == Some(false));
         let serial = train(&run);
         assert_eq!(overlapped.losses, serial.losses, "{what}");

@@ -187,13 +187,13 @@ proptest! {
 
         place(&mut config, groups);
         config.train.dataflow = Some(DataflowKind::Flat);
-        let flat = train(&config.check().unwrap());
+        let flat = train(&planning::check(&config).unwrap());
 
         // The same pieces on the same members of the same groups; only what the members are called may differ.
         place(&mut config, if permute == PeerPermute::None { groups.in_peer_order() } else { groups });
         config.train.dataflow = Some(DataflowKind::Sptt);
         config.train.peer_permute = Some(permute);
-        let sptt = train(&config.check().unwrap());
+        let sptt = train(&planning::check(&config).unwrap());
 
         prop_assert_eq!(&flat.losses, &sptt.losses);
         prop_assert_eq!(&flat.parameters_sha256, &sptt.parameters_sha256);

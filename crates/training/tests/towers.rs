@@ -75,13 +75,13 @@ fn curve(run: &Run, log: &SyntheticLog) -> Vec<f64> {
 /// The curve on one rank is the curve everywhere, by either rule. Gives the run on one rank.
 fn runs_anywhere(kind: ModelKind, module: &str, towers: &[&[&str]]) -> Run {
     let alone = with_towers(kind, module, towers, (1, 1, 1, Cut::Whole));
-    let log = synthetic_log(&alone.check().unwrap(), Split::Train);
+    let log = synthetic_log(&planning::check(&alone).unwrap(), Split::Train);
     for (rule, rate, steps) in [(UpdateRule::Sgd, 0.05, 50), (ADAM, 0.002, 20)] {
         let curve = |mut config: Config| {
             config.train.steps = Some(steps);
             config.optimizer.dense = Some(optimizer(rule, rate));
             config.optimizer.tables = Some(optimizer(rule, rate));
-            curve(&config.check().unwrap(), &log)
+            curve(&planning::check(&config).unwrap(), &log)
         };
         let expected = curve(alone.clone());
         assert_eq!(expected.len() as u64, steps);
@@ -96,7 +96,7 @@ fn runs_anywhere(kind: ModelKind, module: &str, towers: &[&[&str]]) -> Run {
             }
         }
     }
-    alone.check().unwrap()
+    planning::check(&alone).unwrap()
 }
 
 /// Which towers have no layers.
@@ -203,7 +203,7 @@ fn towers_without_samples_take_part() {
             let with_batch = |place: Place| {
                 let mut config = with_towers(kind, module, &FEATURES, place);
                 (config.train.batch, config.train.steps) = (Some(batch), Some(12));
-                config.check().unwrap()
+                planning::check(&config).unwrap()
             };
             let alone = with_batch((1, 1, 1, Cut::Whole));
             let log = synthetic_log(&alone, Split::Train);
@@ -226,7 +226,7 @@ fn evaluations_agree() {
         let evaluation = |place| {
             let mut config = with_towers(kind, module, &FEATURES, place);
             config.train.steps = Some(5);
-            train(&config.check().unwrap()).scores.unwrap().evaluation
+            train(&planning::check(&config).unwrap()).scores.unwrap().evaluation
         };
         let alone = evaluation((1, 1, 1, Cut::Whole));
         for place in PLACES {
@@ -245,7 +245,7 @@ fn evaluations_agree() {
 fn parameters_of_a_tower_are_on_its_group() {
     for (kind, module) in [(ModelKind::Dlrm, "dlrm:c=1,p=1,d=4"), (ModelKind::Dcn, "dcn:d=8")] {
         for place in PLACES {
-            let run = with_towers(kind, module, &FEATURES, place).check().unwrap();
+            let run = planning::check(&with_towers(kind, module, &FEATURES, place)).unwrap();
             let log = synthetic_log(&run, Split::Train);
             let source = || Source::Synthetic(log.clone());
             let sptt = run.dataflow.sptt().unwrap();
@@ -281,7 +281,8 @@ fn parameters_of_a_tower_are_on_its_group() {
 /// With more groups than towers, some have none and still pass on what belongs to others.
 #[test]
 fn groups_without_towers() {
-    let run = with_towers(ModelKind::Dcn, "dcn:d=8", &FEATURES, (8, 1, 1, Cut::Whole)).check().unwrap();
+    let run =
+        planning::check(&with_towers(ModelKind::Dcn, "dcn:d=8", &FEATURES, (8, 1, 1, Cut::Whole))).unwrap();
     let sptt = run.dataflow.sptt().unwrap();
     let idle = (0..8).filter(|&group| sptt.plan(group).outputs.is_empty()).count();
     assert_eq!(idle, 4);

@@ -13,7 +13,7 @@ use training::{Compute, Logs, Outcome, Session, Span, Stream, train};
 fn run(steps: u64) -> Run {
     let mut config = config(ModelKind::Dlrm, false, 2, 2);
     config.train.steps = Some(steps);
-    config.check().unwrap()
+    planning::check(&config).unwrap()
 }
 
 fn traced(run: &Run, steps: u64, compute: Compute) -> Outcome {

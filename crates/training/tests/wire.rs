@@ -37,9 +37,9 @@ fn sptt_has_the_bits_of_flat_on_any_wire() {
                 let mut config = on(ModelKind::Dcn, hosts, ranks, format);
                 config.placement.cut = Some(cut);
                 config.train.dataflow = Some(DataflowKind::Flat);
-                let flat = config.check().unwrap();
+                let flat = planning::check(&config).unwrap();
                 config.train.dataflow = Some(DataflowKind::Sptt);
-                let sptt = config.check().unwrap();
+                let sptt = planning::check(&config).unwrap();
                 assert_eq!(flat.placement, sptt.placement);
                 same_bits(&train(&flat), &train(&sptt), &format!("{format}, {cut:?} on {hosts} × {ranks}"));
             }
@@ -54,9 +54,9 @@ fn a_hierarchical_all_to_all_changes_no_bit() {
         for format in [Format::F32, Format::Bf16] {
             let mut config = on(ModelKind::Dlrm, hosts, ranks, format);
             config.placement.replicate_rows = Some(20);
-            let flat = train(&config.check().unwrap());
+            let flat = train(&planning::check(&config).unwrap());
             config.train.all_to_all = Some(AllToAll::Hierarchical);
-            let two_levels = train(&config.check().unwrap());
+            let two_levels = train(&planning::check(&config).unwrap());
             same_bits(&flat, &two_levels, &format!("{format} on {hosts} × {ranks}"));
         }
     }
@@ -66,7 +66,7 @@ fn a_hierarchical_all_to_all_changes_no_bit() {
 #[test]
 fn replicas_of_dense_parameters_stay_identical() {
     for format in FORMATS {
-        let run = on(ModelKind::Dlrm, 2, 2, format).check().unwrap();
+        let run = planning::check(&on(ModelKind::Dlrm, 2, 2, format)).unwrap();
         let source = || common::training_source(&run);
         let ranks = common::ranks_after(&run, || Ok(Device::Reference), source, STEPS, |_, _| {});
         let weights = |rank: usize| -> Vec<Vec<f32>> {
@@ -79,7 +79,7 @@ fn replicas_of_dense_parameters_stay_identical() {
 /// A run learns what it learns in single precision: the loss of every step is within 1 % of it.
 #[test]
 fn losses_stay_close() {
-    let losses = |format| train(&on(ModelKind::Dlrm, 2, 2, format).check().unwrap()).losses;
+    let losses = |format| train(&planning::check(&on(ModelKind::Dlrm, 2, 2, format)).unwrap()).losses;
     let exact = losses(Format::F32);
     for format in FORMATS {
         let rounded = losses(format);

@@ -15,7 +15,7 @@ fn curves_agree(kind: ModelKind, multi_hot: bool, rule: UpdateRule, rate: f32, s
         config.train.steps = Some(steps);
         config.optimizer.dense = Some(optimizer(rule, rate));
         config.optimizer.tables = Some(optimizer(rule, rate));
-        train(&config.check().unwrap()).losses
+        train(&planning::check(&config).unwrap()).losses
     };
     let alone = curve(WORLDS[0]);
     assert_eq!(alone.len() as u64, steps);
@@ -59,7 +59,7 @@ fn dcn_by_adam() {
 #[test]
 fn the_same_run_twice_has_the_same_bits() {
     for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
-        let run = config(kind, true, 2, 2).check().unwrap();
+        let run = planning::check(&config(kind, true, 2, 2)).unwrap();
         let (one, two) = (train(&run), train(&run));
         assert_eq!(one.parameters_sha256, two.parameters_sha256);
         assert_eq!(one.losses, two.losses);
@@ -73,9 +73,9 @@ fn the_same_run_twice_has_the_same_bits() {
 #[test]
 fn replicated_tables_have_the_same_bits() {
     let mut config = config(ModelKind::Dlrm, true, 2, 2);
-    let spread = train(&config.check().unwrap());
+    let spread = train(&planning::check(&config).unwrap());
     config.placement.replicate_rows = Some(40);
-    let run = config.check().unwrap();
+    let run = planning::check(&config).unwrap();
     assert_eq!(run.placement.replicated().len(), 3);
     let mixed = train(&run);
     assert_eq!(spread.losses, mixed.losses);
@@ -89,9 +89,9 @@ fn a_rank_without_samples_takes_part() {
     config.model.bottom = Some(vec![512, 8]);
     config.train.batch = Some(3);
     config.train.steps = Some(6);
-    let eight = train(&config.check().unwrap()).losses;
+    let eight = train(&planning::check(&config).unwrap()).losses;
     (config.topology.hosts, config.topology.ranks_per_host) = (Some(1), Some(1));
-    for (step, (a, b)) in train(&config.check().unwrap()).losses.iter().zip(eight).enumerate() {
+    for (step, (a, b)) in train(&planning::check(&config).unwrap()).losses.iter().zip(eight).enumerate() {
         assert!((a - b).abs() <= 1e-5 * a, "step {step}: {a} alone, {b} on 8 ranks");
     }
 }
@@ -100,9 +100,9 @@ fn a_rank_without_samples_takes_part() {
 fn threads_change_no_bit() {
     let mut config = config(ModelKind::Dcn, true, 1, 2);
     config.train.steps = Some(5);
-    let one = train(&config.check().unwrap());
+    let one = train(&planning::check(&config).unwrap());
     config.train.threads = Some(3);
-    assert_eq!(one.parameters_sha256, train(&config.check().unwrap()).parameters_sha256);
+    assert_eq!(one.parameters_sha256, train(&planning::check(&config).unwrap()).parameters_sha256);
 }
 
 /// The whole trainer on the slow reference device follows the same curve.
@@ -111,7 +111,7 @@ fn the_reference_device_agrees() {
     for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
         let mut config = config(kind, true, 1, 2);
         config.train.steps = Some(20);
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         let slow = train_with(&run, || Ok(Device::Reference)).losses;
         for (step, (a, b)) in slow.iter().zip(train(&run).losses).enumerate() {
             assert!((a - b).abs() <= 1e-5 * a, "{kind:?}, step {step}: {a} on the reference, {b}");

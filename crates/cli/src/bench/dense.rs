@@ -46,7 +46,7 @@ fn setup(args: &Args) -> Result<(Setup, spec::run::Run)> {
     let mut config = args.run.config()?;
     config.topology.hosts.get_or_insert(1);
     config.topology.ranks_per_host.get_or_insert(1);
-    let run = config.check()?;
+    let run = planning::check(&config)?;
     let threads = training::threads(&run, &Cluster::Threads);
     let device = Device::cpu(threads)?;
     Ok((Setup { model: run.model.clone(), device, threads, rows: run.batch }, run))

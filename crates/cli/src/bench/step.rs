@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<()> {
         zipf: 0.0,
         ..config.data.synthetic.unwrap_or_default()
     });
-    let run = config.check()?;
+    let run = planning::check(&config)?;
     training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
     let batches = batches(&run)?;
     let threads = training::threads(&run, &Cluster::Threads);

@@ -43,7 +43,7 @@ pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel>
             .or_default()
             .push((amount, median_of(rounds, |taken| taken.reading_s)));
     }
-    points.iter().filter_map(|(class, points)| OperationModel::fit(*class, points)).collect()
+    points.iter().filter_map(|(class, points)| planning::fit::operation(*class, points)).collect()
 }
 
 /// Sets `overlap` and `stretch` so that prices of whole steps come nearest to what they took, and compares them.

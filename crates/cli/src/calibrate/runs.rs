@@ -57,7 +57,7 @@ pub fn trials(topology: Topology, threads: usize, steps: Steps, divisor: usize) 
         let mut config = RunArgs::from_words(flags.split_whitespace())?.config()?;
         let batch = samples / divisor * topology.ranks();
         complete(&mut config, topology, threads, batch, steps);
-        let run = config.check().with_context(|| format!("the run {flags}"))?;
+        let run = planning::check(&config).with_context(|| format!("the run {flags}"))?;
         let name = flags.replace("--", "").replace("preset ", "").replace("model ", "");
         Ok(Trial { name: format!("{name}, {batch}"), run })
     };

@@ -108,7 +108,7 @@ mod tests {
         let mut config = Config::default();
         config.model.towers = Some(Assignment::Strided(4));
         config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         let towers = of_run(&run);
         assert_eq!(towers.iter().map(|tower| tower.columns_in).sum::<usize>(), 26 * 16);
         let weights: u64 = towers.iter().map(|tower| tower.parameters).sum();

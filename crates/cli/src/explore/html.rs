@@ -1,8 +1,8 @@
 //! What was found, as a page.
 
 use super::Explored;
-use crate::picture::{Bars, Curves, Page, Picture, Point, Scatter, Series, Table};
 use crate::text::si;
+use pages::picture::{Bars, Curves, Page, Picture, Point, Scatter, Series, Table};
 use planning::explore::{Evaluator, Found};
 use std::collections::HashSet;
 

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_row_has_its_place() {
-        let run = Config::default().check().unwrap();
+        let run = planning::check(&Config::default()).unwrap();
         let places = placement(&run);
         assert_eq!(places.len(), run.topology().ranks());
         let rows: u64 = run.model.features().iter().map(|feature| feature.rows as u64).sum();
@@ -105,7 +105,7 @@ mod tests {
         let mut config = Config::default();
         config.model.towers = Some("strided:5".parse().unwrap());
         config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         let towers: u64 = placement(&run).iter().map(|place| place.towers).sum();
         assert_eq!(towers, 5 * run.topology().ranks_per_host() as u64);
     }

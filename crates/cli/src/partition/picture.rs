@@ -1,8 +1,8 @@
 //! Figure 9 of the DMT paper: the affinity with features ordered by tower, and the plane with features coloured by tower.
 
 use super::Divided;
-use crate::page::{Escaped, document};
 use anyhow::{Result, bail};
+use pages::{Escaped, document};
 use planning::partitioner::Partition;
 use spec::affinity::Affinity;
 use std::fmt::Write;

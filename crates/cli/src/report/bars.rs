@@ -1,7 +1,7 @@
 //! Horizontal bars of two parts, one below the other.
 
-use crate::page::Escaped;
-use crate::page::chart::shown;
+use pages::Escaped;
+use pages::chart::shown;
 use std::fmt::Write;
 
 /// A bar.

@@ -3,9 +3,9 @@
 use super::curves;
 use super::page::{state_badge, warnings};
 use super::recorded::{RecordedRun, Results};
-use crate::page::chart::COLOURS;
-use crate::page::{Escaped, document};
 use crate::text::si;
+use pages::chart::COLOURS;
+use pages::{Escaped, document};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 

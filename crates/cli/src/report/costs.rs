@@ -2,8 +2,8 @@
 
 use super::bars::{Bar, bars};
 use crate::folder::metrics::{End, Place};
-use crate::page::chart::{figure, key};
 use crate::text::{bytes, si};
+use pages::chart::{figure, key};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

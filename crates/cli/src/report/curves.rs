@@ -3,7 +3,7 @@
 use super::recorded::RecordedRun;
 use super::reliability::{Dots, reliability};
 use crate::folder::metrics::{Eval, Train};
-use crate::page::chart::{COLOURS, GREY, Line, LineChart, Look, WIDTH, figure, key, smoothed};
+use pages::chart::{COLOURS, GREY, Line, LineChart, Look, WIDTH, figure, key, smoothed};
 
 /// Loss on the way, and the logloss of evaluations.
 pub fn loss(runs: &[RecordedRun]) -> String {
@@ -105,12 +105,6 @@ fn chart(id: &str, title: &str, note: &str, y_name: &str, from_zero: bool, lines
 
 fn line(name: impl Into<String>, colour: usize, look: Look, points: Vec<(f64, f64)>) -> Line {
     Line { name: name.into(), colour, look, listed: true, points }
-}
-
-impl Line {
-    fn unlisted(self) -> Self {
-        Self { listed: false, ..self }
-    }
 }
 
 /// What a curve is called: by its run where there are several.

@@ -4,8 +4,8 @@ use super::costs::{places, ranks, times, traffic};
 use super::curves;
 use super::recorded::{RecordedRun, State};
 use crate::folder::metrics::Checkpoint;
-use crate::page::{Escaped, document, four};
 use crate::text::{bytes, si};
+use pages::{Escaped, document, four};
 use std::fmt::Write;
 
 /// The page of one run.

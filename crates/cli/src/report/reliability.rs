@@ -1,9 +1,9 @@
 //! Calibration: what was predicted against what happened. A calibrated model lies on the diagonal.
 
 use crate::folder::metrics::Bin;
-use crate::page::Escaped;
-use crate::page::chart::{Axis, COLOURS, Plot, WIDTH, shown};
 use crate::text::si;
+use pages::Escaped;
+use pages::chart::{Axis, COLOURS, Plot, WIDTH, shown};
 use std::fmt::Write;
 
 /// The bins of one run.

@@ -114,7 +114,7 @@ pub struct Record {
 fn run_of(case: &Case, common: &Common) -> Result<Run> {
     let flags = case.flags(common);
     let described = RunArgs::from_words(flags.iter().map(String::as_str))?;
-    described.config()?.check().with_context(|| case.name())
+    planning::check(&described.config()?).with_context(|| case.name())
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {

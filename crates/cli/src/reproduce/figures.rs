@@ -9,9 +9,9 @@ mod madmax_hardware;
 mod neo;
 
 use crate::output::{Force, Inputs, Output};
-use crate::picture::{Page, Picture, Table};
 use crate::text::columns;
 use anyhow::Result;
+use pages::picture::{Page, Picture, Table};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

@@ -79,7 +79,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         "affinity_rows": "training",
     });
     for &ratio in &args.ratios {
-        let run = configure(&args, ratio, 1).check();
+        let run = planning::check(&configure(&args, ratio, 1));
         run.with_context(|| {
             format!("a log with --features {} --groups {} --ratios {ratio}", args.features, args.groups)
         })?;

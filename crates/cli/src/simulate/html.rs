@@ -2,8 +2,8 @@
 
 use super::hints::hints;
 use super::prediction::{Prediction, class, volumes};
-use crate::picture::{Bars, Page, Picture, Series, Span, Table, Timeline};
 use crate::text::{bytes, si};
+use pages::picture::{Bars, Page, Picture, Series, Span, Table, Timeline};
 
 /// The timeline, times by kind of work, memory by part.
 pub fn page(prediction: &Prediction) -> Page {

@@ -80,7 +80,7 @@ mod tests {
 
     fn says(change: impl Fn(&mut Config)) -> String {
         let before = Config::default();
-        let before = before.explicit(&before.check().unwrap());
+        let before = before.explicit(&planning::check(&before).unwrap());
         let mut now = before.clone();
         change(&mut now);
         let refused = refuse_another(Path::new("runs/one"), &before, &now);

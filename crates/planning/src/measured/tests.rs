@@ -6,7 +6,7 @@ use spec::schedule::{CollectiveKind, Task};
 fn run(change: impl FnOnce(&mut Config)) -> Run {
     let mut config = Config::default();
     change(&mut config);
-    config.check().expect("a run")
+    crate::check(&config).expect("a run")
 }
 
 fn step(run: &Run) -> (Schedule, BatchSizes) {

@@ -1,7 +1,8 @@
 //! Where the tables of a tower model live, on clusters of any size.
 
+use crate::placement;
 use spec::model::Model;
-use spec::placement::{Cut, Layout, Placement, share};
+use spec::placement::{Cut, Layout, share};
 use spec::run::Run;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
     let model = &run.model;
     let Some(groups) = run.dataflow.sptt().map(|sptt| sptt.groups()) else { return BTreeMap::new() };
     let layouts = if model.has_tower_modules() {
-        let placement = Placement::in_towers(model, groups, Cut::Whole);
+        let placement = placement::in_towers(model, groups, Cut::Whole);
         let mut layouts = placement.layouts().to_vec();
         for group in 0..groups.count() {
             let members: Vec<usize> = groups.members(group).collect();
@@ -37,7 +38,7 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
         }
         layouts
     } else {
-        Placement::balanced(model, groups.topology(), 0).layouts().to_vec()
+        placement::balanced(model, groups.topology(), 0).layouts().to_vec()
     };
     model.features().iter().map(|feature| feature.name.clone()).zip(layouts).collect()
 }

@@ -1,8 +1,6 @@
 use super::*;
 use crate::links::Circle;
-use crate::run::Config;
-use crate::schedule::{CollectiveKind, PhaseId, Task, Work};
-use crate::volume::BatchSizes;
+use crate::schedule::CollectiveKind;
 
 fn calibration() -> Calibration {
     let link =
@@ -75,56 +73,4 @@ fn what_cannot_have_been_measured_is_refused() {
     assert_eq!(twice, "the rate of top-forward is given twice");
     let twice = refused(&|c| c.links.push(c.links[0]));
     assert_eq!(twice, "the line of all-to-all over world is given twice");
-}
-
-/// Every computation of every dataflow has a class, and an amount of what the class goes by.
-#[test]
-fn amounts_of_a_step() {
-    for module in ["none", "dlrm:c=1,p=0,d=8", "dcn:d=32"] {
-        let mut config = Config::default();
-        config.model.towers = Some("strided:2".parse().unwrap());
-        config.model.tower_module = Some(module.parse().unwrap());
-        config.wire = "bf16".parse().unwrap();
-        let run = config.check().unwrap();
-        let schedule = run.schedule(Task::Train);
-        let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
-        for (i, phase) in schedule.phases().iter().enumerate() {
-            let amount = Amount::of(&schedule, PhaseId(i), &sizes, 1);
-            let Work::Compute(operation) = &phase.work else {
-                assert_eq!(amount, Amount::default());
-                continue;
-            };
-            let class = Class::of(operation, &run.model);
-            let by = [amount.flops, amount.bytes, amount.items].into_iter().zip(class.goes_by());
-            assert!(
-                by.clone().filter(|(_, counts)| *counts).all(|(amount, _)| amount > 0.0),
-                "{}: {class}",
-                phase.name
-            );
-        }
-        let read = Amount::read_ahead(&schedule, &sizes, 0).items;
-        assert_eq!(read, (run.batch / 4 * (26 + 13)) as f64);
-    }
-}
-
-#[test]
-fn planted_rates_are_found() {
-    let planted = OperationModel {
-        flops_per_s: Some(8e10),
-        bytes_per_s: Some(5e9),
-        ..OperationModel::new(Class::TopForward, 2e-6)
-    };
-    let amounts = [(1e6, 1e4), (4e7, 1e5), (2e8, 5e6), (9e8, 2e6)];
-    let points = amounts.map(|(flops, bytes)| Amount { flops, bytes, items: 1e9 });
-    let points = points.map(|amount| (amount, planted.seconds(&Amount { items: 0.0, ..amount })));
-    let found = OperationModel::fit(Class::TopForward, &points).unwrap();
-    let near = |a: Option<f64>, b: Option<f64>| (a.unwrap() / b.unwrap() - 1.0).abs() < 1e-6;
-    assert!(
-        near(found.flops_per_s, planted.flops_per_s) && near(found.bytes_per_s, planted.bytes_per_s),
-        "{found:?}"
-    );
-    assert!(
-        (found.overhead_s - 2e-6).abs() < 1e-9 && found.worst_error < 1e-6 && found.items_per_s.is_none()
-    );
-    assert_eq!(OperationModel::fit(Class::TopForward, &[]), None);
 }

@@ -1,117 +1,42 @@
-//! From what a user wrote to what runs: gaps filled, everything checked once.
+//! Every section of a config by itself: gaps filled, everything checked once.
 
-use super::config::{Config, DataConfig, DataFormat, ModelConfig, Optimizer, TrainConfig};
+use super::config::{CheckpointConfig, DataConfig, ModelConfig, Optimizer, OptimizerConfig, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
-use super::spread::Spread;
-use super::{Every, Run, RunError};
+use super::{Every, RunError};
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model};
 use crate::optimizer::{Decay, LearningRate, UpdateRule};
 use crate::presets::{Outline, Preset};
-use crate::schema::Schema;
-use crate::topology::Topology;
 
-impl Config {
-    /// Fills the gaps, checks everything, and gives a value that runs. Of a log on disk only the columns are known here,
-    /// by its schema; [`check_log`](Self::check_log) knows its samples.
-    pub fn check(&self) -> Result<Run, RunError> {
-        match self.data.format.unwrap_or_default() {
-            DataFormat::Synthetic => self.check_with(None),
-            format @ DataFormat::CriteoTsv => {
-                let facts = LogFacts::of_schema(&Schema::criteo());
-                self.check_with(Some(&LogFacts { in_time_order: format.is_in_time_order(), ..facts }))
-            }
-            format => {
-                let Some(schema) = &self.data.schema else {
-                    if let (Some(features), Some(dense)) = (&self.model.features, self.model.dense_features) {
-                        // Everything that a log would tell is written out.
-                        return self.check_with(Some(&LogFacts::of_features(features, dense)));
-                    }
-                    let problem = format!("the columns of {} data are not known without one", format.name());
-                    return Err(RunError::new("data.schema", problem));
-                };
-                schema.check().map_err(|e| RunError::new("data.schema", e.to_string()))?;
-                self.check_with(Some(&LogFacts::of_schema(schema)))
-            }
-        }
-    }
+/// How much a run trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Length {
+    /// Samples of a step, over all ranks.
+    pub batch: usize,
+    /// Steps of the whole run.
+    pub steps: u64,
+}
 
-    /// As [`check`](Self::check), for a log on disk of which everything is known.
-    pub fn check_log(&self, facts: &LogFacts) -> Result<Run, RunError> {
-        if facts.samples == 0 {
-            return Err(RunError::new("data.train", "the log has no samples to train on"));
-        }
-        self.check_with(Some(facts))
-    }
-
-    fn check_with(&self, log: Option<&LogFacts>) -> Result<Run, RunError> {
-        let model = self.model.check(log)?;
-        let topology =
-            Topology::new(self.topology.hosts.unwrap_or(2), self.topology.ranks_per_host.unwrap_or(2))
-                .map_err(|e| RunError::new("topology", e.to_string()))?;
-        let Spread { placement, dataflow } = self.spread(&model, topology)?;
-        let data = self.data.check(&model, log)?;
-        self.train.check()?;
-        let train = &self.train;
-        let recipe = Recipe::of(&data, train.batch);
-        let batch = recipe.batch;
-        let per_epoch = data.samples().div_ceil(batch as u64);
-        let steps = per_epoch.saturating_mul(train.epochs.unwrap_or(1)).min(train.steps.unwrap_or(u64::MAX));
-        let with_peak = |optimizer: Optimizer| {
-            let peak = self.optimizer.peak.unwrap_or(optimizer.rate.peak);
-            Optimizer { rate: LearningRate { peak, ..optimizer.rate }, ..optimizer }
-        };
-        let usual_dense = usual_optimizer(ADAM, recipe.dense_peak, steps);
-        let usual_tables = usual_optimizer(recipe.tables, recipe.table_peak, steps);
-        let dense_optimizer = with_peak(self.optimizer.dense.unwrap_or(usual_dense));
-        let table_optimizer = with_peak(self.optimizer.tables.unwrap_or(usual_tables));
-        if let Some(peak) = self.optimizer.peak.filter(|peak| !(peak.is_finite() && *peak > 0.0)) {
-            let problem = format!("{peak} is no learning rate; use a number above 0 (0.001 to 0.1 is usual)");
-            return Err(RunError::new("optimizer.peak (--lr)", problem));
-        }
-        check_optimizer("optimizer.dense", &dense_optimizer)?;
-        check_optimizer("optimizer.tables", &table_optimizer)?;
-        if matches!(dense_optimizer.update, UpdateRule::RowWiseAdagrad { .. }) {
-            return Err(RunError::new(
-                "optimizer.dense.update",
-                "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
-            ));
-        }
-        let positive = |field, value: Option<u64>| match value {
-            Some(0) => Err(RunError::new(field, "every 0 steps is never; use at least 1, or leave it out")),
-            value => Ok(value),
-        };
-        if let Some(problem) = self.checkpoint.every.as_ref().and_then(Every::problem) {
-            return Err(RunError::new("checkpoint.every", problem));
-        }
-        let checkpoints_kept = self.checkpoint.keep.unwrap_or(2);
-        if checkpoints_kept == 0 {
-            return Err(RunError::new("checkpoint.keep", "keep at least 1"));
-        }
-        Ok(Run {
-            model,
-            placement,
-            dataflow,
-            wire: self.wire.check(),
-            dense_optimizer,
-            table_optimizer,
-            batch,
-            steps,
-            seed: train.seed.unwrap_or(0),
-            threads: train.threads,
-            bucket_bytes: train.bucket_bytes.unwrap_or(4 << 20),
-            overlap: train.overlap.unwrap_or(true),
-            wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
-            eval_every: positive("train.eval_every", train.eval_every)?,
-            checkpoint_every: self.checkpoint.every,
-            checkpoints_kept,
-            data,
-        })
-    }
+/// The optimizers of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Optimizers {
+    /// Optimizer of the dense layers.
+    pub dense: Optimizer,
+    /// Optimizer of the embedding tables.
+    pub tables: Optimizer,
 }
 
 impl TrainConfig {
-    fn check(&self) -> Result<(), RunError> {
+    /// Checks the section `[train]`, and gives the batch and the number of steps of a run on `data`.
+    pub fn check(&self, data: &Data) -> Result<Length, RunError> {
+        self.check_numbers()?;
+        let batch = Recipe::of(data, self.batch).batch;
+        let per_epoch = data.samples().div_ceil(batch as u64);
+        let steps = per_epoch.saturating_mul(self.epochs.unwrap_or(1)).min(self.steps.unwrap_or(u64::MAX));
+        Ok(Length { batch, steps })
+    }
+
+    fn check_numbers(&self) -> Result<(), RunError> {
         let refuse = |field: &str, problem: String| Err(RunError::new(field, problem));
         match self.batch {
             Some(0) => return refuse("train.batch", "0 samples a step cannot train; use at least 1".into()),
@@ -134,6 +59,12 @@ impl TrainConfig {
         if self.bucket_bytes == Some(0) {
             return refuse("train.bucket_bytes", "a bucket holds at least 1 byte; 4194304 is usual".into());
         }
+        if self.eval_every == Some(0) {
+            return refuse(
+                "train.eval_every",
+                "every 0 steps is never; use at least 1, or leave it out".into(),
+            );
+        }
         match self.wait_limit_s {
             Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
                 let problem = format!("{limit} is no time to wait; use seconds above 0 (300 is usual)");
@@ -144,8 +75,50 @@ impl TrainConfig {
     }
 }
 
+impl OptimizerConfig {
+    /// Checks the section `[optimizer]`: what the user wrote, over what learns well in a run of this `length` on `data`.
+    pub fn check(&self, data: &Data, length: Length) -> Result<Optimizers, RunError> {
+        let with_peak = |optimizer: Optimizer| {
+            let peak = self.peak.unwrap_or(optimizer.rate.peak);
+            Optimizer { rate: LearningRate { peak, ..optimizer.rate }, ..optimizer }
+        };
+        let recipe = Recipe::of(data, Some(length.batch));
+        let usual_dense = usual_optimizer(ADAM, recipe.dense_peak, length.steps);
+        let usual_tables = usual_optimizer(recipe.tables, recipe.table_peak, length.steps);
+        let dense = with_peak(self.dense.unwrap_or(usual_dense));
+        let tables = with_peak(self.tables.unwrap_or(usual_tables));
+        if let Some(peak) = self.peak.filter(|peak| !(peak.is_finite() && *peak > 0.0)) {
+            let problem = format!("{peak} is no learning rate; use a number above 0 (0.001 to 0.1 is usual)");
+            return Err(RunError::new("optimizer.peak (--lr)", problem));
+        }
+        check_optimizer("optimizer.dense", &dense)?;
+        check_optimizer("optimizer.tables", &tables)?;
+        if matches!(dense.update, UpdateRule::RowWiseAdagrad { .. }) {
+            return Err(RunError::new(
+                "optimizer.dense.update",
+                "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
+            ));
+        }
+        Ok(Optimizers { dense, tables })
+    }
+}
+
+impl CheckpointConfig {
+    /// Checks the section `[checkpoint]`, and gives the number of checkpoints that are kept.
+    pub fn check(&self) -> Result<usize, RunError> {
+        if let Some(problem) = self.every.as_ref().and_then(Every::problem) {
+            return Err(RunError::new("checkpoint.every", problem));
+        }
+        match self.keep {
+            Some(0) => Err(RunError::new("checkpoint.keep", "keep at least 1")),
+            keep => Ok(keep.unwrap_or(2)),
+        }
+    }
+}
+
 impl DataConfig {
-    fn check(&self, model: &Model, log: Option<&LogFacts>) -> Result<Data, RunError> {
+    /// Checks the section `[data]` for a model, and gives what the run learns from; `log` is absent for synthetic data.
+    pub fn check(&self, model: &Model, log: Option<&LogFacts>) -> Result<Data, RunError> {
         self.check_split()?;
         let Some(log) = log else {
             let synthetic = self.synthetic.unwrap_or_default();

@@ -167,28 +167,26 @@ impl Network {
         let complete = range.start == 0;
         let straight = inputs.set_features() && !matches!(layers, Layers::Mlp(_));
         let input_gradient = if straight { &mut *dfeatures } else { &mut *dx };
-        let back = Back { input, gradient, input_gradient };
-        let given: &Buffer<f32> = match layers {
+        let back = Back { input, gradient: &mut *gradient, input_gradient };
+        match layers {
             Layers::Mlp(mlp) => {
                 if gradient_in.is_some() && range.end == mlp.count() {
                     std::mem::swap(&mut mlp.gradient, back.gradient);
                 }
                 mlp.backward(device, parameters, rows, input, range)?;
-                &mlp.gradient
             }
-            Layers::Dot(dot) => {
-                dot.backward(device, rows, back)?;
-                dx
-            }
-            Layers::Cross(cross) => {
-                cross.backward(device, parameters, rows, back, range)?;
-                dx
-            }
-            Layers::Sum => back.gradient,
-        };
+            Layers::Dot(dot) => dot.backward(device, rows, back)?,
+            Layers::Cross(cross) => cross.backward(device, parameters, rows, back, range)?,
+            Layers::Sum => {}
+        }
         if !complete || straight {
             return Ok(());
         }
+        let given: &Buffer<f32> = match layers {
+            Layers::Mlp(mlp) => &mlp.gradient,
+            Layers::Dot(_) | Layers::Cross(_) => dx,
+            Layers::Sum => gradient,
+        };
         for part in &inputs.parts {
             let to = match part.from {
                 From::Dense => continue,

@@ -6,7 +6,7 @@
 //! use training::{Cluster, MemoryNeed, MemoryUse};
 //! let mut config = Config::default();
 //! config.model.preset = Some(Preset::Kaggle);
-//! let run = config.check().unwrap();
+//! let run = planning::check(&config).unwrap();
 //! let need = MemoryNeed::of(&run, &Cluster::Threads, MemoryUse::TRAINING);
 //! assert_eq!(need.total(), need.parts().iter().map(|part| part.bytes).sum::<u64>());
 //! assert!(need.to_string().contains("tables"), "the largest part is named: {need}");
@@ -230,7 +230,7 @@ mod tests {
     fn run(change: impl FnOnce(&mut Config)) -> Run {
         let mut config = Config::default();
         change(&mut config);
-        config.check().unwrap()
+        planning::check(&config).unwrap()
     }
 
     fn need(run: &Run) -> MemoryNeed {

@@ -32,7 +32,7 @@ fn parse(text: &str) -> Result<Step> {
     };
     let config: Config = serde_json::from_value(config.clone()).context("its config")?;
     let task: Task = serde_json::from_value(task.clone()).context("its task")?;
-    let run = config.check().context("its config")?;
+    let run = planning::check(&config).context("its config")?;
     let schedule = run.schedule(task);
     let rebuilt = to_json(&schedule, run.batch, &config);
     if let Some(difference) = difference(&file["phases"], &rebuilt["phases"]) {

@@ -234,7 +234,7 @@ mod tests {
     fn step(batch: usize) -> Step {
         let mut config = Config::default();
         config.train.batch = Some(batch);
-        let run = config.check().unwrap();
+        let run = planning::check(&config).unwrap();
         let sizes = BatchSizes::typical(&run.model, &run.placement, batch);
         Step { config, schedule: run.schedule(Task::Train), run, sizes }
     }

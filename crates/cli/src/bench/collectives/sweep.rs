@@ -85,7 +85,7 @@ impl Sweep {
                 }
                 let line = swept.points[first..].iter().map(|p| (p.bytes as f64, p.median_s));
                 let line: Vec<(f64, f64)> = line.collect();
-                swept.links.extend(LinkModel::fit(kind, circle, group.size(), &line));
+                swept.links.extend(planning::fit::link(kind, circle, group.size(), &line));
             }
         }
         Ok(swept)

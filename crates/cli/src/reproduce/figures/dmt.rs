@@ -2,8 +2,8 @@
 
 use super::layered::{Setting, kinds};
 use super::{Figure, Row};
-use crate::picture::{Bars, Curves, Picture, Series};
 use anyhow::{Context, Result};
+use pages::picture::{Bars, Curves, Picture, Series};
 use planning::cost::{CostKind, Hierarchical};
 use planning::simulator::Simulation;
 use planning::step::Step;

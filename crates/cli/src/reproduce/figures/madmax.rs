@@ -2,8 +2,8 @@
 
 use super::layered::{Outcome, Setting, best, kinds};
 use super::{Figure, Row};
-use crate::picture::{Bars, Picture, Point, Scatter, Series};
 use anyhow::Result;
+use pages::picture::{Bars, Picture, Point, Scatter, Series};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategies, Strategy, Transformer};
 

@@ -3,8 +3,8 @@
 use super::layered::{Setting, best, kinds};
 use super::madmax::breakdown;
 use super::{Figure, Row};
-use crate::picture::{Bars, Picture, Series};
 use anyhow::Result;
+use pages::picture::{Bars, Picture, Series};
 use planning::system::System;
 use planning::workload::{Parallel, Strategy};
 

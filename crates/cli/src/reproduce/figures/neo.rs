@@ -3,8 +3,8 @@
 use super::layered::Setting;
 use super::madmax::breakdown;
 use super::{Figure, Row};
-use crate::picture::{Curves, Picture};
 use anyhow::Result;
+use pages::picture::{Curves, Picture};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategy};
 

@@ -87,7 +87,7 @@ impl Case {
     pub fn run(&self, hosts: usize, ranks_per_host: usize) -> Result<Run> {
         let flags = self.flags(hosts, ranks_per_host);
         let args = RunArgs::from_words(flags.iter().map(String::as_str))?;
-        args.config()?.check().with_context(|| self.name.to_owned())
+        planning::check(&args.config()?).with_context(|| self.name.to_owned())
     }
 }
 

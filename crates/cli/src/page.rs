@@ -1,8 +1,0 @@
-//! What the pages that commands write have in common: safe text, one style sheet, charts in SVG.
-//!
-//! A page is one file that opens in any browser, without a network.
-
-pub mod chart;
-mod html;
-
-pub use html::{Escaped, document, document_with, four};

@@ -1,0 +1,11 @@
+//! What the pages that commands write have in common: safe text, one style sheet, charts in SVG.
+//!
+//! A page is one file that opens in any browser, without a network.
+#![forbid(unsafe_code)]
+
+pub mod chart;
+mod html;
+pub mod picture;
+pub mod text;
+
+pub use html::{Escaped, document, document_with, four};

@@ -1,0 +1,234 @@
+//! What measurements are made of: `seconds = x₀·a₀ + x₁·a₁ + …`, with amounts `a` that are known and rates `x` that are not.
+//!
+//! ```
+//! // 10 µs, and 1 GB/s.
+//! let points = [1e3, 1e5, 1e7].map(|bytes| (vec![1.0, bytes], 10e-6 + bytes / 1e9));
+//! let rates = planning::fit::non_negative(&points).unwrap();
+//! assert!((rates[0] - 10e-6).abs() < 1e-9 && (rates[1] - 1e-9).abs() < 1e-15);
+//! ```
+
+use spec::calibration::{Amount, Class, OperationModel};
+use spec::links::{Circle, LinkModel};
+use spec::schedule::CollectiveKind;
+
+/// Amounts, and the seconds that they took together.
+pub type Point = (Vec<f64>, f64);
+
+/// The rates, none below 0, whose *relative* errors have the least squares, so that short times count as much as long ones.
+/// Points without time are left out. `None` where there are no others, or none has an amount.
+///
+/// # Panics
+/// If points have different numbers of amounts, or more than eight.
+pub fn non_negative(points: &[Point]) -> Option<Vec<f64>> {
+    let timed: Vec<&Point> = points.iter().filter(|(_, seconds)| *seconds > 0.0).collect();
+    let count = timed.first()?.0.len();
+    assert!(count <= 8 && timed.iter().all(|(amounts, _)| amounts.len() == count), "as many amounts each");
+    // Each equation divided by its time, each column by its largest amount, so that what is compared is of one size.
+    let largest = |i: usize| timed.iter().map(|(a, seconds)| a[i] / seconds).fold(0.0, f64::max);
+    let scales: Vec<f64> = (0..count).map(largest).collect();
+    let row = |(amounts, seconds): &&Point| -> Vec<f64> {
+        let scaled = amounts
+            .iter()
+            .zip(&scales)
+            .map(|(a, scale)| if *scale > 0.0 { a / seconds / scale } else { 0.0 });
+        scaled.collect()
+    };
+    let rows: Vec<Vec<f64>> = timed.iter().map(row).collect();
+    let error = |rates: &[f64]| -> f64 {
+        let off = |row: &Vec<f64>| row.iter().zip(rates).map(|(a, x)| a * x).sum::<f64>() - 1.0;
+        rows.iter().map(|row| off(row).powi(2)).sum()
+    };
+    // The least squares of some rates alone, for all choices of which: few, and the best that is allowed is the solution.
+    let mut best: Option<(f64, Vec<f64>)> = None;
+    for chosen in 1u32..1 << count {
+        let columns: Vec<usize> = (0..count).filter(|i| chosen >> i & 1 == 1).collect();
+        let Some(solved) = least_squares(&rows, &columns) else { continue };
+        if solved.iter().any(|x| *x < 0.0) {
+            continue;
+        }
+        let mut rates = vec![0.0; count];
+        columns.iter().zip(solved).for_each(|(&i, x)| rates[i] = x);
+        let error = error(&rates);
+        if best.as_ref().is_none_or(|(least, _)| error < *least) {
+            best = Some((error, rates));
+        }
+    }
+    let (_, rates) = best?;
+    Some(rates.iter().zip(&scales).map(|(x, scale)| if *scale > 0.0 { x / scale } else { 0.0 }).collect())
+}
+
+/// How far rates are from the point that is farthest from them: 0.1 for 10 % of what was measured.
+pub fn worst_error(points: &[Point], rates: &[f64]) -> f64 {
+    let priced = |amounts: &[f64]| amounts.iter().zip(rates).map(|(a, x)| a * x).sum::<f64>();
+    let errors = points.iter().map(|(amounts, seconds)| (priced(amounts) / seconds - 1.0).abs());
+    errors.filter(|error| error.is_finite()).fold(0.0, f64::max)
+}
+
+/// Latency and bandwidth of a collective: the line through `(bytes, seconds)` with the least relative errors. A latency is
+/// never below 0. `None` where no line rises through the points: fewer than two sizes, or times that do not grow.
+///
+/// ```
+/// use spec::links::Circle;
+/// use spec::schedule::CollectiveKind;
+/// // 10 µs, and 1 GB/s.
+/// let points = [1e3, 1e5, 1e7].map(|bytes| (bytes, 10e-6 + bytes / 1e9));
+/// let line = planning::fit::link(CollectiveKind::AllToAll, Circle::World, 4, &points).unwrap();
+/// assert!((line.latency_s - 10e-6).abs() < 1e-9 && (line.bytes_per_s - 1e9).abs() < 1.0);
+/// ```
+pub fn link(
+    collective: CollectiveKind,
+    group: Circle,
+    ranks: usize,
+    points: &[(f64, f64)],
+) -> Option<LinkModel> {
+    let first = points.first()?.0;
+    if points.iter().all(|(bytes, _)| *bytes == first) {
+        return None;
+    }
+    let points: Vec<Point> = points.iter().map(|&(bytes, s)| (vec![1.0, bytes], s)).collect();
+    let rates = non_negative(&points)?;
+    let rises = rates[1] > 0.0;
+    rises.then(|| LinkModel { collective, group, ranks, latency_s: rates[0], bytes_per_s: 1.0 / rates[1] })
+}
+
+/// Rates of a class of computation, through measured amounts and seconds. Only those amounts count that the class goes by.
+/// `None` where nothing was measured.
+pub fn operation(class: Class, points: &[(Amount, f64)]) -> Option<OperationModel> {
+    let by = class.goes_by();
+    let row = |amount: &Amount| {
+        let amounts = [amount.flops, amount.bytes, amount.items].into_iter().zip(by);
+        let counted = amounts.map(|(amount, counts)| if counts { amount } else { 0.0 });
+        std::iter::once(1.0).chain(counted).collect::<Vec<f64>>()
+    };
+    let points: Vec<Point> = points.iter().map(|(amount, s)| (row(amount), *s)).collect();
+    let rates = non_negative(&points)?;
+    let rate = |i: usize| (rates[i] > 0.0).then(|| 1.0 / rates[i]);
+    Some(OperationModel {
+        class,
+        overhead_s: rates[0],
+        flops_per_s: rate(1),
+        bytes_per_s: rate(2),
+        items_per_s: rate(3),
+        worst_error: worst_error(&points, &rates),
+    })
+}
+
+/// The `x` for which `rows · x` is nearest to 1 everywhere, by these columns alone; `None` where they do not tell.
+fn least_squares(rows: &[Vec<f64>], columns: &[usize]) -> Option<Vec<f64>> {
+    let n = columns.len();
+    let sum = |of: &dyn Fn(&[f64]) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
+    // The normal equations, with their right side as the last column.
+    let mut equations: Vec<Vec<f64>> = Vec::with_capacity(n);
+    for &i in columns {
+        let mut equation: Vec<f64> = columns.iter().map(|&j| sum(&|row| row[i] * row[j])).collect();
+        equation.push(sum(&|row| row[i]));
+        equations.push(equation);
+    }
+    for i in 0..n {
+        let pivot = (i..n).max_by(|&a, &b| equations[a][i].abs().total_cmp(&equations[b][i].abs()))?;
+        equations.swap(i, pivot);
+        // Amounts are scaled to 1: what is left of columns that depend on each other is rounding.
+        if equations[i][i].abs() < 1e-10 {
+            return None;
+        }
+        let row = equations[i].clone();
+        for equation in equations.iter_mut().skip(i + 1) {
+            let factor = equation[i] / row[i];
+            equation.iter_mut().zip(&row).for_each(|(a, b)| *a -= factor * b);
+        }
+    }
+    let mut solution = vec![0.0; n];
+    for i in (0..n).rev() {
+        let known: f64 = (i + 1..n).map(|j| equations[i][j] * solution[j]).sum();
+        solution[i] = (equations[i][n] - known) / equations[i][i];
+    }
+    Some(solution)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planted_rates_are_found() {
+        let rates = [20e-6, 1e-11, 2e-10];
+        let amounts = [(1e6, 1e5), (1e8, 1e6), (3e8, 4e7), (2e9, 1e7), (5e7, 5e7)];
+        let point = |&(flops, bytes): &(f64, f64)| {
+            let seconds = rates[0] + rates[1] * flops + rates[2] * bytes;
+            (vec![1.0, flops, bytes], seconds)
+        };
+        let points: Vec<Point> = amounts.iter().map(point).collect();
+        let found = non_negative(&points).unwrap();
+        for (found, planted) in found.iter().zip(rates) {
+            assert!((found / planted - 1.0).abs() < 1e-6, "{found} {planted}");
+        }
+        assert!(worst_error(&points, &found) < 1e-6);
+    }
+
+    /// By absolute errors the long time alone would decide, and the overhead be off by many times itself.
+    #[test]
+    fn short_times_count() {
+        let points = [(1e3, 11e-6), (4e3, 14e-6), (1.6e4, 26e-6), (1e8, 0.08)];
+        let found = non_negative(&points.map(|(bytes, seconds)| (vec![1.0, bytes], seconds))).unwrap();
+        assert!((found[0] - 10e-6).abs() < 2e-6, "{found:?}");
+    }
+
+    #[test]
+    fn a_rate_is_never_negative() {
+        let points = [(1e3, 1e-6), (1e4, 2e-5), (1e5, 3e-4)].map(|(bytes, s)| (vec![1.0, bytes], s));
+        let found = non_negative(&points).unwrap();
+        assert!(found[0] == 0.0 && found[1] > 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn amounts_that_go_together_share_no_more_than_there_is() {
+        let points = [1.0, 2.0, 7.0].map(|x| (vec![x, 3.0 * x], 5.0 * x));
+        let found = non_negative(&points).unwrap();
+        assert!((found[0] + 3.0 * found[1] - 5.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn nothing_gives_nothing() {
+        assert_eq!(non_negative(&[]), None);
+        assert_eq!(non_negative(&[(vec![1.0], 0.0)]), None);
+        assert_eq!(non_negative(&[(vec![0.0], 1.0)]), None);
+    }
+
+    #[test]
+    fn the_farthest_point_is_the_error() {
+        let points = [(vec![1.0], 1.0), (vec![1.0], 2.0), (vec![3.0], 2.5)];
+        assert!((worst_error(&points, &[1.0]) - 0.5).abs() < 1e-12);
+    }
+    #[test]
+    fn no_line_without_a_slope() {
+        let fit = |points: &[(f64, f64)]| link(CollectiveKind::AllReduce, Circle::Host, 2, points);
+        assert_eq!(fit(&[]), None);
+        assert_eq!(fit(&[(1e3, 1e-6)]), None);
+        assert_eq!(fit(&[(1e3, 1e-6), (1e3, 2e-6)]), None);
+        assert_eq!(fit(&[(1e3, 0.0), (1e4, 0.0)]), None);
+        assert_eq!(fit(&[(1e3, 2e-6), (1e4, 1e-6)]), None);
+        assert!(fit(&[(1e3, 1e-6), (1e4, 2e-6)]).is_some());
+    }
+
+    #[test]
+    fn planted_rates_of_a_class_are_found() {
+        let planted = OperationModel {
+            flops_per_s: Some(8e10),
+            bytes_per_s: Some(5e9),
+            ..OperationModel::new(Class::TopForward, 2e-6)
+        };
+        let amounts = [(1e6, 1e4), (4e7, 1e5), (2e8, 5e6), (9e8, 2e6)];
+        let points = amounts.map(|(flops, bytes)| Amount { flops, bytes, items: 1e9 });
+        let points = points.map(|amount| (amount, planted.seconds(&Amount { items: 0.0, ..amount })));
+        let found = operation(Class::TopForward, &points).unwrap();
+        let near = |a: Option<f64>, b: Option<f64>| (a.unwrap() / b.unwrap() - 1.0).abs() < 1e-6;
+        assert!(
+            near(found.flops_per_s, planted.flops_per_s) && near(found.bytes_per_s, planted.bytes_per_s),
+            "{found:?}"
+        );
+        assert!(
+            (found.overhead_s - 2e-6).abs() < 1e-9 && found.worst_error < 1e-6 && found.items_per_s.is_none()
+        );
+        assert_eq!(operation(Class::TopForward, &[]), None);
+    }
+}

@@ -1,0 +1,17 @@
+//! Placements that are found rather than written: which rank holds which table, so that all have about as much to do.
+//!
+//! ```
+//! use spec::placement::Layout;
+//! use spec::presets::{ModelKind, Preset};
+//! use spec::topology::Topology;
+//! let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
+//! let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 64);
+//! assert_eq!(placement.layouts()[5], Layout::Replicated); // C6 has 20 rows
+//! assert!(!placement.owned_by(3).is_empty());
+//! ```
+
+mod balanced;
+mod in_towers;
+
+pub use balanced::balanced;
+pub use in_towers::in_towers;

@@ -1,0 +1,124 @@
+//! Tables laid out by tower: each tower on one group of ranks, its tables on the ranks of that group.
+
+use spec::feature::Hotness;
+use spec::model::{Member, Model};
+use spec::placement::{Cut, Layout, Placement};
+use spec::topology::Groups;
+use std::collections::BTreeMap;
+
+/// Where one slice of a table goes.
+struct Slice {
+    feature: usize,
+    /// Its number among the slices of the feature.
+    number: usize,
+    group: usize,
+}
+
+/// Towers on groups and tables on ranks, each where there is the least to look up and exchange so far, largest first.
+/// A model without towers counts as one with a tower per feature. Where vectors only pass through and there are more
+/// groups than towers, tables are sliced by columns so that every group has some.
+pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
+    let features = model.features().len();
+    let towers: Vec<Vec<(usize, usize)>> = match model.towers() {
+        [] => (0..features).map(|feature| vec![(feature, 0)]).collect(),
+        towers => {
+            let mut starts = vec![Vec::new(); features];
+            for member in towers.iter().flat_map(|tower| &tower.members) {
+                starts[member.feature].push(member.columns.start);
+            }
+            let number = |m: &Member| starts[m.feature].iter().filter(|&&s| s < m.columns.start).count();
+            towers.iter().map(|t| t.members.iter().map(|m| (m.feature, number(m))).collect()).collect()
+        }
+    };
+    let sliced = towers.iter().flatten().any(|&(_, number)| number > 0);
+    let spread = !sliced && !model.has_tower_modules() && groups.count() > towers.len();
+    let towers = if spread {
+        let slices = groups.count().div_ceil(features).min(model.dim());
+        (0..slices).flat_map(|number| (0..features).map(move |feature| vec![(feature, number)])).collect()
+    } else {
+        towers
+    };
+    let mut slices_of = vec![0; features];
+    towers.iter().flatten().for_each(|&(feature, _)| slices_of[feature] += 1);
+    let load = |&(feature, _): &(usize, usize)| Load::of(model, feature, slices_of[feature]);
+
+    let mut slices = Vec::new();
+    let mut group_loads = vec![Load::default(); groups.count()];
+    let mut order: Vec<&Vec<(usize, usize)>> = towers.iter().collect();
+    order.sort_by_key(|tower| std::cmp::Reverse(tower.iter().map(load).fold(Load::default(), Load::plus)));
+    for tower in order {
+        let group = least(&group_loads);
+        for slice in tower {
+            group_loads[group] = group_loads[group].plus(load(slice));
+            slices.push(Slice { feature: slice.0, number: slice.1, group });
+        }
+    }
+    slices.sort_by_key(|s| (std::cmp::Reverse(load(&(s.feature, s.number))), s.feature, s.number));
+
+    let mut layouts = vec![Layout::Replicated; features];
+    let mut rank_loads = vec![Load::default(); groups.topology().ranks()];
+    let mut holders: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+    for slice in &slices {
+        let members: Vec<usize> = groups.members(slice.group).collect();
+        let whole = slices_of[slice.feature] == 1;
+        let rows = model.features()[slice.feature].rows;
+        match resolve(cut, model.features()[slice.feature].hotness) {
+            Cut::Columns if whole && model.dim() > 1 && members.len() > 1 => {
+                let mut ranks = members;
+                ranks.sort_by_key(|&rank| (rank_loads[rank], rank));
+                ranks.truncate(model.dim());
+                let each = Load::of(model, slice.feature, ranks.len());
+                ranks.iter().for_each(|&rank| rank_loads[rank] = rank_loads[rank].plus(each));
+                layouts[slice.feature] = Layout::ColumnWise { ranks };
+            }
+            Cut::Rows if whole && members.len() > 1 && rows >= members.len() => {
+                // All of them look up as much, on average.
+                layouts[slice.feature] = Layout::RowWise { ranks: members };
+            }
+            _ => {
+                let loads: Vec<Load> = members.iter().map(|&rank| rank_loads[rank]).collect();
+                let rank = members[least(&loads)];
+                rank_loads[rank] = rank_loads[rank].plus(load(&(slice.feature, slice.number)));
+                holders.insert((slice.feature, slice.number), rank);
+                if whole {
+                    layouts[slice.feature] = Layout::TableWise { rank };
+                }
+            }
+        }
+    }
+    for (feature, &count) in slices_of.iter().enumerate().filter(|(_, count)| **count > 1) {
+        let ranks = (0..count).map(|number| holders[&(feature, number)]).collect();
+        layouts[feature] = Layout::ColumnWise { ranks };
+    }
+    Placement::new(model, groups.topology(), layouts)
+        .expect("built from the model and the cluster themselves")
+}
+
+fn resolve(cut: Cut, hotness: Hotness) -> Cut {
+    match (cut, hotness) {
+        (Cut::Hotness, Hotness::One) => Cut::Columns,
+        (Cut::Hotness, Hotness::Many { .. }) => Cut::Rows,
+        (cut, _) => cut,
+    }
+}
+
+/// What tables cost their holder: floats read and sent per sample, then rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Load(u64, u64);
+
+impl Load {
+    /// Of one of `slices` slices of a feature's table.
+    fn of(model: &Model, feature: usize, slices: usize) -> Self {
+        let feature = &model.features()[feature];
+        let columns = model.dim().div_ceil(slices.max(1)) as u64;
+        Load((feature.hotness.mean() + 1) * columns, feature.rows as u64)
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Load(self.0 + other.0, self.1 + other.1)
+    }
+}
+
+fn least(loads: &[Load]) -> usize {
+    (0..loads.len()).min_by_key(|&i| (loads[i], i)).expect("groups have ranks, clusters have groups")
+}

@@ -1,0 +1,86 @@
+//! From what a user wrote to what runs: every section of a [`Config`] is checked, a placement is found, and the parts become
+//! a [`Run`]. Only a `Run` runs.
+//!
+//! ```
+//! use spec::run::Config;
+//! let mut config = Config::default();
+//! config.topology.hosts = Some(2);
+//! config.topology.ranks_per_host = Some(4);
+//! assert_eq!(planning::check(&config).unwrap().placement.topology().ranks(), 8);
+//! config.train.batch = Some(0);
+//! assert_eq!(
+//!     planning::check(&config).unwrap_err().to_string(),
+//!     "train.batch: 0 samples a step cannot train; use at least 1"
+//! );
+//! ```
+
+mod spread;
+
+use spec::run::{Config, DataFormat, LogFacts, Run, RunError};
+use spec::schema::Schema;
+use spec::topology::Topology;
+use spread::{Spread, spread};
+
+/// Fills the gaps of a config, checks everything, and gives a value that runs. Of a log on disk only the columns are known
+/// here, by its schema; [`check_log`] knows its samples.
+pub fn check(config: &Config) -> Result<Run, RunError> {
+    match config.data.format.unwrap_or_default() {
+        DataFormat::Synthetic => check_with(config, None),
+        format @ DataFormat::CriteoTsv => {
+            let facts = LogFacts::of_schema(&Schema::criteo());
+            check_with(config, Some(&LogFacts { in_time_order: format.is_in_time_order(), ..facts }))
+        }
+        format => {
+            let Some(schema) = &config.data.schema else {
+                if let (Some(features), Some(dense)) = (&config.model.features, config.model.dense_features) {
+                    // Everything that a log would tell is written out.
+                    return check_with(config, Some(&LogFacts::of_features(features, dense)));
+                }
+                let problem = format!("the columns of {} data are not known without one", format.name());
+                return Err(RunError::new("data.schema", problem));
+            };
+            schema.check().map_err(|e| RunError::new("data.schema", e.to_string()))?;
+            check_with(config, Some(&LogFacts::of_schema(schema)))
+        }
+    }
+}
+
+/// Like [`check`], for a log on disk whose columns and samples are known.
+pub fn check_log(config: &Config, facts: &LogFacts) -> Result<Run, RunError> {
+    if facts.samples == 0 {
+        return Err(RunError::new("data.train", "the log has no samples to train on"));
+    }
+    check_with(config, Some(facts))
+}
+
+fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> {
+    let model = config.model.check(log)?;
+    let (hosts, ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
+    let topology = Topology::new(hosts.unwrap_or(2), ranks_per_host.unwrap_or(2))
+        .map_err(|e| RunError::new("topology", e.to_string()))?;
+    let Spread { placement, dataflow } = spread(config, &model, topology)?;
+    let data = config.data.check(&model, log)?;
+    let train = &config.train;
+    let length = train.check(&data)?;
+    let optimizers = config.optimizer.check(&data, length)?;
+    let checkpoints_kept = config.checkpoint.check()?;
+    Ok(Run {
+        model,
+        placement,
+        dataflow,
+        wire: config.wire.check(),
+        dense_optimizer: optimizers.dense,
+        table_optimizer: optimizers.tables,
+        batch: length.batch,
+        steps: length.steps,
+        seed: train.seed.unwrap_or(0),
+        threads: train.threads,
+        bucket_bytes: train.bucket_bytes.unwrap_or(4 << 20),
+        overlap: train.overlap.unwrap_or(true),
+        wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
+        eval_every: train.eval_every,
+        checkpoint_every: config.checkpoint.every,
+        checkpoints_kept,
+        data,
+    })
+}

@@ -1,0 +1,96 @@
+//! From a model and a cluster to where tables live and how their vectors travel.
+
+use crate::placement;
+use spec::dataflow::{Dataflow, DataflowKind, PeerPermute, Sptt};
+use spec::model::Model;
+use spec::placement::{Layout, Placement};
+use spec::run::{Config, RunError};
+use spec::topology::{Groups, Topology};
+
+/// A model spread over a cluster.
+pub(super) struct Spread {
+    pub placement: Placement,
+    pub dataflow: Dataflow,
+}
+
+/// Where the tables of a model live and how their vectors travel, as the config says or else as is usual.
+pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Result<Spread, RunError> {
+    let usual = if model.towers().is_empty() { DataflowKind::Flat } else { DataflowKind::Sptt };
+    let kind = config.train.dataflow.unwrap_or(usual);
+    let groups = Groups::new(topology, config.topology.hosts_per_tower.unwrap_or(1));
+    let groups = groups.map_err(|e| RunError::new("topology.hosts_per_tower", e.to_string()))?;
+    if kind == DataflowKind::Flat {
+        if model.has_tower_modules() {
+            let problem = format!(
+                "tower modules stand between two exchanges of sptt; use it (with topology.hosts_per_tower = {} \
+                 its one group is the world, and vectors travel as in flat)",
+                topology.hosts()
+            );
+            return Err(RunError::new("train.dataflow", problem));
+        }
+        if let Some(permute) = config.train.peer_permute {
+            let problem = format!("{permute} is of sptt, the dataflow is flat; leave it out");
+            return Err(RunError::new("train.peer_permute", problem));
+        }
+        let placement = place(config, model, groups)?;
+        return Ok(Spread {
+            placement,
+            dataflow: Dataflow::Flat(config.train.all_to_all.unwrap_or_default()),
+        });
+    }
+    if let Some(all_to_all) = config.train.all_to_all {
+        let problem = format!(
+            "{all_to_all} is of the flat dataflow; sptt has its own two levels, by way of tower groups; leave it out"
+        );
+        return Err(RunError::new("train.all_to_all", problem));
+    }
+    let permute = config.train.peer_permute.unwrap_or_default();
+    let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
+    let placement = place_in_towers(config, model, groups)?;
+    let sptt = Sptt::new(model, &placement, groups, permute);
+    let sptt = sptt.map_err(|e| RunError::new("placement.tables", e.to_string()))?;
+    Ok(Spread { placement, dataflow: Dataflow::Sptt(sptt) })
+}
+
+/// For the flat dataflow: balanced over the world, unless the user says how tables are cut over tower groups.
+fn place(config: &Config, model: &Model, groups: Groups) -> Result<Placement, RunError> {
+    let replicate = config.placement.replicate_rows.unwrap_or(0);
+    let placement = match config.placement.cut {
+        None => placement::balanced(model, groups.topology(), replicate),
+        Some(cut) => placement::in_towers(model, groups, cut),
+    };
+    let mut layouts = placement.layouts().to_vec();
+    for (layout, feature) in layouts.iter_mut().zip(model.features()) {
+        if feature.rows <= replicate {
+            *layout = Layout::Replicated;
+        }
+    }
+    with_tables(config, model, groups, layouts)
+}
+
+fn place_in_towers(config: &Config, model: &Model, groups: Groups) -> Result<Placement, RunError> {
+    if config.placement.replicate_rows.is_some_and(|rows| rows > 0) {
+        let problem = "in sptt every table has one group and none is replicated; leave it out";
+        return Err(RunError::new("placement.replicate_rows", problem));
+    }
+    let placement = placement::in_towers(model, groups, config.placement.cut.unwrap_or_default());
+    with_tables(config, model, groups, placement.layouts().to_vec())
+}
+
+/// The layouts with those of single tables that the user wrote.
+fn with_tables(
+    config: &Config,
+    model: &Model,
+    groups: Groups,
+    mut layouts: Vec<Layout>,
+) -> Result<Placement, RunError> {
+    for (name, layout) in &config.placement.tables {
+        let Some(index) = model.features().iter().position(|f| f.name == *name) else {
+            let field = format!("placement.tables.{name}");
+            return Err(RunError::new(field, "the model has no feature of that name"));
+        };
+        layouts[index] = layout.clone();
+    }
+    let placement = Placement::new(model, groups.topology(), layouts);
+    placement.map_err(|e| RunError::new("placement.tables", e.to_string()))
+}

@@ -1,0 +1,131 @@
+//! What users get wrong is named, with the remedy.
+
+use spec::optimizer::{Decay, LearningRate, UpdateRule};
+use spec::placement::Layout;
+use spec::run::{Config, Optimizer};
+
+fn refused(change: impl Fn(&mut Config)) -> String {
+    let mut config = Config::default();
+    change(&mut config);
+    planning::check(&config).expect_err("this config cannot run").to_string()
+}
+
+#[test]
+fn errors_name_the_field_and_the_remedy() {
+    let cases: Vec<(String, &str, &str)> = vec![
+        (refused(|c| c.train.batch = Some(0)), "train.batch", "at least 1"),
+        (refused(|c| c.train.batch = Some(usize::MAX)), "train.batch", "beyond"),
+        (refused(|c| c.train.epochs = Some(0)), "train.epochs", "at least 1"),
+        (refused(|c| c.train.steps = Some(0)), "train.steps", "leave it out"),
+        (refused(|c| c.train.threads = Some(0)), "train.threads", "between 1 and"),
+        (refused(|c| c.train.bucket_bytes = Some(0)), "train.bucket_bytes", "at least 1"),
+        (refused(|c| c.train.wait_limit_s = Some(f64::NAN)), "train.wait_limit_s", "above 0"),
+        (refused(|c| c.topology.hosts = Some(0)), "topology", "at least 1"),
+        (refused(|c| c.topology.hosts = Some(usize::MAX)), "topology", "more than"),
+        (refused(|c| c.model.dim = Some(0)), "model.dim", "between 1 and"),
+        (refused(|c| c.model.rows_cap = Some(0)), "model.rows_cap", "at least 1"),
+        (refused(|c| c.model.bottom = Some(vec![64, 8])), "model.bottom", "model.dim = 16"),
+        (refused(|c| c.model.bottom = Some(vec![])), "model.bottom", "model.dim = 16"),
+        (refused(|c| c.model.top = Some(vec![64, 2])), "model.top", "must end in 1"),
+        (refused(|c| c.model.top = Some(vec![0, 1])), "model.top[0]", "between 1 and"),
+        (refused(|c| c.model.features = Some(vec![])), "model.features", "1 to"),
+        (refused(|c| c.model.dense_features = Some(0)), "data.synthetic", "dense"),
+        (
+            refused(|c| {
+                c.data.synthetic = Some(spec::synthetic::Synthetic { zipf: -1.0, ..Default::default() })
+            }),
+            "data.synthetic",
+            "zipf",
+        ),
+        (
+            refused(|c| {
+                c.placement.tables.insert("C99".into(), Layout::Replicated);
+            }),
+            "placement.tables.C99",
+            "no feature of that name",
+        ),
+        (
+            refused(|c| {
+                c.placement.tables.insert("C1".into(), Layout::TableWise { rank: 4 });
+            }),
+            "placement.tables",
+            "rank 4 does not exist; there are 4",
+        ),
+        (
+            refused(|c| {
+                c.placement.tables.insert("C1".into(), Layout::RowWise { ranks: vec![1, 0] });
+            }),
+            "placement.tables",
+            "rows are cut over ranks [1, 0]; name each once, in ascending order",
+        ),
+        (
+            refused(|c| c.optimizer.dense = Some(with(UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.1))),
+            "optimizer.dense",
+            "use adagrad",
+        ),
+        (
+            refused(|c| c.optimizer.tables = Some(with(UpdateRule::Sgd, f32::NAN))),
+            "optimizer.tables.rate.peak",
+            "above 0",
+        ),
+        (
+            refused(|c| {
+                let decay = Decay::Linear { steps: 10, floor: 2.0 };
+                let rate = LearningRate { decay, ..LearningRate::constant(0.1) };
+                c.optimizer.tables = Some(Optimizer { update: UpdateRule::Sgd, rate });
+            }),
+            "optimizer.tables.rate.decay.floor",
+            "0..=1",
+        ),
+    ];
+    for (message, field, remedy) in cases {
+        assert!(message.starts_with(field), "{message:?} should begin with {field:?}");
+        assert!(message.contains(remedy), "{message:?} should say {remedy:?}");
+    }
+}
+
+fn with(update: UpdateRule, peak: f32) -> Optimizer {
+    Optimizer { update, rate: LearningRate::constant(peak) }
+}
+
+#[test]
+fn a_model_without_dense_features_has_no_bottom() {
+    let mut config = Config::default();
+    config.model.dense_features = Some(0);
+    config.data.synthetic = Some(spec::synthetic::Synthetic { dense: 0.0, ..Default::default() });
+    let run = planning::check(&config).unwrap();
+    assert!(run.model.network().leading().is_none());
+    assert_eq!(run.model.network().features_width(), 26 * run.model.dim());
+}
+
+/// Column-wise, row-wise and hierarchical layouts cut tables without gaps.
+#[test]
+fn layouts_cover_their_tables() {
+    use spec::placement::Placement;
+    use spec::presets::{ModelKind, Preset};
+    use spec::topology::Topology;
+    let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
+    let topology = Topology::new(2, 2).unwrap();
+    let layouts = [
+        Layout::TableWise { rank: 3 },
+        Layout::RowWise { ranks: vec![0, 1, 3] },
+        Layout::ColumnWise { ranks: vec![2, 0, 1] },
+        Layout::Hierarchical { host: 1 },
+        Layout::Replicated,
+    ];
+    for (i, layout) in layouts.iter().enumerate() {
+        let layouts = vec![layout.clone(); model.features().len()];
+        let placement = Placement::new(&model, topology, layouts).unwrap();
+        for (feature, table) in model.features().iter().enumerate() {
+            let mut cells = 0;
+            for rank in 0..topology.ranks() {
+                for shard in placement.held_by(rank).iter().filter(|s| s.feature == feature) {
+                    assert!(shard.rows.end <= table.rows && shard.columns.end <= model.dim());
+                    cells += shard.rows.len() * shard.columns.len();
+                }
+            }
+            let copies = if i == 4 { topology.ranks() } else { 1 };
+            assert_eq!(cells, copies * table.rows * model.dim(), "{layout:?} of {}", table.name);
+        }
+    }
+}

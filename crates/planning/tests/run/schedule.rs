@@ -1,0 +1,335 @@
+//! A schedule's dependencies protect everything its phases hand to each other.
+
+use spec::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute, Sptt};
+use spec::feature::{Feature, Hotness};
+use spec::model::{Architecture, Model};
+use spec::placement::Cut;
+use spec::presets::{ModelKind, Preset};
+use spec::schedule::{Lane, PhaseId, Schedule, Slot, Task, Work};
+use spec::topology::{Groups, Topology};
+use spec::towers::{Assignment, Module};
+use spec::volume::BatchSizes;
+use spec::wire::{Wire, WireConfig};
+use std::collections::{HashMap, HashSet};
+
+fn schedules() -> Vec<Schedule> {
+    let mut models: Vec<Model> = [ModelKind::Dlrm, ModelKind::Dcn]
+        .into_iter()
+        .flat_map(|kind| [Preset::Demo, Preset::Mlperf].map(|p| p.model(kind, None, Some(1000)).unwrap()))
+        .collect();
+    // Multi-hot and weighted; and without dense features, hence without a bottom MLP.
+    let mut features: Vec<Feature> = models[0].features().to_vec();
+    features[0].hotness = Hotness::Many { mean: 3 };
+    features[1].hotness = Hotness::Many { mean: 2 };
+    features[1].weighted = true;
+    let architecture = Architecture::Dlrm { bottom: vec![], top: vec![8, 1] };
+    models.push(Model::new(features, 0, 16, architecture).unwrap());
+    let topology = Topology::new(2, 2).unwrap();
+    let flat = models.iter().flat_map(|model| {
+        [0, 100].map(|replicate| Deployment {
+            model: model.clone(),
+            placement: planning::placement::balanced(model, topology, replicate),
+            dataflow: Dataflow::Flat(AllToAll::Flat),
+            wire: Wire::default(),
+        })
+    });
+    let all = flat.chain(by_towers()).flat_map(on_wires);
+    all.flat_map(|deployment| {
+        [Task::Train, Task::Evaluate]
+            .into_iter()
+            .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
+    })
+    .collect()
+}
+
+/// The same deployment with other formats, and with another all-to-all where there is a choice.
+fn on_wires(deployment: Deployment) -> Vec<Deployment> {
+    let wires = ["f32", "bf16", "vectors=f16", "gradients=bf16"]
+        .map(|text| text.parse::<WireConfig>().unwrap().check());
+    let mut all: Vec<Deployment> =
+        wires.into_iter().map(|wire| Deployment { wire, ..deployment.clone() }).collect();
+    if deployment.dataflow.sptt().is_none() {
+        let dataflow = Dataflow::Flat(AllToAll::Hierarchical);
+        let levels = |d: Deployment| Deployment { dataflow: dataflow.clone(), ..d };
+        all.extend(all.clone().into_iter().map(levels));
+    }
+    all
+}
+
+/// What a format and an all-to-all add, in order.
+#[test]
+fn phases_of_a_leg() {
+    let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
+    let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let names = |all_to_all, wire: &str| -> Vec<String> {
+        let (model, placement) = (model.clone(), placement.clone());
+        let wire = wire.parse::<WireConfig>().unwrap().check();
+        let deployment = Deployment { model, placement, dataflow: Dataflow::Flat(all_to_all), wire };
+        let schedule = Schedule::new(&deployment, Task::Evaluate, 1 << 20);
+        let names = schedule.phases().iter().filter(|phase| !phase.ahead).map(|phase| phase.name.clone());
+        names.take_while(|name| name != "restore order").filter(|name| !name.starts_with("bottom")).collect()
+    };
+    assert_eq!(names(AllToAll::Flat, "f32"), ["lookup", "pooled exchange"]);
+    let encoded = ["lookup", "encode pooled", "pooled exchange", "decode pooled"];
+    assert_eq!(names(AllToAll::Flat, "bf16"), encoded);
+    let (inside, between) = ("pooled exchange in host", "pooled exchange between hosts");
+    let levels = ["lookup", "peer permute", inside, "pooled regroup", between];
+    assert_eq!(names(AllToAll::Hierarchical, "gradients=bf16"), levels);
+    let both = ["lookup", "encode pooled", inside, "pooled regroup", between, "decode pooled"];
+    assert_eq!(names(AllToAll::Hierarchical, "f16"), both);
+}
+
+/// SPTT with every permute, tables whole and cut, with and without modules, with and without a bottom MLP.
+fn by_towers() -> Vec<Deployment> {
+    let permutes = [PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None];
+    let modules = [
+        (ModelKind::Dlrm, 13, Module::None),
+        (ModelKind::Dlrm, 13, Module::Dlrm { c: 1, p: 1, d: 8 }),
+        (ModelKind::Dcn, 13, Module::Dcn { d: 16, rank: Some(4), out: Default::default() }),
+        (ModelKind::Dlrm, 0, Module::Dlrm { c: 0, p: 1, d: 16 }),
+    ];
+    let mut all = Vec::new();
+    for (kind, dense_features, module) in modules {
+        let mut outline = Preset::Demo.outline();
+        outline.dense_features = dense_features;
+        let mut features = outline.features();
+        for feature in features.iter_mut().step_by(3) {
+            feature.hotness = Hotness::Many { mean: 2 };
+        }
+        features[3].weighted = true;
+        let architecture = outline.architecture(kind, module);
+        // Five towers: on two groups they share, on five hosts' worth of features they differ in size.
+        let assignment = Some(&Assignment::Strided(5));
+        let model =
+            Model::with_towers(features, dense_features, outline.dim, architecture, assignment, module)
+                .unwrap();
+        for (permute, cut) in permutes.into_iter().zip([Cut::Hotness, Cut::Whole, Cut::Rows]) {
+            let groups = Groups::new(Topology::new(4, 2).unwrap(), 2).unwrap();
+            let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
+            let placement = planning::placement::in_towers(&model, groups, cut);
+            let dataflow = Dataflow::Sptt(Sptt::new(&model, &placement, groups, permute).unwrap());
+            all.push(Deployment { model: model.clone(), placement, dataflow, wire: Wire::default() });
+        }
+    }
+    all
+}
+
+/// The nodes that must have ended before each node of `steps` unrolled steps begins, as the interpreter runs them: a
+/// computation ends before anything later is issued, a collective only when something waits for it.
+fn happens_before(schedule: &Schedule, steps: usize) -> Vec<HashSet<usize>> {
+    let count = schedule.phases().len();
+    let mut before: Vec<HashSet<usize>> = Vec::new();
+    for node in 0..steps * count {
+        let (step, phase) = (node / count, node % count);
+        let mut direct: Vec<usize> = schedule.phases()[phase]
+            .after
+            .iter()
+            .filter_map(|(id, distance)| Some(step.checked_sub(*distance as usize)? * count + id.0))
+            .collect();
+        direct.extend((0..node).filter(|n| matches!(schedule.phases()[n % count].work, Work::Compute(_))));
+        let mut all: HashSet<usize> = direct.iter().copied().collect();
+        for n in direct {
+            assert!(n < node, "{} waits for a later phase", schedule.phases()[phase].name);
+            all.extend(&before[n]);
+        }
+        before.push(all);
+    }
+    before
+}
+
+#[test]
+fn no_phase_reads_too_early_or_overwrites_too_soon() {
+    for schedule in schedules() {
+        let (steps, count) = (4, schedule.phases().len());
+        let before = happens_before(&schedule, steps);
+        // Input slots are double-buffered: one instance per parity of the batch.
+        let input = |slot: &Slot| schedule.phases().iter().any(|p| p.ahead && p.writes.contains(slot));
+        let mut written: HashMap<(Slot, usize), usize> = HashMap::new();
+        let mut read: HashMap<(Slot, usize), Vec<usize>> = HashMap::new();
+        for (node, done) in before.iter().enumerate() {
+            let (step, phase) = (node / count, &schedule.phases()[node % count]);
+            let batch = step + usize::from(phase.ahead);
+            let place = |slot: &Slot| (*slot, if input(slot) { batch % 2 } else { 0 });
+            for slot in &phase.reads {
+                if let Some(writer) = written.get(&place(slot)) {
+                    assert!(
+                        done.contains(writer),
+                        "`{}` of step {step} reads {slot:?} before `{}` has written it",
+                        phase.name,
+                        schedule.phases()[writer % count].name
+                    );
+                }
+                read.entry(place(slot)).or_default().push(node);
+            }
+            for slot in &phase.writes {
+                for reader in read.remove(&place(slot)).unwrap_or_default() {
+                    assert!(
+                        reader == node || done.contains(&reader),
+                        "`{}` of step {step} overwrites {slot:?} while `{}` may read it",
+                        phase.name,
+                        schedule.phases()[reader % count].name
+                    );
+                }
+                if let Some(writer) = written.insert(place(slot), node) {
+                    assert!(
+                        done.contains(&writer),
+                        "`{}` and an earlier phase both write {slot:?}",
+                        phase.name
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_slot_that_is_read_is_written_and_every_name_is_unique() {
+    for schedule in schedules() {
+        let phases = schedule.phases();
+        let names: HashSet<&str> = phases.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names.len(), phases.len());
+        for phase in phases {
+            for slot in &phase.reads {
+                let given = matches!(slot, Slot::Tables | Slot::Parameters(_));
+                let written = phases.iter().any(|p| p.writes.contains(slot));
+                assert!(given || written, "`{}` reads {slot:?}, which nobody writes", phase.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_phases_spend_all_of_the_models_flops() {
+    for schedule in schedules().iter().filter(|s| s.task() == Task::Train) {
+        let model = schedule.model();
+        // No number of ranks divides it.
+        let batch = 4003;
+        let sizes = BatchSizes::typical(model, schedule.placement(), batch);
+        let spent = |blocks: &[&str]| -> u64 {
+            let of_blocks = |i: &usize| blocks.iter().any(|b| schedule.phases()[*i].name.starts_with(b));
+            let phases = (0..schedule.phases().len()).filter(of_blocks);
+            let ranks = 0..schedule.placement().topology().ranks();
+            phases
+                .flat_map(|i| ranks.clone().map(move |rank| (i, rank)))
+                .map(|(i, rank)| schedule.flops(PhaseId(i), &sizes, rank))
+                .sum()
+        };
+        let of_towers = model.tower_flops() * batch as u64;
+        assert_eq!(spent(&["towers"]), of_towers);
+        assert_eq!(of_towers > 0, model.has_tower_modules());
+        let of_network = model.training_flops() * batch as u64 - of_towers;
+        assert_eq!(spent(&["bottom", "interaction", "top"]), of_network);
+    }
+}
+
+/// A group's tower parameters are on it alone, and those of the network on all.
+#[test]
+fn every_parameter_is_in_exactly_one_bucket() {
+    for schedule in schedules() {
+        let parameters = schedule.model().dense_parameter_list();
+        let mut seen = vec![0; parameters.len()];
+        for bucket in schedule.buckets().iter().chain(schedule.tower_buckets()) {
+            let mut end = 0;
+            for (&p, &start) in bucket.parameters.iter().zip(&bucket.starts) {
+                assert!(start >= end && start % 16 == 0);
+                end = start + parameters[p].len;
+                seen[p] += 1;
+            }
+            assert!(end <= bucket.elements);
+        }
+        assert!(seen.iter().all(|&n| n == 1));
+        if let Some(sptt) = schedule.deployment().dataflow.sptt() {
+            for (group, bucket) in schedule.tower_buckets().iter().enumerate() {
+                let here = |&p: &usize| sptt.group_of_tower(parameters[p].owner.1) == Some(group);
+                assert!(bucket.parameters.iter().all(here));
+            }
+        }
+    }
+}
+
+/// What is optional is there where it is needed, and only there.
+#[test]
+fn phases_of_sptt_follow_from_the_deployment() {
+    for deployment in by_towers() {
+        let sptt = deployment.dataflow.sptt().unwrap();
+        let cut = (0..8).any(|rank| !deployment.placement.rows_by(rank).is_empty());
+        let modules = deployment.model.has_tower_modules();
+        let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
+        let has = |name: &str| schedule.phases().iter().any(|phase| phase.name == name);
+        for name in ["group exchange", "transpose", "peer exchange", "peer gradient exchange"] {
+            assert!(has(name), "{name}");
+        }
+        for (there, names) in [
+            (sptt.permute() == PeerPermute::Vectors, vec!["peer permute", "reverse permute"]),
+            (sptt.permute() == PeerPermute::Ids, vec!["index ids in peer order"]),
+            (sptt.permute() != PeerPermute::Ids, vec!["index ids"]),
+            (cut, vec!["group sums", "group gather"]),
+            (modules, vec!["towers forward", "towers backward", "reduce tower gradients", "update towers"]),
+            (deployment.model.dense_features() > 0, vec!["bottom forward"]),
+            (false, vec!["pooled exchange", "gradient exchange"]),
+        ] {
+            names.iter().for_each(|name| assert_eq!(has(name), there, "{name}"));
+        }
+    }
+}
+
+/// Serialised, everything that was issued has ended before the next phase begins: in the middle of a run, in the prologue
+/// (ahead phases alone) and in the last step (all but those).
+#[test]
+fn a_serialised_schedule_overlaps_nothing() {
+    for schedule in schedules() {
+        let (before, schedule) = (schedule.clone(), schedule.serialised());
+        let names = |s: &Schedule| s.phases().iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&before), names(&schedule));
+        let (steps, count) = (4, schedule.phases().len());
+        let runs = |node: usize| {
+            let (step, ahead) = (node / count, schedule.phases()[node % count].ahead);
+            if ahead { step + 1 < steps } else { step > 0 }
+        };
+        let mut under_way: HashSet<usize> = HashSet::new();
+        for node in (0..steps * count).filter(|&node| runs(node)) {
+            for (PhaseId(id), distance) in &schedule.phases()[node % count].after {
+                if let Some(step) = (node / count).checked_sub(*distance as usize) {
+                    assert!(step * count + id < node);
+                    under_way.remove(&(step * count + id));
+                }
+            }
+            assert!(under_way.is_empty(), "{under_way:?} beside {}", schedule.phases()[node % count].name);
+            under_way.insert(node);
+        }
+    }
+}
+
+/// What the default schedule hides (Neo §4.2): `hidden` is under way while `beside` computes.
+#[test]
+fn communication_hides_behind_computation() {
+    let overlaps = |schedule: &Schedule, hidden: &str, beside: &str| {
+        let find = |name: &str| schedule.phases().iter().position(|phase| phase.name == name);
+        let (Some(hidden), Some(beside)) = (find(hidden), find(beside)) else {
+            panic!("no {hidden} or no {beside} in {}", schedule.table(64))
+        };
+        let waits = |i: usize| schedule.phases()[i].after.contains(&(PhaseId(hidden), 0));
+        assert!(hidden < beside && !(hidden..=beside).any(waits), "{}", schedule.table(64));
+    };
+    let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
+    let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let flat =
+        Deployment { model, placement, dataflow: Dataflow::Flat(AllToAll::Flat), wire: Wire::default() };
+    let flat = Schedule::new(&flat, Task::Train, 1 << 20);
+    overlaps(&flat, "ids exchange", "top forward");
+    overlaps(&flat, "pooled exchange", "bottom forward");
+    overlaps(&flat, "reduce bucket 0", "interaction backward");
+    overlaps(&flat, "gradient exchange", "bottom backward");
+    let towers =
+        by_towers().into_iter().find(|d| d.model.has_tower_modules() && d.model.dense_features() > 0);
+    let towers = Schedule::new(&towers.unwrap(), Task::Train, 1 << 20);
+    overlaps(&towers, "ids exchange", "top forward");
+    overlaps(&towers, "peer exchange", "bottom forward");
+    overlaps(&towers, "reduce tower gradients", "reverse transpose");
+    overlaps(&towers, "reduce tower gradients", "sort ids");
+    overlaps(&towers, "reduce tower gradients", "update tables");
+    // Gradients queue apart from the exchanges.
+    let lane = |name: &str| towers.phases().iter().find(|phase| phase.name == name).map(|phase| phase.lane);
+    assert_eq!(lane("reduce tower gradients"), Some(Lane::Gradients));
+    assert_eq!(lane("group gradient exchange"), Some(Lane::Exchange));
+}
