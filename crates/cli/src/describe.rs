@@ -40,7 +40,7 @@ fn memory(run: &Run) -> (MemoryNeed, u64) {
 fn to_json(run: &Run) -> Value {
     let model = &run.model;
     let (world, largest) = memory(run);
-    json!({
+    let mut described = json!({
         "model": model.kind(),
         "mflops_per_sample": model.training_flops() as f64 / 1e6,
         "parameters": model.parameters(),
@@ -55,7 +55,11 @@ fn to_json(run: &Run) -> Value {
         "memory_bytes": world.total(),
         "memory": world,
         "largest_rank_bytes": largest,
-    })
+    });
+    if model.row_width() != model.dim() {
+        described["row_width"] = model.row_width().into();
+    }
+    described
 }
 
 fn to_text(run: &Run) -> String {
@@ -64,8 +68,9 @@ fn to_text(run: &Run) -> String {
     let tower_table =
         if towers.is_empty() { String::new() } else { format!("towers\n{}", towers::table(&towers)) };
     let (world, largest) = memory(run);
+    let linear = if model.row_width() > model.dim() { " and a linear weight" } else { "" };
     format!(
-        "{} with {} tables of dimension {}, {} dense features\n  \
+        "{} with {} tables of dimension {}{linear}, {} dense features\n  \
          {:.3} MFlops a sample to train\n  \
          {} parameters: {} in tables, {} in dense layers\n  \
          dataflow {}\n\

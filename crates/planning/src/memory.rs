@@ -135,7 +135,7 @@ impl Memory {
             let outputs = match &block.layers {
                 // A sum is what was joined.
                 Layers::Sum { .. } => 0,
-                Layers::Dot { .. } => block.layers.output_width(),
+                Layers::Dot { .. } | Layers::Fm { .. } => block.layers.output_width(),
                 Layers::Mlp(_) | Layers::Cross { .. } => {
                     block.layers.maps().iter().map(|layer| layer.outputs).sum()
                 }

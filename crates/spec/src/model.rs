@@ -86,16 +86,18 @@ impl Model {
         module
             .check()
             .map_err(|problem| ModelError::new("model.tower_module", format!("{module}: {problem}")))?;
+        architecture.check_module(module)?;
         check_sizes(dense_features, dim)?;
+        let row_width = architecture.row_width(dim);
         let meets = architecture.meeting_dim(dim, module);
         architecture.check(dense_features, dim, meets)?;
-        if (features.len() + 1) * dim > 64 * MAX_WIDTH {
+        if (features.len() + 1) * row_width > 64 * MAX_WIDTH {
             let problem = format!("{} vectors of {dim} are too wide", features.len());
             return Err(ModelError::new("model.dim", problem));
         }
-        let towers = lay_out_towers(&features, dim, &architecture, assignment, module)?;
+        let towers = lay_out_towers(&features, row_width, &architecture, assignment, module)?;
         let sparse_width: usize = match towers.is_empty() {
-            true => features.len() * dim,
+            true => features.len() * row_width,
             false => towers.iter().map(Tower::output_width).sum(),
         };
         let dense_width = if dense_features > 0 { meets } else { 0 };
@@ -122,6 +124,11 @@ impl Model {
         self.dim
     }
 
+    /// Columns of a table's row: those of a vector, and behind them the linear weight of the id where the model has one.
+    pub fn row_width(&self) -> usize {
+        self.architecture.row_width(self.dim)
+    }
+
     /// What the model was made from.
     pub fn architecture(&self) -> &Architecture {
         &self.architecture
@@ -132,7 +139,7 @@ impl Model {
         &self.network
     }
 
-    /// Name of the architecture: `dlrm` or `dcn`.
+    /// Name of the architecture: `dlrm`, `dcn` or `deepfm`.
     pub fn kind(&self) -> &'static str {
         self.architecture.name()
     }
@@ -155,7 +162,7 @@ impl Model {
 
     /// Weights in all tables.
     pub fn table_parameters(&self) -> u64 {
-        self.features.iter().map(|f| f.rows as u64 * self.dim as u64).sum()
+        self.features.iter().map(|f| f.rows as u64 * self.row_width() as u64).sum()
     }
 
     /// Weights in dense layers, those of towers included.
@@ -184,7 +191,7 @@ impl Model {
 /// The towers of an assignment, each with its layers.
 fn lay_out_towers(
     features: &[Feature],
-    dim: usize,
+    row_width: usize,
     architecture: &Architecture,
     assignment: Option<&Assignment>,
     module: Module,
@@ -199,9 +206,9 @@ fn lay_out_towers(
     };
     let usual_rank = match architecture {
         Architecture::Dcn { cross_rank, .. } => *cross_rank,
-        Architecture::Dlrm { .. } => None,
+        Architecture::Dlrm { .. } | Architecture::DeepFm { .. } => None,
     };
-    let members = assignment.members(features, dim)?.into_iter().enumerate();
+    let members = assignment.members(features, row_width)?.into_iter().enumerate();
     members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect()
 }
 

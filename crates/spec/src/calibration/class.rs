@@ -105,7 +105,8 @@ impl Class {
                 (Class::BottomForward, Class::BottomBackward)
             }
             Layers::Mlp(_) => (Class::TopForward, Class::TopBackward),
-            Layers::Dot { .. } => (Class::DotForward, Class::DotBackward),
+            // Both bring the vectors of a sample together, pair by pair.
+            Layers::Dot { .. } | Layers::Fm { .. } => (Class::DotForward, Class::DotBackward),
             Layers::Cross { .. } => (Class::CrossForward, Class::CrossBackward),
             // Columns are copied and added, as vectors are brought into order.
             Layers::Sum { .. } => (Class::RestoreOrder, Class::SplitGradients),

@@ -29,6 +29,13 @@ pub enum Architecture {
         /// Widths of the top MLP; the last is 1.
         top: Vec<usize>,
     },
+    /// Linear term + factorization machine + MLP over all vectors and dense inputs (Guo et al., 2017). The linear weight of an
+    /// id is the last column of its row.
+    #[serde(rename = "deepfm")]
+    DeepFm {
+        /// Widths of the MLP; the last is 1.
+        deep: Vec<usize>,
+    },
 }
 
 /// What a sample brings to the network.
@@ -45,6 +52,10 @@ pub(super) struct Sample {
 const BOTTOM: BlockName = BlockName::new("bottom");
 const INTERACTION: BlockName = BlockName::new("interaction");
 const TOP: BlockName = BlockName::new("top");
+const LINEAR: BlockName = BlockName::new("linear");
+const DEEP: BlockName = BlockName::new("deep");
+const FM: BlockName = BlockName::new("fm");
+const LOGIT: BlockName = BlockName::new("logit");
 
 impl Architecture {
     /// Name of the architecture, as users write it.
@@ -52,6 +63,30 @@ impl Architecture {
         match self {
             Architecture::Dlrm { .. } => "dlrm",
             Architecture::Dcn { .. } => "dcn",
+            Architecture::DeepFm { .. } => "deepfm",
+        }
+    }
+
+    /// Columns of a table's row, for vectors of `dim`: a vector, and for DeepFM the linear weight of the id.
+    pub(super) fn row_width(&self, dim: usize) -> usize {
+        match self {
+            Architecture::Dlrm { .. } | Architecture::Dcn { .. } => dim,
+            Architecture::DeepFm { .. } => dim + 1,
+        }
+    }
+
+    /// Refuses tower modules over rows that are more than vectors.
+    pub(super) fn check_module(&self, module: Module) -> Result<(), ModelError> {
+        match self {
+            Architecture::DeepFm { .. } if module != Module::None => {
+                let problem = format!(
+                    "{module} cannot stand over the rows of a deepfm model: their last column is the linear weight of an id, \
+                     which is no part of a vector, and the factorization machine needs the vectors of all features. Use the \
+                     module none, with which vectors pass through towers, or the model dlrm or dcn"
+                );
+                Err(ModelError::new("model.tower_module", problem))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -81,6 +116,10 @@ impl Architecture {
                 }
                 Ok(())
             }
+            Architecture::DeepFm { deep } => {
+                check_widths("model.deep", deep)?;
+                ends_in_logit("model.deep", deep)
+            }
         }
     }
 
@@ -103,8 +142,11 @@ impl Architecture {
                 let layers = (0..*cross_layers).map(layer).collect();
                 stacked(&sample, bottom, Layers::Cross { width, layers }, top)
             }
+            Architecture::DeepFm { deep } => deep_fm(&sample, deep),
         };
-        Ok(Network::new(blocks, sample.dense_features, sample.sparse_width))
+        let network = Network::new(blocks, sample.dense_features, sample.sparse_width);
+        let row_width = self.row_width(sample.dim);
+        Ok(if row_width == sample.dim { network } else { network.with_rows(sample.dim, row_width) })
     }
 }
 
@@ -126,6 +168,26 @@ fn stacked(sample: &Sample, bottom: &[usize], interaction: Layers, top: &[usize]
     let layers = Layers::mlp("top", interaction.output_width(), top, false, true);
     blocks.push(Block { name: INTERACTION, inputs: meeting, layers: interaction });
     blocks.push(Block { name: TOP, inputs: vec![Input::Block(INTERACTION)], layers });
+    blocks
+}
+
+/// The sum of a linear map of the dense inputs, an MLP over everything, and a factorization machine, whose linear weights are in
+/// the rows. The factorization machine comes last because it reads all columns: it is the first to give them a gradient.
+fn deep_fm(sample: &Sample, deep: &[usize]) -> Vec<Block> {
+    let Sample { dense_features, dim, sparse_width } = *sample;
+    let vectors = sparse_width / (dim + 1);
+    let (mut blocks, mut terms, mut seen) = (Vec::new(), Vec::new(), vec![Input::Vectors]);
+    if dense_features > 0 {
+        let layers = Layers::mlp("linear", dense_features, &[1], false, false);
+        blocks.push(Block { name: LINEAR, inputs: vec![Input::Dense], layers });
+        terms.push(Input::Block(LINEAR));
+        seen.push(Input::Dense);
+    }
+    let layers = Layers::mlp("deep", vectors * dim + dense_features, deep, false, true);
+    blocks.push(Block { name: DEEP, inputs: seen, layers });
+    blocks.push(Block { name: FM, inputs: vec![Input::Rows], layers: Layers::Fm { vectors, dim } });
+    terms.extend([Input::Block(DEEP), Input::Block(FM)]);
+    blocks.push(Block { name: LOGIT, inputs: terms, layers: Layers::Sum { width: 1 } });
     blocks
 }
 

@@ -30,6 +30,9 @@ pub enum Input {
     Dense,
     /// The vectors that the sparse features of a sample bring: pooled embeddings, or outputs of tower modules.
     Vectors,
+    /// All columns that the sparse features of a sample bring: vectors, each followed by the linear weight of its ids where rows
+    /// have one.
+    Rows,
     /// The output of an earlier block.
     Block(BlockName),
 }
@@ -53,6 +56,14 @@ pub enum Layers {
         width: usize,
         /// The layers.
         layers: Vec<CrossLayer>,
+    },
+    /// A factorization machine over vectors that have a linear weight behind them:
+    /// `Σ_f w_f + ½ Σ_d ((Σ_f v_fd)² − Σ_f v_fd²)`.
+    Fm {
+        /// Vectors per sample.
+        vectors: usize,
+        /// Length of a vector, without its weight.
+        dim: usize,
     },
     /// The sum of all inputs, which are equally wide.
     Sum {
@@ -93,7 +104,7 @@ impl Block {
             Layers::Cross { layers, .. } => {
                 layers.iter().enumerate().flat_map(|(i, layer)| layer.parameters(owner(i))).collect()
             }
-            Layers::Dot { .. } | Layers::Sum { .. } => Vec::new(),
+            Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => Vec::new(),
         }
     }
 }
@@ -130,7 +141,7 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers.len(),
             Layers::Cross { layers, .. } => layers.len(),
-            Layers::Dot { .. } | Layers::Sum { .. } => 1,
+            Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => 1,
         }
     }
 
@@ -139,6 +150,7 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers.first().map_or(0, |layer| layer.inputs),
             Layers::Dot { vectors, dim } => vectors * dim,
+            Layers::Fm { vectors, dim } => vectors * (dim + 1),
             Layers::Cross { width, .. } | Layers::Sum { width } => *width,
         }
     }
@@ -148,6 +160,7 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers.last().map_or(0, |layer| layer.outputs),
             Layers::Dot { vectors, dim } => dim + vectors * (vectors - 1) / 2,
+            Layers::Fm { .. } => 1,
             Layers::Cross { width, .. } | Layers::Sum { width } => *width,
         }
     }
@@ -159,6 +172,8 @@ impl Layers {
             // As a full product, as the papers count it.
             Layers::Dot { vectors, dim } => 2 * (vectors * vectors * dim) as u64,
             Layers::Cross { layers, .. } => layers.iter().map(CrossLayer::forward_flops).sum(),
+            // Every element is added, squared and added again.
+            Layers::Fm { vectors, dim } => 3 * (vectors * dim) as u64,
             Layers::Sum { .. } => 0,
         }
     }
@@ -169,6 +184,8 @@ impl Layers {
             Layers::Mlp(layers) => layers[range].iter().map(LinearLayer::backward_flops).sum(),
             Layers::Dot { .. } => 2 * self.forward_flops(),
             Layers::Cross { layers, .. } => layers[range].iter().map(|l| 2 * l.forward_flops()).sum(),
+            // Every element is added, subtracted and multiplied.
+            Layers::Fm { .. } => self.forward_flops(),
             Layers::Sum { .. } => 0,
         }
     }
@@ -186,7 +203,9 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers[range].iter().map(linear).sum(),
             Layers::Cross { layers, .. } => layers[range].iter().map(cross).sum(),
-            Layers::Dot { .. } | Layers::Sum { .. } => self.input_width() + self.output_width(),
+            Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => {
+                self.input_width() + self.output_width()
+            }
         }
     }
 
@@ -195,7 +214,7 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers.iter().collect(),
             Layers::Cross { layers, .. } => layers.iter().flat_map(CrossLayer::maps).collect(),
-            Layers::Dot { .. } | Layers::Sum { .. } => Vec::new(),
+            Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => Vec::new(),
         }
     }
 }

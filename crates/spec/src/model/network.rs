@@ -25,6 +25,8 @@ pub struct Network {
     blocks: Vec<Block>,
     dense_features: usize,
     sparse_width: usize,
+    /// Vectors among the sparse columns, where not all columns are of vectors.
+    vectors: Vec<Range<usize>>,
 }
 
 /// A buffer that blocks read.
@@ -51,7 +53,13 @@ impl Network {
     /// The network of these blocks, for samples of `dense_features` dense inputs and of `sparse_width` columns that the
     /// sparse features bring.
     pub(super) fn new(blocks: Vec<Block>, dense_features: usize, sparse_width: usize) -> Self {
-        Self { blocks, dense_features, sparse_width }
+        Self { blocks, dense_features, sparse_width, vectors: vec![0..sparse_width] }
+    }
+
+    /// This network over rows of which only the first `dim` of every `row_width` columns are a vector.
+    pub(super) fn with_rows(self, dim: usize, row_width: usize) -> Self {
+        let starts = (0..self.sparse_width).step_by(row_width);
+        Self { vectors: starts.map(|start| start..start + dim).collect(), ..self }
     }
 
     /// The blocks, in forward order.
@@ -95,7 +103,7 @@ impl Network {
     pub fn runs_before_vectors(&self, name: BlockName) -> bool {
         self.block(name).inputs.iter().all(|input| match input {
             Input::Dense => true,
-            Input::Vectors => false,
+            Input::Vectors | Input::Rows => false,
             Input::Block(below) => self.runs_before_vectors(*below),
         })
     }
@@ -121,24 +129,25 @@ impl Network {
 
     /// What a block reads, input by input; inputs that adjoin in one buffer are one read.
     pub fn reads(&self, block: &Block) -> Vec<Read> {
-        let leading = self.leading().map(|leading| leading.name);
+        let (leading, first) = (self.leading().map(|leading| leading.name), self.leading_width());
         let mut reads: Vec<Read> = Vec::new();
         for input in &block.inputs {
             let (from, columns) = match *input {
-                Input::Dense => (Source::Dense, 0..self.dense_features),
-                Input::Vectors => (Source::Features, self.leading_width()..self.features_width()),
+                Input::Dense => (Source::Dense, vec![0..self.dense_features]),
+                Input::Rows => (Source::Features, vec![first..self.features_width()]),
+                Input::Vectors => {
+                    let behind = |columns: &Range<usize>| first + columns.start..first + columns.end;
+                    (Source::Features, self.vectors.iter().map(behind).collect())
+                }
                 Input::Block(name) if Some(name) == leading && block.inputs.contains(&Input::Vectors) => {
-                    (Source::Features, 0..self.leading_width())
+                    (Source::Features, vec![0..first])
                 }
-                Input::Block(name) => {
-                    let source = Source::Output(name);
-                    (source, 0..self.width(source))
-                }
+                Input::Block(name) => (Source::Output(name), vec![0..self.width(Source::Output(name))]),
             };
             let summed = matches!(block.layers, Layers::Sum { .. });
             match reads.last_mut() {
                 Some(last) if last.from == from && !summed => append(&mut last.columns, columns),
-                _ => reads.push(Read { from, columns: vec![columns] }),
+                _ => reads.push(Read { from, columns }),
             }
         }
         reads
@@ -159,9 +168,11 @@ impl Network {
 }
 
 /// Adds columns behind others; adjoining ones become one range.
-fn append(all: &mut Vec<Range<usize>>, columns: Range<usize>) {
-    match all.last_mut() {
-        Some(last) if last.end == columns.start => last.end = columns.end,
-        _ => all.push(columns),
+fn append(all: &mut Vec<Range<usize>>, more: Vec<Range<usize>>) {
+    for columns in more {
+        match all.last_mut() {
+            Some(last) if last.end == columns.start => last.end = columns.end,
+            _ => all.push(columns),
+        }
     }
 }

@@ -13,16 +13,16 @@ use std::ops::Range;
 pub struct Member {
     /// Index of the feature.
     pub feature: usize,
-    /// Columns of its table.
+    /// Columns of the feature's table.
     pub columns: Range<usize>,
 }
 
 /// A tower of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tower {
-    /// Its inputs, in the order in which the module sees them.
+    /// Features of the tower, in the order in which its module sees them.
     pub members: Vec<Member>,
-    /// What stands over them.
+    /// Layers over the members.
     pub module: TowerModule,
 }
 
@@ -54,7 +54,7 @@ impl Member {
         self.name_of(&features[self.feature].name, dim)
     }
 
-    /// The same, of a feature of this name.
+    /// Name of the member where its feature has this name: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
     pub fn name_of(&self, feature: &str, dim: usize) -> String {
         let Range { start, end } = &self.columns;
         if (*start, *end) == (0, dim) { feature.into() } else { format!("{feature}[{start}..{end}]") }
@@ -142,7 +142,7 @@ impl Tower {
         3 * self.forward_flops()
     }
 
-    /// How many weights it has.
+    /// Number of weights of the tower's module.
     pub fn weights(&self) -> u64 {
         match &self.module {
             TowerModule::PassThrough => 0,
@@ -153,7 +153,7 @@ impl Tower {
         }
     }
 
-    /// Its parameters, in forward order; it is tower number `index`.
+    /// Parameters of the tower, which is number `index` of its model, in forward order.
     pub fn parameters(&self, index: usize) -> Vec<Parameter> {
         let owner = (BlockName::TOWERS, index);
         match &self.module {
@@ -170,14 +170,14 @@ impl Tower {
 }
 
 impl Model {
-    /// Its towers; none where the model was described without.
+    /// Towers of the model; none where it was described without.
     pub fn towers(&self) -> &[Tower] {
         &self.towers
     }
 
     /// The names of each tower's members, as an assignment has them.
     pub fn tower_names(&self) -> Vec<Vec<String>> {
-        let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.dim)).collect();
+        let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.row_width())).collect();
         self.towers.iter().map(names).collect()
     }
 
@@ -209,6 +209,6 @@ impl Model {
                 }
             }
         }
-        self.network.leading_width() + feature * self.dim + column
+        self.network.leading_width() + feature * self.row_width() + column
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &Rank) -> Vec<Piece> {
         let rows = shard.rows.clone();
         pieces.push(Piece {
             name: table_weight(&feature.name),
-            shape: vec![feature.rows, run.model.dim()],
+            shape: vec![feature.rows, run.model.row_width()],
             rows: rows.clone(),
             columns: shard.columns.clone(),
             data: table.weights.to_vec(),
@@ -146,7 +146,7 @@ struct StatePart {
 /// What the optimizer keeps of a shard: for every weight as many numbers as the rule needs, so that columns of the table
 /// are columns of each; for row-wise Adagrad one number for every slice of a row.
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
-    let (rule, dim, width) = (&run.table_optimizer.update, run.model.dim(), shard.columns.len());
+    let (rule, dim, width) = (&run.table_optimizer.update, run.model.row_width(), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
     match (rule, &run.placement.layouts()[shard.feature]) {
         (UpdateRule::RowWiseAdagrad { .. }, Layout::ColumnWise { ranks }) if ranks.len() > 1 => {

@@ -2,6 +2,7 @@
 
 mod cross;
 mod dot;
+mod fm;
 mod mlp;
 mod parameters;
 
@@ -9,6 +10,7 @@ use kernels::Buffer;
 
 pub use cross::CrossNet;
 pub use dot::Dot;
+pub use fm::Fm;
 pub use mlp::{Linear, Mlp};
 pub use parameters::{BucketState, Parameters};
 

@@ -6,7 +6,7 @@
 
 mod inputs;
 
-use crate::layers::dense::{Back, CrossNet, Dot, Mlp, Parameters};
+use crate::layers::dense::{Back, CrossNet, Dot, Fm, Mlp, Parameters};
 use inputs::{From, Inputs};
 use kernels::{Buffer, Device, KernelError};
 use spec::model::{self, Block, BlockName};
@@ -49,6 +49,7 @@ enum Layers {
     Mlp(Mlp),
     Dot(Dot),
     Cross(CrossNet),
+    Fm(Fm),
     /// The inputs are added up as they are joined.
     Sum,
 }
@@ -56,9 +57,9 @@ enum Layers {
 /// The samples that go through the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Samples<'a> {
-    /// How many there are.
+    /// Number of samples.
     pub rows: usize,
-    /// Their dense inputs, row by row.
+    /// Dense inputs of the samples, row by row.
     pub dense: &'a Buffer<f32>,
 }
 
@@ -135,6 +136,7 @@ impl Network {
             Layers::Mlp(mlp) => mlp.forward(device, parameters, samples.rows, x),
             Layers::Dot(dot) => dot.forward(device, samples.rows, x),
             Layers::Cross(cross) => cross.forward(device, parameters, samples.rows, x),
+            Layers::Fm(fm) => fm.forward(device, samples.rows, x),
             Layers::Sum => Ok(()),
         }
     }
@@ -177,6 +179,7 @@ impl Network {
             }
             Layers::Dot(dot) => dot.backward(device, rows, back)?,
             Layers::Cross(cross) => cross.backward(device, parameters, rows, back, range)?,
+            Layers::Fm(fm) => fm.backward(device, rows, back)?,
             Layers::Sum => {}
         }
         if !complete || straight {
@@ -184,7 +187,7 @@ impl Network {
         }
         let given: &Buffer<f32> = match layers {
             Layers::Mlp(mlp) => &mlp.gradient,
-            Layers::Dot(_) | Layers::Cross(_) => dx,
+            Layers::Dot(_) | Layers::Cross(_) | Layers::Fm(_) => dx,
             Layers::Sum => gradient,
         };
         for part in &inputs.parts {
@@ -207,6 +210,7 @@ impl Layers {
             model::Layers::Cross { width, layers } => {
                 Layers::Cross(CrossNet::new(*width, layers, parameters))
             }
+            model::Layers::Fm { vectors, dim } => Layers::Fm(Fm::new(*vectors, *dim)),
             model::Layers::Sum { .. } => Layers::Sum,
         }
     }
@@ -218,6 +222,7 @@ impl Node {
             Layers::Mlp(mlp) => mlp.output(),
             Layers::Dot(dot) => &dot.output,
             Layers::Cross(cross) => cross.output(),
+            Layers::Fm(fm) => &fm.output,
             Layers::Sum => &self.joined,
         }
     }
@@ -229,6 +234,7 @@ impl Node {
             Layers::Mlp(mlp) => mlp.output_and_gradient(),
             Layers::Dot(dot) => (&dot.output, gradient),
             Layers::Cross(cross) => (cross.output(), gradient),
+            Layers::Fm(fm) => (&fm.output, gradient),
             Layers::Sum => (joined, gradient),
         }
     }

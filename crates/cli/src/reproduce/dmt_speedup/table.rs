@@ -117,7 +117,7 @@ inferred from the FLOPs of the paper's Table 4 and not printed in it, as is that
 /// What of a case is inferred from the paper's FLOPs.
 fn inferred(case: &Case) -> Option<&'static str> {
     match (case.way.has_modules(), case.model) {
-        (false, _) => None,
+        (false, _) | (_, ModelKind::DeepFm) => None,
         (true, ModelKind::Dlrm) => {
             Some("a top MLP of one 1024 layer less than flat and SPTT, which is part of the speedup")
         }

@@ -211,6 +211,7 @@ impl<'a> Shape<'a> {
                     let kept = ranks.clone().map(|rank| of(rank) + 2.0 * of(*width)).sum::<f64>();
                     (kept, 2.0 * of(*width) + of(ranks.max().unwrap_or(0)))
                 }
+                Layers::Fm { .. } => (of(1), of(1)),
                 Layers::Sum { width } => (0.0, of(*width)),
             };
             // What is read of several buffers is joined in one.
