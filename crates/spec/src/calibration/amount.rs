@@ -1,7 +1,6 @@
 //! How much a phase computes on a rank, in the terms that rates are measured in.
 
-use crate::model::BlockName;
-use crate::schedule::{Operation, PhaseId, Schedule, Work};
+use crate::schedule::{Cost, PhaseId, Schedule, Work};
 use crate::volume::{BatchSizes, Quantity, Volume};
 
 /// What a computation has to do.
@@ -15,32 +14,15 @@ pub struct Amount {
     pub items: f64,
 }
 
-/// Bytes of a float.
-const FLOAT: f64 = 4.0;
-
 impl Amount {
-    /// Of a phase of `schedule` on `rank`; nothing for a collective.
+    /// Amount that a phase of `schedule` computes on `rank`; nothing for a collective.
     pub fn of(schedule: &Schedule, id: PhaseId, sizes: &BatchSizes, rank: usize) -> Self {
         let Work::Compute(operation) = &schedule.phases()[id.0].work else { return Self::default() };
-        let samples = sizes.samples[rank] as f64;
-        let network = schedule.model().network();
-        let bytes = match operation {
-            Operation::Forward(block) if *block != BlockName::TOWERS => {
-                let layers = &network.block(*block).layers;
-                FLOAT * samples * layers.floats_touched(0..layers.count()) as f64
-            }
-            Operation::Backward(block, layers) if *block != BlockName::TOWERS => {
-                FLOAT * samples * network.block(*block).layers.floats_touched(layers.clone()) as f64
-            }
-            _ => schedule.memory(id, sizes, rank) as f64,
-        };
-        let items = match operation {
-            Operation::Lookup | Operation::UpdateTables => {
-                Volume::of(1, Quantity::HeldIds).bind(schedule.deployment(), sizes, rank) as f64
-            }
-            _ => samples,
-        };
-        Self { flops: schedule.flops(id, sizes, rank) as f64, bytes, items }
+        let described = schedule.describe(operation);
+        let bind = |volume: &Volume| volume.bind(schedule.deployment(), sizes, rank) as f64;
+        let Cost { flops, memory } = &described.cost;
+        let bytes = described.bytes.as_ref().unwrap_or(memory);
+        Self { flops: bind(flops), bytes: bind(bytes), items: bind(&described.items) }
     }
 
     /// Of what is read for `rank`'s samples.

@@ -1,11 +1,9 @@
 //! The phases that every dataflow has: input and updates here, the dense network in [`network`](super::network).
 
+use super::operation::WORD;
 use super::*;
 use crate::model::Parameter;
-use crate::volume::{Item, Quantity};
-
-/// Bytes of an id, a length or a float, in memory and, but for floats of another format, on the wire.
-pub(super) const WORD: u64 = 4;
+use crate::volume::Item;
 
 /// A schedule in the making.
 pub(super) struct Build<'a> {
@@ -35,6 +33,17 @@ impl<'a> Build<'a> {
         self.phases.push(phase);
     }
 
+    /// Adds a computation, with the name and the cost of the operation.
+    pub fn compute(&mut self, operation: Operation, reads: &[Slot], writes: &[Slot]) {
+        let phase = self.computation(operation, reads, writes);
+        self.push(phase);
+    }
+
+    fn computation(&self, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
+        let Description { name, cost, .. } = operation.describe(self.deployment, &self.buckets);
+        Phase { cost, ..phase(&name, Work::Compute(operation), Lane::Compute, reads, writes) }
+    }
+
     fn push_ahead(&mut self, phase: Phase) {
         self.phases.push(Phase { ahead: true, ..phase });
     }
@@ -52,8 +61,7 @@ impl<'a> Build<'a> {
 
     /// The next batch is read, and its lengths set out.
     pub fn read_ahead(&mut self) {
-        let memory = Volume::of(2 * WORD, Quantity::Ids);
-        self.push_ahead(compute("read batch", Operation::ReadBatch, &[], &[Slot::Batch]).touching(memory));
+        self.push_ahead(self.computation(Operation::ReadBatch, &[], &[Slot::Batch]));
         if self.variable() {
             let traffic = Traffic::ToHolders { item: Item::Length, bytes: WORD };
             self.push_ahead(world("lengths exchange", traffic, Slot::Batch, Slot::Lengths));
@@ -77,82 +85,43 @@ impl<'a> Build<'a> {
     pub fn index_ahead(&mut self) {
         let reads = if self.variable() { vec![Slot::Ids, Slot::Lengths] } else { vec![Slot::Ids] };
         let permuted = self.deployment.dataflow.sptt().is_some_and(|sptt| sptt.permute() == PeerPermute::Ids);
-        let (name, operation) = match permuted {
-            false => ("index ids", Operation::IndexIds),
-            true => ("index ids in peer order", Operation::IndexIdsInPeerOrder),
-        };
-        let memory = Volume::of(2 * WORD, Quantity::HeldIds);
-        self.push_ahead(compute(name, operation, &reads, &[Slot::Index]).touching(memory));
+        let index = if permuted { Operation::IndexIdsInPeerOrder } else { Operation::IndexIds };
+        self.push_ahead(self.computation(index, &reads, &[Slot::Index]));
         if self.task == Task::Train {
             let reads = [Slot::Ids, Slot::Index];
-            let memory = Volume::of(4 * WORD, Quantity::HeldIds);
-            self.push_ahead(
-                compute("sort ids", Operation::SortIds, &reads, &[Slot::Sorted]).touching(memory),
-            );
+            self.push_ahead(self.computation(Operation::SortIds, &reads, &[Slot::Sorted]));
         }
     }
 
-    /// Every row is read once per id, every pooled vector written once.
+    /// The lookup of all tables that a rank holds.
     pub fn lookup(&mut self, writes: &[Slot]) {
         let mut reads = vec![Slot::Ids, Slot::Index, Slot::Tables];
         reads.extend(self.weighted().then_some(Slot::Weights));
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(1, Quantity::LookedUpRows),
-                memory: Volume::of(WORD, Quantity::LookedUpRows).and(WORD, Quantity::LookedUpVectors),
-            },
-            ..compute("lookup", Operation::Lookup, &reads, writes)
-        });
+        self.compute(Operation::Lookup, &reads, writes);
     }
 
-    /// Every gradient is read once per id, every row read and written once.
+    /// The backward pass of the lookup, with the update of the tables.
     pub fn update_tables(&mut self, gradients: &[Slot]) {
         let mut reads = gradients.to_vec();
         reads.extend([Slot::Sorted, Slot::Index, Slot::Tables]);
         reads.extend(self.weighted().then_some(Slot::Weights));
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(2, Quantity::HeldRows),
-                memory: Volume::of(3 * WORD, Quantity::HeldRows),
-            },
-            ..compute("update tables", Operation::UpdateTables, &reads, &[Slot::Tables])
-        });
+        self.compute(Operation::UpdateTables, &reads, &[Slot::Tables]);
     }
 
     /// One update for each bucket of dense parameters.
     pub fn update_dense(&mut self) {
-        for bucket in 0..self.buckets.len() {
-            let elements = self.buckets[bucket].elements as u64;
-            self.update_bucket(bucket, format!("update bucket {bucket}"), |each| {
-                Volume::of(each * elements, Quantity::Step)
-            });
-        }
+        (0..self.buckets.len()).for_each(|bucket| self.update_bucket(bucket));
     }
 
     /// The update of the towers' parameters, in the bucket behind those of the network.
     pub fn update_towers(&mut self) {
-        let volume = |each| Volume::of(each, Quantity::TowerWeights);
-        self.update_bucket(self.buckets.len(), "update towers".into(), volume);
+        self.update_bucket(self.buckets.len());
     }
 
-    fn update_bucket(&mut self, bucket: usize, name: String, volume: impl Fn(u64) -> Volume) {
+    fn update_bucket(&mut self, bucket: usize) {
         let slots = [Slot::BucketGradient(bucket), Slot::Parameters(bucket)];
-        self.push(Phase {
-            cost: Cost { flops: volume(2), memory: volume(3 * WORD) },
-            ..compute(&name, Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)])
-        });
+        self.compute(Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)]);
     }
-}
-
-impl Phase {
-    /// The same phase, bound by memory.
-    pub(super) fn touching(self, memory: Volume) -> Self {
-        Self { cost: Cost { memory, ..self.cost }, ..self }
-    }
-}
-
-pub(super) fn compute(name: &str, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
-    phase(name, Work::Compute(operation), Lane::Compute, reads, writes)
 }
 
 /// An all-to-all over the world of what is never encoded.

@@ -1,9 +1,9 @@
 //! The phases of the dense network, of its loss and of tower modules, derived from the blocks and what they read.
 
-use super::build::{Build, WORD, compute, phase};
+use super::build::{Build, phase};
 use super::*;
 use crate::model::{Block, Layers, Source};
-use crate::volume::Quantity;
+use std::ops::Range;
 
 impl Build<'_> {
     /// Blocks that need no vector, forward: they run while vectors travel.
@@ -34,11 +34,10 @@ impl Build<'_> {
         let logit = network.logit().name;
         let output = Slot::Output(logit);
         if self.task == Task::Evaluate {
-            self.push(compute("predict", Operation::Predict, &[output], &[Slot::Predictions]));
+            self.compute(Operation::Predict, &[output], &[Slot::Predictions]);
             return;
         }
-        let gradient = [Slot::Gradient(logit)];
-        self.push(compute("loss", Operation::Loss, &[output, Slot::Batch], &gradient));
+        self.compute(Operation::Loss, &[output, Slot::Batch], &[Slot::Gradient(logit)]);
         network.after_vectors().rev().for_each(|block| self.backward(block));
         self.split_gradients();
     }
@@ -48,10 +47,7 @@ impl Build<'_> {
         let network = self.deployment.model.network();
         let mut reads = arrived.to_vec();
         reads.extend(network.leading().map(|block| Slot::Output(block.name)));
-        let memory = self.features_touched();
-        self.push(
-            compute("restore order", Operation::RestoreOrder, &reads, &[Slot::Features]).touching(memory),
-        );
+        self.compute(Operation::RestoreOrder, &reads, &[Slot::Features]);
     }
 
     /// The gradients of all vectors, laid out for the way back, and that of the leading block's output.
@@ -63,50 +59,32 @@ impl Build<'_> {
             |block: &&Block| network.reads(block).iter().any(|read| read.from == Source::Features);
         let readers = network.blocks().iter().filter(reads_features);
         let reads: Vec<Slot> = readers.map(|block| Slot::Gradient(block.name)).collect();
-        let memory = self.features_touched();
-        self.push(compute("split gradients", Operation::SplitGradients, &reads, &writes).touching(memory));
-    }
-
-    fn features_touched(&self) -> Volume {
-        let width = self.deployment.model.network().features_width();
-        Volume::of(2 * WORD * width as u64, Quantity::Samples)
+        self.compute(Operation::SplitGradients, &reads, &writes);
     }
 
     fn forward(&mut self, block: &Block) {
-        let name = block.name;
         let mut reads = self.inputs_of(block);
-        let buckets = buckets::of_block(&self.buckets, &self.parameters, name);
+        let buckets = buckets::of_block(&self.buckets, &self.parameters, block.name);
         reads.extend(buckets.iter().map(|(i, _)| Slot::Parameters(*i)));
-        let flops = Volume::of(block.layers.forward_flops(), Quantity::Samples);
-        self.push(Phase {
-            cost: Cost { flops, memory: Volume::none() },
-            ..compute(&format!("{name} forward"), Operation::Forward(name), &reads, &[Slot::Output(name)])
-        });
+        self.compute(Operation::Forward(block.name), &reads, &[Slot::Output(block.name)]);
     }
 
     /// The backward phases of a block, one per bucket, each followed by the reduction of its bucket.
     fn backward(&mut self, block: &Block) {
-        let block_name = block.name;
-        let parts = buckets::of_block(&self.buckets, &self.parameters, block_name);
+        let parts = buckets::of_block(&self.buckets, &self.parameters, block.name);
         if parts.is_empty() {
             // The block has no parameters.
-            self.backward_part(block, 0..block.layers.count(), format!("{block_name} backward"), None);
+            self.backward_part(block, 0..block.layers.count(), None);
         }
-        let many = parts.len() > 1;
         for (bucket, layers) in parts {
-            let name = match many {
-                true if layers.len() == 1 => format!("{block_name} backward {}", layers.start),
-                true => format!("{block_name} backward {}-{}", layers.start, layers.end - 1),
-                false => format!("{block_name} backward"),
-            };
-            self.backward_part(block, layers, name, Some(bucket));
+            self.backward_part(block, layers, Some(bucket));
             let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense);
             let traffic = Traffic::AllReduce { elements, bytes: wire.bytes() };
             self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
         }
     }
 
-    fn backward_part(&mut self, block: &Block, layers: Range<usize>, name: String, bucket: Option<usize>) {
+    fn backward_part(&mut self, block: &Block, layers: Range<usize>, bucket: Option<usize>) {
         let mut reads = vec![Slot::Gradient(block.name), Slot::Output(block.name)];
         reads.extend(self.inputs_of(block));
         let mut writes = vec![Slot::Gradient(block.name)];
@@ -122,11 +100,7 @@ impl Build<'_> {
             reads.push(Slot::Parameters(bucket));
             writes.push(Slot::BucketGradient(bucket));
         }
-        let flops = block.layers.backward_flops(layers.clone());
-        self.push(Phase {
-            cost: Cost { flops: Volume::of(flops, Quantity::Samples), memory: Volume::none() },
-            ..compute(&name, Operation::Backward(block.name, layers), &reads, &writes)
-        });
+        self.compute(Operation::Backward(block.name, layers), &reads, &writes);
     }
 
     /// The slots that a block reads, each once.
@@ -145,15 +119,10 @@ impl Build<'_> {
         slots
     }
 
+    /// The towers' forward pass.
     pub fn towers_forward(&mut self) {
         let (reads, writes) = ([Slot::TowerInput, Slot::Parameters(self.buckets.len())], [Slot::Leaving]);
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(1, Quantity::TowerFlops),
-                memory: Volume::of(WORD, Quantity::GatheredVectors).and(WORD, Quantity::LeavingVectors),
-            },
-            ..compute("towers forward", Operation::Forward(BlockName::TOWERS), &reads, &writes)
-        });
+        self.compute(Operation::Forward(BlockName::TOWERS), &reads, &writes);
     }
 
     /// The towers' backward pass, and the reduction of their gradients inside each group.
@@ -162,17 +131,11 @@ impl Build<'_> {
         let reads = [Slot::LeavingGradient, Slot::TowerInput, Slot::Parameters(bucket)];
         let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
         let towers = 0..self.deployment.model.towers().len();
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(2, Quantity::TowerFlops),
-                memory: Volume::of(2 * WORD, Quantity::GatheredVectors).and(WORD, Quantity::LeavingVectors),
-            },
-            ..compute("towers backward", Operation::Backward(BlockName::TOWERS, towers), &reads, &writes)
-        });
+        self.compute(Operation::Backward(BlockName::TOWERS, towers), &reads, &writes);
         let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
         let wire = self.deployment.wire.dense;
         let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
-        self.push(reduction("reduce tower gradients", Group::Group, traffic, wire, bucket));
+        self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
     }
 }
 
