@@ -249,6 +249,8 @@ fn deepfm_is_described_scheduled_and_trained() {
     for block in ["linear", "deep", "fm", "logit"] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(block)), "{block}: {text}");
     }
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/deepfm.toml");
+    assert_eq!(json(&["describe", example, "--json"])["row_width"], 9);
     let schedule = String::from_utf8(campanile(&["schedule", "--model", "deepfm"]).stdout).unwrap();
     assert!(schedule.contains("fm backward") && schedule.contains("logit forward"), "{schedule}");
     let simulated = json(&["simulate", "--model", "deepfm", "--system", "a100:16", "--json"]);

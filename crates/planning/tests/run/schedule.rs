@@ -258,7 +258,8 @@ fn the_phases_spend_all_of_the_models_flops() {
         assert_eq!(spent(&["towers"]), of_towers);
         assert_eq!(of_towers > 0, model.has_tower_modules());
         let of_network = model.training_flops() * batch as u64 - of_towers;
-        assert_eq!(spent(&["bottom", "interaction", "top"]), of_network);
+        let blocks: Vec<&str> = model.network().blocks().iter().map(|block| block.name.as_str()).collect();
+        assert_eq!(spent(&blocks), of_network);
     }
 }
 
@@ -294,6 +295,7 @@ fn phases_of_sptt_follow_from_the_deployment() {
         let sptt = deployment.dataflow.sptt().unwrap();
         let cut = (0..8).any(|rank| !deployment.placement.rows_by(rank).is_empty());
         let modules = deployment.model.has_tower_modules();
+        let (dense, fm) = (deployment.model.dense_features() > 0, deployment.model.kind() == "deepfm");
         let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
         let has = |name: &str| schedule.phases().iter().any(|phase| phase.name == name);
         for name in ["group exchange", "transpose", "peer exchange", "peer gradient exchange"] {
@@ -305,7 +307,9 @@ fn phases_of_sptt_follow_from_the_deployment() {
             (sptt.permute() != PeerPermute::Ids, vec!["index ids"]),
             (cut, vec!["group sums", "group gather"]),
             (modules, vec!["towers forward", "towers backward", "reduce tower gradients", "update towers"]),
-            (deployment.model.dense_features() > 0, vec!["bottom forward"]),
+            (dense && !fm, vec!["bottom forward"]),
+            (dense && fm, vec!["linear forward"]),
+            (fm, vec!["deep forward", "fm backward"]),
             (false, vec!["pooled exchange", "gradient exchange"]),
         ] {
             names.iter().for_each(|name| assert_eq!(has(name), there, "{name}"));
