@@ -135,7 +135,7 @@ pub fn affinity(
             let circles = Circles::new(&world, &run.dataflow)?;
             let (features, dim) = (run.model.features().len(), run.model.dim());
             let mut sums = CosineSums::new(features, dim, of);
-            let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
+            let (width, first) = (run.model.network().features_width(), run.model.place(0, 0));
             let mut execution = Execution::new(schedule);
             execution.run(
                 &mut rank,
