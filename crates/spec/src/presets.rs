@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn kaggle_matches_the_quantised_collectives_paper() {
         let model = Preset::Kaggle.model(ModelKind::Dlrm, None, None).unwrap();
-        assert_eq!(model.network().top[0].inputs, 367);
+        assert_eq!(model.network().logit().layers.input_width(), 367);
         assert_eq!(model.dim(), 16);
     }
 }

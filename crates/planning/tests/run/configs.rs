@@ -94,8 +94,8 @@ fn a_model_without_dense_features_has_no_bottom() {
     config.model.dense_features = Some(0);
     config.data.synthetic = Some(spec::synthetic::Synthetic { dense: 0.0, ..Default::default() });
     let run = planning::check(&config).unwrap();
-    assert!(run.model.network().bottom.is_empty());
-    assert_eq!(run.model.network().interaction.input_width(), 26 * run.model.dim());
+    assert!(run.model.network().leading().is_none());
+    assert_eq!(run.model.network().features_width(), 26 * run.model.dim());
 }
 
 /// Column-wise, row-wise and hierarchical layouts cut tables without gaps.

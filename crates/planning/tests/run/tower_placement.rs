@@ -48,7 +48,7 @@ fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
     let sptt = Sptt::new(model, &placement, groups, permute).unwrap();
     held_once(model, &placement);
     // What the groups give is all that the interaction sees, besides the dense vector; each column once.
-    let dense = model.network().bottom.last().map_or(0, |layer| layer.outputs);
+    let dense = model.network().leading_width();
     let mut outputs: Vec<(usize, usize)> = (0..groups.count())
         .flat_map(|group| sptt.plan(group).outputs.iter().map(|output| (output.place, output.width)))
         .collect();
@@ -57,7 +57,7 @@ fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
         assert_eq!(*place, at);
         at + width
     });
-    assert_eq!(end, model.network().interaction.input_width());
+    assert_eq!(end, model.network().features_width());
     // A module has all its members on its group.
     for (t, tower) in model.towers().iter().enumerate().filter(|(_, tower)| !tower.passes_through()) {
         let home = sptt.group_of_tower(t).expect("a tower with a module has a group");
@@ -139,7 +139,7 @@ fn slices_that_pass_through_stand_behind_a_dense_vector_of_their_length() {
     let module = Module::Dlrm { c: 0, p: 1, d: 4 };
     let model = Model::with_towers(features(2), 2, 8, architecture, Some(&names), module).unwrap();
     assert!(!model.has_tower_modules());
-    assert_eq!(model.network().interaction.input_width(), 4 + 2 * 8);
+    assert_eq!(model.network().features_width(), 4 + 2 * 8);
     placed(&model, Groups::new(Topology::new(2, 2).unwrap(), 1).unwrap(), Cut::Whole);
 }
 

@@ -1,6 +1,7 @@
 //! A tower of a model: some features, and the module in which they meet before the others.
 
-use super::network::{Block, CrossLayer, LinearLayer, Parameter};
+use super::block::BlockName;
+use super::layer::{CrossLayer, LinearLayer, Parameter};
 use super::{Model, ModelError};
 use crate::feature::Feature;
 use crate::towers::{DcnOutput, Module};
@@ -154,7 +155,7 @@ impl Tower {
 
     /// Its parameters, in forward order; it is tower number `index`.
     pub fn parameters(&self, index: usize) -> Vec<Parameter> {
-        let owner = (Block::Towers, index);
+        let owner = (BlockName::TOWERS, index);
         match &self.module {
             TowerModule::PassThrough => Vec::new(),
             TowerModule::Projection { all, each } => {
@@ -194,12 +195,7 @@ impl Model {
     /// Where the output of tower `index` begins among the columns that the interaction sees. The towers follow the
     /// dense vector in their order; only where all pass through does everything stand in the order of the features.
     pub fn tower_place(&self, index: usize) -> usize {
-        self.dense_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
-    }
-
-    /// Length of the dense vector.
-    fn dense_width(&self) -> usize {
-        self.network.bottom.last().map_or(0, |layer| layer.outputs)
+        self.network.leading_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
     }
 
     /// Where columns of a feature that pass through begin among the columns that the interaction sees.
@@ -213,6 +209,6 @@ impl Model {
                 }
             }
         }
-        self.dense_width() + feature * self.dim + column
+        self.network.leading_width() + feature * self.dim + column
     }
 }

@@ -15,7 +15,7 @@
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::step::rank_state::RankState;
 use kernels::Buffer;
-use spec::model::{Block, Parameter};
+use spec::model::{BlockName, Parameter};
 use spec::optimizer::UpdateRule;
 use spec::placement::{Layout, Shard, share};
 use spec::run::Run;
@@ -57,7 +57,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Vec<Piece> 
     }
     let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
     for (parameter, Places { bucket, weights, state }) in places(run, rank) {
-        let kept = if parameter.owner.0 == Block::Towers { first_of_group } else { index == 0 };
+        let kept = if parameter.owner.0 == BlockName::TOWERS { first_of_group } else { index == 0 };
         if !kept {
             continue;
         }

@@ -5,7 +5,7 @@
 //! cross (listing 2)             (x ⊙ (W·V·x + b) + x)·Mᵀ + m
 //! ```
 
-use crate::layers::dense::{CrossNet, Linear, Parameters};
+use crate::layers::dense::{Back, CrossNet, Linear, Parameters};
 use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError};
 use spec::model::{self, TowerModule};
 
@@ -124,7 +124,8 @@ impl Tower {
                     }
                     None => std::mem::swap(gradient, &mut output.gradient),
                 }
-                cross.backward(device, parameters, rows, input, gradient, input_gradient, 0..1)?;
+                let back = Back { input, gradient, input_gradient };
+                cross.backward(device, parameters, rows, back, 0..1)?;
             }
         }
         Ok(())

@@ -136,7 +136,7 @@ fn add_up(
     rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
     let (features, dim) = (run.model.features().len(), run.model.dim());
     let mut sums = CosineSums::new(features, dim, of);
-    let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
+    let (width, first) = (run.model.network().features_width(), run.model.place(0, 0));
     let mut execution = Execution::new(run.schedule(Task::Evaluate));
     execution.run(
         rank,

@@ -7,7 +7,7 @@ use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use kernels::Buffer;
 use sha2::{Digest, Sha256};
-use spec::model::{Block, Parameter};
+use spec::model::{BlockName, Parameter};
 use spec::placement::{Shard, ShardKind};
 use spec::run::Run;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> R
         match towers.get(&index) {
             Some(digest) => whole.update(digest),
             None => {
-                debug_assert_ne!(parameter.owner.0, Block::Towers, "its group has hashed it");
+                debug_assert_ne!(parameter.owner.0, BlockName::TOWERS, "its group has hashed it");
                 whole.update(dense(rank, index));
             }
         }
@@ -138,8 +138,9 @@ fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<
     let groups = sptt.groups();
     let list = rank.parameters.list();
     let of_group = |group: usize| {
-        let of =
-            move |p: &Parameter| p.owner.0 == Block::Towers && sptt.plan(group).towers.contains(&p.owner.1);
+        let of = move |p: &Parameter| {
+            p.owner.0 == BlockName::TOWERS && sptt.plan(group).towers.contains(&p.owner.1)
+        };
         list.iter().enumerate().filter(move |(_, p)| of(p)).map(|(index, _)| index)
     };
     let hash = |index| dense(rank, index);
