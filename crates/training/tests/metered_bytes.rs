@@ -21,7 +21,7 @@ use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
 use spec::wire::{Format, WireConfig};
 use std::ops::ControlFlow;
-use training::{Execution, Rank, Source};
+use training::{Execution, RankState, Source};
 
 /// An epoch in memory: to draw it again for every rank and step would take most of the time.
 #[derive(Clone)]
@@ -69,12 +69,13 @@ fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<SentBytes>> {
         |_| Ok(Device::Reference),
         |world| {
             let schedule = run.schedule(Task::Train);
-            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), log.source())?;
-            let circles = training::Circles::new(&world, &run.dataflow)?;
+            let mut rank =
+                RankState::new(world.device().clone(), run, &schedule, world.rank(), log.source())?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);
             execution.run(
                 &mut rank,
-                &circles,
+                &communicators,
                 steps,
                 |step| run.batches().at(step),
                 |_, _| Ok(ControlFlow::Continue(())),
