@@ -7,7 +7,7 @@
 use super::{Bucket, Cost, Part};
 use crate::calibration::Class;
 use crate::dataflow::Deployment;
-use crate::model::BlockName;
+use crate::model::{BlockName, Model};
 use crate::volume::{Leg, Quantity, Volume};
 use serde::Serialize;
 use std::ops::Range;
@@ -99,8 +99,8 @@ impl Description {
     }
 
     /// With rates measured by the floats that layers read and write for a sample.
-    fn measured_by(self, floats: u64) -> Self {
-        Self { bytes: Some(Volume::of(WORD * floats, Quantity::Samples)), ..self }
+    fn measured_by(self, floats: usize) -> Self {
+        Self { bytes: Some(Volume::of(WORD * floats as u64, Quantity::Samples)), ..self }
     }
 
     fn by_ids(self) -> Self {
@@ -147,10 +147,10 @@ impl Operation {
                 .touching(2 * WORD, Quantity::GatheredVectors),
             Self::RestoreOrder => of("restore order", Class::RestoreOrder, Part::VectorExchange)
                 .touching(features, Quantity::Samples),
-            Self::Forward(block) => Self::forward_of(*block, deployment),
+            Self::Forward(block) => Self::forward_of(*block, &deployment.model),
             Self::Loss => of("loss", Class::Loss, Part::TopForward),
             Self::Predict => of("predict", Class::Loss, Part::TopForward),
-            Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), deployment),
+            Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), &deployment.model),
             Self::SplitGradients => of("split gradients", Class::SplitGradients, Part::GradientExchange)
                 .touching(features, Quantity::Samples),
             Self::ReverseTranspose => of("reverse transpose", Class::Transpose, Part::GradientExchange)
@@ -175,41 +175,35 @@ impl Operation {
         }
     }
 
-    fn forward_of(block: BlockName, deployment: &Deployment) -> Description {
-        let model = &deployment.model;
-        let class = Class::of_block(block, model).0;
-        let of = |part| Description::new(format!("{block} forward"), class, part);
+    fn forward_of(block: BlockName, model: &Model) -> Description {
+        let of = |part| Description::new(format!("{block} forward"), Class::of_block(block, model).0, part);
         if block == BlockName::TOWERS {
             let of = of(Part::TopForward).flops(1, Quantity::TowerFlops);
             return of.touching(WORD, Quantity::GatheredVectors).touching(WORD, Quantity::LeavingVectors);
         }
-        let network = model.network();
-        let before = network.runs_before_vectors(block);
-        let layers = &network.block(block).layers;
-        of(if before { Part::BottomForward } else { Part::TopForward })
+        let below = model.network().runs_before_vectors(block);
+        let layers = &model.network().block(block).layers;
+        of(if below { Part::BottomForward } else { Part::TopForward })
             .flops(layers.forward_flops(), Quantity::Samples)
-            .measured_by(layers.floats_touched(0..layers.count()) as u64)
+            .measured_by(layers.floats_touched(0..layers.count()))
     }
 
-    fn backward_of(block: BlockName, range: Range<usize>, deployment: &Deployment) -> Description {
-        let model = &deployment.model;
-        let class = Class::of_block(block, model).1;
+    fn backward_of(block: BlockName, range: Range<usize>, model: &Model) -> Description {
+        let of = |name: String, part| Description::new(name, Class::of_block(block, model).1, part);
         if block == BlockName::TOWERS {
-            let of = Description::new(format!("{block} backward"), class, Part::TopBackward);
-            let of = of.flops(2, Quantity::TowerFlops);
+            let of = of(format!("{block} backward"), Part::TopBackward).flops(2, Quantity::TowerFlops);
             return of.touching(2 * WORD, Quantity::GatheredVectors).touching(WORD, Quantity::LeavingVectors);
         }
-        let network = model.network();
-        let before = network.runs_before_vectors(block);
-        let layers = &network.block(block).layers;
+        let below = model.network().runs_before_vectors(block);
+        let layers = &model.network().block(block).layers;
         // A block whose gradients lie in several buckets has a phase for each.
         let name = match range.len() {
             all if all == layers.count() => format!("{block} backward"),
             1 => format!("{block} backward {}", range.start),
             _ => format!("{block} backward {}-{}", range.start, range.end - 1),
         };
-        Description::new(name, class, if before { Part::BottomBackward } else { Part::TopBackward })
+        of(name, if below { Part::BottomBackward } else { Part::TopBackward })
             .flops(layers.backward_flops(range.clone()), Quantity::Samples)
-            .measured_by(layers.floats_touched(range) as u64)
+            .measured_by(layers.floats_touched(range))
     }
 }
