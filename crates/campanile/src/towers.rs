@@ -39,6 +39,11 @@ pub enum TowersError {
     /// Towers that change nothing.
     #[error("--tower-module none: towers that change nothing are all the same")]
     NoModule,
+    /// A model whose towers have no modules.
+    #[error(
+        "--model deepfm: this command compares models by their tower modules, and deepfm has none; use --model dlrm or dcn"
+    )]
+    NoModules,
     /// A folder that holds something.
     #[error("{}: not an empty folder; choose another", path.display())]
     NotEmpty {

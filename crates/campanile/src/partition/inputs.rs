@@ -40,7 +40,7 @@ fn from_json(path: &Path, bytes: &[u8]) -> Result<(Vec<String>, Vec<Vec<f64>>), 
     Ok((written.features, rows))
 }
 
-/// An affinity as a program may have written it, numbers that are none included.
+/// An affinity as a program may have written it, with `null` for numbers that are not finite.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -48,7 +48,7 @@ struct Written {
     affinity: Vec<Vec<Option<f64>>>,
 }
 
-/// NaN and Infinity, which JSON does not have and Python writes, as null.
+/// Replaces NaN and Infinity, which Python writes and JSON does not have, by null.
 fn without_bare_words(text: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let mut clean = String::with_capacity(text.len());

@@ -190,7 +190,7 @@ impl<'a> Recipe<'a> {
         let pilot_logs = logs.for_pilots()?;
         let usual = whole.topology().hosts().max(4).min(whole.model.features().len());
         let towers = asked.count.unwrap_or(usual);
-        let module = asked.module.unwrap_or_else(|| usual_module(config, &whole));
+        let module = asked.module.map_or_else(|| usual_module(config, &whole), Ok)?;
         asked.division.check(&whole.model, towers, &asked.strategies)?;
         let strided = Assignment::Strided(towers.min(whole.model.features().len()));
         logs.check(&in_towers(config, strided, module))
@@ -283,11 +283,12 @@ fn claim(out: &Path) -> Result<(), Error> {
 }
 
 /// Half of a vector for each feature, or one vector for each tower: what suits the model.
-fn usual_module(config: &Config, run: &Run) -> Module {
+fn usual_module(config: &Config, run: &Run) -> Result<Module, TowersError> {
     let dim = run.model.dim();
     match config.model.kind.unwrap_or_default() {
-        ModelKind::Dlrm => Module::Dlrm { c: 1, p: 0, d: (dim / 2).max(1) },
-        ModelKind::Dcn => Module::Dcn { d: dim, rank: None, out: DcnOutput::Tower },
+        ModelKind::Dlrm => Ok(Module::Dlrm { c: 1, p: 0, d: (dim / 2).max(1) }),
+        ModelKind::Dcn => Ok(Module::Dcn { d: dim, rank: None, out: DcnOutput::Tower }),
+        ModelKind::DeepFm => Err(TowersError::NoModules),
     }
 }
 
