@@ -3,6 +3,7 @@
 use campanile::folder::FolderError;
 use campanile::output::OutputError;
 use campanile::{Config, Control, Error, Evaluation, Event, Notice, Prediction, Training};
+use spec::run::Every;
 use spec::synthetic::Synthetic;
 use std::fs;
 use std::path::Path;
@@ -37,8 +38,11 @@ fn a_run_that_was_stopped_goes_on_to_the_same_bits() {
             asked.fetch_or(progress.step >= 4, Ordering::SeqCst);
         }
     };
+    // Ranks agree on stopping before each checkpoint at the latest.
+    let mut often = config();
+    often.checkpoint.every = Some(Every::Steps(4));
     let stopped =
-        Training::new(config()).out(&out).report_every(Some(2)).observe(observe).stop_on(stop).run().unwrap();
+        Training::new(often).out(&out).report_every(Some(2)).observe(observe).stop_on(stop).run().unwrap();
     assert!(stopped.outcome.interrupted && stopped.outcome.steps < 12, "{:?}", stopped.outcome.steps);
     let resumed = Training::resume(&out).unwrap().run().unwrap();
     assert_eq!(resumed.outcome.steps, 12);
