@@ -103,11 +103,6 @@ impl Dataflow for Flat {
         }
     }
 
-    /// The first level of a hierarchical all-to-all takes vectors in peer order.
-    fn permute_peers(&mut self, device: &Device, _input: &Input) -> Result<(), Error> {
-        self.pooled.permute(device)
-    }
-
     /// The world's samples are looked up in the tables owned here, and this rank's in the replicated ones.
     fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
         let (owned_width, _) = self.widths[self.rank];

@@ -54,7 +54,7 @@ impl<'a> Communicators<'a> {
     pub fn of(&self, group: Group) -> Result<&Communicator, Error> {
         Ok(match (group, &self.divided) {
             (Group::World, _) => self.world,
-            (Group::Group, Some(divided)) if divided.of_towers => &divided.group,
+            (Group::Tower, Some(divided)) if divided.of_towers => &divided.group,
             (Group::Peers, Some(divided)) if divided.of_towers => &divided.peers,
             (Group::Host, Some(divided)) if !divided.of_towers => &divided.group,
             (Group::Across, Some(divided)) if !divided.of_towers => &divided.peers,

@@ -62,7 +62,6 @@ impl RankState {
         rank: usize,
         source: Source,
     ) -> Result<Self, Error> {
-        let ranks = run.topology().ranks();
         let rule = &run.dense_optimizer.update;
         // The network's buckets, and behind them that of the group's towers.
         let mut buckets: Vec<Bucket> = schedule.buckets().to_vec();
@@ -89,7 +88,7 @@ impl RankState {
             placement: run.placement.clone(),
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
-            inputs: [Input::new(rank, ranks), Input::new(rank, ranks)],
+            inputs: [Input::new(model, placement, rank), Input::new(model, placement, rank)],
             source,
             steps: 0,
             loss: 0.0,
@@ -99,11 +98,6 @@ impl RankState {
             probabilities: Buffer::empty(),
             host: Vec::new(),
         })
-    }
-
-    /// Prepares for the ids of a batch whose lengths have arrived.
-    pub fn expect_ids(&mut self, batch: u64) {
-        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement);
     }
 
     /// Buffers of a collective that works on a batch.
@@ -136,6 +130,10 @@ impl RankState {
                 let next = next.expect("a batch is read only when there is one");
                 input.read(&mut self.source, &self.model, &self.placement, next)
             }
+            Operation::ReadLengths => {
+                input.expect_ids(&self.model, &self.placement);
+                Ok(())
+            }
             Operation::IndexIds => input.find_bags(device, &self.placement, None),
             Operation::IndexIdsInPeerOrder => {
                 input.find_bags(device, &self.placement, Some(dataflow.peer_order()?))
@@ -145,6 +143,7 @@ impl RankState {
             }
             Operation::Lookup => dataflow.lookup(device, tables, input),
             Operation::PermutePeers => dataflow.permute_peers(device, input),
+            Operation::PermuteForHosts => dataflow.leg(Leg::Pooled)?.permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
             Operation::Encode(leg) => dataflow.leg(*leg)?.encode(device, *leg == Leg::Pooled),
             Operation::Decode(leg) => dataflow.leg(*leg)?.decode(device),

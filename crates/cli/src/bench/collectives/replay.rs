@@ -22,7 +22,7 @@ use training::{Cluster, Communicators};
 /// What a replay came to: medians over rounds, of the slowest rank of each.
 pub struct Replayed {
     pub collectives: Vec<One>,
-    /// Of a step, from its first collective to its last; `None` where all went one by one.
+    /// Seconds of a step from its first collective to its last; `None` where collectives ran one by one.
     pub step_s: Option<f64>,
     /// All collectives one by one.
     pub serial_s: f64,
@@ -39,7 +39,7 @@ pub struct One {
     pub total: LinkBytes,
     /// From its start until it was known to be complete, beside the others; `None` where all went one by one.
     pub in_flight_s: Option<f64>,
-    /// The same, alone.
+    /// Seconds of the collective alone.
     pub alone_s: f64,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Replay<'a> {
         Ok(self.flights.iter().map(in_flight).chain([total]).collect())
     }
 
-    /// The same collectives, each alone. Gives the time of every one.
+    /// Runs the collectives of a step one by one, and returns the time of each.
     fn one_by_one(&mut self) -> Result<Vec<f64>> {
         self.world.reset_meter();
         let mut times = vec![0.0; self.flights.len()];

@@ -8,14 +8,14 @@ mod madmax;
 mod madmax_hardware;
 mod neo;
 
-use crate::output::{Force, Inputs, Output};
-use crate::text::columns;
-use anyhow::Result;
+use crate::Report;
+use crate::error::Result;
 use pages::picture::{Page, Picture, Table};
+use pages::text::columns;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Which figure.
+/// Figures that a simulator redoes.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// MAD-Max, Table 1: predictions against measurements of DLRM-A, DLRM-B and LLaMA, by its rules and by our cost model
@@ -60,56 +60,66 @@ pub enum Command {
     NeoRoofline(Args),
 }
 
+/// Arguments of every figure.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print one JSON object
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Also write it as a page that opens in any browser, with pictures of what can be drawn
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    #[command(flatten)]
-    force: Force,
+    pub html: Option<PathBuf>,
+    /// Replace output files that exist; inputs, checkpoints and files of runs are never replaced
+    #[arg(long)]
+    pub force: bool,
 }
 
-/// A figure, redone.
+/// A figure of a paper, redone.
 pub struct Figure {
+    /// Paper, number and subject of the figure.
     pub title: &'static str,
+    /// Numbers of the figure.
     pub rows: Vec<Row>,
-    /// What must be known to read it.
+    /// Sentences that a reader needs to interpret the numbers.
     pub notes: Vec<String>,
+    /// Drawings of the numbers.
     pub pictures: Vec<Picture>,
 }
 
 /// One number of a figure.
 pub struct Row {
+    /// Model, cluster or strategy that the number belongs to.
     pub case: String,
+    /// Quantity that the number measures, with its unit.
     pub quantity: String,
-    /// Not a number where there is nothing.
+    /// Our number; NaN where the case has none.
     pub ours: f64,
-    /// What the paper's text prints.
+    /// The number that the text of the paper prints.
     pub paper: Option<f64>,
-    /// What is not as in the paper, or not a prediction.
+    /// Remark on our number: a difference from the paper, or that it was fitted and not predicted.
     pub note: Option<&'static str>,
 }
 
 impl Row {
+    /// A number without one of the paper beside it.
     pub fn new(case: impl Into<String>, quantity: impl Into<String>, ours: f64) -> Self {
         Self { case: case.into(), quantity: quantity.into(), ours, paper: None, note: None }
     }
 
+    /// Sets the row beside the number that the paper prints.
     pub fn beside(self, paper: f64) -> Self {
         Self { paper: Some(paper), ..self }
     }
 
+    /// Adds a remark on our number.
     pub fn noted(self, note: Option<&'static str>) -> Self {
         Self { note, ..self }
     }
 }
 
 impl Command {
-    /// What every figure takes.
-    fn args(&self) -> &Args {
+    /// Arguments that every figure takes.
+    pub fn args(&self) -> &Args {
         match self {
             Command::MadmaxTable1(args)
             | Command::MadmaxFig7(args)
@@ -133,42 +143,32 @@ impl Command {
             | Command::NeoRoofline(args) => args,
         }
     }
-}
 
-pub fn run(command: Command) -> Result<()> {
-    let args = command.args();
-    let html = Output::check_if_any(args.html.as_deref(), args.force.force, &Inputs::default())?;
-    let (figure, args) = match command {
-        Command::MadmaxTable1(args) => (madmax::table1()?, args),
-        Command::MadmaxFig7(args) => (madmax::fig7()?, args),
-        Command::MadmaxFig8(args) => (madmax::fig8()?, args),
-        Command::MadmaxFig9(args) => (madmax::fig9()?, args),
-        Command::MadmaxFig10(args) => (madmax::fig10()?, args),
-        Command::MadmaxFig11(args) => (madmax::fig11()?, args),
-        Command::MadmaxFig12(args) => (madmax::fig12()?, args),
-        Command::MadmaxFig13(args) => (madmax_hardware::fig13()?, args),
-        Command::MadmaxFig14(args) => (madmax_hardware::fig14()?, args),
-        Command::MadmaxFig15(args) => (madmax_hardware::fig15()?, args),
-        Command::DmtFig6(args) => (dmt::fig6()?, args),
-        Command::DmtFig10(args) => (dmt::fig10()?, args),
-        Command::DmtFig11(args) => (dmt::fig11()?, args),
-        Command::DmtFig12(args) => (dmt::fig12()?, args),
-        Command::DmtFig13(args) => (dmt::fig13()?, args),
-        Command::DmtXlrm(args) => (dmt::xlrm()?, args),
-        Command::NeoFig9(args) => (neo::fig9()?, args),
-        Command::NeoFig10(args) => (neo::fig10()?, args),
-        Command::NeoFig11(args) => (neo::fig11()?, args),
-        Command::NeoRoofline(args) => (neo::roofline()?, args),
-    };
-    if let Some(html) = &html {
-        html.write(figure.page().to_html().as_bytes())?;
+    /// Redoes the figure.
+    pub fn figure(&self) -> Result<Figure> {
+        match self {
+            Command::MadmaxTable1(_) => madmax::table1(),
+            Command::MadmaxFig7(_) => madmax::fig7(),
+            Command::MadmaxFig8(_) => madmax::fig8(),
+            Command::MadmaxFig9(_) => madmax::fig9(),
+            Command::MadmaxFig10(_) => madmax::fig10(),
+            Command::MadmaxFig11(_) => madmax::fig11(),
+            Command::MadmaxFig12(_) => madmax::fig12(),
+            Command::MadmaxFig13(_) => madmax_hardware::fig13(),
+            Command::MadmaxFig14(_) => madmax_hardware::fig14(),
+            Command::MadmaxFig15(_) => madmax_hardware::fig15(),
+            Command::DmtFig6(_) => dmt::fig6(),
+            Command::DmtFig10(_) => dmt::fig10(),
+            Command::DmtFig11(_) => dmt::fig11(),
+            Command::DmtFig12(_) => dmt::fig12(),
+            Command::DmtFig13(_) => dmt::fig13(),
+            Command::DmtXlrm(_) => dmt::xlrm(),
+            Command::NeoFig9(_) => neo::fig9(),
+            Command::NeoFig10(_) => neo::fig10(),
+            Command::NeoFig11(_) => neo::fig11(),
+            Command::NeoRoofline(_) => neo::roofline(),
+        }
     }
-    if args.json {
-        println!("{}", figure.to_json());
-    } else {
-        print!("{}", figure.to_text());
-    }
-    Ok(())
 }
 
 impl Figure {
@@ -189,6 +189,11 @@ impl Figure {
             cells
         });
         std::iter::once(head).chain(rows).collect()
+    }
+
+    /// The figure as text and as JSON.
+    pub fn report(&self) -> Report {
+        Report { text: self.to_text(), json: self.to_json().to_string() }
     }
 
     fn to_text(&self) -> String {
@@ -212,7 +217,8 @@ impl Figure {
         json!({ "title": self.title, "rows": rows.collect::<Vec<_>>(), "notes": self.notes })
     }
 
-    fn page(&self) -> Page {
+    /// The figure as a page: its pictures, and a table of all numbers.
+    pub fn page(&self) -> Page {
         let mut cells = self.cells();
         let head = cells.remove(0);
         let table = Table { caption: "Ours beside what the paper prints".into(), head, rows: cells };

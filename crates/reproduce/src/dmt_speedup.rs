@@ -8,11 +8,11 @@ mod cases;
 mod limit;
 mod table;
 
-use super::launcher::Launcher;
-use super::records::Records;
-use crate::args::RunArgs;
-use crate::progress::{Console, Unit};
-use anyhow::{Context, Result, bail, ensure};
+use crate::Report;
+use crate::error::{During, Error, Result};
+use crate::launcher::Launcher;
+use crate::program::Program;
+use crate::records::Records;
 use cases::{Case, Common, Way, Wire};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// Cases to measure, the cluster and the folder of results.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sudo campanile reproduce dmt-speedup --out runs/speedup                          hosts are namespaces of this machine
@@ -82,7 +83,7 @@ pub struct Args {
     table: bool,
     /// Print one JSON array
     #[arg(long, help_heading = "Output")]
-    json: bool,
+    pub json: bool,
 }
 
 /// Steps before the clock starts.
@@ -90,82 +91,77 @@ const WARM_UP: u64 = 1;
 /// Steps in which a computation is measured.
 const PACE_STEPS: u64 = 3;
 
-/// One job.
+/// Times and bytes of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     #[serde(flatten)]
     case: Case,
     round: u64,
-    /// Seconds of a step, and those of it at work, with collectives under way, and waiting; mean over steps and ranks.
+    /// Seconds of a step; mean over steps, as are all times.
     step_s: f64,
+    /// Seconds of a step at work; mean over ranks.
     compute_s: f64,
+    /// Seconds of a step with collectives under way; mean over ranks.
     communication_s: f64,
+    /// Seconds of a step that wait for communication; mean over ranks.
     exposed_s: f64,
-    /// Bytes between hosts in a step, of all ranks.
+    /// Bytes between hosts in a step, over all ranks.
     network_bytes: u64,
-    /// Bytes between hosts in the whole job: as metered, and as the interfaces counted them.
+    /// Bytes between hosts in the whole job, as metered.
     job_network_bytes: u64,
+    /// Bytes between hosts in the whole job, as the interfaces counted them.
     counted_bytes: Option<u64>,
-    /// Phases by name, seconds a step: at work, and waited for.
+    /// Phases by name, with seconds a step at work and seconds waited for.
     phases: Vec<(String, f64, f64)>,
 }
 
 /// The run of a case.
-fn run_of(case: &Case, common: &Common) -> Result<Run> {
-    let flags = case.flags(common);
-    let described = RunArgs::from_words(flags.iter().map(String::as_str))?;
-    planning::check(&described.config()?).with_context(|| case.name())
+fn run_of(case: &Case, common: &Common, program: &dyn Program) -> Result<Run> {
+    program.run(&case.flags(common)).map_err(Error::Program).during(|| case.name())
 }
 
-pub fn run(args: Args, console: Console) -> Result<()> {
+/// Measures what the folder lacks, and compares all cases.
+pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     if args.table {
         let records: Records<Record> = Records::existing(&args.out);
-        let setting: Setting = serde_json::from_value(records.what()?).context("what was measured")?;
-        return Measured { setting: &setting, folder: &args.out }.print(&records.all()?, args.json);
+        let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
+        return Measured { setting: &setting, folder: &args.out, program }.report(&records.all()?);
     }
-    let setting = Setting {
-        common: Common { ranks_per_host: args.ranks_per_host, local_batch: args.local_batch },
-        rate: args.rate.clone(),
-        compute: if args.real { "real" } else { "paced" }.into(),
-        pace_scale: args.pace_scale,
-        steps: args.steps,
-    };
-    let measured = Measured { setting: &setting, folder: &args.out };
-    ensure!(
-        args.pace_scale > 0.0 && args.pace_scale.is_finite(),
-        "--pace-scale {}: more than 0",
-        args.pace_scale
-    );
+    let setting = args.setting();
+    let measured = Measured { setting: &setting, folder: &args.out, program };
+    if !(args.pace_scale > 0.0 && args.pace_scale.is_finite()) {
+        return Err(Error::PaceScale(args.pace_scale));
+    }
     let cases = cases::all(&args.models, &args.hosts, &args.wires, &args.ways);
     for case in &cases {
-        run_of(case, &setting.common)?;
+        run_of(case, &setting.common, program)?;
     }
     let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
-    let launcher =
-        Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
-    let done: Vec<(Case, u64)> = records.all()?.iter().map(|record| (record.case, record.round)).collect();
-    let progress = console.progress("measuring", cases.len() as u64 * args.rounds, Unit::Count("jobs"));
-    let mut ended = 0;
-    for &hosts in &args.hosts {
-        progress.say(&format!("links of {hosts} hosts"));
-        measured.links(&launcher, hosts)?;
-    }
-    for round in 0..args.rounds {
-        for case in &cases {
-            if !done.contains(&(*case, round)) {
-                progress.at(ended, &case.name());
-                let pace = if args.real { None } else { Some(measured.pace(case, args.pace_scale)?) };
-                let record = measured.job(&launcher, case, round, args.steps, pace.as_deref());
-                records.append(&record.with_context(|| case.name())?)?;
-            }
-            ended += 1;
-        }
-    }
-    drop(progress);
-    measured.print(&records.all()?, args.json)
+    measured.measure(args, &cases, &records)?;
+    measured.report(&records.all()?)
 }
 
-/// What all jobs of a measurement have in common.
+impl Args {
+    fn setting(&self) -> Setting {
+        Setting {
+            common: Common { ranks_per_host: self.ranks_per_host, local_batch: self.local_batch },
+            rate: self.rate.clone(),
+            compute: if self.real { "real" } else { "paced" }.into(),
+            pace_scale: self.pace_scale,
+            steps: self.steps,
+        }
+    }
+}
+
+/// Flags of every run that is started, on two and four hosts.
+pub(crate) fn runs_started() -> Vec<Vec<String>> {
+    let (models, wires) = ([ModelKind::Dlrm, ModelKind::Dcn], [Wire::F32, Wire::Bf16]);
+    let cases = cases::all(&models, &[2, 4], &wires, <Way as clap::ValueEnum>::value_variants());
+    let common = Common { ranks_per_host: 2, local_batch: 64 };
+    cases.iter().map(|case| case.flags(&common)).collect()
+}
+
+/// Settings that all jobs of a measurement share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     common: Common,
@@ -190,18 +186,49 @@ impl fmt::Display for Setting {
     }
 }
 
-/// What is measured, and where it is kept.
+/// A measurement in progress: its settings, its folder and the program that runs its jobs.
 struct Measured<'a> {
     setting: &'a Setting,
     folder: &'a Path,
+    program: &'a dyn Program,
 }
 
 impl Measured<'_> {
-    /// The file of the times of a case's computations, which are measured on this machine the first time: those of a host's
-    /// ranks, which stand for all others.
-    fn pace(&self, case: &Case, scale: f64) -> Result<PathBuf> {
+    /// Runs the jobs of `cases` that have no record yet, round by round.
+    fn measure(&self, args: &Args, cases: &[Case], records: &Records<Record>) -> Result<()> {
+        let launcher = Launcher {
+            program: self.program.path().to_owned(),
+            template: args.launcher.clone(),
+            rate: args.rate.clone(),
+            folder: args.out.clone(),
+        };
+        let done: Vec<(Case, u64)> =
+            records.all()?.iter().map(|record| (record.case, record.round)).collect();
+        let progress = self.program.progress("measuring", cases.len() as u64 * args.rounds);
+        let mut ended = 0;
+        for &hosts in &args.hosts {
+            progress.say(&format!("links of {hosts} hosts"));
+            self.links(&launcher, hosts)?;
+        }
+        for round in 0..args.rounds {
+            for case in cases {
+                if !done.contains(&(*case, round)) {
+                    progress.at(ended, &case.name());
+                    let pace = if args.real { None } else { Some(self.pace(case)?) };
+                    let record = self.job(&launcher, case, round, pace.as_deref());
+                    records.append(&record.during(|| case.name())?)?;
+                }
+                ended += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Path of the file with the times of a case's computations. They are measured on this machine the first time, for the ranks
+    /// of one host, which stand for all others.
+    fn pace(&self, case: &Case) -> Result<PathBuf> {
         let folder = self.folder.join("pace");
-        std::fs::create_dir_all(&folder)?;
+        std::fs::create_dir_all(&folder).map_err(Error::file(&folder, "created"))?;
         let path = folder.join(format!("{}.json", case.name()));
         if path.exists() {
             return Ok(path);
@@ -209,24 +236,32 @@ impl Measured<'_> {
         let measured = folder.join(format!("{}.measured", case.measured().name()));
         if !measured.exists() {
             let fresh = measured.with_extension("new");
-            let mut command = Command::new(std::env::current_exe()?);
+            let mut command = Command::new(self.program.path());
             command.arg("pace").args(case.measured().flags(&self.setting.common));
             command.args(["--measured-ranks", &self.setting.common.ranks_per_host.to_string()]);
             command.args(["--steps", &PACE_STEPS.to_string(), "--force", "--out"]).arg(&fresh);
-            let output = command.output().context("measuring computations")?;
-            ensure!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
-            std::fs::rename(&fresh, &measured)?;
+            let name = format!("{command:?}");
+            let output = command.output().map_err(|source| Error::Start { command: name.clone(), source })?;
+            if !output.status.success() {
+                return Err(Error::Job {
+                    command: name,
+                    status: output.status.to_string(),
+                    output: String::from_utf8_lossy(&output.stderr).into_owned(),
+                });
+            }
+            std::fs::rename(&fresh, &measured).map_err(Error::file(&measured, "written"))?;
         }
         let mut pace: Pace = read_json(&measured)?;
-        pace.scale = scale;
-        let schedule = run_of(case, &self.setting.common)?.schedule(Task::Train);
+        pace.scale = self.setting.pace_scale;
+        let schedule = run_of(case, &self.setting.common, self.program)?.schedule(Task::Train);
         pace.phases.retain(|name, _| schedule.phases().iter().any(|phase| phase.name == *name));
         pace.check(&schedule)?;
-        std::fs::write(&path, serde_json::to_string(&pace)?)?;
+        let text = serde_json::to_string(&pace).map_err(Error::json("times of computations"))?;
+        std::fs::write(&path, text).map_err(Error::file(&path, "written"))?;
         Ok(path)
     }
 
-    /// What collectives take on the links of so many hosts, measured the first time.
+    /// Latency and bandwidth of collectives on the links of so many hosts, measured the first time.
     fn links(&self, launcher: &Launcher, hosts: usize) -> Result<Vec<LinkModel>> {
         let path = self.folder.join(format!("links-{hosts}.json"));
         if !path.exists() {
@@ -235,39 +270,32 @@ impl Measured<'_> {
             let arguments: Vec<String> = sweep.split_whitespace().map(String::from).collect();
             let ended = launcher
                 .run(hosts, self.setting.common.ranks_per_host, &arguments)
-                .context("measuring the links")?;
-            std::fs::write(&path, format!("{:#}\n", ended.result))?;
+                .during(|| "measuring the links".into())?;
+            let text = format!("{:#}\n", ended.result);
+            std::fs::write(&path, text).map_err(Error::file(&path, "written"))?;
         }
         let swept: Value = read_json(&path)?;
-        serde_json::from_value(swept["links"].clone()).with_context(|| path.display().to_string())
+        serde_json::from_value(swept["links"].clone()).map_err(Error::json(path.display().to_string()))
     }
 
-    /// Runs one job.
-    fn job(
-        &self,
-        launcher: &Launcher,
-        case: &Case,
-        round: u64,
-        steps: u64,
-        pace: Option<&Path>,
-    ) -> Result<Record> {
+    /// Runs a case once, and returns its times and bytes.
+    fn job(&self, launcher: &Launcher, case: &Case, round: u64, pace: Option<&Path>) -> Result<Record> {
         let mut arguments = vec!["train".to_string()];
         arguments.extend(case.flags(&self.setting.common));
         let length = format!(
             "--steps {} --warm-up {WARM_UP} --transport mpi --eval-samples 0 --json",
-            steps + WARM_UP
+            self.setting.steps + WARM_UP
         );
         arguments.extend(length.split_whitespace().map(String::from));
         if let Some(pace) = pace {
             arguments.extend(["--compute".into(), format!("paced:{}", pace.display())]);
         }
         let ended = launcher.run(case.hosts, self.setting.common.ranks_per_host, &arguments)?;
-        let number = |path: &str| match ended.result.pointer(path).and_then(Value::as_f64) {
-            Some(number) => Ok(number),
-            None => bail!("{path} is missing in {}", ended.result),
-        };
+        let missing = |field: &str| Error::Missing { field: field.into(), result: ended.result.to_string() };
+        let number =
+            |path: &str| ended.result.pointer(path).and_then(Value::as_f64).ok_or_else(|| missing(path));
         let timed = number("/timed_steps")?;
-        let phases = ended.result["phases"].as_array().context("phases")?;
+        let phases = ended.result["phases"].as_array().ok_or_else(|| missing("phases"))?;
         let of = |phase: &Value, key: &str| phase[key].as_f64().unwrap_or(0.0) / timed;
         let sent = |phase: &Value| phase["sent"]["network"].as_u64().unwrap_or(0);
         Ok(Record {
@@ -290,14 +318,10 @@ impl Measured<'_> {
         })
     }
 
-    fn print(&self, records: &[Record], json: bool) -> Result<()> {
-        let rows = table::rows(records, &self.setting.common, self.folder)?;
-        if json {
-            println!("{}", Value::Array(rows.iter().map(|row| row.to_json(self.setting)).collect()));
-        } else {
-            print!("{}", table::to_text(&rows, self.setting));
-        }
-        Ok(())
+    fn report(&self, records: &[Record]) -> Result<Report> {
+        let rows = table::rows(records, self)?;
+        let json = Value::Array(rows.iter().map(|row| row.to_json(self.setting)).collect());
+        Ok(Report { text: table::to_text(&rows, self.setting), json: json.to_string() })
     }
 }
 
@@ -305,7 +329,6 @@ impl Measured<'_> {
 mod tests;
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    serde_json::from_str(&text).with_context(|| path.display().to_string())
+    let text = std::fs::read_to_string(path).map_err(Error::file(path, "read"))?;
+    serde_json::from_str(&text).map_err(Error::json(path.display().to_string()))
 }

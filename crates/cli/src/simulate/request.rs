@@ -1,9 +1,9 @@
-//! From flags to a prediction.
+//! Flags of `campanile simulate`, and the prediction that they ask for.
 
 use super::prediction::{Prediction, Spread};
 use super::read::{self, Hardware, Subject};
 use super::strategy;
-use super::task::{self, Asked as AskedTask};
+use super::task::{self, RequestedTask};
 use crate::dataflow;
 use crate::output::Inputs;
 use crate::system_file::SystemFile;
@@ -19,19 +19,19 @@ use spec::run::Run;
 use spec::schedule::{Schedule, Task};
 use spec::wire::WireConfig;
 
-/// What is to be predicted.
+/// Model, system and task to predict a step of.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Asked {
-    /// What runs: a model by name, a model file, or a run's TOML
+pub struct Request {
+    /// Model: a name, a model file, or the config of a run (TOML)
     #[arg(long, value_name = "NAME|FILE", default_value = "dlrm")]
     model: String,
-    /// On what: a system by name, with :GPUS, or a system file
+    /// System: a name, with :GPUS, or a system file
     #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
     system: String,
-    /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that stay as they are; or a task file
+    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that are frozen; or a task file
     #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
     task: String,
-    /// How operations are priced: madmax, roofline or hierarchical [default: hierarchical, or by what was measured of the system]
+    /// Cost model: madmax, roofline or hierarchical [default: hierarchical; a measured system file is priced by its rates]
     #[arg(long, value_name = "MODEL")]
     cost: Option<CostKind>,
     /// Samples of each device in a step [default: as the run's file says; 16384 for trained models by name, 512 for others, 1
@@ -46,15 +46,15 @@ pub struct Asked {
     strategies: strategy::Flags,
 }
 
-impl Asked {
-    /// Files that are read: names that are those of files.
+impl Request {
+    /// Files that are read: model, system and task where they are files.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.add_all([&self.model, &self.system, &self.task]);
         inputs
     }
 
-    /// What a step takes.
+    /// Simulates a step.
     pub fn predict(&self) -> Result<Prediction> {
         let task = task::task(&self.task)?;
         let prediction = match (read::hardware(&self.system)?, read::model(&self.model)?) {
@@ -62,8 +62,8 @@ impl Asked {
             (Hardware::Described(system), Subject::Trained(model)) => self.trained(&model, system, task),
             (Hardware::Measured(file), Subject::Trained(model)) => self.measured(&model, &file, task),
             (Hardware::Measured(_), Subject::Layered(model)) => bail!(
-                "{}: what was measured prices the schedules that are trained; {} is only simulated. Give a system that is \
-                 described by what it can do",
+                "{}: measured rates price only models that Campanile trains, and {} is only simulated. Give a system by name, or \
+                 a file that describes its hardware",
                 self.system,
                 model.name
             ),
@@ -85,22 +85,24 @@ impl Asked {
         self.cost.unwrap_or(CostKind::Hierarchical)
     }
 
-    fn layered(&self, model: &Layered, system: System, task: AskedTask) -> Result<Prediction> {
+    fn layered(&self, model: &Layered, system: System, task: RequestedTask) -> Result<Prediction> {
         ensure!(
             self.wire.is_none(),
-            "--wire is of trained models; {} has bytes_per_nonemb_param and bytes_per_emb_param",
+            "--wire applies to models that Campanile trains; the file of {} has bytes_per_nonemb_param and bytes_per_emb_param",
             model.name
         );
         let job = match task {
-            AskedTask::Kind(kind) => {
+            RequestedTask::Kind(kind) => {
                 let usual = if model.bottom_layers + model.top_layers > 0 { 512 } else { 1 };
                 let strategies = self.strategies.strategies(model, &system)?;
                 Job::new(model, kind, &strategies, self.batch.unwrap_or(usual) as f64, &system)
             }
-            AskedTask::File(file, path) => {
+            RequestedTask::File(file, path) => {
                 let flag = self.strategies.given().or(self.batch.map(|_| "--batch"));
                 if let Some(flag) = flag {
-                    bail!("{flag} and {path} both say it; leave the flag out, or use a task by name");
+                    bail!(
+                        "{flag} is set in the task file {path} too; leave the flag out, or give a task by name (--task pretrain)"
+                    );
                 }
                 Job::from_file(&file, model, &system).with_context(|| path)?
             }
@@ -121,7 +123,7 @@ impl Asked {
         Ok(self.prediction(&model.name, job.task.to_string(), spread, system, step, memory))
     }
 
-    fn trained(&self, model: &Trained, system: System, task: AskedTask) -> Result<Prediction> {
+    fn trained(&self, model: &Trained, system: System, task: RequestedTask) -> Result<Prediction> {
         let (run, kind) = self.run(model, &system, task)?;
         let schedule = run.schedule(schedule_task(kind));
         let step = Step::of_schedule(&schedule, run.batch);
@@ -131,8 +133,8 @@ impl Asked {
         Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
     }
 
-    /// By what was measured of the cluster. What its devices could do at their best is not known.
-    fn measured(&self, model: &Trained, file: &SystemFile, task: AskedTask) -> Result<Prediction> {
+    /// Prices a step by the measured rates of a cluster. Peak rates of its devices are not known.
+    fn measured(&self, model: &Trained, file: &SystemFile, task: RequestedTask) -> Result<Prediction> {
         if let Some(cost) = self.cost {
             bail!("--cost {cost}: {} was measured, and is priced by that; leave it out", self.system);
         }
@@ -154,8 +156,8 @@ impl Asked {
         })
     }
 
-    /// A trained model, laid on a system.
-    fn run(&self, model: &Trained, system: &System, task: AskedTask) -> Result<(Run, TaskKind)> {
+    /// The run of a model that Campanile trains, laid on a system.
+    fn run(&self, model: &Trained, system: &System, task: RequestedTask) -> Result<(Run, TaskKind)> {
         let name = model.name();
         if let Some(flag) = self.strategies.given() {
             bail!(
@@ -164,14 +166,14 @@ impl Asked {
             );
         }
         let kind = match task {
-            AskedTask::Kind(kind @ (TaskKind::PreTraining | TaskKind::Inference)) => kind,
-            AskedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
+            RequestedTask::Kind(kind @ (TaskKind::PreTraining | TaskKind::Inference)) => kind,
+            RequestedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
                 bail!(
                     "--task {}: {name} is a model that is trained, {kind} is not; use pretrain or inference",
                     self.task
                 )
             }
-            AskedTask::File(_, path) => {
+            RequestedTask::File(_, path) => {
                 bail!(
                     "{path}: {name} is a model that is trained, and no strategy applies; use --task pretrain or inference"
                 )

@@ -1,22 +1,23 @@
-//! Whether a calibration predicts us: steps of real runs that it has not seen, measured and priced.
+//! How well `campanile calibrate` predicts steps: real runs that no calibration has seen are measured and priced.
 //!
-//! Twice: with ranks that are threads of one process, and with ranks that are processes, on hosts joined by links
+//! Everything is measured twice: with ranks that are threads of one process, and with ranks that are processes, on hosts joined by links
 //! (`--launcher`). Cases take turns, so that what the machine does meanwhile falls on all of them alike; medians count.
 
 mod cases;
 mod table;
 
-use super::launcher::{Launcher, run_here};
-use super::records::Records;
-use crate::progress::{Console, Unit};
-use crate::system_file::SystemFile;
-use anyhow::{Context, Result, ensure};
+use crate::Report;
+use crate::error::{During, Error, Result};
+use crate::launcher::{Launcher, run_here};
+use crate::program::Program;
+use crate::records::Records;
 use cases::Case;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spec::calibration::Joined;
 use std::path::{Path, PathBuf};
 
+/// Cluster and jobs to measure, and the folder of results.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   sudo campanile reproduce predictions --out runs/predictions            hosts are namespaces of this machine
@@ -60,10 +61,10 @@ pub struct Args {
     table: bool,
     /// Print one JSON object
     #[arg(long, help_heading = "Output")]
-    json: bool,
+    pub json: bool,
 }
 
-/// What ranks are.
+/// Kinds of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -83,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// Where its calibration lies.
+    /// System file with the rates of ranks of this kind.
     fn calibration(self, folder: &Path) -> PathBuf {
         folder.join(match self {
             Kind::InProcess => "in-process.toml",
@@ -92,7 +93,7 @@ impl Kind {
     }
 }
 
-/// What all jobs have in common.
+/// Settings that all jobs share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
@@ -102,7 +103,7 @@ pub struct Setting {
     steps: u64,
 }
 
-/// One job.
+/// Times of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -111,16 +112,18 @@ pub struct Record {
     round: u64,
     /// Seconds of a step: mean over the steps that were timed.
     step_s: f64,
-    /// Those of it at work, and waiting for communication; mean over ranks.
+    /// Seconds of a step at work; mean over ranks.
     compute_s: f64,
+    /// Seconds of a step that wait for communication; mean over ranks.
     exposed_s: f64,
 }
 
-pub fn run(args: Args, console: Console) -> Result<()> {
+/// Measures what the folder lacks, and compares measured with predicted steps.
+pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     if args.table {
         let records: Records<Record> = Records::existing(&args.out);
-        let setting: Setting = serde_json::from_value(records.what()?).context("what was measured")?;
-        return print(&args, &setting, &records.all()?, None);
+        let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
+        return table::report(&records.all()?, &setting, &args.out, None, program);
     }
     let setting = Setting {
         hosts: args.hosts,
@@ -130,91 +133,96 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     };
     let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
     for path in &args.calibration {
-        let file = SystemFile::read(path)?;
-        let kind = if file.measured.transport == Joined::InProcess { Kind::InProcess } else { Kind::Mpi };
-        file.write(&kind.calibration(&args.out))?;
+        let rates = program.read_rates(path).map_err(Error::Program)?;
+        let kind = if rates.transport == Joined::InProcess { Kind::InProcess } else { Kind::Mpi };
+        program.copy_system_file(path, &kind.calibration(&args.out)).map_err(Error::Program)?;
     }
-    let launcher =
-        Launcher { template: args.launcher.clone(), rate: args.rate.clone(), folder: args.out.clone() };
-    let measurement = Measurement { setting: &setting, launcher: &launcher, folder: &args.out, console };
-    let kinds = Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind));
-    let (mut measured, mut left_out) = (Vec::new(), None);
-    for kind in kinds {
-        match measurement.calibrate(kind) {
-            Ok(()) => measured.push(kind),
-            // A machine may not allow network namespaces, or have no MPI: what can be measured still is.
-            Err(error) if kind == Kind::Mpi && args.only.is_none() => left_out = Some(format!("{error:#}")),
-            Err(error) => return Err(error),
-        }
-    }
-    let done = records.all()?;
-    let done = |kind: Kind, case: &Case, round: u64| {
-        done.iter()
-            .any(|record| (record.ranks, record.case.as_str(), record.round) == (kind, case.name, round))
+    let launcher = Launcher {
+        program: program.path().to_owned(),
+        template: args.launcher.clone(),
+        rate: args.rate.clone(),
+        folder: args.out.clone(),
     };
-    let jobs = args.rounds * (measured.len() * cases::ALL.len()) as u64;
-    let progress = console.progress("measuring", jobs, Unit::Count("jobs"));
-    let mut ended = 0;
-    for round in 0..args.rounds {
-        for &kind in &measured {
-            for case in &cases::ALL {
-                if !done(kind, case, round) {
-                    progress.at(ended, case.name);
-                    let record = measurement.job(kind, case, round);
-                    records.append(&record.with_context(|| case.name.to_owned())?)?;
-                }
-                ended += 1;
-            }
-        }
-    }
-    drop(progress);
-    print(&args, &setting, &records.all()?, left_out)
+    let measurement = Measurement { setting: &setting, launcher: &launcher, folder: &args.out, program };
+    let left_out = measurement.measure(args, &records)?;
+    table::report(&records.all()?, &setting, &args.out, left_out.as_deref(), program)
 }
 
-fn print(args: &Args, setting: &Setting, records: &[Record], left_out: Option<String>) -> Result<()> {
-    let rows = table::rows(records, setting, &args.out)?;
-    if args.json {
-        println!("{}", table::to_json(&rows, setting, left_out.as_deref()));
-    } else {
-        print!("{}", table::to_text(&rows, setting, left_out.as_deref()));
-    }
-    Ok(())
+/// Flags of every run that is started on so many hosts and ranks.
+pub(crate) fn runs_started(hosts: usize, ranks_per_host: usize) -> Vec<Vec<String>> {
+    cases::ALL.iter().map(|case| case.flags(hosts, ranks_per_host)).collect()
 }
 
-/// Jobs, and where what they tell is kept.
+/// A measurement in progress: its settings, its folder and the program that runs its jobs.
 struct Measurement<'a> {
     setting: &'a Setting,
     launcher: &'a Launcher,
     folder: &'a Path,
-    console: Console,
+    program: &'a dyn Program,
 }
 
 impl Measurement<'_> {
-    /// Measures the cluster, unless that was done.
+    /// Runs the jobs that have no record yet, round by round. Returns why ranks that are processes were left out, if they were.
+    fn measure(&self, args: &Args, records: &Records<Record>) -> Result<Option<String>> {
+        let kinds = Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind));
+        let (mut measured, mut left_out) = (Vec::new(), None);
+        for kind in kinds {
+            match self.calibrate(kind) {
+                Ok(()) => measured.push(kind),
+                // A machine may not allow network namespaces, or have no MPI: what can be measured still is.
+                Err(error) if kind == Kind::Mpi && args.only.is_none() => left_out = Some(error.chain()),
+                Err(error) => return Err(error),
+            }
+        }
+        let done = records.all()?;
+        let done = |kind: Kind, case: &Case, round: u64| {
+            done.iter()
+                .any(|record| (record.ranks, record.case.as_str(), record.round) == (kind, case.name, round))
+        };
+        let jobs = args.rounds * (measured.len() * cases::ALL.len()) as u64;
+        let progress = self.program.progress("measuring", jobs);
+        let mut ended = 0;
+        for round in 0..args.rounds {
+            for &kind in &measured {
+                for case in &cases::ALL {
+                    if !done(kind, case, round) {
+                        progress.at(ended, case.name);
+                        let record = self.job(kind, case, round);
+                        records.append(&record.during(|| case.name.to_owned())?)?;
+                    }
+                    ended += 1;
+                }
+            }
+        }
+        Ok(left_out)
+    }
+
+    /// Measures the rates of the cluster, unless the folder has them.
     fn calibrate(&self, kind: Kind) -> Result<()> {
         let path = kind.calibration(self.folder);
         if !path.exists() {
-            self.console.note(format!("calibrating, ranks {}", table::ranks(kind)));
+            let what = || format!("calibrating, ranks {}", table::ranks(kind));
+            self.program.note(&what());
             let mut arguments = vec!["calibrate".to_string(), "--json".into(), "--out".into()];
-            arguments.push(std::path::absolute(&path)?.display().to_string());
-            self.start(kind, arguments)
-                .with_context(|| format!("calibrating, ranks {}", table::ranks(kind)))?;
+            let whole = std::path::absolute(&path).map_err(Error::file(&path, "written"))?;
+            arguments.push(whole.display().to_string());
+            self.start(kind, arguments).during(what)?;
         }
-        let measured = SystemFile::read(&path)?.measured;
+        let measured = self.program.read_rates(&path).map_err(Error::Program)?;
         let Setting { hosts, ranks_per_host, .. } = *self.setting;
-        ensure!(
-            (measured.hosts, measured.ranks_per_host) == (hosts, ranks_per_host)
-                && measured.transport == kind.joined(),
-            "{}: measured on {} × {} ranks, not on {hosts} × {ranks_per_host} that are {}",
-            path.display(),
-            measured.hosts,
-            measured.ranks_per_host,
-            table::ranks(kind)
-        );
-        Ok(())
+        let same_ranks = (measured.hosts, measured.ranks_per_host) == (hosts, ranks_per_host);
+        if same_ranks && measured.transport == kind.joined() {
+            return Ok(());
+        }
+        Err(Error::OtherCluster {
+            path,
+            there: format!("{} × {}", measured.hosts, measured.ranks_per_host),
+            here: format!("{hosts} × {ranks_per_host}"),
+            kind: table::ranks(kind),
+        })
     }
 
-    /// Runs one job.
+    /// Runs a case once, and returns its times.
     fn job(&self, kind: Kind, case: &Case, round: u64) -> Result<Record> {
         let Setting { hosts, ranks_per_host, steps, .. } = *self.setting;
         let warm_up = steps.div_ceil(4);
@@ -229,7 +237,10 @@ impl Measurement<'_> {
         let result = self.start(kind, arguments)?;
         let number = |key: &str| {
             let number = result["step_time"][key].as_f64();
-            number.with_context(|| format!("step_time.{key} is missing in {result}"))
+            number.ok_or_else(|| Error::Missing {
+                field: format!("step_time.{key}"),
+                result: result.to_string(),
+            })
         };
         Ok(Record {
             ranks: kind,
@@ -250,7 +261,7 @@ impl Measurement<'_> {
             arguments.extend(cluster);
         }
         match kind {
-            Kind::InProcess => run_here(&arguments),
+            Kind::InProcess => run_here(self.program.path(), &arguments),
             Kind::Mpi => {
                 arguments.extend(["--transport".into(), "mpi".into()]);
                 Ok(self.launcher.run(hosts, ranks_per_host, &arguments)?.result)

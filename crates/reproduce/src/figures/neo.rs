@@ -3,7 +3,7 @@
 use super::layered::Setting;
 use super::madmax::breakdown;
 use super::{Figure, Row};
-use anyhow::Result;
+use crate::error::Result;
 use pages::picture::{Curves, Picture};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategy};
@@ -16,7 +16,7 @@ fn ours(model: &str, devices: usize, batch: f64) -> Result<super::layered::Outco
     setting.with(&Strategy::flat(Parallel::Ddp, &setting.system))
 }
 
-/// Throughput relative to one node.
+/// Figure 9: throughput relative to one node.
 pub fn fig9() -> Result<Figure> {
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for ((name, model, batch), printed) in MODELS.into_iter().zip([50.0, 75.0]) {
@@ -46,7 +46,7 @@ pub fn fig9() -> Result<Figure> {
     Ok(Figure { title: "Neo, Figure 9: scaling", rows, notes, pictures: vec![picture] })
 }
 
-/// Serialised and exposed.
+/// Figure 10: serialised and exposed times of model A.
 pub fn fig10() -> Result<Figure> {
     let mut rows = Vec::new();
     for devices in [8, 128] {
@@ -56,7 +56,7 @@ pub fn fig10() -> Result<Figure> {
     Ok(Figure { title: "Neo, Figure 10: model A, serialised and exposed", rows, notes, pictures: Vec::new() })
 }
 
-/// What each optimisation brings.
+/// Figure 11: speedup by each optimisation.
 pub fn fig11() -> Result<Figure> {
     let mut rows = Vec::new();
     // In single precision everything is twice as wide, on the wire too.
@@ -80,7 +80,7 @@ pub fn fig11() -> Result<Figure> {
     Ok(Figure { title: "Neo, Figure 11: optimisations of model A", rows, notes, pictures: Vec::new() })
 }
 
-/// The upper bounds of Equation 1.
+/// Appendix B: the upper bounds of Equation 1.
 pub fn roofline() -> Result<Figure> {
     let mut rows = Vec::new();
     for (name, model, batch, achieved) in [

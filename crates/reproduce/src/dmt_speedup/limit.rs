@@ -1,7 +1,7 @@
 //! What a step of a case takes at least: its schedule's critical path, with computations at their pace and collectives at the
 //! speed that was measured on the same links.
 
-use anyhow::{Context, Result};
+use crate::error::{Error, Result};
 use planning::measured::collective_seconds;
 use planning::{Links, Timeline};
 use spec::links::LinkModel;
@@ -18,10 +18,12 @@ pub struct Step {
     ranks: usize,
 }
 
-/// Messages between hosts in a step, of all ranks.
+/// Messages between hosts in a step, over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
+    /// Number of messages.
     pub count: u64,
+    /// Bytes of all messages.
     pub bytes: u64,
 }
 
@@ -50,7 +52,7 @@ impl Step {
             Timeline::new(&self.schedule, &seconds.collect::<Vec<_>>(), Links::Apart)
         };
         let slowest = (0..self.ranks).map(of_rank).max_by(|a, b| a.step_s.total_cmp(&b.step_s));
-        slowest.context("a cluster has ranks")
+        slowest.ok_or(Error::NoRanks)
     }
 
     /// Seconds of communication that computation can hide, if phases take the times which were measured, by name.

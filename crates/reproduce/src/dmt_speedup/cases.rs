@@ -1,11 +1,11 @@
-//! What is measured: models, ways of bringing vectors to samples, wire formats and clusters.
+//! Cases to measure: models, ways of bringing vectors to samples, wire formats and clusters.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use spec::presets::ModelKind;
 use std::fmt;
 
-/// How vectors get to samples, and what becomes of them on the way.
+/// A dataflow from tables to samples, with or without tower modules and overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -17,17 +17,17 @@ pub enum Way {
     Hierarchical,
     /// SPTT, towers that pass everything through
     Sptt,
-    /// Tower modules as in the paper: for a DCN, 128 outputs a tower; for a DLRM these are those of cr2
+    /// Tower modules of the paper's DCN, with 128 outputs a tower (those of its DLRM are cr2)
     Paper,
-    /// Tower modules that halve what leaves a tower
+    /// Tower modules with half as many outputs as inputs
     Cr2,
-    /// The same, without overlap
+    /// Tower modules with half as many outputs as inputs, without overlap
     Cr2Serial,
-    /// A quarter of it
+    /// Tower modules with a quarter as many outputs as inputs
     Cr4,
-    /// An eighth
+    /// Tower modules with an eighth as many outputs as inputs
     Cr8,
-    /// A sixteenth
+    /// Tower modules with a sixteenth as many outputs as inputs
     Cr16,
 }
 
@@ -37,7 +37,7 @@ impl Way {
         !matches!(self, Way::Flat | Way::FlatSerial | Way::Hierarchical | Way::Sptt)
     }
 
-    /// How many times fewer bytes leave a tower than enter it, where that is what was asked for.
+    /// Compression ratio of the tower modules, for ways that are named by one.
     fn ratio(self) -> Option<usize> {
         match self {
             Way::Flat | Way::FlatSerial | Way::Hierarchical | Way::Sptt | Way::Paper => None,
@@ -53,7 +53,7 @@ impl Way {
         matches!(self, Way::FlatSerial | Way::Cr2Serial)
     }
 
-    /// The same way with overlap.
+    /// The way with overlap that this one is compared with.
     pub fn overlapped(self) -> Self {
         match self {
             Way::FlatSerial => Way::Flat,
@@ -99,18 +99,23 @@ impl fmt::Display for Wire {
     }
 }
 
-/// One thing to measure.
+/// A model on a cluster, with a wire format and a dataflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
+    /// Kind of the model.
     pub model: ModelKind,
+    /// Hosts of the cluster.
     pub hosts: usize,
+    /// Format of vectors and gradients between ranks.
     pub wire: Wire,
+    /// Dataflow from tables to samples.
     pub way: Way,
 }
 
-/// What all cases have in common.
+/// Settings that all cases share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Common {
+    /// Ranks on each host.
     pub ranks_per_host: usize,
     /// Samples of each rank in a step.
     pub local_batch: usize,

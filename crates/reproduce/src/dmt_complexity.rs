@@ -7,20 +7,14 @@
 //!
 //! A model is described as users describe it and built as the trainer builds it; it says of itself what it costs.
 
-use crate::text::columns;
-use anyhow::{Context, Result};
+use crate::Report;
+use crate::error::{During, Result};
+use pages::text::columns;
 use serde_json::{Value, json};
 use spec::model::Model;
 use spec::presets::{ModelKind, Preset};
 use spec::run::ModelConfig;
 use spec::towers::{Assignment, DcnOutput, Module};
-
-#[derive(clap::Args)]
-pub struct Args {
-    /// Print one JSON array
-    #[arg(long)]
-    json: bool,
-}
 
 /// What a row of the paper is made of, and what it prints.
 struct Printed {
@@ -94,7 +88,7 @@ impl Printed {
             tower_module: Some(self.module),
             ..ModelConfig::default()
         };
-        config.check(None).with_context(|| self.model.to_string())
+        config.check(None).during(|| self.model.to_string())
     }
 }
 
@@ -111,14 +105,11 @@ fn rows() -> Result<Vec<Row>> {
     printed().into_iter().map(row).collect()
 }
 
-pub fn run(args: Args) -> Result<()> {
+/// Counts what the models of Tables 3, 4 and 5 cost.
+pub fn report() -> Result<Report> {
     let rows = rows()?;
-    if args.json {
-        println!("{}", Value::Array(rows.iter().map(Row::to_json).collect()));
-    } else {
-        print!("{}", to_text(&rows));
-    }
-    Ok(())
+    let json = Value::Array(rows.iter().map(Row::to_json).collect());
+    Ok(Report { text: to_text(&rows), json: json.to_string() })
 }
 
 impl Printed {

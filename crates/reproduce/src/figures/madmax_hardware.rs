@@ -3,12 +3,12 @@
 use super::layered::{Setting, best, kinds};
 use super::madmax::breakdown;
 use super::{Figure, Row};
-use anyhow::Result;
+use crate::error::Result;
 use pages::picture::{Bars, Picture, Series};
 use planning::system::System;
 use planning::workload::{Parallel, Strategy};
 
-/// What A100+ has more than A100: compute, memory, its bandwidth, links inside a node (insight 7); links between nodes follow.
+/// Scales A100 to A100+: compute, memory, memory bandwidth and links inside a node (insight 7); `inter` scales links between nodes.
 fn next_generation(mut system: System, inter: f64) -> System {
     system.device.f32_flops *= 2.42;
     system.device.f16_flops *= 2.42;
@@ -19,7 +19,7 @@ fn next_generation(mut system: System, inter: f64) -> System {
     system
 }
 
-/// DLRM-A on A100, A100+ and A100+ with NVLink between nodes.
+/// Figure 13: DLRM-A on A100, A100+ and A100+ with NVLink between nodes.
 pub fn fig13() -> Result<Figure> {
     let mut rows = Vec::new();
     let old = Setting::new("dlrm-a", "zionex:128", 512.0)?;
@@ -95,7 +95,7 @@ fn cases() -> Result<Vec<(&'static str, Setting)>> {
     ])
 }
 
-/// The best strategy within memory, with ten times of a capability, over the best without.
+/// Figure 14: the best strategy within memory, with ten times of a capability, over the best without.
 pub fn fig14() -> Result<Figure> {
     let (mut rows, mut series) = (Vec::new(), Vec::new());
     for (case, setting) in cases()? {
@@ -136,7 +136,7 @@ pub fn fig14() -> Result<Figure> {
     Ok(Figure { title: "MAD-Max, Figure 14: ten times the hardware", rows, notes, pictures: vec![picture] })
 }
 
-/// Where the time of these cases goes.
+/// Figure 15: where the time of the cases of Figure 14 goes.
 pub fn fig15() -> Result<Figure> {
     let mut rows = Vec::new();
     for (case, setting) in cases()?.into_iter().filter(|(case, _)| case.ends_with("pre-training")) {

@@ -1,5 +1,6 @@
 use super::cases::{Case, Common, Way, Wire, all};
-use super::{Record, Setting, run_of, table};
+use super::{Measured, Record, Setting, run_of, table};
+use crate::program::tests::Flags;
 use clap::ValueEnum;
 use planning::Timeline;
 use spec::links::{Circle, LinkModel};
@@ -37,7 +38,7 @@ fn links(hosts: usize) -> Vec<LinkModel> {
 }
 
 fn priced(case: &Case) -> Timeline {
-    let run = run_of(case, &COMMON).unwrap();
+    let run = run_of(case, &COMMON, &Flags).unwrap();
     let pace = pace(&run.schedule(Task::Train));
     super::limit::Step::new(&run).priced(&pace, &links(case.hosts)).unwrap()
 }
@@ -47,8 +48,8 @@ fn every_case_is_a_run_whose_computations_are_measured() {
     let cases = cases();
     assert!(cases.len() > 60);
     for case in &cases {
-        let schedule = run_of(case, &COMMON).unwrap().schedule(Task::Train);
-        let measured = run_of(&case.measured(), &COMMON).unwrap().schedule(Task::Train);
+        let schedule = run_of(case, &COMMON, &Flags).unwrap().schedule(Task::Train);
+        let measured = run_of(&case.measured(), &COMMON, &Flags).unwrap().schedule(Task::Train);
         let mut pace = pace(&measured);
         pace.phases.retain(|name, _| schedule.phases().iter().any(|phase| phase.name == *name));
         pace.check(&schedule).unwrap_or_else(|error| panic!("{}: {error}", case.name()));
@@ -86,9 +87,10 @@ fn table_says_how_much_faster() {
         [1.0, 9.0, 1.2].iter().zip(0..).map(|(s, i)| record(Way::Flat, i, *s)).collect();
     records.extend([record(Way::Sptt, 0, 0.9), record(Way::Cr2, 0, 0.6)]);
     let folder = tempfile::tempdir().unwrap();
-    let rows = table::rows(&records, &COMMON, folder.path()).unwrap();
     let setting =
         Setting { common: COMMON, rate: "1gbit".into(), compute: "paced".into(), pace_scale: 2.0, steps: 4 };
+    let measured = Measured { setting: &setting, folder: folder.path(), program: &Flags };
+    let rows = table::rows(&records, &measured).unwrap();
     let json: Vec<_> = rows.iter().map(|row| row.to_json(&setting)).collect();
     assert_eq!((json.len(), &json[0]["jobs"], &json[0]["step_s"]), (3, &3.into(), &1.2.into()));
     assert!((json[2]["over_flat"].as_f64().unwrap() - 2.0).abs() < 1e-9);

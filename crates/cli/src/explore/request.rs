@@ -1,16 +1,16 @@
-//! From flags to a space.
+//! Flags of `campanile explore`, and the space that they describe.
 
 use crate::output::Inputs;
 use crate::simulate::read::{self, Subject as Read};
-use crate::simulate::task::{self, Asked as AskedTask};
+use crate::simulate::task::{self, RequestedTask};
 use anyhow::{Context, Result, bail};
 use planning::cost::CostKind;
 use planning::explore::{Capability, Space, Subject, WhatIf};
 use planning::system::System;
 
-/// What is to be explored.
+/// Models, systems and batch sizes to explore.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     /// Models by name or file, with commas between
     #[arg(
         long,
@@ -38,16 +38,17 @@ pub struct Asked {
     /// How operations are priced: madmax, roofline or hierarchical
     #[arg(long, value_name = "MODEL", default_value = "hierarchical")]
     cost: CostKind,
-    /// Hardware with so many times as much of flops, memory, memory-bandwidth, intra, inter, or all of them; may be repeated
+    /// Also explore hardware with a multiple of flops, memory, memory-bandwidth, intra, inter, or all of them, as inter=2,10; may be
+    /// repeated
     #[arg(long, value_name = "WHAT=FACTOR,…")]
     what_if: Vec<String>,
-    /// Every combination of these, not only each alone
+    /// Explore every combination of the --what-if multiples, not only each alone
     #[arg(long, requires = "what_if")]
     combine: bool,
 }
 
-impl Asked {
-    /// Files that are read: names that are those of files.
+impl Request {
+    /// Files that are read: models and systems that are named by a file.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.add_all(self.model.iter().chain(&self.systems));
@@ -59,7 +60,7 @@ impl Asked {
         self.cost
     }
 
-    /// All points.
+    /// All points that the flags describe.
     pub fn space(&self) -> Result<Space> {
         let models = self.model.iter().map(|name| {
             Ok(match read::model(name)? {
@@ -71,8 +72,8 @@ impl Asked {
         let systems: Vec<System> =
             self.systems.iter().map(|name| read::system(name)).collect::<Result<_>>()?;
         let task = match task::task(&self.task)? {
-            AskedTask::Kind(kind) => kind,
-            AskedTask::File(_, path) => {
+            RequestedTask::Kind(kind) => kind,
+            RequestedTask::File(_, path) => {
                 bail!("{path}: a task file has one strategy; use --task pretrain, inference or finetune")
             }
         };

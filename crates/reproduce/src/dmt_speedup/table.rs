@@ -1,15 +1,14 @@
 //! The results, as a table beside the paper's figures.
 
-use super::cases::{Case, Common, Way};
+use super::cases::{Case, Way};
 use super::limit::{Messages, Step};
-use super::{Record, Setting, read_json, run_of};
-use crate::text::{columns, median};
-use anyhow::Result;
+use super::{Measured, Record, Setting, read_json, run_of};
+use crate::error::{Error, Result};
+use pages::text::{columns, median};
 use serde_json::{Value, json};
 use spec::links::LinkModel;
 use spec::pace::Pace;
 use spec::presets::ModelKind;
-use std::path::Path;
 
 /// Medians of the jobs of a case.
 pub struct Row {
@@ -32,17 +31,17 @@ pub struct Row {
 }
 
 /// The rows of all cases with results, in the order of their first.
-pub fn rows(records: &[Record], common: &Common, folder: &Path) -> Result<Vec<Row>> {
+pub fn rows(records: &[Record], measured: &Measured) -> Result<Vec<Row>> {
     let mut cases: Vec<Case> = Vec::new();
     for record in records {
         if !cases.contains(&record.case) {
             cases.push(record.case);
         }
     }
-    cases.iter().map(|case| row(case, records, common, folder)).collect()
+    cases.iter().map(|case| row(case, records, measured)).collect()
 }
 
-fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Result<Row> {
+fn row(case: &Case, records: &[Record], measured: &Measured) -> Result<Row> {
     let of = |case: Case| records.iter().filter(move |record| record.case == case);
     let middle = |case: Case, value: fn(&Record) -> f64| {
         let mut values: Vec<f64> = of(case).map(value).collect();
@@ -50,14 +49,16 @@ fn row(case: &Case, records: &[Record], common: &Common, folder: &Path) -> Resul
     };
     let step = |way: Way| middle(Case { way, ..*case }, |record| record.step_s);
     let (step_s, flat, sptt) = (step(case.way).unwrap_or(f64::NAN), step(Way::Flat), step(Way::Sptt));
-    let ready = Step::new(&run_of(case, common)?);
+    let ready = Step::new(&run_of(case, &measured.setting.common, measured.program)?);
+    let folder = measured.folder;
     let pace = folder.join("pace").join(format!("{}.json", case.name()));
     let links = folder.join(format!("links-{}.json", case.hosts));
     let limit_s = match pace.exists() && links.exists() {
         false => None,
         true => {
             let swept: Value = read_json(&links)?;
-            let links: Vec<LinkModel> = serde_json::from_value(swept["links"].clone())?;
+            let links: Vec<LinkModel> = serde_json::from_value(swept["links"].clone())
+                .map_err(Error::json(format!("links of {} hosts", case.hosts)))?;
             // Without a line through the sizes of some collective there is no limit.
             ready.priced(&read_json::<Pace>(&pace)?, &links).ok().map(|priced| priced.step_s)
         }

@@ -1,13 +1,13 @@
 //! Layered models under strategies, as MAD-Max's figures need them.
 
-use anyhow::Result;
+use crate::error::Result;
 use planning::cost::CostKind;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::system::System;
 use planning::workload::{Job, Layered, Parallel, Strategies, Strategy, TaskKind};
 
-/// A model on a system, and so many samples a device.
+/// A model on a system, with a batch size for each device.
 #[derive(Clone)]
 pub struct Setting {
     pub model: Layered,
@@ -17,7 +17,7 @@ pub struct Setting {
     pub cost: CostKind,
 }
 
-/// What a strategy makes of a setting.
+/// A simulated step of a setting under given strategies.
 pub struct Outcome {
     pub strategies: Strategies,
     pub simulation: Simulation,
@@ -54,12 +54,12 @@ impl Setting {
         Ok(Outcome { strategies: strategies.clone(), simulation, memory, fits })
     }
 
-    /// FSDP everywhere, tables model-parallel: the baseline of MAD-Max.
+    /// Simulates the baseline of MAD-Max: FSDP everywhere, tables model-parallel.
     pub fn baseline(&self) -> Result<Outcome> {
         self.run(&Strategies::default_for(&self.model, &self.system))
     }
 
-    /// The same strategy for MLPs and transformer layers.
+    /// Simulates the setting with one strategy for MLPs and transformer layers.
     pub fn with(&self, strategy: &Strategy) -> Result<Outcome> {
         let strategies = Strategies {
             mlp: strategy.clone(),

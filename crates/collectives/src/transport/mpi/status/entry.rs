@@ -1,11 +1,11 @@
-//! The bytes of one record: numbers and texts, each in its place, between a number that grows and a checksum.
+//! Bytes of one status entry: numbers and texts at fixed offsets, between a number that grows and a checksum.
 
-use crate::transport::mpi::wire::{get, put};
+use crate::transport::mpi::messages::{get, put};
 use crate::{Activity, CollectiveStatus, RankStatus};
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Bytes of a record, a multiple of eight.
+/// Length of an entry in bytes, a multiple of eight.
 pub(super) const LEN: usize = 368;
 
 type Range = std::ops::Range<usize>;
@@ -15,7 +15,7 @@ const RANK: usize = 8;
 const HOST: usize = 16;
 const PID: usize = 24;
 const ACTIVITY: usize = 32;
-/// Since when it waits, in nanoseconds of the system's clock.
+/// Offset of the time at which the rank began to wait, in nanoseconds of the system clock.
 const SINCE: usize = 40;
 const HAS_COLLECTIVE: usize = 48;
 const SEQUENCE: usize = 56;
@@ -26,24 +26,24 @@ const OPERATION: Range = 232..264;
 const LABEL: Range = 264..360;
 const CHECK: usize = 360;
 
-/// What a process has said about itself.
+/// Last status that the process of a rank has written to its status file.
 #[derive(Clone, Debug)]
 pub struct ProcessStatus {
-    /// Where its rank was.
+    /// What the rank was doing.
     pub status: RankStatus,
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// The machine's name.
+    /// Name of the machine.
     pub node: String,
 }
 
 impl fmt::Display for ProcessStatus {
-    /// What to say of a process that is gone.
+    /// Formats the report of a process that has died.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { status: RankStatus { rank, host, phase, activity, collective, .. }, pid, node } = self;
         write!(f, "rank {rank} on host {host} ({node}, pid {pid}) died in phase `{phase}`: ")?;
         match (collective, activity) {
-            // Not for how long: the file is read some time after the death.
+            // The waiting time is left out: the file is read some time after the death.
             (Some(collective), Activity::Waiting(_)) => write!(f, "waiting in {collective}"),
             (Some(collective), _) => write!(f, "last started {collective}"),
             (None, _) => write!(f, "no collective started"),
@@ -51,24 +51,24 @@ impl fmt::Display for ProcessStatus {
     }
 }
 
-/// A record as it is in a file.
+/// A status entry as it is in a file.
 #[derive(Clone)]
-pub(super) struct Record([u8; LEN]);
+pub(super) struct StatusEntry([u8; LEN]);
 
-impl Record {
+impl StatusEntry {
     pub(super) fn new(rank: usize, host: usize, pid: u32, node: &str) -> Self {
-        let mut record = Self([0; LEN]);
-        record.set(RANK, rank as u64);
-        record.set(HOST, host as u64);
-        record.set(PID, pid.into());
-        put(&mut record.0[NODE], node);
-        record
+        let mut entry = Self([0; LEN]);
+        entry.set(RANK, rank as u64);
+        entry.set(HOST, host as u64);
+        entry.set(PID, pid.into());
+        put(&mut entry.0[NODE], node);
+        entry
     }
 
-    /// The record that was written `turn` times before, whole or not at all.
+    /// Decodes an entry and the number of its update; none if it is not whole.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<(u64, Self)> {
-        let record = Self(bytes.try_into().ok()?);
-        (record.get(CHECK) == record.sum()).then(|| (record.get(TURN), record))
+        let entry = Self(bytes.try_into().ok()?);
+        (entry.get(CHECK) == entry.sum()).then(|| (entry.get(TURN), entry))
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -87,7 +87,7 @@ impl Record {
         put(&mut self.0[LABEL], collective.label.as_str());
     }
 
-    /// For a rank that waits: it has just begun to.
+    /// Sets what the rank is doing. A rank that waits begins to wait now.
     pub(super) fn set_activity(&mut self, activity: Activity) {
         let number = match activity {
             Activity::Computing => 0,
@@ -102,13 +102,13 @@ impl Record {
         }
     }
 
-    /// Makes the record whole.
+    /// Sets the number of the update and the checksum, which makes the entry whole.
     pub(super) fn seal(&mut self, turn: u64) {
         self.set(TURN, turn);
         self.set(CHECK, self.sum());
     }
 
-    /// What it says. A text of the record is never freed: records are read when a run ends.
+    /// Status that the entry describes. The name of the operation is leaked: entries are read when a run ends.
     pub(super) fn status(&self) -> ProcessStatus {
         let activity = match self.get(ACTIVITY) {
             0 => Activity::Computing,
@@ -137,7 +137,7 @@ impl Record {
         u64::from_le_bytes(self.0[at..at + 8].try_into().expect("eight bytes"))
     }
 
-    /// A checksum of all words but the last.
+    /// Checksum of all words but the last.
     fn sum(&self) -> u64 {
         let words = self.0[..CHECK].as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         words.fold(0xcbf2_9ce4_8422_2325, |sum, word| {

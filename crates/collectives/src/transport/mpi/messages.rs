@@ -1,18 +1,18 @@
-//! What ranks tell each other beside the data: a header before each exchange, and what they say when a run ends.
+//! Messages between ranks besides the data: a header before each exchange, and control messages when a run ends.
 
 use crate::transport::Header;
 use crate::{Activity, Call, CollectiveStatus, Label, RankStatus};
 use std::time::Duration;
 
-/// What a member says to each other member of an exchange: how many bytes it sends and expects, the operation, the
-/// element, the label and the phase, each in its place. Names that are too long are cut.
+/// Header that a member of an exchange sends to each other member: how many bytes it sends and expects, the operation, the
+/// element type, the label and the phase, at fixed offsets. Names that are too long are cut.
 pub(super) type HeaderBytes = [u8; 160];
 
-/// The longest data that travel with their header. Header and data are then below what MPI libraries send at once (Open
-/// MPI: 4 KiB in shared memory, 64 KiB over TCP).
+/// Longest data in bytes that are sent with their header. Header and data together then stay below what MPI libraries send
+/// eagerly (Open MPI: 4 KiB in shared memory, 64 KiB over TCP).
 pub(super) const SHORT: usize = 2048;
 
-/// What one member sends another first: the header, and the data if they are short.
+/// First message of one member to another: the header, and the data if they are short.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Envelope {
@@ -23,7 +23,7 @@ pub(super) struct Envelope {
 impl Envelope {
     pub(super) const EMPTY: Self = Self { header: [0; size_of::<HeaderBytes>()], data: [0; SHORT] };
 
-    /// Bytes to send for so many of data.
+    /// Length of the message, in bytes, when there are `data` bytes of data.
     pub(super) fn len(data: usize) -> usize {
         size_of::<HeaderBytes>() + if data <= SHORT { data } else { 0 }
     }
@@ -35,10 +35,10 @@ const OPERATION: std::ops::Range<usize> = 16..48;
 const ELEMENT: std::ops::Range<usize> = 48..56;
 const LABEL: std::ops::Range<usize> = 56..108;
 const PHASE: std::ops::Range<usize> = 108..160;
-/// What members must agree on, but for the lengths.
+/// Part of the header on which members must agree: operation and element type.
 const AGREED: std::ops::Range<usize> = 16..56;
 
-/// The header, with the lengths still to be set.
+/// Encodes a header, without the lengths, which [`set_lengths`] sets.
 pub(super) fn header(header: &Header, phase: &Label) -> HeaderBytes {
     let mut bytes = [0; size_of::<HeaderBytes>()];
     put(&mut bytes[OPERATION], header.operation);
@@ -48,17 +48,18 @@ pub(super) fn header(header: &Header, phase: &Label) -> HeaderBytes {
     bytes
 }
 
+/// Sets the number of bytes that the member sends and expects.
 pub(super) fn set_lengths(bytes: &mut HeaderBytes, sends: usize, expects: usize) {
     bytes[SENDS].copy_from_slice(&(sends as u64).to_le_bytes());
     bytes[EXPECTS].copy_from_slice(&(expects as u64).to_le_bytes());
 }
 
-/// Whether two members' calls fit each other.
+/// Whether the calls of two members match.
 pub(super) fn agree(mine: &HeaderBytes, theirs: &HeaderBytes) -> bool {
     mine[AGREED] == theirs[AGREED] && mine[SENDS] == theirs[EXPECTS] && mine[EXPECTS] == theirs[SENDS]
 }
 
-/// The call that a header tells of. Its names are never freed: calls are looked at once, when the run ends.
+/// Decodes the call that a header describes. The names are leaked: this happens once, when the run ends.
 pub(super) fn call(rank: usize, bytes: &HeaderBytes) -> Call {
     let number = |range: std::ops::Range<usize>| {
         u64::from_le_bytes(bytes[range].try_into().expect("eight bytes")) as usize
@@ -74,7 +75,7 @@ pub(super) fn call(rank: usize, bytes: &HeaderBytes) -> Call {
     }
 }
 
-/// Writes a text to its place, cut if it is too long, with zeros after it.
+/// Writes a text into a field, cut if it is too long, and fills the rest with zeros.
 pub(super) fn put(place: &mut [u8], text: &str) {
     let text = cut(text, place.len()).as_bytes();
     let (start, rest) = place.split_at_mut(text.len());
@@ -82,12 +83,13 @@ pub(super) fn put(place: &mut [u8], text: &str) {
     rest.fill(0);
 }
 
+/// Reads the text of a field.
 pub(super) fn get(place: &[u8]) -> String {
     let len = place.iter().position(|&byte| byte == 0).unwrap_or(place.len());
     String::from_utf8_lossy(&place[..len]).into_owned()
 }
 
-/// At most `len` bytes of a text, in whole characters.
+/// Cuts a text to at most `len` bytes, between characters.
 fn cut(text: &str, len: usize) -> &str {
     let mut len = len.min(text.len());
     while !text.is_char_boundary(len) {
@@ -96,17 +98,17 @@ fn cut(text: &str, len: usize) -> &str {
     &text[..len]
 }
 
-/// The longest message, in bytes.
+/// Longest control message, in bytes.
 pub(super) const LONGEST: usize = 8192;
-/// The longest text in a message; five of them fit.
+/// Longest text in a control message, in bytes; five of them fit into a message.
 const TEXT: usize = 1500;
 
-/// What one rank says to all others, outside any collective.
+/// Control message of one rank to all others, outside any collective.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// It will start nothing more.
+    /// The rank will start no more exchanges.
     Left { rank: usize, phase: Label },
-    /// The run has ended, because of `cause`, which `origin` noticed or for which it gave up; and where the sender is.
+    /// The run has ended because of `cause`, which rank `origin` reported; `status` is what the sender was doing.
     Ended { origin: usize, cause: String, gave_up: bool, status: RankStatus },
 }
 
@@ -140,7 +142,7 @@ impl Message {
         to.0
     }
 
-    /// Reads a message, if it is one.
+    /// Decodes a message; none if the bytes are not a message.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes);
         if from.number()? == 0 {
@@ -161,7 +163,7 @@ impl Message {
             0 => None,
             _ => {
                 let (sequence, size) = (from.number()?, from.size()?);
-                // Never freed: this is read once, when the run ends.
+                // Leaked: this happens once, when the run ends.
                 let (operation, label) = (&*from.text()?.leak(), from.text()?.into());
                 Some(CollectiveStatus { operation, label, sequence, size })
             }

@@ -2,7 +2,7 @@
 
 use super::layered::{Outcome, Setting, best, kinds};
 use super::{Figure, Row};
-use anyhow::Result;
+use crate::error::Result;
 use pages::picture::{Bars, Picture, Point, Scatter, Series};
 use planning::cost::CostKind;
 use planning::workload::{Parallel, Strategies, Strategy, Transformer};
@@ -13,7 +13,7 @@ const LLM: &str = "llm-a100:2048";
 const TOKENS: f64 = 1.4e12;
 const STEPS: f64 = 306e3;
 
-/// What the paper measured, beside its own model, its rules as we follow them, and our cost model.
+/// Table 1: what the paper measured, beside its predictions, its rules as implemented here, and our cost model.
 pub fn table1() -> Result<Figure> {
     let ddp = |setting: &Setting| setting.with(&Strategy::flat(Parallel::Ddp, &setting.system));
     let theirs = ddp(&Setting::new("dlrm-a", ZIONEX, 512.0)?)?;
@@ -74,7 +74,7 @@ pub fn table1() -> Result<Figure> {
     })
 }
 
-/// How our cost model was given something else than the paper's rules.
+/// Remark on a case whose inputs to our cost model differ from those to the paper's rules.
 fn fitted(case: &str) -> Option<&'static str> {
     match case {
         "DLRM-A" => Some("a fit: 1600 tables, inferred from the measured step time"),
@@ -97,7 +97,7 @@ pub fn breakdown(case: &str, outcome: &Outcome) -> Vec<Row> {
     there.map(|(name, seconds)| Row::new(case, format!("{name}, ms"), 1e3 * seconds)).collect()
 }
 
-/// DLRM-A on one node and on sixteen.
+/// Figure 7: DLRM-A on one node and on sixteen.
 pub fn fig7() -> Result<Figure> {
     let mut rows = Vec::new();
     for (devices, printed) in [(8, [28.86, 10.85]), (128, [54.00, 35.99])] {
@@ -131,7 +131,7 @@ const SUITE: [(&str, &str, f64); 10] = [
     ("llm-moe", LLM, 1.0),
 ];
 
-/// The best strategy of each model, over FSDP; for training and for inference.
+/// Figure 8: the best strategy of each model over FSDP, for training and for inference.
 pub fn fig8() -> Result<Figure> {
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     let mut notes = Vec::new();
@@ -208,7 +208,7 @@ fn by_strategy(setting: &Setting, case: &str, printed: &[(&str, f64)]) -> Result
     Ok(rows)
 }
 
-/// DLRM-A under every strategy.
+/// Figure 9: DLRM-A under every strategy.
 pub fn fig9() -> Result<Figure> {
     let setting = Setting::new("dlrm-a", ZIONEX, 512.0)?;
     let rows = by_strategy(&setting, "DLRM-A", &[("(TP)", 0.19), ("(TP, DDP)", 1.14), ("(FSDP)", 1.0)])?;
@@ -216,7 +216,7 @@ pub fn fig9() -> Result<Figure> {
     Ok(Figure { title: "MAD-Max, Figure 9: DLRM-A, pre-training", rows, notes, pictures: Vec::new() })
 }
 
-/// DLRM-A and its variants under every strategy.
+/// Figure 10: DLRM-A and its variants under every strategy.
 pub fn fig10() -> Result<Figure> {
     let mut rows = Vec::new();
     for model in ["dlrm-a", "dlrm-a-transformer", "dlrm-a-moe"] {
@@ -226,7 +226,7 @@ pub fn fig10() -> Result<Figure> {
     Ok(Figure { title: "MAD-Max, Figure 10: variants of DLRM-A", rows, notes, pictures: Vec::new() })
 }
 
-/// Throughput against memory.
+/// Figure 11: throughput against memory.
 pub fn fig11() -> Result<Figure> {
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     for task in ["pre-training", "inference"] {
@@ -274,7 +274,7 @@ pub fn fig11() -> Result<Figure> {
     Ok(Figure { title: "MAD-Max, Figure 11: throughput against memory", rows, notes, pictures })
 }
 
-/// What strategies bring to language models of growing context.
+/// Figure 12: speedup by strategies for language models of growing context.
 pub fn fig12() -> Result<Figure> {
     let mut rows = Vec::new();
     for (case, model, context) in [

@@ -2,7 +2,7 @@
 
 use super::layered::{Setting, kinds};
 use super::{Figure, Row};
-use anyhow::{Context, Result};
+use crate::error::{During, Error, Result};
 use pages::picture::{Bars, Curves, Picture, Series};
 use planning::cost::{CostKind, Hierarchical};
 use planning::simulator::Simulation;
@@ -14,7 +14,7 @@ use spec::schedule::Task;
 
 /// Samples a device, in all of the paper's measurements of speed.
 const BATCH: usize = 16_384;
-/// What part of a DLRM's speedup is not the towers'.
+/// Note on the part of a DLRM's speedup that does not come from towers.
 const SHORTER_TOP: &str = "Part of DMT-DLRM's speedup is its shorter top MLP: one layer of 1024 less than the flat DLRM's and SPTT's, \
                            6.29 of their 14.74 MFlops a sample. This is inferred from the FLOPs of the paper's Table 4 and not \
                            printed in it, as is that a DCN tower gives one vector.";
@@ -23,7 +23,7 @@ const SCALES: [usize; 6] = [16, 32, 64, 128, 256, 512];
 /// The paper's V100 cluster has 16 hosts.
 const V100_MOST: usize = 128;
 
-/// A model on so many devices, before it is known which. Schedules do not depend on that.
+/// A model laid on a number of devices. Its schedule does not depend on the kind of device.
 struct Laid {
     name: String,
     step: Step,
@@ -32,7 +32,7 @@ struct Laid {
 fn lay(name: &str, devices: usize) -> Result<Laid> {
     let system = System::named(&format!("h100:{devices}"))?;
     let run = Trained::named(name)?.run(&system, BATCH, &Default::default());
-    let run = run.with_context(|| format!("{name} on {devices} GPUs"))?;
+    let run = run.during(|| format!("{name} on {devices} GPUs"))?;
     let step = Step::of_schedule(&run.schedule(Task::Train), run.batch);
     Ok(Laid { name: name.into(), step })
 }
@@ -48,7 +48,7 @@ impl Laid {
     }
 }
 
-/// The quickest of some on a cluster.
+/// The fastest of several models on a cluster, and its step time.
 fn quickest<'a>(laid: &'a [Laid], gpu: &str, devices: usize) -> Result<(&'a Laid, f64)> {
     let mut best: Option<(&Laid, f64)> = None;
     for one in laid {
@@ -57,16 +57,16 @@ fn quickest<'a>(laid: &'a [Laid], gpu: &str, devices: usize) -> Result<(&'a Laid
             best = Some((one, seconds));
         }
     }
-    best.context("there are models to choose from")
+    best.ok_or(Error::NoModel)
 }
 
-/// The paper's towers; 26 of a DCN have no modules.
+/// Names of the paper's models with tower modules. A DCN with 26 towers has none.
 fn towers(kind: &str) -> Vec<String> {
     let counts: &[usize] = if kind == "dlrm" { &[2, 4, 8, 16, 26] } else { &[2, 4, 8, 16] };
     counts.iter().map(|count| format!("{count}t-{kind}")).collect()
 }
 
-/// A speedup at a scale: of the best DMT over something.
+/// Speedups of the fastest DMT model on a cluster.
 struct Speedup {
     kind: &'static str,
     gpu: &'static str,
@@ -77,7 +77,7 @@ struct Speedup {
     flat_exposed: f64,
 }
 
-/// Every model, GPU and scale.
+/// Speedups of every model, GPU and scale.
 fn speedups() -> Result<Vec<Speedup>> {
     let mut speedups = Vec::new();
     for kind in ["dlrm", "dcn"] {
@@ -119,7 +119,7 @@ fn by_scale(speedups: &[Speedup], kind: &str, caption: &str, of: impl Fn(&Speedu
     })
 }
 
-/// The best DMT configuration over the flat dataflow.
+/// Figure 10: the best DMT configuration over the flat dataflow.
 pub fn fig10() -> Result<Figure> {
     let speedups = speedups()?;
     let mut rows = Vec::new();
@@ -152,7 +152,7 @@ pub fn fig10() -> Result<Figure> {
     Ok(Figure { title: "DMT, Figure 10: speedup by GPU and scale", rows, notes, pictures: pictures.into() })
 }
 
-/// Tower modules over SPTT alone.
+/// Figure 11: tower modules over SPTT alone.
 pub fn fig11() -> Result<Figure> {
     let speedups = speedups()?;
     let dlrm = || speedups.iter().filter(|s| s.kind == "dlrm");
@@ -174,17 +174,17 @@ pub fn fig11() -> Result<Figure> {
     })
 }
 
-/// Compression ratios of the 8-tower DLRM, on its 8 hosts.
+/// Figure 12: compression ratios of the 8-tower DLRM, on 8 hosts.
 pub fn fig12() -> Result<Figure> {
     let devices = 64;
     let sptt = lay("sptt-dlrm", devices)?;
     let (mut rows, mut series, mut most) = (Vec::new(), Vec::new(), 0.0f64);
     let ratios = [("2", "8t-dlrm"), ("4", "8t-dlrm-cr4"), ("8", "8t-dlrm-cr8"), ("16", "8t-dlrm-cr16")];
-    let laid = ratios.map(|(ratio, name)| (ratio, lay(name, devices)));
+    let laid = ratios.map(|(ratio, name)| lay(name, devices).map(|laid| (ratio, laid)));
+    let laid = laid.into_iter().collect::<Result<Vec<_>>>()?;
     for gpu in GPUS {
         let mut values = Vec::new();
         for (ratio, laid) in &laid {
-            let laid = laid.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
             let speedup = sptt.seconds(gpu, devices)? / laid.seconds(gpu, devices)?;
             rows.push(Row::new(
                 format!("64 {}", gpu.to_uppercase()),
@@ -213,7 +213,7 @@ pub fn fig12() -> Result<Figure> {
     })
 }
 
-/// A DCN on 64 H100 without and with DMT.
+/// Figure 13: components of a step of a DCN on 64 H100, without and with DMT.
 pub fn fig13() -> Result<Figure> {
     let (devices, gpu) = (64, "h100");
     let (flat, dmt) = (lay("dcn", devices)?, lay("8t-dcn", devices)?);
@@ -255,7 +255,7 @@ pub fn fig13() -> Result<Figure> {
     Ok(Figure { title: "DMT, Figure 13: components of a step", rows, notes, pictures: vec![picture] })
 }
 
-/// The extra-large model.
+/// §5.3.1: the extra-large model XLRM.
 pub fn xlrm() -> Result<Figure> {
     let devices = 128;
     let (flat, dmt) = (lay("xlrm", devices)?, lay("16t-xlrm", devices)?);
@@ -279,7 +279,7 @@ pub fn xlrm() -> Result<Figure> {
     Ok(Figure { title: "DMT, §5.3.1: XLRM", rows, notes, pictures: Vec::new() })
 }
 
-/// Step times of the DLRM's dense part under all strategies.
+/// Figure 6: step times of the DLRM's dense part under all strategies.
 pub fn fig6() -> Result<Figure> {
     let mut setting = Setting::new("dlrm-b", "a100:64", BATCH as f64)?.with_cost(CostKind::Hierarchical);
     // 8 layers with the FLOPs of the paper's DLRM (14.74 MFlops in training), its 26 tables of 128.

@@ -2,9 +2,10 @@
 
 use super::cases::ALL;
 use super::{Kind, Record, Setting};
-use crate::system_file::SystemFile;
-use crate::text::{columns, median};
-use anyhow::{Context, Result};
+use crate::Report;
+use crate::error::{During, Error, Result};
+use crate::program::Program;
+use pages::text::{columns, median};
 use planning::measured::step_s;
 use serde_json::{Value, json};
 use spec::schedule::Task;
@@ -33,7 +34,7 @@ impl Row {
     }
 }
 
-/// What ranks of a kind are.
+/// Description of ranks of a kind, for texts.
 pub fn ranks(kind: Kind) -> &'static str {
     match kind {
         Kind::InProcess => "threads of one process",
@@ -41,24 +42,37 @@ pub fn ranks(kind: Kind) -> &'static str {
     }
 }
 
-/// A row for each case that was measured, priced by the calibration of its kind.
-pub fn rows(records: &[Record], setting: &Setting, folder: &Path) -> Result<Vec<Row>> {
+/// Measured beside predicted steps, as text and as JSON. `left_out` says why ranks that are processes were not measured.
+pub fn report(
+    records: &[Record],
+    setting: &Setting,
+    folder: &Path,
+    left_out: Option<&str>,
+    program: &dyn Program,
+) -> Result<Report> {
+    let rows = rows(records, setting, folder, program)?;
+    let json = to_json(&rows, setting, left_out).to_string();
+    Ok(Report { text: to_text(&rows, setting, left_out), json })
+}
+
+/// A row for each case that was measured, priced by the machine rates of its kind of ranks.
+fn rows(records: &[Record], setting: &Setting, folder: &Path, program: &dyn Program) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for kind in Kind::ALL {
         if !records.iter().any(|record| record.ranks == kind) {
             continue;
         }
-        let calibration = SystemFile::read(&kind.calibration(folder))?.measured;
+        let rates = program.read_rates(&kind.calibration(folder)).map_err(Error::Program)?;
         for case in &ALL {
             let of_case = records.iter().filter(|r| r.ranks == kind && r.case == case.name);
             let mut jobs: Vec<f64> = of_case.map(|record| record.step_s).collect();
             if jobs.is_empty() {
                 continue;
             }
-            let run = case.run(setting.hosts, setting.ranks_per_host)?;
+            let run = case.run(setting.hosts, setting.ranks_per_host, program)?;
             let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
-            let predicted_s = step_s(&calibration, &run.schedule(Task::Train), &sizes);
-            let predicted_s = predicted_s.with_context(|| case.name.to_owned())?;
+            let predicted_s = step_s(&rates, &run.schedule(Task::Train), &sizes);
+            let predicted_s = predicted_s.during(|| case.name.to_owned())?;
             let measured_s = median(&mut jobs); // sorts them
             rows.push(Row { kind, case: case.name.into(), jobs, measured_s, predicted_s });
         }
@@ -74,7 +88,7 @@ fn errors<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, f64, f64) {
 }
 
 /// The table as text.
-pub fn to_text(rows: &[Row], setting: &Setting, left_out: Option<&str>) -> String {
+fn to_text(rows: &[Row], setting: &Setting, left_out: Option<&str>) -> String {
     let Setting { hosts, ranks_per_host, rate, steps } = setting;
     let mut text = format!(
         "Steps of real runs on {hosts} × {ranks_per_host} ranks ({steps} steps a job, median of jobs) against what was predicted \
@@ -111,8 +125,8 @@ fn said((cases, middle, worst): (usize, f64, f64)) -> String {
     format!("  off by {middle:.1} % in the median and {worst:.1} % at worst, over {cases} cases\n")
 }
 
-/// The same as one object.
-pub fn to_json(rows: &[Row], setting: &Setting, left_out: Option<&str>) -> Value {
+/// The table as one JSON object.
+fn to_json(rows: &[Row], setting: &Setting, left_out: Option<&str>) -> Value {
     let (cases, middle, worst) = errors(rows.iter());
     let listed = rows.iter().map(|row| {
         json!({
