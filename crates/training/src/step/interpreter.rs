@@ -5,15 +5,14 @@
 
 use crate::Error;
 use crate::cpu_clock;
-use crate::dataflow::{Payload, PendingExchange};
+use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
 use crate::step::pacing::Pacing;
 use crate::step::phase_time::PhaseTime;
 use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
-use collectives::{Label, Pending};
-use kernels::Buffer;
-use spec::schedule::{Collective, Phase, PhaseId, Schedule, Slot, Task, Work};
+use collectives::Label;
+use spec::schedule::{Phase, PhaseId, Schedule, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ struct Started {
     /// When, in the numbers of the whole run.
     issue: Issue,
     began: Instant,
-    pending: InFlight,
+    carries: Carries,
 }
 
 /// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
@@ -45,15 +44,6 @@ struct Started {
 struct Issue {
     step: u64,
     batch: u64,
-}
-
-/// A collective that was started, by what it carries.
-#[derive(Debug)]
-enum InFlight {
-    Words(PendingExchange<u32>),
-    Floats(PendingExchange<f32>),
-    Halves(PendingExchange<u16>),
-    Sum(Pending<Buffer<f32>>),
 }
 
 impl Execution {
@@ -177,9 +167,10 @@ impl Execution {
                     })?
                 }
                 Work::Collective(collective) => {
-                    let slot = carries(&self.schedule, phase);
-                    let pending = start(rank, communicators, &self.labels[phase], collective, slot, batch)?;
-                    self.in_flight[phase] = Some(Started { step, issue, began, pending });
+                    let carries = Carries::of(&self.schedule.phases()[phase], collective)?;
+                    let group = communicators.of(collective.group)?;
+                    rank.payload(carries, batch)?.start(collective, group, &self.labels[phase])?;
+                    self.in_flight[phase] = Some(Started { step, issue, began, carries });
                 }
             }
             self.times[phase].cpu += cpu_clock::of_this_thread().saturating_sub(cpu);
@@ -194,38 +185,12 @@ impl Execution {
 
     /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
     fn finish(&mut self, rank: &mut RankState, phase: usize, needed: u64) -> Result<(), Error> {
-        match &self.in_flight[phase] {
-            Some(started) if started.step <= needed => {}
-            _ => return Ok(()),
-        }
+        let due = self.in_flight[phase].take_if(|started| started.step <= needed);
+        let Some(Started { step, issue, began, carries }) = due else { return Ok(()) };
         let waited = Instant::now();
-        let Started { step, issue, began, pending } = self.in_flight[phase].take().expect("looked at above");
         let Phase { ahead, lane, .. } = self.schedule.phases()[phase];
         let batch = if ahead { step + 1 } else { step };
-        let slot = carries(&self.schedule, phase);
-        let completion = match (rank.carried(slot, batch), pending) {
-            (Payload::Words(words), InFlight::Words(pending)) => {
-                let (buffers, completion) = pending.wait_timed()?;
-                (words.send, words.recv) = buffers;
-                completion
-            }
-            (Payload::Floats(floats), InFlight::Floats(pending)) => {
-                let (buffers, completion) = pending.wait_timed()?;
-                (floats.send, floats.recv) = buffers;
-                completion
-            }
-            (Payload::Halves(halves), InFlight::Halves(pending)) => {
-                let (buffers, completion) = pending.wait_timed()?;
-                (halves.send, halves.recv) = buffers;
-                completion
-            }
-            (Payload::Gradient(gradient), InFlight::Sum(pending)) => {
-                let (sum, completion) = pending.wait_timed()?;
-                *gradient = sum;
-                completion
-            }
-            (_, pending) => unreachable!("{pending:?} was started for {slot:?}"),
-        };
+        let Some(completion) = rank.payload(carries, batch)?.finish()? else { return Ok(()) };
         let ended = Instant::now();
         // What was issued while its lane was busy had to queue there.
         let free = &mut self.free[lane as usize];
@@ -244,33 +209,4 @@ impl Execution {
             recorder.add(LocalSpan { row, phase, step, batch, began: time.start, ended: time.end, sent });
         }
     }
-}
-
-/// What a collective brings.
-fn carries(schedule: &Schedule, phase: usize) -> Slot {
-    schedule.phases()[phase].writes[0]
-}
-
-/// Starts the collective that brings `slot`, giving it the buffers it works on.
-fn start(
-    rank: &mut RankState,
-    communicators: &Communicators,
-    label: &Label,
-    collective: &Collective,
-    slot: Slot,
-    batch: u64,
-) -> Result<InFlight, Error> {
-    if slot == Slot::Ids {
-        rank.expect_ids(batch);
-    }
-    let group = communicators.of(collective.group);
-    Ok(match rank.carried(slot, batch) {
-        Payload::Words(words) => InFlight::Words(words.start(group, label)?),
-        Payload::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
-        Payload::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
-        Payload::Gradient(gradient) => {
-            let gradient = std::mem::take(gradient);
-            InFlight::Sum(group.start_all_reduce_as(label, collective.wire, gradient)?)
-        }
-    })
 }

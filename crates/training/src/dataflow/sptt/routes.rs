@@ -10,9 +10,9 @@ use spec::placement::{Placement, Shard, width};
 use spec::topology::Groups;
 use std::ops::Range;
 
-/// The layout of one rank's exchanges.
+/// Routes of the columns of one rank's exchanges.
 #[derive(Debug)]
-pub struct Layout {
+pub struct SpttRoutes {
     pub groups: Groups,
     /// This rank's index in its group.
     pub index: usize,
@@ -31,7 +31,7 @@ pub struct Layout {
     pub leaving_width: usize,
     /// Columns that arrive from each group, and where they go in the order that the interaction sees.
     pub arriving: Vec<(usize, Vec<ColumnCopy>)>,
-    /// The same, the other way.
+    /// Where gradients go that return to each group.
     pub returning: Vec<Vec<ColumnCopy>>,
     pub order: Order,
 }
@@ -41,7 +41,7 @@ pub struct Layout {
 pub struct Held {
     /// Which of the rank's tables.
     pub tables: Range<usize>,
-    /// Their columns side by side.
+    /// Columns of all these tables, side by side.
     pub width: usize,
 }
 
@@ -51,12 +51,12 @@ pub struct Transposed {
     /// Which of the group's towers sees them; `None` for what leaves as it is.
     pub tower: Option<usize>,
     pub copies: Vec<ColumnCopy>,
-    /// The same, the other way.
+    /// Copies of the gradients of these columns, the other way.
     pub back: Vec<ColumnCopy>,
 }
 
-impl Layout {
-    /// Of `rank`.
+impl SpttRoutes {
+    /// The routes of `rank`.
     pub fn new(model: &Model, placement: &Placement, plan: &Sptt, rank: usize) -> Self {
         let groups = plan.groups();
         let (group, index) = (groups.group_of(rank), groups.index_of(rank));
