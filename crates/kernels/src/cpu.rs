@@ -4,6 +4,7 @@
 //! by one thread, in one order. Scratch belongs to the pool and is reused; after warm-up nothing is allocated.
 
 pub(crate) mod elementwise;
+pub(crate) mod fm;
 pub(crate) mod gemm;
 pub(crate) mod interaction;
 pub(crate) mod level;

@@ -10,6 +10,7 @@ mod cpu;
 mod device;
 mod embedding;
 mod error;
+mod fm;
 pub mod reference;
 mod wire;
 
@@ -20,4 +21,5 @@ pub use cpu::memory::resident;
 pub use device::{ColumnCopy, Device, InputGradient, LinearAt, LinearShape};
 pub use embedding::{BagIndex, Segment, SortedIds, Table};
 pub use error::KernelError;
+pub use fm::FmShape;
 pub use wire::BlockCopy;

@@ -4,6 +4,7 @@
 //! comparison measures the fast kernel's rounding alone; sums whose order is promised (`sum_blocks`, the gradient of a
 //! table row) are added in single precision in that order.
 
+pub mod fm;
 pub mod wire;
 
 use crate::embedding::{BagIndex, Segment, SortedIds, Table};

@@ -54,7 +54,7 @@ pub trait Dataflow: fmt::Debug + Send {
         device: &Device,
         input: &Input,
         gradients: &Buffer<f32>,
-        dense: &mut Buffer<f32>,
+        dense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error>;
 
     /// Updates the tables by the gradients that arrived: the backward pass of the lookup, fused with the optimizer.

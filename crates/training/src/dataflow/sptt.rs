@@ -243,7 +243,7 @@ impl Dataflow for Sptt {
         device: &Device,
         input: &Input,
         dfeatures: &Buffer<f32>,
-        ddense: &mut Buffer<f32>,
+        ddense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error> {
         let rows = input.rows();
         self.routes.order.take_dense(device, rows, dfeatures, ddense)?;

@@ -91,7 +91,7 @@ fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) {
     let feature = &model.features()[shard.feature];
     let stream = Stream::new(seed, &format!("table.{}", feature.name));
     let bound = 1.0 / (feature.rows as f32).sqrt();
-    let dim = model.dim();
+    let dim = model.row_width();
     // Row blocks of about a megabyte: the whole table need not exist twice.
     let block = (1usize << 18).div_ceil(shard.columns.len());
     let mut drawn = Vec::new();

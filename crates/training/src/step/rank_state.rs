@@ -3,14 +3,14 @@
 use crate::Error;
 use crate::dataflow::{self, Carries, Dataflow, Flat, Input, Payload, Sptt, TableUpdate};
 use crate::layers::dense::Parameters;
-use crate::layers::network::Network;
+use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
 use collectives::Pending;
 use kernels::{Buffer, Device, Table};
 use spec::dataflow::Dataflow as Planned;
-use spec::model::{Block, Model};
+use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Run};
 use spec::schedule::{Bucket, Operation, Schedule};
@@ -47,7 +47,7 @@ pub struct RankState {
     pub seen: Histogram,
     /// Predictions of the last batch of an evaluation.
     pub predictions: Vec<f32>,
-    /// Their labels.
+    /// Labels of the last batch of an evaluation.
     pub labels: Vec<f32>,
     probabilities: Buffer<f32>,
     host: Vec<f32>,
@@ -150,10 +150,10 @@ impl RankState {
             Operation::Regroup(leg) => dataflow.leg(*leg)?.regroup(device),
             Operation::Transpose => dataflow.transpose(device, input, towers),
             Operation::RestoreOrder => {
-                let dense = (self.model.dense_features() > 0).then(|| network.bottom.output());
-                dataflow.restore_order(device, input, dense, &mut network.features)
+                let (dense, features) = network.leading_and_features();
+                dataflow.restore_order(device, input, dense, features)
             }
-            Operation::Forward(Block::Towers) => {
+            Operation::Forward(BlockName::TOWERS) => {
                 let rows = dataflow.tower_rows(input)?;
                 for tower in &mut *towers {
                     tower.forward(device, parameters, rows)?;
@@ -161,11 +161,12 @@ impl RankState {
                 dataflow.take_outputs(device, input, towers)
             }
             Operation::Forward(block) => {
-                Ok(network.forward(device, parameters, *block, rows, &input.dense)?)
+                let samples = Samples { rows, dense: &input.dense };
+                Ok(network.forward(device, parameters, *block, samples)?)
             }
             Operation::Loss => self.take_loss(batch),
             Operation::Predict => self.predict(batch),
-            Operation::Backward(Block::Towers, _) => {
+            Operation::Backward(BlockName::TOWERS, _) => {
                 let rows = dataflow.tower_rows(input)?;
                 dataflow.give_gradients(device, input, towers)?;
                 for tower in towers {
@@ -174,10 +175,11 @@ impl RankState {
                 Ok(())
             }
             Operation::Backward(block, layers) => {
-                Ok(network.backward(device, parameters, *block, layers.clone(), rows, &input.dense)?)
+                let samples = Samples { rows, dense: &input.dense };
+                Ok(network.backward(device, parameters, *block, layers.clone(), samples)?)
             }
             Operation::SplitGradients => {
-                let (features, dense) = (&network.dfeatures, &mut network.bottom.gradient);
+                let (features, dense) = network.features_and_leading_gradient();
                 dataflow.split_gradients(device, input, features, dense)
             }
             Operation::ReverseTranspose => dataflow.reverse_transpose(device, input, towers),
@@ -200,15 +202,11 @@ impl RankState {
     fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
         let (rows, world) = (input.rows(), input.world_rows());
-        let gradient = &mut self.network.top.gradient;
+        let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
-        // The output and the gradient of the top MLP are different buffers of one value: borrow them one by one.
-        let mut dlogits = std::mem::take(gradient);
-        let logits = self.network.top.output();
-        self.loss = self.device.bce(rows, logits, &input.labels, 1.0 / world as f32, &mut dlogits)?;
+        self.loss = self.device.bce(rows, logits, &input.labels, 1.0 / world as f32, gradient)?;
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, logits, &mut self.probabilities)?;
-        self.network.top.gradient = dlogits;
         if !self.device.computes() {
             // Nothing was predicted.
             return Ok(());
@@ -225,7 +223,7 @@ impl RankState {
         let input = &self.inputs[(batch % 2) as usize];
         let rows = input.rows();
         self.probabilities.resize(rows)?;
-        self.device.sigmoid(rows, self.network.top.output(), &mut self.probabilities)?;
+        self.device.sigmoid(rows, self.network.logits(), &mut self.probabilities)?;
         self.predictions.resize(rows, 0.0);
         self.probabilities.read(0, &mut self.predictions);
         self.labels.clone_from(&input.batch.labels);
