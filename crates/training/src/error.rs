@@ -30,7 +30,7 @@ pub enum Error {
     Diverged {
         /// The step, from 0.
         step: u64,
-        /// Its loss.
+        /// Loss of that step.
         loss: f64,
     },
     /// A run that the machine has no room for.

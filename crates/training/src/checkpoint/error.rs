@@ -33,7 +33,7 @@ pub enum CheckpointError {
         path.display()
     )]
     Exists {
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: PathBuf,
         /// The step.
         step: u64,
@@ -54,7 +54,7 @@ pub enum CheckpointError {
     Version {
         /// The manifest.
         path: PathBuf,
-        /// Its version.
+        /// Version of the format that was found.
         got: u64,
         /// The version that is read.
         supported: u32,
@@ -66,7 +66,7 @@ pub enum CheckpointError {
     Size {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         got: u64,
         /// The size it should have.
         expected: u64,
@@ -79,7 +79,7 @@ pub enum CheckpointError {
     Checksum {
         /// The file.
         path: PathBuf,
-        /// Its SHA-256.
+        /// SHA-256 of the file.
         got: String,
         /// The SHA-256 of what was written.
         expected: String,
@@ -131,7 +131,7 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The tensor's name.
         tensor: String,
-        /// Its shape.
+        /// Shape of the tensor.
         shape: Vec<usize>,
         /// Rows asked for.
         rows: Range<usize>,

@@ -18,7 +18,7 @@ pub struct Vectors {
     format: Format,
     /// What was laid out, and what arrived. Between two levels, what was regrouped takes the place of what was laid out.
     pub floats: Exchange<f32>,
-    /// The same, encoded.
+    /// Encoded vectors, as they travel.
     halves: Exchange<u16>,
     first: Option<FirstLevel>,
 }

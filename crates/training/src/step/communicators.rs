@@ -21,7 +21,7 @@ struct Divided {
     of_towers: bool,
     /// Ranks of this rank's group.
     group: Communicator,
-    /// Ranks of its index in all groups.
+    /// Ranks of this rank's index in all groups.
     peers: Communicator,
 }
 

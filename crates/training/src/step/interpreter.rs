@@ -47,7 +47,7 @@ struct Issue {
 }
 
 impl Execution {
-    /// Of `schedule`, from its beginning.
+    /// An execution of `schedule`, from its beginning.
     pub fn new(schedule: Schedule) -> Self {
         // Bytes are metered by label: those of an evaluation are not the training's.
         let prefix = if schedule.task() == Task::Evaluate { "evaluation: " } else { "" };
@@ -58,13 +58,13 @@ impl Execution {
         Self { schedule, labels, in_flight, times, free: [None; 3], pacing: Pacing::Real, recorder: None }
     }
 
-    /// The same, where each phase takes the time given for it. The rank's device should compute nothing.
+    /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
     pub fn paced(self, times: Vec<Duration>) -> Self {
         assert_eq!(times.len(), self.labels.len(), "a time for each phase");
         Self { pacing: Pacing::Paced(times), ..self }
     }
 
-    /// The same, where ranks compute one after the other.
+    /// The execution with ranks that compute one after the other.
     pub(crate) fn in_turns(self) -> Self {
         let taken = vec![Vec::new(); self.labels.len()];
         Self { pacing: Pacing::InTurns { label: Label::from("turn"), taken }, ..self }
@@ -78,7 +78,7 @@ impl Execution {
         }
     }
 
-    /// The same, which records when the phases of the last `steps` steps ran.
+    /// The execution, which records when the phases of the last `steps` steps ran.
     pub fn traced(self, steps: u64) -> Self {
         Self { recorder: Some(Recorder::new(steps, self.labels.len())), ..self }
     }

@@ -47,7 +47,7 @@ pub struct RankState {
     pub seen: Histogram,
     /// Predictions of the last batch of an evaluation.
     pub predictions: Vec<f32>,
-    /// Their labels.
+    /// Labels of the last batch of an evaluation.
     pub labels: Vec<f32>,
     probabilities: Buffer<f32>,
     host: Vec<f32>,
