@@ -153,6 +153,12 @@ impl Network {
         reads
     }
 
+    /// Blocks that read columns of a buffer, in forward order.
+    pub fn readers(&self, source: Source) -> impl DoubleEndedIterator<Item = &Block> {
+        let reads = move |block: &&Block| self.reads(block).iter().any(|read| read.from == source);
+        self.blocks.iter().filter(reads)
+    }
+
     /// Whether a block reads exactly one buffer, and all of its columns, so that nothing must be joined for it.
     pub fn reads_whole(&self, block: &Block) -> bool {
         match &self.reads(block)[..] {
