@@ -64,17 +64,19 @@ impl Inputs {
             From::Features => false,
         };
         let mut to = 0;
-        let part = |Read { from: source, columns }: Read| {
+        let part = |read: Read| {
+            let source = read.from;
             let (from, width) = (resolve(network, source), network.width(source));
             // Later blocks come first on the way back.
             let is_read_later =
                 network.readers(source).next_back().is_some_and(|last| last.name != block.name);
             debug_assert!(
-                stays_in_mlp(from) || is_read_later || columns[..] == [0..width],
+                stays_in_mlp(from) || is_read_later || read.is_whole(width),
                 "{} is the first to give {source:?} a gradient, and does not read all of it",
                 block.name
             );
-            let copies: Vec<ColumnCopy> = columns
+            let copies: Vec<ColumnCopy> = read
+                .columns
                 .iter()
                 .map(|range| {
                     let copy = ColumnCopy { from: range.start, to, width: range.len() };
