@@ -6,6 +6,7 @@ pub mod calibration;
 pub mod dataflow;
 pub mod feature;
 pub mod links;
+pub mod memory;
 pub mod model;
 pub mod optimizer;
 pub mod pace;
