@@ -13,9 +13,9 @@ pub struct Memory {
     pub tables: f64,
     /// State of the tables' optimizer.
     pub table_state: f64,
-    /// All other weights.
+    /// Dense weights.
     pub weights: f64,
-    /// Their gradients.
+    /// Gradients of dense weights.
     pub gradients: f64,
     /// State of their optimizer.
     pub state: f64,
@@ -29,12 +29,12 @@ pub struct Memory {
 const STATE: f64 = 4.0;
 
 impl Memory {
-    /// All of it.
+    /// Bytes of all parts together.
     pub fn total(&self) -> f64 {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Its parts by name.
+    /// Parts by name.
     pub fn parts(&self) -> [(&'static str, f64); 7] {
         [
             ("tables", self.tables),
@@ -153,6 +153,6 @@ pub struct TooBig {
     pub have: f64,
     /// The largest part.
     pub part: &'static str,
-    /// Its bytes.
+    /// Bytes of the largest part.
     pub bytes: f64,
 }

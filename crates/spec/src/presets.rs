@@ -22,7 +22,7 @@ pub enum Preset {
     Terabyte,
 }
 
-/// Which network a preset builds.
+/// Architecture that a preset builds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
@@ -66,15 +66,15 @@ pub struct Outline {
     pub tower_top: Vec<usize>,
     /// Cross layers, for DCN.
     pub cross_layers: usize,
-    /// Their rank, for DCN.
+    /// Rank of the cross layers' matrices, for DCN; `None` for full rank.
     pub cross_rank: Option<usize>,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 4] = [Preset::Demo, Preset::Kaggle, Preset::Mlperf, Preset::Terabyte];
 
-    /// Its name as users write it.
+    /// Name of the preset as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Demo => "demo",
@@ -136,7 +136,7 @@ impl Outline {
         self.model_with_towers(kind, None, Module::None)
     }
 
-    /// The same, with towers.
+    /// Model of the given kind, with towers.
     pub fn model_with_towers(
         self,
         kind: ModelKind,
@@ -147,7 +147,7 @@ impl Outline {
         Model::with_towers(self.features(), self.dense_features, self.dim, architecture, assignment, module)
     }
 
-    /// Its sparse features, all single-hot.
+    /// Sparse features of the preset, all single-hot.
     pub fn features(&self) -> Vec<Feature> {
         let feature = |(i, &rows): (usize, &usize)| Feature {
             name: format!("C{}", i + 1),
@@ -159,7 +159,7 @@ impl Outline {
         self.rows.iter().enumerate().map(feature).collect()
     }
 
-    /// Its network, for a model of the given kind over towers with the given module.
+    /// Network of the preset, for a model of the given kind over towers with the given module.
     pub fn architecture(&self, kind: ModelKind, module: Module) -> Architecture {
         let bottom = |last: usize| match self.dense_features {
             0 => Vec::new(),
@@ -200,7 +200,7 @@ impl FromStr for Preset {
 }
 
 impl ModelKind {
-    /// Its name, as users write it.
+    /// Name of the kind as users write it.
     pub fn name(self) -> &'static str {
         match self {
             ModelKind::Dlrm => "dlrm",
