@@ -64,7 +64,7 @@ pub enum CostKind {
 }
 
 impl CostKind {
-    /// All of them.
+    /// All cost models.
     pub const ALL: [CostKind; 3] = [CostKind::MadMax, CostKind::Roofline, CostKind::Hierarchical];
 
     /// The model, with its own constants.
@@ -84,7 +84,7 @@ impl CostKind {
         }
     }
 
-    /// Its name as users write it.
+    /// Name of the cost model as users write it.
     pub fn name(self) -> &'static str {
         match self {
             CostKind::MadMax => "madmax",

@@ -26,15 +26,15 @@ pub struct Breakdown {
     pub gemm: f64,
     /// Lookups and updates of tables.
     pub embedding: f64,
-    /// Other computations.
+    /// Seconds of other computations.
     pub other: f64,
-    /// All-to-alls.
+    /// Seconds of all-to-alls.
     pub all_to_all: f64,
-    /// All-reduces.
+    /// Seconds of all-reduces.
     pub all_reduce: f64,
-    /// All-gathers.
+    /// Seconds of all-gathers.
     pub all_gather: f64,
-    /// Reduce-scatters.
+    /// Seconds of reduce-scatters.
     pub reduce_scatter: f64,
 }
 
@@ -111,7 +111,7 @@ impl Breakdown {
         }
     }
 
-    /// Its parts by name.
+    /// Parts by name.
     pub fn parts(&self) -> [(&'static str, f64); 7] {
         [
             ("gemm", self.gemm),
@@ -124,12 +124,12 @@ impl Breakdown {
         ]
     }
 
-    /// All of it, one after the other.
+    /// Seconds of all parts, one after the other.
     pub fn serial(&self) -> f64 {
         self.parts().iter().map(|(_, seconds)| seconds).sum()
     }
 
-    /// What is communicated.
+    /// Seconds of communication.
     pub fn communication(&self) -> f64 {
         self.all_to_all + self.all_reduce + self.all_gather + self.reduce_scatter
     }

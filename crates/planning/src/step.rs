@@ -32,18 +32,18 @@ pub enum Period {
     Steady,
 }
 
-/// One operation of a step.
+/// An operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Op {
-    /// What it is called.
+    /// Name of the operation.
     pub label: Label,
-    /// Where it queues.
+    /// Lane in which the operation queues.
     pub lane: Lane,
-    /// What it waits for: operations of this step, or of an earlier one.
+    /// Operations that this one waits for: of this step, or of an earlier one.
     pub after: Vec<(PhaseId, Distance)>,
     /// The part of a step that it belongs to.
     pub part: Part,
-    /// What is done.
+    /// Computation or collective.
     pub work: Work,
 }
 
@@ -52,7 +52,7 @@ pub struct Op {
 pub struct Label {
     /// The layer that it belongs to, by kind and index.
     pub layer: Option<(&'static str, usize)>,
-    /// What is done.
+    /// Action on the layer.
     pub action: Cow<'static, str>,
 }
 
@@ -92,7 +92,7 @@ pub enum ComputeClass {
 /// A collective, from the point of view of one device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
-    /// Which one.
+    /// Kind of the collective.
     pub kind: CollectiveKind,
     /// Devices that take part in it together.
     pub members: usize,
@@ -101,7 +101,7 @@ pub struct Transfer {
     /// Bytes of the whole vector, for reductions and gathers. For an all-to-all: bytes that the busiest device sends or
     /// receives, its own part apart.
     pub bytes: f64,
-    /// Of these, for an all-to-all, how many go to other nodes.
+    /// Bytes that go to other nodes, for an all-to-all.
     pub between_nodes: f64,
 }
 
@@ -148,7 +148,7 @@ impl Op {
 }
 
 impl Step {
-    /// The same step with all collectives on one lane, in issue order: two streams, as MAD-Max has them.
+    /// The step with all collectives on one lane, in issue order: two lanes, as MAD-Max has them.
     pub fn on_two_lanes(mut self) -> Self {
         for op in self.operations.iter_mut().filter(|op| op.lane == Lane::Gradients) {
             op.lane = Lane::Exchange;

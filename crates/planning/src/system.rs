@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// What it is called.
+    /// Name of the system.
     pub name: String,
     /// Nodes.
     pub nodes: usize,
@@ -78,11 +78,11 @@ pub enum SystemError {
     /// A number that is out of range.
     #[error("{field} is {value}; it must be {must}")]
     Number {
-        /// Where.
+        /// Field at fault.
         field: &'static str,
         /// What was given.
         value: f64,
-        /// What it should be.
+        /// Values that the field may have.
         must: &'static str,
     },
     /// Numbers that contradict each other.
@@ -112,7 +112,7 @@ pub enum SystemError {
 }
 
 impl System {
-    /// The same numbers, if they can be those of a cluster.
+    /// The system, if its numbers can be those of a cluster.
     pub fn checked(self) -> Result<Self, SystemError> {
         let counts = [("nodes", self.nodes), ("devices_per_node", self.devices_per_node)];
         let amounts = [

@@ -69,7 +69,7 @@ impl Trained {
         Self { name: name.into(), config, per_device }
     }
 
-    /// What it is called.
+    /// Name of the model.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -19,7 +19,7 @@ pub struct Affinity {
     values: Vec<f64>,
 }
 
-/// As it stands in a file.
+/// Affinities as they stand in a file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -37,7 +37,7 @@ pub enum AffinityError {
         features: usize,
         /// What has the wrong length.
         what: String,
-        /// Its length.
+        /// Length that was found.
         got: usize,
     },
     /// Not as many names as rows and columns.
@@ -53,9 +53,9 @@ pub enum AffinityError {
     Value {
         /// The features.
         names: (String, String),
-        /// Its row.
+        /// Row of the value.
         row: usize,
-        /// Its column.
+        /// Column of the value.
         column: usize,
         /// The number.
         value: f64,

@@ -54,9 +54,9 @@ pub struct Calibration {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationModel {
-    /// Which.
+    /// Class of computation.
     pub class: Class,
-    /// Seconds that nothing at all takes.
+    /// Overhead: seconds of a computation of nothing.
     pub overhead_s: f64,
     /// FLOPs in a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,17 +78,17 @@ pub enum CalibrationError {
     /// A number that cannot have been measured.
     #[error("{what} is {value}; expected {expected}")]
     Number {
-        /// What it is of.
+        /// Quantity that was measured.
         what: String,
-        /// What it is.
+        /// Value of the quantity.
         value: f64,
-        /// What it may be.
+        /// Values that the quantity may have.
         expected: &'static str,
     },
     /// Something that is there twice.
     #[error("{what} is given twice")]
     Twice {
-        /// What it is.
+        /// Rate or line that is given twice.
         what: String,
     },
     /// A computation that was not measured.
@@ -112,9 +112,9 @@ pub enum CalibrationError {
     /// A collective that was not measured.
     #[error("no speed was measured for {collective} over {circle} (phase {phase:?})")]
     Collective {
-        /// Which.
+        /// Collective that was not measured.
         collective: CollectiveKind,
-        /// Over whom.
+        /// Ranks that take part in it together.
         circle: Circle,
         /// A phase of the step that is such a collective.
         phase: String,
@@ -124,9 +124,9 @@ pub enum CalibrationError {
         "the speed of {collective} over {circle} was measured among {measured} ranks, the step has {members}"
     )]
     Members {
-        /// Which.
+        /// Collective that was measured.
         collective: CollectiveKind,
-        /// Over whom.
+        /// Ranks that took part in it together.
         circle: Circle,
         /// Ranks of such a group when it was measured.
         measured: usize,
@@ -146,13 +146,13 @@ pub enum CalibrationError {
 }
 
 impl OperationModel {
-    /// One that takes its overhead, whatever the amount.
+    /// A computation that takes `overhead_s`, whatever the amount.
     pub fn new(class: Class, overhead_s: f64) -> Self {
         let (flops_per_s, bytes_per_s, items_per_s) = (None, None, None);
         Self { class, overhead_s, flops_per_s, bytes_per_s, items_per_s, worst_error: 0.0 }
     }
 
-    /// What so much takes.
+    /// Seconds that a computation of so much takes.
     pub fn seconds(&self, amount: &Amount) -> f64 {
         let over = |amount: f64, rate: Option<f64>| rate.map_or(0.0, |rate| amount / rate);
         self.overhead_s

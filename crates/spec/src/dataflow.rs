@@ -24,11 +24,11 @@ use std::ops::Range;
 pub struct Deployment {
     /// The model.
     pub model: Model,
-    /// Where its tables are.
+    /// Placement of the model's tables.
     pub placement: Placement,
     /// How their vectors travel.
     pub dataflow: Dataflow,
-    /// In which formats.
+    /// Formats in which floats travel.
     pub wire: Wire,
 }
 
@@ -37,7 +37,7 @@ pub struct Deployment {
 pub enum Dataflow {
     /// Over the world, at once.
     Flat(AllToAll),
-    /// By way of tower groups.
+    /// SPTT: vectors are exchanged inside tower groups, then among peers.
     Sptt(Sptt),
 }
 
@@ -56,7 +56,7 @@ pub struct Sptt {
 /// Columns of a feature that go the same way.
 #[derive(Clone, Debug, PartialEq)]
 struct Columns {
-    /// Which.
+    /// Columns of the feature.
     columns: Range<usize>,
     /// The tower whose module sees them, and where they begin in its input.
     tower: Option<(usize, usize)>,
@@ -78,17 +78,17 @@ pub struct GroupPlan {
 /// Columns that leave a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// Where they come from.
+    /// Origin of the columns.
     pub source: Source,
-    /// Where they begin among what leaves.
+    /// First column among all that leave the group.
     pub column: usize,
-    /// Where they begin among the columns that the interaction sees.
+    /// First column among those that the interaction sees.
     pub place: usize,
-    /// How many.
+    /// Number of columns.
     pub width: usize,
 }
 
-/// Where columns that leave a group come from.
+/// Origin of columns that leave a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Straight from a table.
@@ -102,7 +102,7 @@ pub enum Source {
     Tower(usize),
 }
 
-/// Where some columns of a shard go inside its group.
+/// Route of some columns of a shard inside its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// First column in the shard.
@@ -111,7 +111,7 @@ pub struct Route {
     pub tower: Option<usize>,
     /// First column in the tower's input, or among what leaves.
     pub to: usize,
-    /// How many.
+    /// Number of columns.
     pub width: usize,
 }
 
@@ -120,7 +120,8 @@ pub struct Route {
 pub enum SpttError {
     /// Groups of another cluster than the placement's.
     #[error(
-        "the placement is for {placement} ranks, the groups are of {groups}, or they number them otherwise"
+        "the placement is for a cluster of {placement} ranks, the tower groups for one of {groups}, or they number ranks differently; \
+         use one topology for both"
     )]
     Topology {
         /// The placement's cluster.
@@ -128,10 +129,8 @@ pub enum SpttError {
         /// The groups' cluster.
         groups: Topology,
     },
-    /// Nothing to permute, or something, against how ranks are numbered.
-    #[error(
-        "{permute} cannot be permuted: nothing is where ranks are numbered in peer order, and only there"
-    )]
+    /// A permutation that does not suit the numbering of ranks.
+    #[error("{}", permute_problem(*.permute))]
     Permute {
         /// What was to be permuted.
         permute: PeerPermute,
@@ -149,7 +148,7 @@ pub enum SpttError {
     Rows {
         /// Name of the feature.
         feature: String,
-        /// Its holders.
+        /// Ranks that hold rows of the feature's table.
         ranks: Vec<usize>,
         /// The ranks of the group of the first.
         group: Vec<usize>,
@@ -163,15 +162,28 @@ pub enum SpttError {
         tower: usize,
         /// A feature of it.
         feature: String,
-        /// Where its other features are.
+        /// Group of the tower's other features.
         expected: usize,
-        /// Where that feature is.
+        /// Group of the named feature.
         got: usize,
     },
 }
 
+/// Why a permutation does not suit the numbering of ranks, and which does.
+fn permute_problem(permute: PeerPermute) -> String {
+    match permute {
+        PeerPermute::None => {
+            "peer_permute none needs ranks that are numbered in peer order; here they are numbered by host: use ids or vectors"
+                .into()
+        }
+        permute => format!(
+            "peer_permute {permute} needs ranks that are numbered by host; here they are already in peer order: use none"
+        ),
+    }
+}
+
 impl Dataflow {
-    /// Its name.
+    /// Name of the dataflow.
     pub fn kind(&self) -> DataflowKind {
         match self {
             Dataflow::Flat(_) => DataflowKind::Flat,
@@ -248,7 +260,7 @@ impl Sptt {
         self.groups
     }
 
-    /// What is brought into peer order.
+    /// Values that are brought into peer order.
     pub fn permute(&self) -> PeerPermute {
         self.permute
     }
@@ -263,7 +275,7 @@ impl Sptt {
         self.group_of_tower[tower]
     }
 
-    /// Where the columns of a shard go inside its group.
+    /// Routes of the columns of a shard inside its group.
     pub fn routes(&self, group: usize, shard: &Shard) -> Vec<Route> {
         let outputs = &self.plans[group].outputs;
         let route = |part: &Columns| {

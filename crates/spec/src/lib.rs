@@ -6,6 +6,7 @@ pub mod calibration;
 pub mod dataflow;
 pub mod feature;
 pub mod links;
+pub mod memory;
 pub mod model;
 pub mod optimizer;
 pub mod pace;
@@ -28,10 +29,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// Their sum, each row times its weight where the feature carries weights. An empty bag gives zeros.
+    /// Sum of the rows, each times its weight where the feature carries weights. An empty bag gives zeros.
     #[default]
     Sum,
-    /// Their (weighted) sum divided by their number. An empty bag gives zeros.
+    /// (Weighted) sum of the rows divided by their number. An empty bag gives zeros.
     Mean,
 }
 

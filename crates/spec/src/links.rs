@@ -17,39 +17,39 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Circle {
-    /// All of them.
+    /// All ranks.
     World,
-    /// Those of a host; all hosts at once.
+    /// Ranks of a host; all hosts at once.
     Host,
-    /// Those of equal index on all hosts; all indices at once.
+    /// Ranks of equal index on all hosts; all indices at once.
     Peers,
 }
 
-/// The line of one collective in one circle.
+/// Time of one collective as a line over bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkModel {
-    /// Which collective.
+    /// Collective that was measured.
     pub collective: CollectiveKind,
-    /// Over whom.
+    /// Ranks that took part together.
     pub group: Circle,
-    /// Ranks of each such group.
+    /// Number of ranks that take part together.
     pub ranks: usize,
-    /// Seconds that nothing at all takes.
+    /// Latency: seconds of an empty message.
     pub latency_s: f64,
-    /// Bytes that a rank sends, or reduces, in a second more.
+    /// Bandwidth: bytes that a rank sends, or reduces, in a second.
     pub bytes_per_s: f64,
 }
 
 impl LinkModel {
-    /// What so many bytes take.
+    /// Seconds that the collective takes for so many bytes.
     pub fn seconds(&self, bytes: f64) -> f64 {
         self.latency_s + bytes / self.bytes_per_s
     }
 }
 
 impl Circle {
-    /// Ranks of each such group.
+    /// Number of ranks that take part together.
     pub fn members(self, topology: Topology) -> usize {
         match self {
             Circle::World => topology.ranks(),

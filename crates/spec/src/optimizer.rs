@@ -96,7 +96,7 @@ pub struct LearningRate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decay {
-    /// It does not.
+    /// The rate stays at its peak.
     #[default]
     None,
     /// A straight line to `floor · peak` over `steps` steps.

@@ -20,7 +20,7 @@ pub struct Pace {
     /// Threads of the ranks that were measured, where they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// All times are multiplied by it: 0.1 stands for an accelerator ten times as fast.
+    /// Factor of all times: 0.1 stands for an accelerator ten times as fast.
     #[serde(default = "one")]
     pub scale: f64,
     /// The times.
@@ -50,13 +50,13 @@ pub enum PaceError {
     /// Computations without a time.
     #[error("no time is given for {}", listed(.phases))]
     Missing {
-        /// Their names.
+        /// Names of the phases.
         phases: Vec<String>,
     },
     /// Times of phases that the step does not have, or that communicate.
     #[error("{} is no computation of this step; `campanile schedule` lists them", listed(.phases))]
     Unknown {
-        /// Their names.
+        /// Names of the phases.
         phases: Vec<String>,
     },
     /// A list of times that is not one for each rank.

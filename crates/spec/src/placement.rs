@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub enum Layout {
     /// The whole table on one rank.
     TableWise {
-        /// Its holder.
+        /// Rank that holds the table.
         rank: usize,
     },
     /// Rows cut evenly over ranks. An id travels to the rank that holds its row; partial sums are added in rank order.
@@ -81,15 +81,15 @@ pub enum ShardKind {
     Whole,
     /// The other rows: vectors looked up here are partial sums.
     Rows {
-        /// Which piece of the rows is here.
+        /// Number of the piece of the rows that is here.
         piece: usize,
     },
-    /// The same: every rank has a copy.
+    /// Every rank holds a copy of the shard.
     Replicated,
 }
 
 impl Shard {
-    /// Which of the pieces of its table's rows this is; 0 where rows are not cut.
+    /// Number of this piece among the pieces of its table's rows; 0 where rows are not cut.
     pub fn piece(&self) -> usize {
         if let ShardKind::Rows { piece } = self.kind { piece } else { 0 }
     }
@@ -115,7 +115,7 @@ pub enum PlacementError {
         what: &'static str,
         /// What was named.
         index: usize,
-        /// How many there are.
+        /// Number of ranks or hosts in the cluster.
         count: usize,
     },
     /// Pieces of rows in an order that is not that of the ranks.
@@ -133,9 +133,9 @@ pub enum PlacementError {
         feature: String,
         /// Pieces asked for.
         pieces: usize,
-        /// What is cut.
+        /// What is cut: `rows` or `columns`.
         what: &'static str,
-        /// How many there are.
+        /// Number of rows or columns of the table.
         available: usize,
     },
 }
@@ -240,12 +240,12 @@ impl Placement {
         before(self.held_by(rank), |shard| shard.kind == ShardKind::Replicated)
     }
 
-    /// Those of them that have all rows of their columns, by feature.
+    /// Shards that `rank` alone holds and that have all rows of their columns, by feature.
     pub fn whole_by(&self, rank: usize) -> &[Shard] {
         before(self.held_by(rank), |shard| shard.kind != ShardKind::Whole)
     }
 
-    /// Those of them that are pieces of rows, by feature.
+    /// Shards that `rank` alone holds and that are pieces of rows, by feature.
     pub fn rows_by(&self, rank: usize) -> &[Shard] {
         &self.owned_by(rank)[self.whole_by(rank).len()..]
     }

@@ -22,7 +22,7 @@ pub enum Preset {
     Terabyte,
 }
 
-/// Which network a preset builds.
+/// Architecture that a preset builds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
@@ -69,17 +69,17 @@ pub struct Outline {
     pub tower_top: Vec<usize>,
     /// Cross layers, for DCN.
     pub cross_layers: usize,
-    /// Rank of the cross layers, for DCN.
+    /// Rank of the cross layers' matrices, for DCN; `None` for full rank.
     pub cross_rank: Option<usize>,
     /// The MLP over all vectors and dense inputs, for DeepFM.
     pub deep: Vec<usize>,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 4] = [Preset::Demo, Preset::Kaggle, Preset::Mlperf, Preset::Terabyte];
 
-    /// Name of the preset, as users write it.
+    /// Name of the preset as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Demo => "demo",
@@ -144,7 +144,7 @@ impl Outline {
         self.model_with_towers(kind, None, Module::None)
     }
 
-    /// The model that is outlined, over the towers of an assignment.
+    /// Model of the given kind, with towers.
     pub fn model_with_towers(
         self,
         kind: ModelKind,
@@ -155,7 +155,7 @@ impl Outline {
         Model::with_towers(self.features(), self.dense_features, self.dim, architecture, assignment, module)
     }
 
-    /// Sparse features of the model, all single-hot.
+    /// Sparse features of the preset, all single-hot.
     pub fn features(&self) -> Vec<Feature> {
         let feature = |(i, &rows): (usize, &usize)| Feature {
             name: format!("C{}", i + 1),
@@ -167,7 +167,7 @@ impl Outline {
         self.rows.iter().enumerate().map(feature).collect()
     }
 
-    /// Architecture of the network, for a model of the given kind over towers with the given module.
+    /// Network of the preset, for a model of the given kind over towers with the given module.
     pub fn architecture(&self, kind: ModelKind, module: Module) -> Architecture {
         let bottom = |last: usize| match self.dense_features {
             0 => Vec::new(),

@@ -8,7 +8,7 @@
 //! assert!((0.0..1.0).contains(&stream.unit(3)));
 //! ```
 
-/// One stream of random numbers.
+/// A sequence of random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     key: u64,

@@ -39,11 +39,11 @@ use std::ops::Range;
 pub struct Run {
     /// The model.
     pub model: Model,
-    /// Where its tables live, and on which cluster.
+    /// Placement of the tables, and the cluster.
     pub placement: Placement,
     /// How their vectors travel.
     pub dataflow: Dataflow,
-    /// In which formats floats travel.
+    /// Formats in which floats travel.
     pub wire: Wire,
     /// Rule and rate of the dense layers.
     pub dense_optimizer: Optimizer,
@@ -79,7 +79,7 @@ pub struct Run {
 pub struct RunError {
     /// The field at fault.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// Problem with the field, and what to do.
     pub problem: String,
 }
 

@@ -34,24 +34,24 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct PhaseId(pub usize);
 
-/// One unit of a step.
+/// A unit of a step: a computation on every rank, or a collective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase<O = Operation> {
     /// Unique in its schedule; what meters, traces and errors call it.
     pub name: String,
-    /// What is done.
+    /// Computation or collective.
     pub work: Work<O>,
-    /// Where it queues.
+    /// Lane in which the phase queues.
     pub lane: Lane,
     /// Whether it works on the batch of the next step.
     pub ahead: bool,
     /// Phases it waits for: of this step, or of an earlier one.
     pub after: Vec<(PhaseId, Distance)>,
-    /// What it reads.
+    /// Slots that the phase reads.
     pub reads: Vec<Slot>,
-    /// What it writes.
+    /// Slots that the phase writes.
     pub writes: Vec<Slot>,
-    /// What it costs.
+    /// Cost of the phase on one rank.
     pub cost: Cost,
 }
 
@@ -68,7 +68,7 @@ pub enum Work<O> {
     Collective(Collective),
 }
 
-/// Where phases queue. A lane works through its phases in issue order; lanes run side by side.
+/// A queue of phases. A lane works through its phases in issue order; lanes run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
@@ -84,7 +84,7 @@ pub enum Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slot {
-    /// This rank's samples, and their ids laid out by holder.
+    /// Samples of this rank, and their ids laid out by holder.
     Batch,
     /// Bag lengths of the world's samples.
     Lengths,
@@ -94,7 +94,7 @@ pub enum Slot {
     Ids,
     /// Weights of those ids.
     Weights,
-    /// Where each bag lies.
+    /// Position of each bag.
     Index,
     /// The ids by row.
     Sorted,
@@ -154,7 +154,7 @@ pub enum Slot {
     Arriving(Leg),
     /// What host-mates have for ranks of this rank's index, on any host.
     InHost(Leg),
-    /// The same, by host.
+    /// What host-mates have for ranks of this rank's index, by host.
     Regrouped(Leg),
 }
 
@@ -182,7 +182,7 @@ pub enum Task {
 pub struct Bucket {
     /// The parameters, in backward order.
     pub parameters: Vec<usize>,
-    /// Where each begins in the bucket.
+    /// Start of each parameter in the bucket.
     pub starts: Vec<usize>,
     /// Length of the bucket.
     pub elements: usize,
@@ -208,7 +208,7 @@ impl Schedule {
         }
     }
 
-    /// The same phases in the same order, each waiting for all that were issued before it, so that nothing overlaps.
+    /// The phases in their order, each waiting for all that were issued before it, so that nothing overlaps.
     ///
     /// A phase waits for the nearest before it that works ahead and for the nearest that does not: one of the two is the
     /// phase just before it, and the prologue and the last step each leave the other kind out.
@@ -240,7 +240,7 @@ impl Schedule {
         &self.tower_buckets
     }
 
-    /// What it follows from.
+    /// Deployment that the schedule follows from.
     pub fn deployment(&self) -> &Deployment {
         &self.deployment
     }
@@ -255,7 +255,7 @@ impl Schedule {
         &self.deployment.placement
     }
 
-    /// What it is for.
+    /// Task of the step.
     pub fn task(&self) -> Task {
         self.task
     }

@@ -67,7 +67,7 @@ pub struct Schema {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
-    /// Its name.
+    /// Name of the column of the label.
     pub column: String,
     /// Numbers from this one on count as 1, those below as 0 (a rating, say); absent, the column holds 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,9 +78,9 @@ pub struct LabelColumn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseColumn {
-    /// Its name.
+    /// Name of the column of numbers.
     pub column: String,
-    /// What is done to a number.
+    /// Transform of a number before it is an input.
     #[serde(default)]
     pub transform: Transform,
     /// The input where the number is missing, as it is after the transform.
@@ -88,7 +88,7 @@ pub struct DenseColumn {
     pub missing: f32,
 }
 
-/// What is done to a number before it is an input.
+/// Transform of a number before it is an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
@@ -103,7 +103,7 @@ pub enum Transform {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
-    /// Its name, which is the feature's too.
+    /// Name of the column of ids, which is the feature's too.
     pub column: String,
     /// How an id becomes a row of the table.
     #[serde(default)]
@@ -138,7 +138,7 @@ pub struct SparseColumn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdRule {
-    /// By a hash of its text; a missing id hashes as the empty text.
+    /// The row is a hash of the id's text; a missing id hashes as the empty text.
     #[default]
     Hash,
     /// By a list of the ids that were seen often enough, the most frequent first; row 0 is for all others and for
@@ -167,7 +167,7 @@ fn is_false(flag: &bool) -> bool {
 pub struct SchemaError {
     /// The field, as it stands in the file.
     pub field: String,
-    /// What is wrong with it.
+    /// Problem with the field.
     pub problem: String,
 }
 

@@ -26,7 +26,7 @@ pub const MAX_GROUPS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Synthetic {
-    /// All of the log follows from it.
+    /// Seed from which all of the log follows.
     pub seed: u64,
     /// Training samples.
     pub samples: u64,
@@ -166,7 +166,7 @@ impl Synthetic {
 pub struct SyntheticError {
     /// The field at fault.
     pub field: &'static str,
-    /// Its value.
+    /// Value of the field.
     pub value: String,
     /// What the field needs.
     pub remedy: &'static str,

@@ -157,7 +157,7 @@ impl Groups {
         Self { topology: Topology { numbering: Numbering::ByHost, ..topology }, hosts_per_group: 1 }
     }
 
-    /// The same groups with ranks numbered in peer order.
+    /// Groups of the same ranks, numbered in peer order.
     pub fn in_peer_order(self) -> Self {
         let numbering = Numbering::ByPeer { hosts_per_group: self.hosts_per_group };
         Self { topology: Topology { numbering, ..self.topology }, ..self }

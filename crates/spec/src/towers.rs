@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Which features each tower has.
+/// Features of each tower.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum Assignment {
@@ -49,7 +49,7 @@ pub enum Module {
         c: usize,
         /// Vectors of the whole tower.
         p: usize,
-        /// Their length, D.
+        /// Length of an output vector, D.
         d: usize,
     },
     /// Listing 2: a cross layer, then a linear map.

@@ -61,12 +61,12 @@ impl Volume {
         Self::default()
     }
 
-    /// One term.
+    /// A volume of one term: `each` times a quantity.
     pub fn of(each: u64, quantity: Quantity) -> Self {
         Self::none().and(each, quantity)
     }
 
-    /// One term more.
+    /// The volume with one term more: `each` times a quantity.
     pub fn and(mut self, each: u64, quantity: Quantity) -> Self {
         if each > 0 {
             self.0.push((each, quantity));

@@ -17,7 +17,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// As it is: 4 bytes.
+    /// Single precision: 4 bytes.
     #[default]
     F32,
     /// IEEE half precision: 2 bytes, 11 significant bits, beyond ±65504 infinite.
@@ -35,7 +35,7 @@ impl Format {
         }
     }
 
-    /// Its name.
+    /// Name of the format as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Format::F32 => "f32",
@@ -70,7 +70,7 @@ impl fmt::Display for Format {
 pub struct Wire {
     /// Pooled vectors, partial sums and what towers make of them, on the way forward.
     pub vectors: Format,
-    /// Their gradients, on the way back.
+    /// Format of the gradients of vectors.
     pub gradients: Format,
     /// Gradients of dense parameters, those of towers included, as they are reduced.
     pub dense: Format,
@@ -109,7 +109,7 @@ pub struct WireConfig {
 }
 
 impl WireConfig {
-    /// The same with every default written out.
+    /// A config with every default of `wire` written out.
     pub fn explicit(wire: Wire) -> Self {
         Self { vectors: Some(wire.vectors), gradients: Some(wire.gradients), dense: Some(wire.dense) }
     }
@@ -124,7 +124,7 @@ impl WireConfig {
         }
     }
 
-    /// This, with what `over` says in its place.
+    /// The config with what `over` says in place of its own.
     pub fn overlaid(&self, over: &Self) -> Self {
         Self {
             vectors: over.vectors.or(self.vectors),

@@ -40,7 +40,7 @@ impl Distribution {
         (self.least, self.most) = (self.least.min(other.least), self.most.max(other.most));
     }
 
-    /// How many times there are.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -16,11 +16,11 @@ pub struct Nesting {
 /// A nesting for each class of layers of a model that is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// Of bottom and top MLPs.
+    /// Nesting of bottom and top MLPs.
     pub mlp: Nesting,
-    /// Of transformer layers.
+    /// Nesting of transformer layers.
     pub transformer: Nesting,
-    /// Of embedding tables.
+    /// Nesting of embedding tables.
     pub embedding: Nesting,
 }
 

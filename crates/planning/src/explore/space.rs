@@ -25,7 +25,7 @@ pub struct Space {
 pub enum Subject {
     /// Only simulated: its layers may be spread in many ways.
     Layered(Layered),
-    /// One that is trained: its dataflow, towers and compression are the model's own.
+    /// A model that is trained: its dataflow, towers and compression are the model's own.
     Trained(Trained),
 }
 
@@ -37,7 +37,7 @@ struct Segment {
     choices: Option<Choices>,
 }
 
-/// What is simulated: places in the lists of a space.
+/// A point of a space: positions in the lists of the space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Point {
     /// The model.
@@ -58,7 +58,7 @@ pub enum SpaceError {
     /// A list without entries.
     #[error("no {what} is given; at least one is needed")]
     Empty {
-        /// Of what.
+        /// List that is empty.
         what: &'static str,
     },
     /// A batch of nothing, or of far too much.
@@ -129,7 +129,7 @@ impl Space {
         Ok(Self { models, systems, batches, task, what_if, segments, len })
     }
 
-    /// How many points there are.
+    /// Number of points.
     #[allow(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.len
@@ -169,7 +169,7 @@ impl Space {
         &self.batches
     }
 
-    /// What is done with the models.
+    /// Task of the models.
     pub fn task(&self) -> TaskKind {
         self.task
     }
@@ -206,7 +206,7 @@ impl Space {
 }
 
 impl Subject {
-    /// Its name.
+    /// Name of the model.
     pub fn name(&self) -> &str {
         match self {
             Subject::Layered(model) => &model.name,

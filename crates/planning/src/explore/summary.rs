@@ -27,7 +27,7 @@ pub struct Cell {
 }
 
 impl Summary {
-    /// Of nothing yet; it will keep so many of the fastest points.
+    /// An empty summary that will keep so many of the fastest points.
     pub fn new(space: &Space, top: usize) -> Self {
         let shape =
             [space.models().len(), space.systems().len(), space.batches().len(), space.what_if().rows()];
@@ -63,7 +63,7 @@ impl Summary {
         self.as_is.count + self.what_if.count
     }
 
-    /// What is known of a model on a system with a batch size, and hardware of a row of [`super::WhatIf`].
+    /// Tally of a model on a system with a batch size, and hardware of a row of [`super::WhatIf`].
     pub fn cell(&self, model: usize, system: usize, batch: usize, row: usize) -> &Cell {
         &self.cells[self.cell_at(model, system, batch, row)]
     }

@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 pub struct Found {
     /// The point's number in its space.
     pub index: usize,
-    /// What it comes to.
+    /// Outcome of the point.
     pub outcome: Outcome,
 }
 
 /// The best of some points.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Best {
-    /// Of those that fit.
+    /// Best of the points that fit.
     pub within_memory: Option<Found>,
-    /// Of all, if memory were free.
+    /// Best of all points, if memory were free.
     pub memory_free: Option<Found>,
 }
 
@@ -39,7 +39,7 @@ pub struct Refused {
 pub struct Tally {
     /// Points that were looked at.
     pub count: u64,
-    /// Of these, what does not fit, or cannot be.
+    /// Points that do not fit or cannot be, by reason.
     pub refused: Refused,
     /// The best of all.
     pub best: Best,
@@ -83,7 +83,7 @@ impl Best {
 }
 
 impl Refused {
-    /// How many do not fit.
+    /// Number of points that do not fit.
     pub fn too_big(&self) -> u64 {
         self.too_big.values().sum()
     }
@@ -101,7 +101,7 @@ impl Refused {
 }
 
 impl Tally {
-    /// Of nothing yet; it will keep so many of the fastest.
+    /// An empty tally that will keep so many of the fastest points.
     pub fn new(top: usize) -> Self {
         Self {
             count: 0,

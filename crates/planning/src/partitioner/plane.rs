@@ -19,7 +19,7 @@ pub struct Descent {
     pub restarts: usize,
     /// Steps from each.
     pub steps: usize,
-    /// All randomness follows from it.
+    /// Seed from which all randomness follows.
     pub seed: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Plane {
     pub points: Matrix,
     /// The stress that is left.
     pub stress: f64,
-    /// That of the classical solution, scaled as fits best.
+    /// Stress of the classical solution, scaled as fits best.
     pub classical_stress: f64,
 }
 

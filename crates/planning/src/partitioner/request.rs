@@ -22,7 +22,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Strategy; 6] = [
         Strategy::Coherent,
         Strategy::Diverse,
@@ -32,7 +32,7 @@ impl Strategy {
         Strategy::Spectral,
     ];
 
-    /// Its name, as users write it.
+    /// Name of the strategy as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Coherent => "coherent",
@@ -56,7 +56,7 @@ impl FromStr for Strategy {
     }
 }
 
-/// What is counted when towers are compared in size.
+/// Quantity that is counted when towers are compared in size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balance {
     /// Features.
@@ -65,7 +65,7 @@ pub enum Balance {
     Loads(Vec<f64>),
 }
 
-/// What is asked for.
+/// Towers that are asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Towers, T.
@@ -87,7 +87,7 @@ pub struct Request {
     pub settle: bool,
     /// Random starts of k-means; the plane takes half as many, and both few where there are many features.
     pub restarts: usize,
-    /// All randomness follows from it.
+    /// Seed from which all randomness follows.
     pub seed: u64,
 }
 
@@ -135,7 +135,7 @@ pub enum PartitionError {
         what: &'static str,
         /// Features.
         features: usize,
-        /// How many there are.
+        /// Number of features.
         got: usize,
     },
     /// A load that cannot be.
@@ -143,7 +143,7 @@ pub enum PartitionError {
     Load {
         /// The feature's index.
         feature: usize,
-        /// Its load.
+        /// Load of the feature.
         load: f64,
     },
     /// Fewer features with a load than towers.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemFile {
-    /// What it is called.
+    /// Name of the system.
     pub name: String,
     /// What its devices are; nothing follows from it.
     #[serde(rename = "type")]

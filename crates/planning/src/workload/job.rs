@@ -8,9 +8,9 @@ use std::fmt;
 /// A task on a system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// What it is called.
+    /// Name of the job.
     pub name: String,
-    /// What is done.
+    /// Task of the job.
     pub task: TaskKind,
     /// How layers are spread.
     pub strategies: Strategies,
@@ -18,16 +18,16 @@ pub struct Job {
     pub mlp_batch: f64,
     /// Samples of the devices that share the tables.
     pub embedding_batch: f64,
-    /// As `mlp_batch`, for transformer layers.
+    /// Samples of a device in transformer layers.
     pub transformer_batch: f64,
 }
 
-/// What is done with a model.
+/// Task that a model is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskKind {
     /// Forward, backward, update.
     PreTraining,
-    /// The same, but for parts that stay as they are.
+    /// Training with some parts frozen.
     FineTuning(Frozen),
     /// Forward only.
     Inference,

@@ -7,9 +7,9 @@ use std::fmt;
 /// A model of layers that are all alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layered {
-    /// What it is called.
+    /// Name of the model.
     pub name: String,
-    /// What it is made of.
+    /// Kind of the model, with the shapes of its layers.
     pub kind: LayeredKind,
     /// Bytes of a parameter outside tables.
     pub dense_bytes: f64,
@@ -49,7 +49,7 @@ pub enum LayeredKind {
 /// Tables that are all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sparse {
-    /// How many.
+    /// Number of tables.
     pub tables: f64,
     /// Rows of each.
     pub rows: f64,
@@ -62,16 +62,16 @@ pub struct Sparse {
 /// Experts, of which every sample or token sees some.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experts {
-    /// How many there are.
+    /// Number of experts.
     pub total: f64,
-    /// How many see a sample.
+    /// Number of experts that see a sample.
     pub active: f64,
 }
 
 /// Transformer layers that are all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transformer {
-    /// How many.
+    /// Number of layers.
     pub layers: usize,
     /// Heads of attention.
     pub heads: usize,

@@ -27,18 +27,18 @@ pub struct Level {
     pub degree: usize,
 }
 
-/// One or two levels; of two the first is over neighbours, and the second over groups of these.
+/// A strategy of one or two levels; of two the first is over neighbours, and the second over groups of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Strategy(pub Vec<Level>);
 
 /// A strategy for each class of layers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Strategies {
-    /// Of bottom and top MLPs.
+    /// Strategy of bottom and top MLPs.
     pub mlp: Strategy,
-    /// Of embedding tables.
+    /// Strategy of embedding tables.
     pub embedding: Strategy,
-    /// Of transformer layers.
+    /// Strategy of transformer layers.
     pub transformer: Strategy,
 }
 
@@ -50,12 +50,12 @@ pub(super) struct Circle {
 }
 
 impl Strategy {
-    /// One level over all devices.
+    /// A strategy of one level over all devices.
     pub fn flat(parallel: Parallel, system: &System) -> Self {
         Self(vec![Level { parallel, degree: system.devices() }])
     }
 
-    /// One inside nodes, another between them.
+    /// A strategy with one level inside nodes and another between them.
     pub fn nested(inside: Parallel, between: Parallel, system: &System) -> Self {
         let level = |parallel, degree| Level { parallel, degree };
         Self(vec![level(inside, system.devices_per_node), level(between, system.nodes)])
@@ -84,7 +84,7 @@ impl Strategy {
         Some((level, Circle { members: level.degree, nodes }))
     }
 
-    /// The same, if it fills `system`; `field` names it in errors.
+    /// Refuses a strategy that does not fill `system`; `field` names it in errors.
     pub(super) fn check(&self, field: &'static str, system: &System) -> Result<(), WorkloadError> {
         let product = self.0.iter().try_fold(1usize, |product, level| product.checked_mul(level.degree));
         let (product, devices) = (product.unwrap_or(usize::MAX), system.devices());

@@ -25,7 +25,7 @@ impl Amount {
         Self { flops: bind(flops), bytes: bind(bytes), items: bind(&described.items) }
     }
 
-    /// Of what is read for `rank`'s samples.
+    /// Amount that is read for the samples of `rank`.
     pub fn read_ahead(schedule: &Schedule, sizes: &BatchSizes, rank: usize) -> Self {
         let ids = Volume::of(1, Quantity::Ids).bind(schedule.deployment(), sizes, rank);
         let dense = sizes.samples[rank] * schedule.model().dense_features() as u64;

@@ -11,7 +11,7 @@ pub enum DataflowKind {
     /// Over the world, at once.
     #[default]
     Flat,
-    /// By way of tower groups.
+    /// SPTT: vectors are exchanged inside tower groups, then among peers.
     Sptt,
 }
 
@@ -27,7 +27,7 @@ pub enum AllToAll {
     Hierarchical,
 }
 
-/// What is brought into peer order: step c of SPTT.
+/// Values that SPTT brings into peer order in step c.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerPermute {

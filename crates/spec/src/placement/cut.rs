@@ -10,9 +10,9 @@ pub enum Cut {
     /// Not at all: every table is whole on one rank.
     #[default]
     Whole,
-    /// By columns, over all ranks of the group.
+    /// Tables are cut by columns, over all ranks of the group.
     Columns,
-    /// By rows, over all ranks of the group.
+    /// Tables are cut by rows, over all ranks of the group.
     Rows,
     /// Single-hot tables by columns, multi-hot ones by rows: the paper's choice.
     Hotness,

@@ -22,15 +22,15 @@ pub struct Config {
     pub model: ModelConfig,
     /// The cluster.
     pub topology: TopologyConfig,
-    /// Where tables live.
+    /// Placement of tables.
     pub placement: PlacementConfig,
     /// How long, how much at a time.
     pub train: TrainConfig,
-    /// In which formats floats travel.
+    /// Formats in which floats travel.
     pub wire: WireConfig,
     /// How weights change.
     pub optimizer: OptimizerConfig,
-    /// What is learnt.
+    /// Data to learn from.
     pub data: DataConfig,
     /// When the state is saved.
     pub checkpoint: CheckpointConfig,
@@ -176,7 +176,7 @@ pub struct OptimizerConfig {
 pub struct Optimizer {
     /// How a gradient changes a weight.
     pub update: UpdateRule,
-    /// By how much.
+    /// Learning rate over the steps.
     pub rate: LearningRate,
 }
 
@@ -184,7 +184,7 @@ pub struct Optimizer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Where samples come from.
+    /// Format of the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<DataFormat>,
     /// Files to train on: paths and globs, read in this order.
@@ -229,7 +229,7 @@ pub struct CheckpointConfig {
     pub keep: Option<usize>,
 }
 
-/// Where samples come from.
+/// Format of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataFormat {
@@ -247,7 +247,7 @@ pub enum DataFormat {
 }
 
 impl DataFormat {
-    /// All of them, by the names users write.
+    /// All formats, by the names users write.
     pub const ALL: [(&str, DataFormat); 5] = [
         ("criteo-tsv", DataFormat::CriteoTsv),
         ("csv", DataFormat::Csv),
@@ -256,7 +256,7 @@ impl DataFormat {
         ("synthetic", DataFormat::Synthetic),
     ];
 
-    /// Its name as users write it.
+    /// Name of the format as users write it.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }

@@ -57,7 +57,7 @@ pub struct LogFacts {
 /// A column of ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogFeature {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
     /// Rows that its ids reach.
     pub rows: LogRows,

@@ -5,7 +5,7 @@ use crate::dataflow::Deployment;
 use serde::Serialize;
 use std::fmt;
 
-/// One leg of the way that vectors take to the samples, or their gradients back: an exchange that may be encoded.
+/// A leg of the way that vectors take to the samples, or their gradients back: an exchange that may be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leg {

@@ -7,7 +7,7 @@ use crate::topology::{Groups, LinkClass};
 use serde::Serialize;
 use std::fmt;
 
-/// One thing that travels for a feature.
+/// Scalar or vector that travels for a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
@@ -44,7 +44,7 @@ pub enum Traffic {
         /// Bytes of one scalar on the wire.
         bytes: u64,
     },
-    /// Their gradients, back.
+    /// Gradients of the vectors of whole shards, from each member of a group back to their holder.
     FromGroup {
         /// Bytes of one scalar on the wire.
         bytes: u64,
@@ -64,7 +64,7 @@ pub enum Traffic {
         /// Bytes of one scalar on the wire.
         bytes: u64,
     },
-    /// Its gradients, back.
+    /// Gradients of what left a rank's group, from its peers back to the rank.
     FromPeers {
         /// Bytes of one scalar on the wire.
         bytes: u64,
@@ -86,7 +86,7 @@ pub enum Traffic {
         /// Bytes of one scalar on the wire.
         bytes: u64,
     },
-    /// Such a reduction inside every group.
+    /// A reduction of a vector inside every group, as a reduce-scatter and an all-gather.
     GroupAllReduce {
         /// Length of each group's vector.
         elements: Vec<usize>,
@@ -154,7 +154,7 @@ impl Traffic {
         }
     }
 
-    /// As [`between`](Self::between), for what goes only inside groups, or only among peers.
+    /// Bytes from `from` to `to` for what goes only inside groups, or only among peers.
     fn in_sptt(&self, sptt: &Sptt, placement: &Placement, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
         let groups = sptt.groups();
         let together = groups.group_of(from) == groups.group_of(to);

@@ -20,7 +20,6 @@
 mod available;
 mod rank;
 mod sizes;
-mod vectors;
 
 pub use available::available_memory;
 
@@ -28,6 +27,7 @@ use crate::run::cluster::{Cluster, threads};
 use rank::Shape;
 use serde::Serialize;
 use spec::run::{Data, Run};
+use spec::schedule::Task;
 use std::fmt;
 
 /// Bytes that a process needs at most, by what takes them.
@@ -145,7 +145,8 @@ impl MemoryNeed {
     /// What the ranks of `cluster` that are on this machine need for `run`.
     pub fn of(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Self {
         let here = cluster.ranks_here(run.topology());
-        let shape = Shape::new(run, threads(run, cluster), purpose);
+        let schedule = run.schedule(Task::Train);
+        let shape = Shape::new(run, &schedule, threads(run, cluster), purpose);
         let mut parts = Parts::default();
         here.iter().for_each(|&rank| parts.add(&shape.of_rank(rank)));
         let in_process = matches!(cluster, Cluster::Threads);
@@ -161,7 +162,8 @@ impl MemoryNeed {
 
     /// What the largest rank needs for itself, in training.
     pub fn of_largest_rank(run: &Run) -> u64 {
-        let shape = Shape::new(run, run.threads.unwrap_or(1), MemoryUse::TRAINING);
+        let schedule = run.schedule(Task::Train);
+        let shape = Shape::new(run, &schedule, run.threads.unwrap_or(1), MemoryUse::TRAINING);
         let ranks = 0..run.topology().ranks();
         ranks.map(|rank| shape.of_rank(rank).with(0.0).total()).max().unwrap_or(0)
     }
