@@ -79,17 +79,14 @@ pub(crate) struct Setup {
 impl Setup {
     /// An exchange and no more.
     pub(crate) fn exchange(send: Bytes, recv: Bytes) -> Self {
-        Self { stage: Stage::Exchange, send, recv, scratch: Bytes::empty() }
+        let scratch = Bytes::new(send.space());
+        Self { stage: Stage::Exchange, send, recv, scratch }
     }
 
     /// Nothing to exchange.
     pub(crate) fn done(send: Bytes, recv: Bytes) -> Self {
-        Self {
-            stage: Stage::Done { send, recv },
-            send: Bytes::empty(),
-            recv: Bytes::empty(),
-            scratch: Bytes::empty(),
-        }
+        let [nothing, neither, scratch] = [(); 3].map(|()| Bytes::new(recv.space()));
+        Self { stage: Stage::Done { send, recv }, send: nothing, recv: neither, scratch }
     }
 }
 
@@ -127,7 +124,7 @@ impl Pool {
     /// At least `len` bytes: the smallest piece that holds them, or the largest, grown.
     pub(crate) fn take(&mut self, device: &Device, len: usize) -> Result<Bytes, KernelError> {
         if len == 0 {
-            return Ok(Bytes::empty());
+            return Ok(Bytes::new(device.for_exchange()));
         }
         let len = len.checked_next_multiple_of(64).ok_or(KernelError::OutOfMemory { bytes: len })?;
         let fits = |piece: &Bytes| piece.len() >= len;
@@ -139,7 +136,7 @@ impl Pool {
                 if let Some((index, _)) = pieces.max_by_key(|(_, p)| p.len()) {
                     self.pieces.swap_remove(index);
                 }
-                Ok(Buffer::<u8>::zeroed(device, len)?.into_bytes())
+                Bytes::zeroed(device.for_exchange(), len)
             }
         }
     }

@@ -143,7 +143,7 @@ impl Transport for Mpi {
 
         // Before MPI gets any of this memory, so that nobody else is looking.
         if to[me].len > 0 {
-            recv.copy_from(from[me].at, &send, to[me].at, to[me].len);
+            recv.copy_from(from[me].at, &send, to[me].at, to[me].len)?;
         }
         let vectors = vectors.fill(&send, to, from, header_bytes);
         let job = Job { slot, group, sequence, header, send, recv, vectors };

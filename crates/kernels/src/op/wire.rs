@@ -25,17 +25,27 @@ pub enum HalfFormat {
 }
 
 impl HalfFormat {
-    /// Half format of the wire, for an operation `op`; f32 is refused, as nothing is encoded there.
-    fn of(op: &'static str, format: Format) -> Result<Self> {
+    /// Half format that a format of the wire encodes floats in; `None` for f32, where nothing is encoded.
+    ///
+    /// ```
+    /// use kernels::HalfFormat;
+    /// use spec::wire::Format;
+    /// assert_eq!(HalfFormat::of(Format::Bf16), Some(HalfFormat::Bf16));
+    /// assert_eq!(HalfFormat::of(Format::F32), None);
+    /// ```
+    pub fn of(format: Format) -> Option<Self> {
         match format {
-            Format::F16 => Ok(HalfFormat::F16),
-            Format::Bf16 => Ok(HalfFormat::Bf16),
-            Format::F32 => {
-                let (what, got) = ("bytes of a float in the format", format.bytes() as usize);
-                Err(KernelError::Mismatch { op, what, expected: 2, got })
-            }
+            Format::F16 => Some(HalfFormat::F16),
+            Format::Bf16 => Some(HalfFormat::Bf16),
+            Format::F32 => None,
         }
     }
+}
+
+/// Refuses a format in which floats stay as they are.
+fn half(op: &'static str, format: Format) -> Result<HalfFormat> {
+    let (what, got) = ("bytes of a float in the format", format.bytes() as usize);
+    HalfFormat::of(format).ok_or(KernelError::Mismatch { op, what, expected: 2, got })
 }
 
 /// Arguments of [`Device::sum_encoded`].
@@ -74,7 +84,7 @@ impl Device {
         to: &mut Buffer<u16>,
     ) -> Result {
         const OP: &str = "encode";
-        let format = HalfFormat::of(OP, format)?;
+        let format = half(OP, format)?;
         check_block(&Check::new(OP, self), block, from, to)?;
         self.backend().encode(format, block, from, to)
     }
@@ -98,7 +108,7 @@ impl Device {
         to: &mut Buffer<f32>,
     ) -> Result {
         const OP: &str = "decode";
-        let format = HalfFormat::of(OP, format)?;
+        let format = half(OP, format)?;
         check_block(&Check::new(OP, self), block, from, to)?;
         self.backend().decode(format, block, from, to)
     }
@@ -118,7 +128,7 @@ impl Device {
     /// ```
     pub fn sum_encoded(&self, format: Format, args: SumEncoded) -> Result {
         const OP: &str = "sum_encoded";
-        let (format, check) = (HalfFormat::of(OP, format)?, Check::new(OP, self));
+        let (format, check) = (half(OP, format)?, Check::new(OP, self));
         check.buffer("blocks", args.blocks, size([args.count, args.len]))?;
         check.buffer("out", args.out, args.out_at.saturating_add(args.len))?;
         self.backend().sum_encoded(format, args)
