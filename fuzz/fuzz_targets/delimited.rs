@@ -3,7 +3,7 @@
 //!     cargo +nightly fuzz run delimited
 #![no_main]
 
-use data::delimited::{Layout, Scratch, quotes_beside};
+use data::delimited::{LineLayout, Scratch, quotes_beside};
 use data::lines::{Chunk, Chunks};
 use data::{BadLines, DataError, Samples};
 use libfuzzer_sys::fuzz_target;
@@ -46,7 +46,7 @@ fn read(schema: &Schema, size: usize, bytes: &[u8]) -> Result<(), DataError> {
     let path = "log".as_ref();
     let mut chunks = Chunks::new(bytes, path, size).quoted(quotes_beside(schema));
     let header = if schema.columns.is_none() { chunks.header()? } else { None };
-    let layout = Layout::new(schema, path, header.as_deref())?;
+    let layout = LineLayout::new(schema, path, header.as_deref())?;
     let (mut scratch, mut chunk, mut bad) = (Scratch::default(), Chunk::default(), BadLines::default());
     let mut samples = Samples::new(schema.sparse.len());
     while chunks.next(&mut chunk)? {

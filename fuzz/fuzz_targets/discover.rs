@@ -3,7 +3,7 @@
 //!     cargo +nightly fuzz run discover
 #![no_main]
 
-use data::discover::{Asked, discover};
+use data::discover::{Request, discover};
 use libfuzzer_sys::fuzz_target;
 use std::fs;
 
@@ -11,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     fs::write(&path, bytes).unwrap();
-    if let Ok(found) = discover(&[path], &Asked::default()) {
+    if let Ok(found) = discover(&[path], &Request::default()) {
         found.schema.check().unwrap();
     }
 });

@@ -1,4 +1,4 @@
-//! `campanile bench`: this machine, measured.
+//! `campanile bench`: measures this machine.
 
 pub mod collectives;
 mod data;
@@ -11,7 +11,7 @@ mod step;
 use crate::progress::Console;
 use anyhow::Result;
 
-/// What to measure.
+/// Benchmarks.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// A whole training step: median time and where it goes

@@ -1,4 +1,4 @@
-//! `campanile calibrate`: measures this machine or cluster, and writes what it found as a system file.
+//! `campanile calibrate`: measures the rates of this machine or cluster, and writes them as a system file.
 //!
 //! Collectives are swept over sizes, and real steps of small runs are trained on all ranks at once, as in any run. From what
 //! their phases took come the rates of computations; from what whole steps took, how much of the communication was hidden.
@@ -42,7 +42,7 @@ pub struct Args {
     /// Ranks on each host [default: 2]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     ranks_per_host: Option<usize>,
-    /// What the system file calls this cluster
+    /// Name of this cluster in the system file
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
     /// Write the system file here
@@ -62,13 +62,13 @@ pub struct Args {
 #[derive(Clone, Copy, Debug)]
 struct Effort {
     steps: Steps,
-    /// Every run is trained so often, in turns with the others.
+    /// Times that every run is trained, in turns with the others.
     rounds: usize,
-    /// Batches are so many times smaller.
+    /// Divisor of the batches.
     divisor: usize,
-    /// Bytes of collectives.
+    /// Sizes of collectives, in bytes.
     sizes: &'static [usize],
-    /// How often each is measured.
+    /// Measurements of each size.
     sweep: Rounds,
 }
 
@@ -149,7 +149,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     Ok(())
 }
 
-/// When, where and by what.
+/// Description of the measurement: time, version, CPU and effort.
 fn about(effort: &Effort, trials: usize) -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -163,7 +163,7 @@ fn about(effort: &Effort, trials: usize) -> String {
     )
 }
 
-/// What all ranks do together.
+/// Runs and collectives that all ranks measure together.
 struct Job<'a> {
     topology: Topology,
     cluster: &'a Cluster,
@@ -172,11 +172,11 @@ struct Job<'a> {
     console: Console,
 }
 
-/// What came of it.
+/// Measurements of a rank.
 struct Measured {
     ranks_per_machine: usize,
     links: Vec<LinkModel>,
-    /// By trial and round.
+    /// Times by trial and round.
     taken: Vec<Vec<Taken>>,
 }
 
@@ -215,12 +215,7 @@ impl Job<'_> {
         let circles = [Circle::World, Circle::Host, Circle::Peers].into_iter();
         Sweep {
             topology: self.topology,
-            kinds: vec![
-                CollectiveKind::AllToAll,
-                CollectiveKind::AllReduce,
-                CollectiveKind::ReduceScatter,
-                CollectiveKind::AllGather,
-            ],
+            kinds: CollectiveKind::ALL.to_vec(),
             circles: circles.filter(|circle| circle.members(self.topology) > 1).collect(),
             sizes: self.effort.sizes.to_vec(),
             rounds: self.effort.sweep,
@@ -228,8 +223,7 @@ impl Job<'_> {
     }
 }
 
-/// Times of one run, of a step. Those of a rank with one thread are what that had a core for; what the threads of others had
-/// is seen on the wall alone.
+/// Times of a step of one run. A rank with one thread counts CPU time; for ranks with more threads only the wall clock is known.
 fn taken_by(outcome: &Outcome) -> Taken {
     let steps = outcome.timed as f64;
     let of_phase = |phase: &training::PhaseReport| {
@@ -243,7 +237,8 @@ fn taken_by(outcome: &Outcome) -> Taken {
     }
 }
 
-/// A line for each collective in each circle: where none rises through its sizes, for all the noise, that of the largest.
+/// Latency and bandwidth of each collective in each group. Where no line fits the sizes, because of noise, the largest size gives
+/// the bandwidth.
 fn lines(swept: Swept) -> Vec<LinkModel> {
     let Swept { points, mut links } = swept;
     for point in points.iter().rev() {
@@ -256,8 +251,8 @@ fn lines(swept: Swept) -> Vec<LinkModel> {
     links
 }
 
-/// Ranks that share the machine of rank 0, which is known by when its kernel was started: several hosts may be pretended on
-/// one, each with a name and a network of its own.
+/// Number of ranks that share the machine of rank 0. The boot id of the kernel identifies a machine: several hosts may be network
+/// namespaces of one.
 fn ranks_per_machine(world: &Communicator) -> Result<usize> {
     let kernel = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mine = Buffer::from_slice(world.device(), &[crc32c::crc32c(&kernel)])?;

@@ -31,7 +31,7 @@ pub fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// What all ranks need as threads of one process, and bytes of the largest.
+/// Memory of all ranks as threads of one process, and of the rank that needs most.
 fn memory(run: &Run) -> (MemoryNeed, u64) {
     let world = MemoryNeed::of(run, &Cluster::Threads, MemoryUse::TRAINING);
     (world, MemoryNeed::of_largest_rank(run))

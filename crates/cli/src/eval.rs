@@ -63,12 +63,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let evaluation = &scores.evaluation;
     let step = checkpoint.manifest().step;
     if args.json {
-        let result = json!({
-            "auc": evaluation.auc,
-            "logloss": evaluation.logloss,
-            "ne": evaluation.ne,
-            "accuracy": evaluation.accuracy,
-            "calibration": evaluation.calibration,
+        let mut result = json!({
             "mean_prediction": evaluation.mean_prediction,
             "click_rate": evaluation.click_rate,
             "samples": evaluation.samples,
@@ -76,6 +71,9 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             "checkpoint": checkpoint.path(),
             "bins": scores.bins,
         });
+        for (field, value) in evaluation.metrics() {
+            result[field] = json!(value);
+        }
         println!("{result}");
         return Ok(());
     }

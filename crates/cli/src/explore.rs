@@ -1,8 +1,8 @@
-//! `campanile explore`: every way to spread a model, on every system that is asked for.
+//! `campanile explore`: simulates every strategy of a model on every system given.
 
-mod asked;
 mod html;
 mod json;
+mod request;
 mod text;
 
 use crate::output::{Force, Output};
@@ -35,7 +35,7 @@ have no FSDP between nodes). Models that Campanile trains have one way each, and
 the first of them.")]
 pub struct Args {
     #[command(flatten)]
-    asked: asked::Asked,
+    request: request::Request,
     /// Threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -52,7 +52,7 @@ pub struct Args {
     force: Force,
 }
 
-/// A space, and what was found in it.
+/// A space of strategies, and the results of its simulation.
 struct Explored {
     space: Space,
     cost: CostKind,
@@ -61,16 +61,16 @@ struct Explored {
 }
 
 impl Explored {
-    /// Whether all of it was looked at.
+    /// Whether all points were simulated.
     fn is_whole(&self) -> bool {
         self.summary.count() == self.space.len() as u64
     }
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
-    let html = Output::check_if_any(args.html.as_deref(), args.force.force, &args.asked.inputs())?;
-    let space = args.asked.space()?;
-    let cost = args.asked.cost();
+    let html = Output::check_if_any(args.html.as_deref(), args.force.force, &args.request.inputs())?;
+    let space = args.request.space()?;
+    let cost = args.request.cost();
     let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.map_or_else(cores, usize::from);
     let began = Instant::now();
@@ -89,7 +89,10 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     };
     let as_is = &explored.summary.as_is;
     if let Some((_, why)) = &as_is.refused.first {
-        ensure!(as_is.refused.impossible < as_is.count, "nothing of it can be simulated: {why}");
+        ensure!(
+            as_is.refused.impossible < as_is.count,
+            "no combination of these models, strategies and systems can be simulated: {why}"
+        );
     }
     if let Some(html) = &html {
         html.write(html::page(&explored).to_html().as_bytes())?;
@@ -105,7 +108,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     end
 }
 
-/// Explores beside a progress bar, until all is done or a signal comes.
+/// Explores with a progress bar, until all is done or a signal arrives.
 fn with_progress(
     space: &Space,
     cost: CostKind,

@@ -14,8 +14,8 @@ use crate::progress::{Console, Progress, Unit};
 use crate::text::{bytes, si, tell};
 use anyhow::{Context, Result, bail, ensure};
 use data::bad_lines::{BadLines, Policy};
-use data::prepare::{self, RawLog, Step};
-use data::prepared::{Manifest, PreparedLog, Source, Values};
+use data::prepare::{self, PrepareProgress, RawLog};
+use data::prepared::{LogSource, Manifest, PreparedLog, Values};
 use data::rows::Reading;
 use data::vocabulary::Vocabulary;
 use spec::run::{Config, DataConfig, DataFormat, LogFacts, LogFeature, LogRows, Run};
@@ -275,7 +275,7 @@ impl<'a> Place<'a> {
                 .context("a log that rank 0 has prepared, in a folder that all hosts share");
         }
         let raw = Raw::of(data, paths)?;
-        let source = Source::of(raw.format.name(), &raw.files)?;
+        let source = LogSource::of(raw.format.name(), &raw.files)?;
         // What an earlier command prepared from the same files, in the same way, and would not refuse today.
         let same = |log: &PreparedLog| {
             let manifest = log.manifest();
@@ -378,7 +378,7 @@ impl Raw {
 pub fn with_progress(
     console: Console,
     what: &str,
-    work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<Manifest, data::DataError>,
+    work: impl FnOnce(&(dyn Fn(PrepareProgress) + Sync)) -> Result<Manifest, data::DataError>,
 ) -> Result<Manifest> {
     let manifest = showing_progress(console, what, work)?;
     warn_of_bad_lines(manifest.bad_lines.count, &manifest.bad_lines.lines);
@@ -389,14 +389,14 @@ pub fn with_progress(
 pub fn showing_progress<T>(
     console: Console,
     what: &str,
-    work: impl FnOnce(&(dyn Fn(Step) + Sync)) -> Result<T, data::DataError>,
+    work: impl FnOnce(&(dyn Fn(PrepareProgress) + Sync)) -> Result<T, data::DataError>,
 ) -> Result<T> {
     let progress = console.progress(what, 0, Unit::Bytes);
     Ok(work(&|step| show(&progress, what, step))?)
 }
 
 /// Shows how far reading is.
-pub fn show(bar: &Progress, what: &str, Step { counting, progress }: Step) {
+pub fn show(bar: &Progress, what: &str, PrepareProgress { counting, progress }: PrepareProgress) {
     bar.set_total(progress.total_bytes);
     let pass = if counting { ", counting" } else { "" };
     let bad = match progress.bad_lines {

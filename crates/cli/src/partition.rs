@@ -1,4 +1,4 @@
-//! `campanile partition`: which features share a tower.
+//! `campanile partition`: divides features into towers.
 
 mod division;
 mod inputs;
@@ -51,7 +51,7 @@ pub struct Args {
     /// Columns of a table, for --slice-to with --affinity
     #[arg(long, value_name = "N", conflicts_with = "checkpoint")]
     dim: Option<usize>,
-    /// All randomness follows from it
+    /// Seed of all randomness
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Where the towers go, as JSON for --towers

@@ -1,22 +1,20 @@
 //! `campanile reproduce`: figures of papers, ours beside theirs, and what this project claims by itself.
 
-mod dmt_complexity;
-mod dmt_speedup;
 mod dmt_table6;
-mod figures;
-mod launcher;
 mod planted_groups;
-mod predictions;
-mod records;
+mod program;
 
+use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use anyhow::Result;
+use program::ThisProgram;
+use reproduce::{Report, dmt_complexity, dmt_speedup, figures, predictions};
 
-/// Which figures.
+/// Reproductions.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// FLOPs, parameters and compression ratios of the DMT paper's models (its Tables 3, 4 and 5)
-    DmtComplexity(dmt_complexity::Args),
+    DmtComplexity(Complexity),
     /// DMT against SPTT against the flat dataflow, over hosts joined by links (§5.3 of the DMT paper)
     DmtSpeedup(Box<dmt_speedup::Args>),
     /// Towers of the partitioner against strided ones, over many runs (Table 6 of the DMT paper)
@@ -29,13 +27,42 @@ pub enum Command {
     Figure(figures::Command),
 }
 
+/// Arguments of `reproduce dmt-complexity`.
+#[derive(clap::Args)]
+pub struct Complexity {
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
 pub fn run(command: Command, console: Console) -> Result<()> {
     match command {
-        Command::DmtComplexity(args) => dmt_complexity::run(args),
-        Command::DmtSpeedup(args) => dmt_speedup::run(*args, console),
-        Command::DmtTable6(args) => dmt_table6::run(*args, console),
-        Command::Predictions(args) => predictions::run(*args, console),
-        Command::PlantedGroups(args) => planted_groups::run(args, console),
-        Command::Figure(command) => figures::run(command),
+        Command::DmtComplexity(args) => print(&dmt_complexity::report()?, args.json),
+        Command::DmtSpeedup(args) => {
+            print(&dmt_speedup::report(&args, &ThisProgram::new(console)?)?, args.json)
+        }
+        Command::DmtTable6(args) => dmt_table6::run(*args, console)?,
+        Command::Predictions(args) => {
+            print(&predictions::report(&args, &ThisProgram::new(console)?)?, args.json)
+        }
+        Command::PlantedGroups(args) => planted_groups::run(args, console)?,
+        Command::Figure(command) => {
+            let args = command.args();
+            let html = Output::check_if_any(args.html.as_deref(), args.force, &Inputs::default())?;
+            let figure = command.figure()?;
+            if let Some(html) = &html {
+                html.write(figure.page().to_html().as_bytes())?;
+            }
+            print(&figure.report(), args.json);
+        }
+    }
+    Ok(())
+}
+
+fn print(report: &Report, json: bool) {
+    if json {
+        println!("{}", report.json);
+    } else {
+        print!("{}", report.text);
     }
 }

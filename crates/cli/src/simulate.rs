@@ -1,11 +1,11 @@
-//! `campanile simulate`: what a step takes on hardware that you need not have.
+//! `campanile simulate`: predicts the time and memory of a step on other hardware.
 
-mod asked;
 mod hints;
 mod html;
 mod json;
 mod prediction;
 pub mod read;
+mod request;
 mod strategy;
 pub mod task;
 mod text;
@@ -43,7 +43,7 @@ Cost models: madmax has MAD-Max's rules and no latency; roofline is Neo's bound 
 hierarchical has latencies, message sizes and links that collectives share.")]
 pub struct Args {
     #[command(flatten)]
-    asked: asked::Asked,
+    request: request::Request,
     /// Draw the timeline with bars, a line for every operation, instead of a table with bytes and rates
     #[arg(long, conflicts_with = "json")]
     bars: bool,
@@ -61,11 +61,11 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let (inputs, force) = (args.asked.inputs(), args.force.force);
+    let (inputs, force) = (args.request.inputs(), args.force.force);
     let trace = Output::check_if_any(args.trace.as_deref(), force, &inputs)?;
     let html = Output::check_if_any(args.html.as_deref(), force, &inputs)?;
     Output::distinct(trace.iter().chain(&html))?;
-    let prediction = args.asked.predict()?;
+    let prediction = args.request.predict()?;
     if let Some(trace) = &trace {
         trace.write(trace::to_json(&prediction).to_string().as_bytes())?;
     }

@@ -1,10 +1,11 @@
-//! One rank's end of a group, and the collectives that only move data. Those that also add are in `reductions`.
+//! The communicator: one rank's end of a group of ranks, with the collectives that only move data. Collectives that also
+//! add are in `reductions`.
 
 use crate::operation::{Membership, Setup, Spans, Stage, lay_out};
-use crate::progress::{Names, Rank};
+use crate::progress::{Endpoint, Names};
 use crate::sync::lock;
 use crate::transport::{GroupId, Span};
-use crate::{CollectiveError, Label, Output, Pending, Traffic};
+use crate::{CollectiveError, Label, Output, Pending, SentBytes};
 use kernels::{Buffer, Bytes, Device, Element};
 use spec::topology::Topology;
 use std::fmt;
@@ -15,82 +16,85 @@ type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
 /// One rank's end of a group of ranks.
 ///
-/// Every member calls the same collectives on the group, in the same order, with counts that fit; the order in which
-/// it then waits for them is its own affair. Operations of different groups are independent of each other.
+/// Every member must call the same collectives on the group, in the same order, with counts that match. A member may
+/// wait for them in any order. Operations of different groups are independent of each other.
 ///
-/// Buffers may be longer than their counts ask for. They must have contents: on a device that computes nothing, they are made
-/// in [`Device::for_exchange`]. A rank is one thread; should it use several, it must itself see to
-/// the order of their calls.
+/// Buffers may be longer than the counts require. They must have contents: on a device that computes nothing they are made
+/// in [`Device::for_exchange`]. A communicator is meant to be used by one thread; a caller that uses several threads must
+/// order their calls.
 pub struct Communicator {
-    pub(crate) rank: Arc<Rank>,
+    pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) group: Arc<Membership>,
 }
 
 impl Communicator {
-    /// The group of all ranks.
-    pub(crate) fn world(rank: Arc<Rank>) -> Self {
-        let members = (0..rank.topology.ranks()).collect();
-        Self::of(GroupId::WORLD, members, rank.rank, rank)
+    /// The communicator of all ranks.
+    pub(crate) fn world(endpoint: Arc<Endpoint>) -> Self {
+        let members = (0..endpoint.topology.ranks()).collect();
+        Self::of(GroupId::WORLD, members, endpoint.rank, endpoint)
     }
 
-    fn of(group: GroupId, members: Vec<usize>, me: usize, rank: Arc<Rank>) -> Self {
+    fn of(group: GroupId, members: Vec<usize>, me: usize, endpoint: Arc<Endpoint>) -> Self {
         let group = Membership { group, members, me, sequence: AtomicU64::new(0) };
-        Self { rank, group: Arc::new(group) }
+        Self { endpoint, group: Arc::new(group) }
     }
 
-    /// This rank's index in the group.
+    /// Index of this rank in the group, from 0.
     pub fn rank(&self) -> usize {
         self.group.me
     }
 
-    /// Ranks in the group.
+    /// Number of ranks in the group.
     pub fn size(&self) -> usize {
         self.group.members.len()
     }
 
-    /// The world ranks of the group's members, in group order.
+    /// World ranks of the group's members, in group order.
     pub fn members(&self) -> &[usize] {
         &self.group.members
     }
 
-    /// This rank's index in the world.
+    /// Index of this rank among all ranks, from 0.
     pub fn world_rank(&self) -> usize {
-        self.rank.rank
+        self.endpoint.rank
     }
 
-    /// The cluster.
+    /// Cluster that all ranks belong to: hosts and ranks per host.
     pub fn topology(&self) -> Topology {
-        self.rank.topology
+        self.endpoint.topology
     }
 
-    /// Where this rank computes, and its buffers live.
+    /// Device on which this rank computes and allocates its buffers.
     pub fn device(&self) -> &Device {
-        &self.rank.device
+        &self.endpoint.device
     }
 
-    /// Records which phase this rank is in, for the messages of all ranks.
+    /// Records that this rank has entered `phase`. Failure messages of all ranks name the phase.
     pub fn enter(&self, phase: &Label) {
-        self.rank.transport.enter(phase);
+        self.endpoint.transport.enter(phase);
     }
 
-    /// What this rank has sent, over all its communicators, by label in the order of their first use.
-    pub fn meter(&self) -> Vec<Traffic> {
-        lock(&self.rank.meter).read()
+    /// Bytes that this rank has sent since the last reset, over all its communicators: one entry per label, in the order
+    /// of first use.
+    pub fn meter(&self) -> Vec<SentBytes> {
+        lock(&self.endpoint.meter).read()
     }
 
-    /// Sets the rank's meter to zero.
+    /// Sets all counters of this rank's meter to zero.
     pub fn reset_meter(&self) {
-        lock(&self.rank.meter).reset();
+        lock(&self.endpoint.meter).reset();
     }
 
-    /// Moves all outstanding operations of this rank on, on whichever communicator, as far as they go without blocking.
+    /// Advances all outstanding operations of this rank, on all its communicators, as far as possible without blocking.
     pub fn progress(&self) -> Result {
-        self.rank.progress_all()
+        self.endpoint.progress_all()
     }
 
-    /// Everyone to everyone: `send` holds `send_counts[i]` elements for each member `i`, one after the other; `recv`
-    /// becomes the `recv_counts[i]` elements that each member `i` has for this rank, one after the other. Gives both
-    /// back. In a group of one they trade their memory and nothing is copied, so count `send`'s contents as lost.
+    /// Sends different elements from every member to every member, and waits until all have arrived.
+    ///
+    /// `send` holds `send_counts[i]` elements for each member `i`, concatenated. `recv` is resized to hold the
+    /// `recv_counts[i]` elements that each member `i` sends to this rank, concatenated. Returns `(send, recv)`. In a group
+    /// of one rank the two buffers swap their memory instead of copying, so the contents of `send` are lost.
     pub fn all_to_all<T: Element>(
         &self,
         label: &Label,
@@ -102,7 +106,7 @@ impl Communicator {
         self.start_all_to_all(label, send, send_counts, recv, recv_counts)?.wait()
     }
 
-    /// Starts [`Communicator::all_to_all`].
+    /// Starts an all-to-all without waiting for it; arguments are those of [`Communicator::all_to_all`].
     pub fn start_all_to_all<T: Element>(
         &self,
         label: &Label,
@@ -132,8 +136,10 @@ impl Communicator {
         })
     }
 
-    /// Everyone's elements to everyone: `recv` becomes the first `counts[i]` elements of each member `i`'s `send`, one
-    /// after the other. Gives both back.
+    /// Gathers the elements of all members on every member, and waits until all have arrived.
+    ///
+    /// `recv` is resized to hold the first `counts[i]` elements of the `send` of each member `i`, concatenated. Returns
+    /// `(send, recv)`.
     pub fn all_gather<T: Element>(
         &self,
         label: &Label,
@@ -144,7 +150,7 @@ impl Communicator {
         self.start_all_gather(label, send, counts, recv)?.wait()
     }
 
-    /// Starts [`Communicator::all_gather`].
+    /// Starts an all-gather without waiting for it; arguments are those of [`Communicator::all_gather`].
     pub fn start_all_gather<T: Element>(
         &self,
         label: &Label,
@@ -170,12 +176,13 @@ impl Communicator {
         })
     }
 
-    /// The elements of member `root` to everyone. All members give a buffer of the same length and get one back.
+    /// Copies the elements of member `root` to all members, and waits until they have arrived. All members pass a buffer of
+    /// the same length; the returned buffer holds the root's elements.
     pub fn broadcast<T: Element>(&self, label: &Label, root: usize, buffer: Buffer<T>) -> Result<Buffer<T>> {
         self.start_broadcast(label, root, buffer)?.wait()
     }
 
-    /// Starts [`Communicator::broadcast`].
+    /// Starts a broadcast without waiting for it; arguments are those of [`Communicator::broadcast`].
     pub fn start_broadcast<T: Element>(
         &self,
         label: &Label,
@@ -186,14 +193,20 @@ impl Communicator {
         self.start(names, 1, |spans| {
             let (size, me) = (self.size(), self.rank());
             if root >= size {
-                return Err(self.arguments("broadcast", label, "members, to have that root", root + 1, size));
+                return Err(self.arguments(
+                    "broadcast",
+                    label,
+                    "members in the group, for this root",
+                    root + 1,
+                    size,
+                ));
             }
             let whole = Span { at: 0, len: buffer.len() * size_of::<T>() };
             let buffer = buffer.into_bytes();
             spans.to.resize(size, Span::default());
             spans.from.resize(size, Span::default());
             if me == root {
-                // The root keeps what it has: nothing goes to itself.
+                // The root sends nothing to itself: its buffer already holds the result.
                 spans.to.fill(whole);
                 spans.to[root] = Span::default();
                 return Ok(match size {
@@ -206,12 +219,12 @@ impl Communicator {
         })
     }
 
-    /// Returns when all members have called it.
+    /// Waits until all members of the group have called `barrier`.
     pub fn barrier(&self, label: &Label) -> Result {
         self.start_barrier(label)?.wait()
     }
 
-    /// Starts [`Communicator::barrier`].
+    /// Starts a [`Communicator::barrier`] without waiting for it.
     pub fn start_barrier(&self, label: &Label) -> Result<Pending<()>> {
         let names = Names { operation: "barrier", element: "nothing", label };
         self.start(names, 1, |spans| {
@@ -222,8 +235,9 @@ impl Communicator {
         })
     }
 
-    /// Divides the group: members with the same `color` form a new one, ordered by `key` and then by rank, as
-    /// `MPI_Comm_split` does. The new communicator shares this one's meter. Allocates; meant for set-up.
+    /// Divides the group into new groups, as `MPI_Comm_split` does: members that pass the same `color` form a group,
+    /// ordered by `key` and then by rank. The new communicator counts its bytes in the same meter. This method allocates
+    /// and is meant for set-up, not for training steps.
     pub fn split(&self, label: &Label, color: usize, key: usize) -> Result<Communicator> {
         let sequence = self.group.sequence.load(Ordering::Relaxed);
         let space = self.device().for_exchange();
@@ -240,27 +254,28 @@ impl Communicator {
         let members: Vec<usize> = chosen.iter().map(|&(_, rank)| self.members()[rank]).collect();
         let me = chosen.iter().position(|&(_, rank)| rank == self.rank());
         let me = me.expect("a rank is among those of its own color");
-        let group = self.rank.transport.create_group(self.group.group, sequence, color, &members)?;
-        Ok(Self::of(group, members, me, self.rank.clone()))
+        let group = self.endpoint.transport.create_group(self.group.group, sequence, color, &members)?;
+        Ok(Self::of(group, members, me, self.endpoint.clone()))
     }
 
-    /// No bytes, where others send or receive some.
+    /// Makes memory of no bytes, for a rank that sends or receives nothing.
     pub(crate) fn nothing(&self) -> Bytes {
         Bytes::new(self.device().for_exchange())
     }
 
-    /// Starts an operation that needs no memory of the pool.
+    /// Starts an operation that takes no memory from the pool.
     fn start<O: Output>(
         &self,
         names: Names<'_>,
         exchanges: u64,
         prepare: impl FnOnce(&mut Spans) -> Result<Setup>,
     ) -> Result<Pending<O>> {
-        let index = self.rank.begin(&self.group, names, exchanges, |state| prepare(&mut state.spans))?;
-        Ok(Pending::new(self.rank.clone(), index))
+        let index = self.endpoint.begin(&self.group, names, exchanges, |state| prepare(&mut state.spans))?;
+        Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// Lays out consecutive ranges; gives the elements in all.
+    /// Appends to `spans` the consecutive byte ranges of `counts` elements of `size` bytes each. Returns the number of
+    /// elements in all.
     pub(crate) fn lay_out(
         &self,
         operation: &'static str,
@@ -273,6 +288,7 @@ impl Communicator {
         lay_out(counts, size, spans).ok_or_else(refused)
     }
 
+    /// Fails unless `got` equals `expected`.
     pub(crate) fn need(
         &self,
         operation: &'static str,
@@ -284,6 +300,7 @@ impl Communicator {
         if got == expected { Ok(()) } else { Err(self.arguments(operation, label, what, expected, got)) }
     }
 
+    /// Fails unless `got` is at least `expected`.
     pub(crate) fn need_at_least(
         &self,
         operation: &'static str,

@@ -1,16 +1,16 @@
-//! Collectives whose floats are encoded on the way: they take and give singles, round what travels, and add in single
-//! precision, in group order.
+//! Collectives that send f32 values in a wire format. They take and return f32, encode what they send, and add in f32,
+//! in group order.
 //!
 //! ```text
 //! all-reduce   encode all → exchange → decode and sum this rank's share → encode the sum → exchange → decode all
 //! ```
 //!
-//! Every rank decodes its own share of the sum too, so that all end with the same bits. In a group of one nothing
-//! travels, hence nothing is rounded.
+//! Every rank also decodes its own share of the sum, so that all ranks end with the same bits. In a group of one rank
+//! nothing is sent, hence nothing is rounded.
 
 use crate::communicator::Communicator;
 use crate::operation::{Operation, Setup, Spans, Stage};
-use crate::progress::{Names, Rank};
+use crate::progress::{Endpoint, Names};
 use crate::transport::{Header, Span};
 use crate::{CollectiveError, Label, Pending};
 use kernels::{BlockCopy, Buffer, Bytes, SumEncoded};
@@ -20,11 +20,11 @@ use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
-/// Bytes of an encoded float.
+/// Size of an encoded float, in bytes.
 const SIZE: usize = size_of::<u16>();
 
 impl Communicator {
-    /// As [`Communicator::start_all_reduce`], in a format of the wire.
+    /// Starts an all-reduce whose floats travel in the format `wire`; otherwise as [`Communicator::start_all_reduce`].
     pub fn start_all_reduce_as(
         &self,
         label: &Label,
@@ -36,7 +36,7 @@ impl Communicator {
         }
         let names = Names { operation: "all_reduce", element: wire.name(), label };
         let (size, total) = (self.size(), buffer.len());
-        let index = self.rank.begin(&self.group, names, 2, |state| {
+        let index = self.endpoint.begin(&self.group, names, 2, |state| {
             let own = share(total, size, self.rank()).len();
             state.spans.to.extend((0..size).map(|i| halves(share(total, size, i))));
             state.spans.from.extend((0..size).map(|i| halves(i * own..(i + 1) * own)));
@@ -45,10 +45,11 @@ impl Communicator {
             let send = self.encode(wire, &buffer, total, send)?;
             Ok(Setup { stage: Stage::EncodedReduce { wire, buffer }, send, recv, scratch: self.nothing() })
         })?;
-        Ok(Pending::new(self.rank.clone(), index))
+        Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// As [`Communicator::start_reduce_scatter`], in a format of the wire.
+    /// Starts a reduce-scatter whose floats travel in the format `wire`; otherwise as
+    /// [`Communicator::start_reduce_scatter`].
     pub fn start_reduce_scatter_as(
         &self,
         label: &Label,
@@ -62,7 +63,7 @@ impl Communicator {
             return self.start_reduce_scatter(label, send, counts, recv);
         }
         let names = Names { operation: NAME, element: wire.name(), label };
-        let index = self.rank.begin(&self.group, names, 1, |state| {
+        let index = self.endpoint.begin(&self.group, names, 1, |state| {
             let size = self.size();
             self.need(NAME, label, "counts", size, counts.len())?;
             let total = self.lay_out(NAME, label, counts, SIZE, &mut state.spans.to)?;
@@ -76,10 +77,11 @@ impl Communicator {
             let stage = Stage::EncodedScatter { wire, send, into: recv, len };
             Ok(Setup { stage, send: encoded, recv: blocks, scratch: self.nothing() })
         })?;
-        Ok(Pending::new(self.rank.clone(), index))
+        Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// As [`Communicator::start_all_gather`], of floats in a format of the wire. Every rank gets its own rounded, too.
+    /// Starts an all-gather whose floats travel in the format `wire`; otherwise as [`Communicator::start_all_gather`]. A
+    /// rank receives its own floats rounded too, so that all ranks hold the same bits.
     pub fn start_all_gather_as(
         &self,
         label: &Label,
@@ -93,7 +95,7 @@ impl Communicator {
             return self.start_all_gather(label, send, counts, recv);
         }
         let names = Names { operation: NAME, element: wire.name(), label };
-        let index = self.rank.begin(&self.group, names, 1, |state| {
+        let index = self.endpoint.begin(&self.group, names, 1, |state| {
             self.need(NAME, label, "counts", self.size(), counts.len())?;
             let total = self.lay_out(NAME, label, counts, SIZE, &mut state.spans.from)?;
             let own = counts[self.rank()];
@@ -106,10 +108,10 @@ impl Communicator {
             let stage = Stage::EncodedGather { wire, send, into: recv };
             Ok(Setup { stage, send: encoded, recv: gathered, scratch: self.nothing() })
         })?;
-        Ok(Pending::new(self.rank.clone(), index))
+        Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// The first `len` floats, encoded into memory of the pool.
+    /// Encodes the first `len` floats of `from` into `into`, which is memory of the pool.
     fn encode(&self, wire: Format, from: &Buffer<f32>, len: usize, into: Bytes) -> Result<Bytes> {
         let mut into = into.into_buffer();
         self.device().encode(wire, BlockCopy { from: 0, to: 0, len }, from, &mut into)?;
@@ -117,8 +119,8 @@ impl Communicator {
     }
 }
 
-impl Rank {
-    /// The blocks of a reduce-scatter have arrived.
+impl Endpoint {
+    /// Completes an encoded reduce-scatter, whose blocks have arrived: decodes and sums them into `into`.
     pub(crate) fn sum_scattered(
         &self,
         operation: &mut Operation,
@@ -136,8 +138,8 @@ impl Rank {
         Ok(())
     }
 
-    /// The blocks of an all-reduce have arrived: sums this rank's share, and sends it to all. The memory that was sent first is
-    /// where all shares arrive.
+    /// Continues an encoded all-reduce whose blocks have arrived: sums this rank's share, and starts to send it to all
+    /// members. All shares arrive in the memory that the first exchange sent.
     pub(crate) fn share_sum(
         &self,
         operation: &mut Operation,
@@ -163,7 +165,7 @@ impl Rank {
         self.exchange(operation, 1, header, blocks.into_bytes(), encoded, spans)
     }
 
-    /// Everything has arrived that fills `into`.
+    /// Completes an encoded all-gather, whose elements have arrived: decodes them into `into`.
     pub(crate) fn decode_gathered(
         &self,
         operation: &mut Operation,
@@ -179,7 +181,7 @@ impl Rank {
     }
 }
 
-/// A range of encoded floats, in bytes.
+/// Byte range of a range of encoded floats.
 fn halves(range: Range<usize>) -> Span {
     Span { at: range.start * SIZE, len: range.len() * SIZE }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong between ranks.
+//! Errors of collectives and of launching ranks.
 
 use crate::{Failure, Label};
 use kernels::KernelError;
@@ -7,244 +7,249 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a collective could not be carried out. Every one of these ends all ranks.
+/// Reason why a collective, or the launch of the ranks, failed. Each of these errors ends the run on all ranks.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CollectiveError {
-    /// Two ranks met in one collective with calls that do not fit each other.
+    /// Two ranks made calls for the same collective that do not match: other operation, element type or number of bytes.
     #[error("the ranks {members:?} disagree on their collective #{sequence}: {first}; {second}")]
     Mismatch {
-        /// The collective's number in its group, from 0.
+        /// Number of the collective in its group, from 0.
         sequence: u64,
-        /// The group.
+        /// World ranks of the group.
         members: Vec<usize>,
         /// The call that arrived earlier.
         first: Box<Call>,
-        /// The call that does not fit it.
+        /// The call that does not match the earlier one.
         second: Box<Call>,
     },
-    /// A rank's own arguments do not fit each other.
-    #[error("rank {rank}: {operation} (`{label}`): {what}: expected {expected}, got {got}")]
+    /// The arguments that one rank passed to a collective do not match each other.
+    #[error(
+        "rank {rank}: invalid arguments of {operation} (`{label}`): {what}: expected {expected}, got {got}"
+    )]
     Arguments {
-        /// The rank.
+        /// World rank of the caller.
         rank: usize,
-        /// The collective.
+        /// Name of the collective.
         operation: &'static str,
-        /// Its label.
+        /// Label of the collective.
         label: Label,
-        /// What does not fit.
+        /// The quantity that is wrong, such as "send counts".
         what: &'static str,
-        /// What it should be.
+        /// Required value, or the least one.
         expected: usize,
-        /// What it is.
+        /// Value that was passed.
         got: usize,
     },
-    /// A collective was waited for longer than allowed.
+    /// A rank waited in a collective longer than [`Options::wait_limit`](crate::Options::wait_limit).
     #[error(
         "rank {rank} waited {limit:.1?} in {operation} #{sequence} (`{label}`), the limit; \
          not there: ranks {missing:?}"
     )]
     WaitLimit {
-        /// The rank whose patience ended.
+        /// World rank of the rank that waited.
         rank: usize,
-        /// The collective.
+        /// Name of the collective.
         operation: &'static str,
-        /// Its label.
+        /// Label of the collective.
         label: Label,
-        /// Its number in its group, from 0.
+        /// Number of the collective in its group, from 0.
         sequence: u64,
-        /// The limit.
+        /// Longest time that a rank may wait.
         limit: Duration,
-        /// Ranks that have not arrived.
+        /// World ranks of the members that had not joined the collective.
         missing: Vec<usize>,
     },
-    /// A rank finished although others needed it in a collective.
+    /// A rank finished although other ranks still needed it in a collective.
     #[error(
         "rank {rank} on host {host} finished in phase `{phase}`, but ranks {waiting:?} need it in \
          {operation} #{sequence} (`{label}`)"
     )]
     LeftEarly {
-        /// The rank that finished.
+        /// World rank of the rank that finished.
         rank: usize,
-        /// Its host.
+        /// Host of the rank that finished.
         host: usize,
-        /// The phase it was in last.
+        /// Last phase of the rank that finished.
         phase: Label,
-        /// The collective that lacks it.
+        /// Name of the collective that cannot complete.
         operation: &'static str,
-        /// Its label.
+        /// Label of the collective.
         label: Label,
-        /// Its number in its group, from 0.
+        /// Number of the collective in its group, from 0.
         sequence: u64,
-        /// Ranks that are in that collective.
+        /// World ranks of the members that have joined the collective.
         waiting: Vec<usize>,
     },
-    /// A rank returned an error.
+    /// The body of a rank returned an error.
     #[error("rank {rank} on host {host} failed in phase `{phase}`: {message}")]
     Failed {
-        /// The rank.
+        /// World rank of the rank that failed.
         rank: usize,
-        /// Its host.
+        /// Host of the rank that failed.
         host: usize,
-        /// The phase it was in.
+        /// Phase in which the rank failed.
         phase: Label,
-        /// Its error, and what that came from.
+        /// Error of the rank and the chain of its sources, on one line.
         message: String,
     },
-    /// A rank gave up for a reason that is not of this program: the data, the disk, what the user asked for. Where the
-    /// other ranks were does not matter then.
+    /// A rank returned an [`ExternalError`]: the cause lies outside the program (the data, the disk, what the user asked
+    /// for), so the message does not list what the other ranks were doing.
     #[error("{message} (rank {rank} on host {host}, phase `{phase}`)")]
     GaveUp {
-        /// The rank.
+        /// World rank of the rank that gave up.
         rank: usize,
-        /// Host of the rank.
+        /// Host of the rank that gave up.
         host: usize,
-        /// The phase it was in.
+        /// Phase in which the rank gave up.
         phase: Label,
-        /// The reason, and what to do about it.
+        /// What is wrong, and what to do about it.
         message: String,
     },
-    /// A rank panicked.
+    /// The body of a rank panicked.
     #[error("rank {rank} on host {host} panicked in phase `{phase}`: {message}")]
     Panicked {
-        /// The rank.
+        /// World rank of the rank that panicked.
         rank: usize,
-        /// Its host.
+        /// Host of the rank that panicked.
         host: usize,
-        /// The phase it was in.
+        /// Phase in which the rank panicked.
         phase: Label,
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
-    /// A rank could not be started.
+    /// The thread of a rank, or the thread that serves MPI, could not be started.
     #[error("rank {rank} could not be started: {message}")]
     Spawn {
-        /// The rank.
+        /// World rank of the rank that could not be started.
         rank: usize,
-        /// What the system said.
+        /// Reason, in the words of the operating system where it gave one.
         message: String,
     },
     /// A call of the MPI library failed.
-    #[error("rank {rank}: {call} with {peer} for {operation} (`{label}`): {message}")]
+    #[error("rank {rank}: {call} with {remote} failed in {operation} (`{label}`): {message}")]
     Mpi {
-        /// The rank that called.
+        /// World rank of the caller.
         rank: usize,
-        /// The MPI call.
+        /// Name of the MPI function, such as "MPI_Isend".
         call: &'static str,
-        /// Who the call was about: a rank, or the whole group.
-        peer: Peer,
-        /// The collective.
+        /// Other side of the call: one rank, or all ranks of the group.
+        remote: Remote,
+        /// Name of the collective that made the call.
         operation: &'static str,
-        /// Its label.
+        /// Label of the collective.
         label: Label,
-        /// MPI's own words.
+        /// Error message of the MPI library.
         message: Box<str>,
     },
-    /// The job has another number of processes than the cluster has ranks.
-    #[error("MPI started {got} processes, but {topology} has {} ranks", .topology.ranks())]
+    /// The MPI job has a number of processes that differs from the number of ranks of the cluster.
+    #[error(
+        "MPI started {got} processes, but {topology} has {0} ranks; start {0} processes, or describe the cluster that was \
+         started", .topology.ranks()
+    )]
     WorldSize {
-        /// The cluster.
+        /// Cluster that the run was configured for.
         topology: Topology,
-        /// Processes that MPI says there are.
+        /// Number of processes in the MPI job.
         got: usize,
     },
-    /// The hosts that MPI sees are not those of the cluster.
+    /// The ranks that share a machine according to MPI are not those that share a host in the configured cluster.
     #[error(
         "rank {rank}: MPI says that it shares a host with the ranks {got:?}, but on {topology} these are {expected:?}"
     )]
     Hosts {
-        /// The rank that noticed.
+        /// World rank of the rank that found the difference.
         rank: usize,
-        /// The cluster.
+        /// Cluster that the run was configured for.
         topology: Topology,
-        /// Ranks of this rank's host by the topology, itself included.
+        /// Ranks on the host of `rank` according to the topology, `rank` included.
         expected: Vec<usize>,
-        /// Ranks with which it shares memory.
+        /// Ranks that share memory with `rank` according to MPI, `rank` included.
         got: Vec<usize>,
     },
-    /// A rank was started with something else than rank 0.
+    /// A rank was started with another topology, version or configuration than rank 0.
     #[error("rank {rank} was started with something else than rank 0:{}", difference(.expected, .got))]
     Differs {
-        /// The rank.
+        /// World rank of the rank that differs.
         rank: usize,
-        /// What rank 0 was started with.
+        /// Description of what rank 0 was started with, one item per line.
         expected: String,
-        /// What this rank was started with.
+        /// Description of what this rank was started with, one item per line.
         got: String,
     },
-    /// Hosts with different numbers of ranks, or with ranks that do not follow each other.
+    /// The hosts of the MPI job have different numbers of ranks, or ranks that are not consecutive.
     #[error(
-        "hosts must have as many ranks each, and ranks that follow each other, but MPI says that ranks 0, 1, … are on \
-         the hosts of ranks {lowest:?}; start the job with, say, --map-by ppr:2:node"
+        "all hosts must have the same number of ranks, and their ranks must be consecutive; by MPI the lowest rank on the \
+         host of each rank 0, 1, … is {lowest:?}; start the job with, for example, mpirun --map-by ppr:2:node"
     )]
     UnevenHosts {
-        /// By rank: the lowest rank that it shares memory with.
+        /// Lowest rank that shares memory with a rank, for each rank in order.
         lowest: Vec<usize>,
     },
-    /// What another process's rank has reported, in its words.
+    /// An error that a rank in another process reported.
     #[error("{message}")]
     Elsewhere {
-        /// The rank that reported it.
+        /// World rank of the rank that reported the error.
         rank: usize,
-        /// What it said.
+        /// Message of the error on that rank.
         message: String,
-        /// Whether the rank [gave up](CollectiveError::GaveUp), so that where the others were does not matter.
+        /// Whether the error on that rank was [`CollectiveError::GaveUp`].
         gave_up: bool,
     },
-    /// A buffer or a sum was refused.
+    /// The device refused a buffer or a sum.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The run has already ended, by what is inside; this rank is only told.
+    /// The run had already ended with this failure when the rank made its call.
     #[error("the run has ended: {}", .0.cause)]
     Ended(Arc<Failure>),
 }
 
 impl CollectiveError {
-    /// Whether a rank gave up for a reason that is not of this program.
+    /// Whether the cause lies outside the program: a rank [gave up](CollectiveError::GaveUp), here or in another process.
     pub fn gave_up(&self) -> bool {
         matches!(self, Self::GaveUp { .. } | Self::Elsewhere { gave_up: true, .. })
     }
 }
 
-/// Marks the error of a rank as one that is not of this program: wrapped in this, it is reported without where all ranks
-/// were, as [`CollectiveError::GaveUp`].
+/// Marks the error of a rank as caused from outside the program (the data, the disk, what the user asked for). The run then
+/// ends with [`CollectiveError::GaveUp`], whose message does not list what all ranks were doing.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct Reason(pub Box<dyn std::error::Error + Send + Sync>);
+pub struct ExternalError(pub Box<dyn std::error::Error + Send + Sync>);
 
-/// The other side of an MPI call.
+/// Other side of an MPI call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peer {
-    /// One rank.
+pub enum Remote {
+    /// One rank, by its world rank.
     Rank(usize),
-    /// All ranks of a group.
+    /// All ranks of the caller's group.
     Group,
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank(rank) => write!(f, "rank {rank}"),
-            Self::Group => write!(f, "its group"),
+            Self::Group => write!(f, "the ranks of its group"),
         }
     }
 }
 
-/// One rank's side of a collective, as another rank's call meets it.
+/// Call of one rank for a collective, compared with the call of another rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The rank that called.
+    /// World rank of the caller.
     pub rank: usize,
-    /// What it called.
+    /// Name of the collective.
     pub operation: &'static str,
-    /// The element type.
+    /// Name of the element type, such as "f32".
     pub element: &'static str,
-    /// The call's label.
+    /// Label of the collective.
     pub label: Label,
-    /// The phase the rank is in.
+    /// Phase that the caller is in.
     pub phase: Label,
-    /// Bytes it sends to the other rank.
+    /// Bytes that the caller sends to the other rank.
     pub sends: usize,
-    /// Bytes it expects from the other rank.
+    /// Bytes that the caller expects from the other rank.
     pub expects: usize,
 }
 
@@ -254,12 +259,12 @@ impl fmt::Display for Call {
         write!(
             f,
             "rank {rank} called {operation} of {element} (`{label}`) in phase `{phase}`, \
-             sending {sends} bytes to the other and expecting {expects} from it"
+             sending {sends} bytes to the other rank and expecting {expects} bytes from it"
         )
     }
 }
 
-/// The lines of each text that the other does not have.
+/// Lists the lines of each text that the other text does not have.
 fn difference(expected: &str, got: &str) -> String {
     let only = |text: &str, other: &str, who: &str| {
         let lines = text.lines().filter(|line| !other.lines().any(|other| other == *line));

@@ -1,11 +1,11 @@
-//! How a run ended that did not end well.
+//! Report of a failed run: the first cause, and what every rank was doing.
 
 use crate::{CollectiveError, Label};
 use std::fmt;
 use std::time::Duration;
 
-/// The first thing that went wrong, and where every rank was at that moment. Where ranks were is not printed when one of
-/// them [gave up](CollectiveError::gave_up) for a reason that is not of this program.
+/// Failure of a run: the first error, and what every rank was doing at that moment. The ranks are not printed when the
+/// cause lies [outside the program](CollectiveError::gave_up).
 ///
 /// ```text
 /// rank 2 on host 1 panicked in phase `lookup`: index out of bounds
@@ -16,54 +16,54 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct Failure {
-    /// What went wrong first.
+    /// First error of the run.
     pub cause: CollectiveError,
-    /// Where each rank was, in rank order.
+    /// What each rank was doing, in rank order. Empty if the ranks had not been started.
     pub ranks: Vec<RankStatus>,
 }
 
-/// What one rank was doing.
+/// What one rank was doing when the run failed.
 #[derive(Clone, Debug)]
 pub struct RankStatus {
-    /// The rank.
+    /// World rank.
     pub rank: usize,
-    /// Its host.
+    /// Host of the rank.
     pub host: usize,
-    /// The phase it had entered last.
+    /// Phase that the rank had entered last.
     pub phase: Label,
-    /// What it was doing there.
+    /// Whether the rank was computing, waiting or finished.
     pub activity: Activity,
-    /// The collective it was waiting in, or else had started last.
+    /// Collective that the rank was waiting in, or else had started last.
     pub collective: Option<CollectiveStatus>,
-    /// Whether the rank said so itself. If not, all this is what it had left in its status file.
+    /// Whether the rank reported this itself. If not, it comes from the status file of the rank.
     pub answers: bool,
 }
 
-/// Whether a rank was at work.
+/// Whether a rank was computing, waiting or finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// Outside any collective.
+    /// The rank was outside any collective.
     Computing,
-    /// In a collective, for so long.
+    /// The rank had been waiting in a collective for this time.
     Waiting(Duration),
-    /// It had returned.
+    /// The body of the rank had returned.
     Finished,
-    /// It had returned an error or panicked.
+    /// The body of the rank had returned an error or panicked.
     Failed,
-    /// Unknown: it did not answer.
+    /// The rank did not answer, so its activity is unknown.
     Silent,
 }
 
 /// A collective that a rank has started.
 #[derive(Clone, Debug)]
 pub struct CollectiveStatus {
-    /// The collective.
+    /// Name of the collective.
     pub operation: &'static str,
-    /// Its label.
+    /// Label of the collective.
     pub label: Label,
-    /// Its number in its group, from 0.
+    /// Number of the collective in its group, from 0.
     pub sequence: u64,
-    /// Ranks in its group.
+    /// Number of ranks in the group.
     pub size: usize,
 }
 

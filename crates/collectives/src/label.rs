@@ -1,14 +1,15 @@
-//! Names of phases.
+//! Labels: names of phases and collectives.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The name of a phase: cheap to clone, so that a step that names its phases allocates nothing.
+/// Name of a phase, or of the collectives that are metered together. Cheap to clone, so that a step that names its phases
+/// allocates nothing.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label(Arc<str>);
 
 impl Label {
-    /// The name.
+    /// Label as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

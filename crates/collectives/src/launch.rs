@@ -1,8 +1,8 @@
-//! Ranks as threads.
+//! Launches ranks as threads of one process.
 
-use crate::progress::Rank;
+use crate::progress::Endpoint;
 use crate::transport::in_process::{InProcess, World};
-use crate::{CollectiveError, Communicator, Failure, Label, Reason};
+use crate::{CollectiveError, Communicator, ExternalError, Failure, Label};
 use kernels::{Device, KernelError};
 use spec::topology::Topology;
 use std::any::Any;
@@ -12,25 +12,26 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// How ranks behave towards each other.
+/// Options of a launch, for every transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How long a rank waits in one collective before it declares the run failed.
+    /// Longest time that a rank waits in one collective before the run fails with
+    /// [`CollectiveError::WaitLimit`]. Default: 300 s.
     pub wait_limit: Duration,
 }
 
 impl Default for Options {
-    /// Five minutes of patience.
+    /// Options with a wait limit of 300 s.
     fn default() -> Self {
         Self { wait_limit: Duration::from_secs(300) }
     }
 }
 
-/// Runs `body` on every rank of `topology`, each a thread of this process on the device that `devices` makes for it,
-/// and gives what the ranks returned, in rank order.
+/// Runs `body` on every rank of `topology` and returns the results in rank order. Each rank is a thread of this process,
+/// on the device that `devices` makes for it.
 ///
-/// The first rank to fail ends all others: those that are in a collective at once, those that compute at their next
-/// one. The failure names that rank; errors of other ranks that follow from it are not reported.
+/// The first rank to fail ends all others: at once those that wait in a collective, and those that compute at their next
+/// collective. The failure names the rank that failed first; errors of other ranks that follow from it are not reported.
 pub fn launch<R, E>(
     topology: Topology,
     options: &Options,
@@ -46,13 +47,14 @@ where
         let transport = Arc::new(InProcess::new(world.clone(), rank, options.wait_limit));
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = devices(rank)?;
-            let this = Arc::new(Rank::new(rank, topology, device, transport.clone(), options.wait_limit));
-            let result = body(Communicator::world(this.clone())).map_err(Into::into)?;
-            this.drain()?;
+            let endpoint =
+                Arc::new(Endpoint::new(rank, topology, device, transport.clone(), options.wait_limit));
+            let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
+            endpoint.drain()?;
             transport.leave()?;
             Ok(result)
         };
-        // Nothing that the panic may have left half-done is looked at again: the run ends.
+        // Values that the panic may have left half-changed are not used again: the run ends.
         match catch_unwind(AssertUnwindSafe(all)) {
             Ok(Ok(result)) => return Some(result),
             Ok(Err(error)) => {
@@ -86,26 +88,26 @@ where
     }
 }
 
-/// How the error of a rank ends the run.
+/// The error with which the run ends when the body of a rank returns `error`.
 pub(crate) fn failed(
     rank: usize,
     host: usize,
     phase: Label,
     error: &(dyn Error + Send + Sync + 'static),
 ) -> CollectiveError {
-    match error.downcast_ref::<Reason>() {
-        Some(Reason(reason)) => CollectiveError::GaveUp { rank, host, phase, message: chain(&**reason) },
+    match error.downcast_ref::<ExternalError>() {
+        Some(ExternalError(error)) => CollectiveError::GaveUp { rank, host, phase, message: chain(&**error) },
         None => CollectiveError::Failed { rank, host, phase, message: chain(error) },
     }
 }
 
-/// An error and what it came from, on one line.
+/// Text of an error and of the chain of its sources, on one line.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
         let inner = error.to_string();
-        // Many errors already print what they came from.
+        // Many errors already print their source.
         if !text.contains(&inner) {
             text = format!("{text}: {inner}");
         }
@@ -114,6 +116,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+/// Message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("(no message)").to_owned()

@@ -1,8 +1,8 @@
-//! Bytes between ranks.
+//! Collective communication between ranks.
 //!
-//! A [`Communicator`] is one rank's end of a group of ranks. Its operations are typed, metered under a [`Label`], and
-//! come in two forms: a blocking one, and a `start_…` one whose [`Pending`] owns the buffers until `wait` gives them
-//! back. Reductions are sums in rank order, so that a result has the same bits on every rank and in every run.
+//! A [`Communicator`] is one rank's end of a group of ranks. The collectives are typed, metered under a [`Label`], and
+//! come in two forms: one that blocks, and one named `start_…` whose [`Pending`] owns the buffers until `wait` returns
+//! them. Reductions are sums in rank order, so that a result has the same bits on every rank and in every run.
 //!
 //! ```
 //! use collectives::{CollectiveError, Label, Options, launch};
@@ -14,18 +14,18 @@
 //!     let gradients = Label::from("gradients");
 //!     world.enter(&gradients);
 //!     let mine = Buffer::from_slice(world.device(), &[1.0, world.rank() as f32])?;
-//!     let pending = world.start_all_reduce(&gradients, mine)?; // other work may go on meanwhile
+//!     let pending = world.start_all_reduce(&gradients, mine)?; // the rank may do other work here
 //!     Ok::<_, CollectiveError>(pending.wait()?.to_vec()?)
 //! })
 //! .unwrap();
 //! assert_eq!(sums, vec![vec![4.0, 6.0]; 4]);
 //! ```
 //!
-//! Below the communicator lies a private trait, `Transport`, that moves bytes and knows nothing else: one exchange,
-//! in which every member of a group has a range of bytes for every other. All collectives are made of it, once.
+//! Below the communicator lies a private trait, `Transport`, with a single primitive: an exchange, in which every member
+//! of a group sends a range of bytes to every other. All collectives are built on that primitive, for every transport.
 //!
-//! What ends one rank ends all: an error, a panic, calls that do not match, a wait past its limit. [`Failure`] names
-//! the cause and says where every rank was.
+//! A failure of one rank ends all ranks: an error, a panic, calls that do not match, a wait beyond its limit.
+//! [`Failure`] names the cause and what every rank was doing.
 //!
 //! With the cargo feature `mpi`, `MpiJob::launch` runs the same body on ranks that are processes under `mpirun`.
 #![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
@@ -48,18 +48,18 @@ mod sync;
 mod transport;
 
 pub use communicator::Communicator;
-pub use error::{Call, CollectiveError, Peer, Reason};
+pub use error::{Call, CollectiveError, ExternalError, Remote};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
 pub use launch::{Options, launch};
-pub use meter::Traffic;
+pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
 pub use mpi_job::{MpiJob, MpiOptions};
 pub use pending::{Completion, Output, Pending};
 #[cfg(feature = "mpi")]
 pub use transport::mpi::{Watch, watch_if_asked};
 
-/// What ranks that are processes leave in files for others on their machine to read.
+/// Status files: what the ranks of an MPI job were last doing, in files that other processes on the machine can read.
 #[cfg(feature = "mpi")]
 pub mod status {
     pub use crate::transport::mpi::{ProcessStatus, read_all};

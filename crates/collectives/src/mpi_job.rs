@@ -1,7 +1,7 @@
-//! Ranks as processes.
+//! Launches ranks as processes of an MPI job.
 
 use crate::launch::{failed, panic_message};
-use crate::progress::Rank;
+use crate::progress::Endpoint;
 use crate::transport::mpi::{Joined, Started, Watch};
 use crate::{CollectiveError, Communicator, Failure, Options};
 use kernels::{Device, KernelError};
@@ -11,60 +11,61 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What only ranks that are processes need to be told.
+/// Options of a launch under MPI, in addition to [`Options`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MpiOptions {
-    /// Whether hosts of the topology must be what MPI finds: processes that share memory. Without this check several
-    /// hosts may be pretended on one machine.
+    /// Whether to check that the ranks of each host of the topology share memory according to MPI. Without the check one
+    /// machine can stand for several hosts. Default: true.
     pub check_hosts: bool,
-    /// The longest message in bytes, at most and by default 1 GiB: MPI counts in 31 bits. Longer ones go in pieces.
+    /// Longest MPI message in bytes; longer data is sent in pieces of this size. Default and maximum: 1 GiB, since MPI
+    /// counts in 31 bits.
     pub piece: usize,
-    /// What must be the same on all ranks, besides the topology and this crate's version: say, the configuration and the
-    /// program's version, readable, because it is shown where it differs.
+    /// Text that must be the same on all ranks, besides the topology and the version of this crate: for example the
+    /// configuration and the version of the program, one item per line. An error shows the lines that differ.
     pub identity: String,
 }
 
 impl Default for MpiOptions {
-    /// Hosts are checked.
+    /// Options that check hosts, send pieces of 1 GiB and have an empty identity.
     fn default() -> Self {
         Self { check_hosts: true, piece: 1 << 30, identity: String::new() }
     }
 }
 
-/// This process's place in an MPI job.
+/// The MPI job that this process belongs to.
 ///
-/// Joining comes before launching, so that a process can find out which rank it is and what hosts there are, and let
-/// rank 0 prepare something for all.
+/// A process joins the job before it is launched as a rank, so that it can learn its rank and the hosts, and rank 0 can
+/// prepare something for all ranks.
 pub struct MpiJob(Joined);
 
 impl MpiJob {
-    /// Joins the job that `mpirun` (or another launcher) started this process in; started without one, the process is a
-    /// job of its own. Once in the life of a process.
+    /// Joins the job in which `mpirun` (or another launcher) started this process. A process that was started without a
+    /// launcher is a job of one rank. May be called once per process.
     ///
-    /// With the right to `watch`, which [`watch_if_asked`](crate::watch_if_asked) gives, the process gets a watcher, which
-    /// says where it was if it is killed.
+    /// With `watch`, which [`watch_if_asked`](crate::watch_if_asked) returns, the process gets a watcher: a second process
+    /// that reports the last phase and collective of the rank if the rank is killed.
     pub fn join(watch: Option<&Watch>) -> Result<Self, CollectiveError> {
         Joined::new(watch).map(Self)
     }
 
-    /// Which rank this process is.
+    /// World rank of this process.
     pub fn rank(&self) -> usize {
         self.0.rank
     }
 
-    /// Processes in the job.
+    /// Number of processes in the job.
     pub fn size(&self) -> usize {
         self.0.size
     }
 
-    /// Ranks that share memory with this one, itself included.
+    /// Ranks that share memory with this one, this one included.
     pub fn ranks_here(&self) -> Vec<usize> {
         let lowest = &self.0.hosts;
         (0..self.size()).filter(|&rank| lowest[rank] == lowest[self.rank()]).collect()
     }
 
-    /// The cluster as MPI sees it: processes that share memory are on one host. An error where hosts have different
-    /// numbers of ranks, or ranks that do not follow each other.
+    /// Topology of the cluster according to MPI: processes that share memory are on one host. Fails with
+    /// [`CollectiveError::UnevenHosts`] if hosts have different numbers of ranks, or ranks that are not consecutive.
     pub fn topology(&self) -> Result<Topology, CollectiveError> {
         let lowest = &self.0.hosts;
         let per_host = lowest.iter().take_while(|&&rank| rank == lowest[0]).count();
@@ -74,8 +75,8 @@ impl MpiJob {
         topology.filter(|topology| even && topology.ranks() == lowest.len()).ok_or_else(uneven)
     }
 
-    /// Runs `work` on rank 0 and, once that is done, on the others. Where it fails on rank 0 the others wait until the
-    /// launcher ends them, so report the error and exit with it.
+    /// Runs `work` on rank 0 and, once that has succeeded, on the other ranks. If it fails on rank 0 the other ranks wait
+    /// until the launcher ends them, so the caller should report the error and exit with an error code.
     pub fn first_rank_first<T, E: From<CollectiveError>>(
         &self,
         work: impl FnOnce() -> Result<T, E>,
@@ -89,13 +90,13 @@ impl MpiJob {
         work()
     }
 
-    /// Runs `body` as one rank of `topology`, and gives what it returned. All processes of the job call this, once;
-    /// `device` is called with the rank.
+    /// Runs `body` as one rank of `topology`, on the device that `device` makes for that rank, and returns the result. All
+    /// processes of the job must call this method, once.
     ///
-    /// The first rank to fail ends all others, as in [`launch`](crate::launch()), and each of them gives the failure,
-    /// with where every rank was that answered. MPI is then left unfinished, since not all may be there to finish it:
-    /// report the failure and exit with an error, upon which the launcher (`mpirun`) ends whatever processes still run.
-    /// A rank that does not notice for five seconds that the run has ended is ended with all others (`MPI_Abort`).
+    /// The first rank to fail ends all others, as in [`launch`](crate::launch()). Each rank returns the failure, with the
+    /// status of every rank that answered. MPI is then not finalized, since some ranks may be gone: the caller should
+    /// report the failure and exit with an error code, upon which the launcher (`mpirun`) ends all processes. A rank
+    /// that does not notice the end of the run within 5 s is ended together with all others by `MPI_Abort`.
     pub fn launch<R, E>(
         &self,
         topology: Topology,
@@ -112,13 +113,14 @@ impl MpiJob {
         let (rank, Started { transport, .. }) = (self.rank(), &started);
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = device(rank)?;
-            let this = Arc::new(Rank::new(rank, topology, device, transport.clone(), options.wait_limit));
-            let result = body(Communicator::world(this.clone())).map_err(Into::into)?;
-            this.drain()?;
+            let endpoint =
+                Arc::new(Endpoint::new(rank, topology, device, transport.clone(), options.wait_limit));
+            let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
+            endpoint.drain()?;
             transport.leave()?;
             Ok(result)
         };
-        // Nothing that the panic may have left half-done is looked at again: the run ends.
+        // Values that the panic may have left half-changed are not used again: the run ends.
         let outcome = match catch_unwind(AssertUnwindSafe(all)) {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(error)) => Err(transport.fail(|host, phase| failed(rank, host, phase, &*error))),

@@ -1,4 +1,4 @@
-//! Operations as sequences of exchanges, and the memory they borrow.
+//! An operation as a sequence of exchanges, and the pool of memory that operations borrow from.
 
 use crate::transport::{GroupId, Span, Ticket};
 use crate::{CollectiveError, Label};
@@ -8,66 +8,69 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// One rank's place in a group.
+/// Membership of one rank in a group.
 pub(crate) struct Membership {
     pub(crate) group: GroupId,
     /// World ranks, in group order.
     pub(crate) members: Vec<usize>,
-    /// This rank's index among them.
+    /// Index of this rank among the members.
     pub(crate) me: usize,
-    /// The number of the next exchange.
+    /// Number of the next exchange in the group.
     pub(crate) sequence: AtomicU64,
 }
 
-/// An operation under way.
+/// A collective that this rank has started and not yet ended.
 pub(crate) struct Operation {
     pub(crate) group: Arc<Membership>,
     pub(crate) label: Label,
-    /// The label's place in the meter.
+    /// Index of the label in the meter.
     pub(crate) metered: usize,
-    /// The number of its first exchange; later ones follow, so that ranks agree on them in whatever order they get
-    /// there.
+    /// Number of the operation's first exchange. Later exchanges have the following numbers, so that ranks agree on them in
+    /// whatever order they start them.
     pub(crate) sequence: u64,
     pub(crate) started: Instant,
-    /// When its last exchange so far was complete; its start where it needs none.
+    /// Completion of the operation's last exchange so far; the start of the operation if it needs no exchange.
     pub(crate) completed: Instant,
-    /// Bytes given to other ranks.
+    /// Bytes sent to other ranks.
     pub(crate) sent: u64,
     pub(crate) stage: Stage,
-    /// The exchange that the stage waits for.
+    /// Exchange that the stage waits for.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) abandoned: bool,
-    /// Memory of the pool. It goes back only when the operation is waited for: then what the pool must hold depends on
-    /// the program alone, not on timing, and a step after warm-up allocates nothing.
+    /// Memory of the pool. The pool gets it back only when the operation is waited for: then the size of the pool depends
+    /// on the program alone, not on timing, and a step after warm-up allocates nothing.
     pub(crate) scratch: [Bytes; 2],
 }
 
-/// What is under way, hence what follows.
+/// Stage of an operation: the exchange it waits for, and what to do with the result.
 pub(crate) enum Stage {
-    /// One exchange and no more.
+    /// A single exchange.
     Exchange,
-    /// One exchange and no more, in which this rank gives what the operation returns: the root of a broadcast.
+    /// The single exchange of a broadcast on its root, whose send buffer is what the operation returns.
     Root,
-    /// Blocks of `len` floats arrive to be summed into `into`.
+    /// Exchange of a reduce-scatter: blocks of `len` floats arrive, to be summed into `into`.
     ReduceScatter { into: Buffer<f32>, len: usize },
-    /// As above, into the second scratch, for this rank's share of an all-reduce of `total` floats; the all-gather
-    /// follows.
+    /// First exchange of an all-reduce of `total` floats: blocks of this rank's share arrive, to be summed into the second
+    /// scratch memory. The exchange of the shares follows.
     AllReduce { total: usize },
-    /// The shares of an all-reduce arrive.
+    /// Second exchange of an all-reduce: the shares of all members arrive.
     Gather,
-    /// Encoded blocks of `len` floats arrive to be summed into `into`; `send` is the caller's.
+    /// Exchange of an encoded reduce-scatter: blocks of `len` encoded floats arrive, to be summed into `into`. `send` is the
+    /// caller's buffer.
     EncodedScatter { wire: Format, send: Buffer<f32>, into: Buffer<f32>, len: usize },
-    /// Encoded blocks of this rank's share of `buffer` arrive, to be summed there; the gather follows.
+    /// First exchange of an encoded all-reduce: encoded blocks of this rank's share of `buffer` arrive, to be summed there.
+    /// The exchange of the shares follows.
     EncodedReduce { wire: Format, buffer: Buffer<f32> },
-    /// All of `into` arrives encoded; `send` is the caller's.
+    /// Exchange of an encoded all-gather, or the second one of an encoded all-reduce: the elements of `into` arrive encoded.
+    /// `send` is the caller's buffer.
     EncodedGather { wire: Format, send: Buffer<f32>, into: Buffer<f32> },
-    /// Complete.
+    /// The operation is complete.
     Done { send: Bytes, recv: Bytes },
-    /// Refused on the way.
+    /// The operation has failed.
     Failed(CollectiveError),
 }
 
-/// What an operation begins with.
+/// First stage of an operation, and its memory.
 pub(crate) struct Setup {
     pub(crate) stage: Stage,
     pub(crate) send: Bytes,
@@ -77,20 +80,20 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// An exchange and no more.
+    /// Setup of an operation that is a single exchange.
     pub(crate) fn exchange(send: Bytes, recv: Bytes) -> Self {
         let scratch = Bytes::new(send.space());
         Self { stage: Stage::Exchange, send, recv, scratch }
     }
 
-    /// Nothing to exchange.
+    /// Setup of an operation that needs no exchange.
     pub(crate) fn done(send: Bytes, recv: Bytes) -> Self {
         let [nothing, neither, scratch] = [(); 3].map(|()| Bytes::new(recv.space()));
         Self { stage: Stage::Done { send, recv }, send: nothing, recv: neither, scratch }
     }
 }
 
-/// Ranges of an exchange about to start; reused from one to the next.
+/// Byte ranges of an exchange that is about to start. The vectors are reused for the next exchange.
 #[derive(Default)]
 pub(crate) struct Spans {
     pub(crate) to: Vec<Span>,
@@ -104,7 +107,8 @@ impl Spans {
     }
 }
 
-/// Appends consecutive ranges of `counts` elements of `size` bytes. Gives the elements in all, or nothing on overflow.
+/// Appends to `spans` the consecutive byte ranges of `counts` elements of `size` bytes each. Returns the number of elements
+/// in all, or `None` on overflow.
 pub(crate) fn lay_out(counts: &[usize], size: usize, spans: &mut Vec<Span>) -> Option<usize> {
     let mut total = 0usize;
     for &count in counts {
@@ -114,14 +118,14 @@ pub(crate) fn lay_out(counts: &[usize], size: usize, spans: &mut Vec<Span>) -> O
     total.checked_mul(size).map(|_| total)
 }
 
-/// Memory for stages between exchanges. Pieces never shrink, so that a piece's length is what it can hold.
+/// Pool of memory for the stages of operations. Pieces never shrink, so the length of a piece is its capacity.
 #[derive(Default)]
 pub(crate) struct Pool {
     pieces: Vec<Bytes>,
 }
 
 impl Pool {
-    /// At least `len` bytes: the smallest piece that holds them, or the largest, grown.
+    /// Takes a piece of at least `len` bytes: the smallest that is large enough, or else a new one in place of the largest.
     pub(crate) fn take(&mut self, device: &Device, len: usize) -> Result<Bytes, KernelError> {
         if len == 0 {
             return Ok(Bytes::new(device.for_exchange()));
@@ -132,7 +136,7 @@ impl Pool {
         match pieces.clone().filter(|(_, p)| fits(p)).min_by_key(|(_, p)| p.len()) {
             Some((index, _)) => Ok(self.pieces.swap_remove(index)),
             None => {
-                // Its old contents are of no use, so it is replaced rather than resized, which would copy them.
+                // The largest piece is replaced rather than resized, which would copy contents that nobody needs.
                 if let Some((index, _)) = pieces.max_by_key(|(_, p)| p.len()) {
                     self.pieces.swap_remove(index);
                 }
@@ -141,6 +145,7 @@ impl Pool {
         }
     }
 
+    /// Returns a piece to the pool.
     pub(crate) fn give_back(&mut self, piece: Bytes) {
         if !piece.is_empty() {
             self.pieces.push(piece);

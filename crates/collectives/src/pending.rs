@@ -1,64 +1,66 @@
-//! Operations under way.
+//! Operations that were started and not yet waited for.
 
 use crate::CollectiveError;
-use crate::progress::Rank;
+use crate::progress::Endpoint;
 use kernels::{Buffer, Bytes, Element};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A started operation. It owns its buffers; [`Pending::wait`] gives them back.
+/// A collective that was started. `Pending` owns the buffers; [`Pending::wait`] returns them.
 ///
-/// Several may be outstanding at once and be waited for in any order, a different one on each rank. While a rank waits
-/// for one it also takes the next step of all its others. A pending operation that is dropped is abandoned: the rank
-/// still plays its part in it, whenever it next calls into any of its communicators or finishes, and its buffers are
-/// lost when the operation ends.
+/// Several operations may be outstanding at once. Each rank may wait for them in an order of its own. While a rank waits
+/// for one operation it also advances all its others. A `Pending` that is dropped abandons its operation: the rank still
+/// takes part in it, whenever it next calls into one of its communicators or finishes, and the buffers are lost when the
+/// operation ends.
 #[must_use = "an operation that is not waited for keeps its buffers"]
 pub struct Pending<O: Output> {
-    rank: Arc<Rank>,
+    endpoint: Arc<Endpoint>,
     operation: Option<usize>,
     output: PhantomData<fn() -> O>,
 }
 
-/// How an operation ended.
+/// Completion of an operation: its time, and the bytes that were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// When the transport had its last exchange done, as far as the transport tells; its start where there was none.
+    /// Time at which the transport completed the last exchange of the operation, as precisely as the transport knows; the
+    /// start of the operation if it needed no exchange.
     pub at: Instant,
-    /// Bytes that this rank sent to others.
+    /// Bytes that this rank sent to other ranks.
     pub sent: u64,
 }
 
 impl<O: Output> Pending<O> {
-    pub(crate) fn new(rank: Arc<Rank>, operation: usize) -> Self {
-        Self { rank, operation: Some(operation), output: PhantomData }
+    pub(crate) fn new(endpoint: Arc<Endpoint>, operation: usize) -> Self {
+        Self { endpoint, operation: Some(operation), output: PhantomData }
     }
 
-    /// Blocks until the operation is complete and gives its buffers back.
+    /// Blocks until the operation is complete, and returns its buffers.
     pub fn wait(self) -> Result<O, CollectiveError> {
         Ok(self.wait_timed()?.0)
     }
 
-    /// As [`wait`](Self::wait), and says when the transport had it done, which may have been long before.
+    /// Blocks until the operation is complete, and returns its buffers and when the transport completed it, which may have
+    /// been long before.
     pub fn wait_timed(mut self) -> Result<(O, Completion), CollectiveError> {
         let operation = self.operation.take().expect("only wait and drop take it, and both end this value");
-        let (send, recv, completion) = self.rank.wait(operation)?;
+        let (send, recv, completion) = self.endpoint.wait(operation)?;
         Ok((O::from_bytes(sealed::Token, send, recv), completion))
     }
 
-    /// Takes the next step of this and all other outstanding operations of the rank, if it can be taken without
-    /// blocking. True when a wait would not block.
+    /// Advances this and all other outstanding operations of the rank as far as possible without blocking. Returns true if
+    /// [`wait`](Self::wait) would not block.
     pub fn progress(&mut self) -> Result<bool, CollectiveError> {
         let operation = self.operation.expect("only wait and drop take it, and both end this value");
-        self.rank.progress(operation)
+        self.endpoint.progress(operation)
     }
 }
 
 impl<O: Output> Drop for Pending<O> {
     fn drop(&mut self) {
         if let Some(operation) = self.operation.take() {
-            self.rank.abandon(operation);
+            self.endpoint.abandon(operation);
         }
     }
 }
@@ -70,12 +72,13 @@ impl<O: Output> fmt::Debug for Pending<O> {
 }
 
 pub(crate) mod sealed {
-    /// Only this crate turns raw memory into an operation's output.
+    /// Token that only this crate can make: it alone turns raw memory into the output of an operation.
     #[derive(Debug)]
     pub struct Token;
 }
 
-/// What an operation gives back: `(send, recv)`, one buffer, or nothing. Not for implementing elsewhere.
+/// Value that an operation returns: `(send, recv)`, one buffer, or nothing. The trait is sealed: no other crate can
+/// implement it.
 pub trait Output {
     #[doc(hidden)]
     fn from_bytes(token: sealed::Token, send: Bytes, recv: Bytes) -> Self;

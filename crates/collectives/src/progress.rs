@@ -1,14 +1,14 @@
-//! What all communicators of one rank share: its outstanding operations, and the code that moves them on.
+//! The endpoint of a rank, which all its communicators share: the outstanding operations, and the code that advances them.
 //!
-//! A transport may have a thread of its own, but an operation of several exchanges needs its rank between them, so every call that starts
-//! or waits also moves on all the rank's other operations. Hence ranks may wait for their operations in different
-//! orders: whatever a rank is waiting in, it still plays its part in everything it has started.
+//! A transport may have a thread of its own, but an operation of several exchanges needs its rank between them. So every
+//! call that starts an operation or waits for one also advances all other operations of the rank. Hence ranks may wait for
+//! their operations in different orders: while a rank waits for one, it still takes part in all that it has started.
 
 use crate::meter::Meter;
 use crate::operation::{Membership, Operation, Pool, Setup, Spans, Stage};
 use crate::pending::Completion;
 use crate::sync::lock;
-use crate::transport::{Exchanged, Header, ROOM, Span, Ticket, Transport};
+use crate::transport::{ExchangeRequest, Exchanged, Header, ROOM, Span, Ticket, Transport};
 use crate::{CollectiveError, Label};
 use kernels::{Buffer, Bytes, Device, KernelError, SumBlocks};
 use spec::placement::share;
@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
-/// One rank.
-pub(crate) struct Rank {
+/// Endpoint of one rank: its transport, device and meter, and its outstanding operations. All communicators of the rank
+/// share one endpoint.
+pub(crate) struct Endpoint {
     pub(crate) rank: usize,
     pub(crate) topology: Topology,
     pub(crate) device: Device,
@@ -30,7 +31,7 @@ pub(crate) struct Rank {
     pub(crate) meter: Mutex<Meter>,
 }
 
-/// All of it is touched by the rank's own thread only, but for a caller that insists.
+/// Outstanding operations of a rank, and memory that is reused. Usually only the rank's own thread locks it.
 #[derive(Default)]
 pub(crate) struct State {
     operations: Vec<Option<Operation>>,
@@ -41,14 +42,14 @@ pub(crate) struct State {
     pub(crate) host: Vec<f64>,
 }
 
-/// The names by which an operation is known.
+/// Names of an operation, for headers and messages.
 pub(crate) struct Names<'a> {
     pub(crate) operation: &'static str,
     pub(crate) element: &'static str,
     pub(crate) label: &'a Label,
 }
 
-impl Rank {
+impl Endpoint {
     pub(crate) fn new(
         rank: usize,
         topology: Topology,
@@ -56,7 +57,7 @@ impl Rank {
         transport: Arc<dyn Transport>,
         wait_limit: Duration,
     ) -> Self {
-        // Room for more operations at once than steps usually have, so that how they fall in time makes none of these grow.
+        // Capacity for more operations than a step usually has at once, so that timing cannot make a vector grow later.
         let (operations, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let state = State { operations, free, tickets: Vec::with_capacity(ROOM), ..State::default() };
         let (state, meter) = (Mutex::new(state), Mutex::default());
@@ -67,7 +68,8 @@ impl Rank {
         lock(&self.state)
     }
 
-    /// Begins an operation of `exchanges` exchanges. `prepare` checks its arguments and lays out the first one.
+    /// Begins an operation of `exchanges` exchanges. `prepare` checks the arguments and sets up the first exchange. Returns
+    /// the index of the operation.
     pub(crate) fn begin(
         &self,
         group: &Arc<Membership>,
@@ -110,7 +112,7 @@ impl Rank {
         Ok(index)
     }
 
-    /// Blocks until an operation is complete, moving all others on meanwhile. Gives its `send` and `recv`.
+    /// Blocks until an operation is complete, and advances all others meanwhile. Returns its `send` and `recv`.
     pub(crate) fn wait(&self, index: usize) -> Result<(Bytes, Bytes, Completion)> {
         let begun = Instant::now();
         let deadline = begun.checked_add(self.wait_limit);
@@ -118,14 +120,14 @@ impl Rank {
             let (wanted, others) = {
                 let mut state = self.state();
                 self.sweep(&mut state);
-                let operation = state.operations[index].as_ref().expect("a pending operation has its place");
+                let operation = state.operations[index].as_ref().expect("a pending operation is in the list");
                 let Some(wanted) = operation.ticket else {
                     lock(&self.meter).blocked(operation.metered, begun.elapsed());
                     return state.end(index);
                 };
                 (wanted, state.unfinished(wanted))
             };
-            // Unlocked, so that a second thread of this rank could go on.
+            // The state is unlocked here, so that a second thread of this rank could go on.
             let waited = self.transport.wait(wanted, &others, deadline);
             self.state().tickets = others;
             if let Err(error) = waited {
@@ -135,21 +137,21 @@ impl Rank {
         }
     }
 
-    /// Moves all operations on; whether this one is complete.
+    /// Advances all operations. Returns whether operation `index` is complete.
     pub(crate) fn progress(&self, index: usize) -> Result<bool> {
         self.progress_all()?;
         let state = self.state();
         Ok(state.operations[index].as_ref().is_some_and(|operation| operation.ticket.is_none()))
     }
 
-    /// Moves all operations on.
+    /// Advances all operations as far as possible without blocking.
     pub(crate) fn progress_all(&self) -> Result {
         self.transport.check()?;
         self.sweep(&mut self.state());
         Ok(())
     }
 
-    /// Lets go of an operation that nobody will wait for.
+    /// Abandons an operation that nobody will wait for.
     pub(crate) fn abandon(&self, index: usize) {
         let mut state = self.state();
         if let Some(operation) = &mut state.operations[index] {
@@ -158,7 +160,7 @@ impl Rank {
         self.sweep(&mut state);
     }
 
-    /// Plays this rank's part in everything it has started, before it leaves for good.
+    /// Takes part in all that this rank has started and that other ranks may wait for, before the rank finishes.
     pub(crate) fn drain(&self) -> Result {
         let deadline = Instant::now().checked_add(self.wait_limit);
         loop {
@@ -172,7 +174,7 @@ impl Rank {
         }
     }
 
-    /// Takes every step that can be taken now.
+    /// Advances every operation whose exchange is complete.
     fn sweep(&self, state: &mut State) {
         for index in 0..state.operations.len() {
             let Some(operation) = &mut state.operations[index] else { continue };
@@ -197,13 +199,13 @@ impl Rank {
                 }
             }
             if operation.abandoned && operation.ticket.is_none() {
-                // Nobody is left to hear of an error; if there is one, the run has ended by it.
+                // Nobody waits for the result. If it is an error, the run has ended with it.
                 let _ = state.end(index);
             }
         }
     }
 
-    /// Takes the step that follows an exchange which gave `send` and `recv` back.
+    /// Continues an operation whose exchange is complete and has returned `send` and `recv`.
     fn advance(&self, operation: &mut Operation, send: Bytes, recv: Bytes, spans: &mut Spans) -> Result {
         let (size, me) = (operation.group.members.len(), operation.group.me);
         operation.stage = match std::mem::replace(&mut operation.stage, Stage::Exchange) {
@@ -249,7 +251,7 @@ impl Rank {
         Ok(())
     }
 
-    /// The sum, in rank order, of `count` blocks of `len` floats. Gives the blocks' memory back.
+    /// Sums `count` blocks of `len` floats into `into`, in rank order. Returns the memory of the blocks.
     fn sum(&self, count: usize, len: usize, blocks: Bytes, into: &mut Buffer<f32>) -> Result<Bytes> {
         let blocks = blocks.into_buffer();
         if len > 0 {
@@ -264,12 +266,12 @@ impl Rank {
         Ok(blocks.into_bytes())
     }
 
-    /// What a kernel refuses ends the run.
+    /// Ends the run if a kernel has failed.
     pub(crate) fn checked(&self, result: std::result::Result<(), KernelError>) -> Result {
         result.map_err(|error| self.transport.abort(error.into()))
     }
 
-    /// Hands an exchange of an operation to the transport, and counts what it is asked to move.
+    /// Starts exchange `number` of an operation on the transport, and counts the bytes that it is asked to send.
     pub(crate) fn exchange(
         &self,
         operation: &mut Operation,
@@ -289,15 +291,16 @@ impl Rank {
             operation.sent += if member == self.rank { 0 } else { span.len as u64 };
         }
         drop(meter);
-        let sequence = operation.sequence + number;
-        let started = self.transport.start(group.group, sequence, header, send, &spans.to, recv, &spans.from);
-        operation.ticket = Some(started?);
+        let (to, from) = (&*spans.to, &*spans.from);
+        let (group, sequence) = (group.group, operation.sequence + number);
+        let request = ExchangeRequest { group, sequence, header, send, to, recv, from };
+        operation.ticket = Some(self.transport.start(request)?);
         Ok(())
     }
 }
 
 impl State {
-    /// Ends an operation that is complete or refused.
+    /// Removes an operation that is complete or has failed, and returns its result.
     fn end(&mut self, index: usize) -> Result<(Bytes, Bytes, Completion)> {
         let operation = self.operations[index].take().expect("an operation ends once");
         self.free.push(index);
@@ -311,14 +314,15 @@ impl State {
         }
     }
 
-    /// Exchanges after which this rank has another one to start, which others may be waiting for.
+    /// Outstanding exchanges after which this rank must start another one, for which other ranks may be waiting.
     fn with_more_to_do(&self) -> impl Iterator<Item = &Ticket> {
         let operations = self.operations.iter().flatten();
         let more = |stage: &Stage| matches!(stage, Stage::AllReduce { .. } | Stage::EncodedReduce { .. });
         operations.filter(move |o| more(&o.stage)).filter_map(|o| o.ticket.as_ref())
     }
 
-    /// The same, less one, in a vector that the caller returns to `tickets`.
+    /// Outstanding exchanges after which this rank must start another one, except `but`, in a vector that the caller returns
+    /// to `tickets`.
     fn unfinished(&mut self, but: Ticket) -> Vec<Ticket> {
         let mut tickets = std::mem::take(&mut self.tickets);
         tickets.clear();
@@ -327,7 +331,7 @@ impl State {
     }
 }
 
-/// A range of floats, in bytes.
+/// Byte range of a range of f32 values.
 pub(crate) fn floats(range: std::ops::Range<usize>) -> Span {
     Span { at: range.start * size_of::<f32>(), len: range.len() * size_of::<f32>() }
 }

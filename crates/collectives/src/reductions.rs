@@ -1,5 +1,5 @@
-//! Collectives that add. All of them sum in group order, `((x₀ + x₁) + x₂) + …`, above the transport: the result has
-//! the same bits on every rank, in every run, on every transport.
+//! Collectives that add. All of them sum in group order, `((x₀ + x₁) + x₂) + …`, above the transport, so that the result
+//! has the same bits on every rank, in every run, on every transport.
 
 use crate::communicator::Communicator;
 use crate::operation::{Setup, Stage};
@@ -12,19 +12,20 @@ use spec::placement::share;
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
 impl Communicator {
-    /// Every element becomes its sum over all members. All give a buffer of the same length.
+    /// Replaces every element by its sum over all members, and waits for the result. All members pass a buffer of the same
+    /// length.
     ///
-    /// A reduce-scatter, in which rank `i` sums the `i`-th [`share`] of the elements, and an all-gather. The part
-    /// between them is the rank's own to do: it happens in any later call on this rank's communicators.
+    /// An all-reduce is a reduce-scatter, in which member `i` sums the `i`-th [`share`] of the elements, and then an
+    /// all-gather. The rank itself starts the second part, in any later call on one of its communicators.
     pub fn all_reduce(&self, label: &Label, buffer: Buffer<f32>) -> Result<Buffer<f32>> {
         self.start_all_reduce(label, buffer)?.wait()
     }
 
-    /// Starts [`Communicator::all_reduce`].
+    /// Starts an all-reduce without waiting for it; arguments are those of [`Communicator::all_reduce`].
     pub fn start_all_reduce(&self, label: &Label, buffer: Buffer<f32>) -> Result<Pending<Buffer<f32>>> {
         let names = Names { operation: "all_reduce", element: f32::NAME, label };
         let (size, total) = (self.size(), buffer.len());
-        let index = self.rank.begin(&self.group, names, 2, |state| {
+        let index = self.endpoint.begin(&self.group, names, 2, |state| {
             if size == 1 {
                 return Ok(Setup::done(self.nothing(), buffer.into_bytes()));
             }
@@ -35,12 +36,14 @@ impl Communicator {
             let scratch = state.pool.take(self.device(), own)?;
             Ok(Setup { stage: Stage::AllReduce { total }, send: buffer.into_bytes(), recv, scratch })
         })?;
-        Ok(Pending::new(self.rank.clone(), index))
+        Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// `send` holds `counts[i]` elements for each member `i`, one after the other; `recv` becomes the sum over all
-    /// members of what they hold for this rank. Gives both back. In a group of one they trade their memory and nothing
-    /// is copied, so count `send`'s contents as lost.
+    /// Sums elements over all members and leaves a part of the sums on each, and waits for the result.
+    ///
+    /// `send` holds `counts[i]` elements for each member `i`, concatenated. `recv` is resized to hold the sum, over all
+    /// members, of the elements for this rank. Returns `(send, recv)`. In a group of one rank the two buffers swap their
+    /// memory instead of copying, so the contents of `send` are lost.
     pub fn reduce_scatter(
         &self,
         label: &Label,
@@ -51,7 +54,7 @@ impl Communicator {
         self.start_reduce_scatter(label, send, counts, recv)?.wait()
     }
 
-    /// Starts [`Communicator::reduce_scatter`].
+    /// Starts a reduce-scatter without waiting for it; arguments are those of [`Communicator::reduce_scatter`].
     pub fn start_reduce_scatter(
         &self,
         label: &Label,
@@ -61,7 +64,7 @@ impl Communicator {
     ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
         const NAME: &str = "reduce_scatter";
         let names = Names { operation: NAME, element: f32::NAME, label };
-        let index = self.rank.begin(&self.group, names, 1, |state| {
+        let index = self.endpoint.begin(&self.group, names, 1, |state| {
             let size = self.size();
             self.need(NAME, label, "counts", size, counts.len())?;
             let total = self.lay_out(NAME, label, counts, size_of::<f32>(), &mut state.spans.to)?;
@@ -79,20 +82,21 @@ impl Communicator {
             let (stage, scratch) = (Stage::ReduceScatter { into: recv, len }, self.nothing());
             Ok(Setup { stage, send: send.into_bytes(), recv: blocks, scratch })
         })?;
-        Ok(Pending::new(self.rank.clone(), index))
+        Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// Every value becomes its sum over all members. For a few metrics: everyone gathers everything and adds.
+    /// Replaces every value by its sum over all members, and waits for the result. Every member gathers all values and adds
+    /// them, so this is meant for a few numbers, such as metrics.
     pub fn all_reduce_f64(&self, label: &Label, values: &mut [f64]) -> Result {
         let names = Names { operation: "all_reduce", element: f64::NAME, label };
         let (size, len) = (self.size(), values.len());
         let own = size_of_val(values);
         if size == 1 {
             let nothing = || Setup::done(self.nothing(), self.nothing());
-            let index = self.rank.begin(&self.group, names, 1, |_| Ok(nothing()))?;
-            return self.rank.wait(index).map(|_| ());
+            let index = self.endpoint.begin(&self.group, names, 1, |_| Ok(nothing()))?;
+            return self.endpoint.wait(index).map(|_| ());
         }
-        let index = self.rank.begin(&self.group, names, 1, |state| {
+        let index = self.endpoint.begin(&self.group, names, 1, |state| {
             let mut send = state.pool.take(self.device(), own)?.into_buffer();
             send.write(0, values)?;
             let recv = state.pool.take(self.device(), size * own)?;
@@ -100,9 +104,9 @@ impl Communicator {
             state.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
             Ok(Setup::exchange(send.into_bytes(), recv))
         })?;
-        let (send, recv, _) = self.rank.wait(index)?;
+        let (send, recv, _) = self.endpoint.wait(index)?;
         let recv = recv.into_buffer::<f64>();
-        let mut state = self.rank.state();
+        let mut state = self.endpoint.state();
         let mut block = std::mem::take(&mut state.host);
         block.resize(len, 0.0);
         for i in 0..size {

@@ -1,7 +1,7 @@
-//! What moves bytes, and nothing else.
+//! The transport: moves bytes between ranks, and does nothing else.
 //!
-//! Everything typed, counted or summed is written once, above this trait. A transport knows one operation: the
-//! exchange, in which every member of a group gives a range of bytes to every member and takes one from each.
+//! Types, meters and sums are written once, above this trait. A transport has a single operation: the exchange, in which
+//! every member of a group sends a range of bytes to every member and receives one from each.
 
 pub(crate) mod in_process;
 // The only unsafe code of this crate: calls of a C library.
@@ -13,30 +13,30 @@ use crate::{CollectiveError, Label};
 use kernels::Bytes;
 use std::time::Instant;
 
-/// Exchanges of a rank at once before its vectors grow: more than steps usually have.
+/// Exchanges that a rank may have outstanding before its vectors grow: more than a step usually has.
 pub(crate) const ROOM: usize = 64;
 
-/// A group of ranks, as the transport names it.
+/// Number of a group of ranks in the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GroupId(pub(crate) u64);
 
 impl GroupId {
-    /// All ranks.
+    /// The group of all ranks.
     pub(crate) const WORLD: GroupId = GroupId(0);
 }
 
-/// An exchange under way, as this rank's transport names it.
+/// Number of an outstanding exchange in this rank's transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket(pub(crate) usize);
 
-/// A range of bytes.
+/// A range of bytes: `len` bytes from offset `at`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) at: usize,
     pub(crate) len: usize,
 }
 
-/// What an exchange is for. Members must agree on operation and element; the label is for messages.
+/// Names of an exchange. Members must agree on the operation and the element type; the label is for messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     pub(crate) operation: &'static str,
@@ -44,30 +44,32 @@ pub(crate) struct Header {
     pub(crate) label: Label,
 }
 
-/// An exchange that is complete: its memory, and when its last byte had come and gone.
+/// An exchange that is complete: the memory of its request, and when the last byte had been sent and received.
 pub(crate) struct Exchanged {
     pub(crate) send: Bytes,
     pub(crate) recv: Bytes,
     pub(crate) at: Instant,
 }
 
-/// One rank's connection to the others. Any of its errors ends the run on all ranks.
-pub(crate) trait Transport: Send + Sync {
-    /// Starts an exchange in a group: the range `to[i]` of `send` goes to its member `i` (ranges may overlap), the
-    /// range `from[i]` of `recv` is filled by its member `i`. Members meet by `sequence`: each of them uses every
-    /// number once, in any order.
-    fn start(
-        &self,
-        group: GroupId,
-        sequence: u64,
-        header: Header,
-        send: Bytes,
-        to: &[Span],
-        recv: Bytes,
-        from: &[Span],
-    ) -> Result<Ticket, CollectiveError>;
+/// An exchange to start in a group: the range `to[i]` of `send` goes to member `i` (ranges may overlap), and the range
+/// `from[i]` of `recv` is filled by member `i`. Members meet by `sequence`: each of them uses every number once, in any
+/// order.
+pub(crate) struct ExchangeRequest<'a> {
+    pub(crate) group: GroupId,
+    pub(crate) sequence: u64,
+    pub(crate) header: Header,
+    pub(crate) send: Bytes,
+    pub(crate) to: &'a [Span],
+    pub(crate) recv: Bytes,
+    pub(crate) from: &'a [Span],
+}
 
-    /// Gives `send` and `recv` back, and ends the ticket, if the exchange is complete.
+/// One rank's connection to the other ranks. An error of any method ends the run on all ranks.
+pub(crate) trait Transport: Send + Sync {
+    /// Starts an exchange.
+    fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket, CollectiveError>;
+
+    /// Returns the memory of an exchange and ends its ticket, if the exchange is complete.
     fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>, CollectiveError>;
 
     /// Blocks until a test of `wanted` or of one of `others` would succeed. Waiting past `deadline` for `wanted` ends
@@ -79,8 +81,8 @@ pub(crate) trait Transport: Send + Sync {
         deadline: Option<Instant>,
     ) -> Result<(), CollectiveError>;
 
-    /// Makes a group of `members` (world ranks). All of them call this with the same arguments; the first three say
-    /// which of the many groups it is.
+    /// Makes a group of `members`, given as world ranks. All of them call this with the same arguments; `parent`, `sequence`
+    /// and `color` identify the group.
     fn create_group(
         &self,
         parent: GroupId,
@@ -89,12 +91,12 @@ pub(crate) trait Transport: Send + Sync {
         members: &[usize],
     ) -> Result<GroupId, CollectiveError>;
 
-    /// Ends the run on all ranks because of `cause`, unless it has ended already. Gives what to report here.
+    /// Ends the run on all ranks because of `cause`, unless it has ended already. Returns the error to report on this rank.
     fn abort(&self, cause: CollectiveError) -> CollectiveError;
 
     /// Fails if the run has ended.
     fn check(&self) -> Result<(), CollectiveError>;
 
-    /// Records which phase this rank is in, for messages.
+    /// Records that this rank has entered `phase`, for messages.
     fn enter(&self, phase: &Label);
 }

@@ -1,6 +1,6 @@
 //! What ends one rank ends all, soon, with a message that says who and where.
 
-use collectives::{Activity, CollectiveError, Communicator, Failure, Label, Options, Reason, launch};
+use collectives::{Activity, CollectiveError, Communicator, ExternalError, Failure, Label, Options, launch};
 use kernels::{Buffer, Device, KernelError};
 use spec::topology::Topology;
 use std::error::Error;
@@ -107,7 +107,7 @@ fn a_rank_that_gives_up() {
         if world.rank() == 3 {
             world.enter(&Label::from("reading"));
             meanwhile();
-            return Err(Reason(std::io::Error::other("disk is gone").into()).into());
+            return Err(ExternalError(std::io::Error::other("disk is gone").into()).into());
         }
         stuck(world)
     });

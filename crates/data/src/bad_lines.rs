@@ -1,4 +1,5 @@
-//! Lines that hold no sample: counted, the first few remembered, and too many of them an error.
+//! Bad lines: lines of a log that hold no sample. They are counted, the first few are described, and too many of them are an
+//! error.
 //!
 //! ```
 //! use data::bad_lines::{BadLine, BadLines, Policy};
@@ -14,22 +15,22 @@ use crate::DataError;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How many bad lines are described.
+/// Number of bad lines that are described, at most.
 pub const DESCRIBED: usize = 5;
 
-/// The share of bad lines is not judged before this many lines.
+/// Number of lines before which the share of bad lines is not checked.
 const ENOUGH_LINES: u64 = 10_000;
 
-/// A line that holds no sample.
+/// Description of a line that holds no sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Its file.
+    /// File that holds the line.
     pub file: PathBuf,
-    /// Its number, from 1.
+    /// Number of the line in its file, from 1.
     pub line: u64,
-    /// The column at fault, where it is one.
+    /// Name of the column that is wrong, if the problem lies in one column.
     pub field: Option<String>,
-    /// What is wrong.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -43,19 +44,19 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// The bad ones among some lines.
+/// Bad lines among the lines read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadLines {
-    /// How many are bad.
+    /// Number of bad lines.
     pub count: u64,
-    /// How many lines there are in all, without headers.
+    /// Number of lines in all, without headers.
     pub lines: u64,
-    /// The first of the bad ones, [`DESCRIBED`] at most.
+    /// Descriptions of the first bad lines, [`DESCRIBED`] at most.
     pub first: Vec<BadLine>,
 }
 
 impl BadLines {
-    /// Adds a bad line; describes it only while there is room.
+    /// Adds a bad line. Calls `describe` only for the first [`DESCRIBED`] of them.
     pub fn push(&mut self, describe: impl FnOnce() -> BadLine) {
         self.count += 1;
         if self.first.len() < DESCRIBED {
@@ -63,7 +64,7 @@ impl BadLines {
         }
     }
 
-    /// Adds the lines that follow these, and empties `next`.
+    /// Adds the bad lines of `next`, which follow these in the log, and empties `next`.
     pub fn append(&mut self, next: &mut BadLines) {
         self.count += next.count;
         self.lines += next.lines;
@@ -72,18 +73,18 @@ impl BadLines {
         *next = BadLines { first: std::mem::take(&mut next.first), ..BadLines::default() };
     }
 
-    /// The share of bad lines.
+    /// Share of bad lines, between 0 and 1.
     pub fn share(&self) -> f64 {
         if self.lines == 0 { 0.0 } else { self.count as f64 / self.lines as f64 }
     }
 }
 
-/// How many bad lines are too many.
+/// Rule that says how many bad lines are too many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// Whether one is.
+    /// Whether a single bad line is an error.
     pub strict: bool,
-    /// The largest share that is put up with.
+    /// Largest share of bad lines that is accepted, between 0 and 1.
     pub max_share: f64,
 }
 
@@ -94,7 +95,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Whether reading may go on after these lines, or was good enough `at_end`.
+    /// Fails if there are too many bad lines for reading to go on, or, `at_end`, for the log to be used.
     pub fn check(&self, bad: &BadLines, at_end: bool) -> Result<(), DataError> {
         if self.strict
             && let Some(first) = bad.first.first()

@@ -25,22 +25,22 @@ use super::DataError;
 use spec::feature::{Feature, Hotness};
 use std::ops::Range;
 
-/// Samples of one rank for one step.
+/// Batch of one rank: its samples of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Number of samples.
     pub samples: usize,
-    /// 1 for a click, 0 for none; one per sample.
+    /// Label of each sample: 1 for a click, 0 for none.
     pub labels: Vec<f32>,
-    /// Samples × dense features, row-major.
+    /// Dense inputs: samples × dense features, row-major.
     pub dense: Vec<f32>,
-    /// Ids in each bag: features × samples, feature-major.
+    /// Number of ids in each bag: features × samples, feature-major.
     pub lengths: Vec<u32>,
-    /// Ids: feature-major, then by sample.
+    /// Ids of all bags, as rows of their tables: feature-major, then by sample.
     pub values: Vec<u32>,
-    /// One per id, 1 for ids of unweighted features; empty when no feature is weighted.
+    /// Weight of each id, 1 for ids of unweighted features; empty if no feature is weighted.
     pub weights: Vec<f32>,
-    /// Where each feature's values begin, and where the last one's end: features + 1.
+    /// Offsets of the features in `values`, and the end of the last one: features + 1 numbers.
     pub feature_starts: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Batch {
         self.feature_starts.len().saturating_sub(1)
     }
 
-    /// Ids in each bag of `feature`.
+    /// Number of ids in each bag of `feature`.
     pub fn lengths(&self, feature: usize) -> &[u32] {
         &self.lengths[feature * self.samples..][..self.samples]
     }
@@ -98,8 +98,8 @@ impl Batch {
         }
     }
 
-    /// Whether this is a batch of a model with these inputs: what a reader made is checked once, here, so that no
-    /// kernel need check an id again.
+    /// Checks that the batch matches a model with these features and `dense` dense inputs. Batches are checked once, here, so
+    /// that no kernel need check an id again.
     pub fn check(&self, features: &[Feature], dense: usize) -> Result<(), DataError> {
         let sizes = [
             ("labels", self.labels.len(), self.samples),

@@ -1,12 +1,12 @@
-//! From text files to samples, in the order of the log, on several threads.
+//! Decodes text files into samples, in the order of the log, on several threads.
 //!
 //! ```text
 //! file → decompress → chunks of lines → parse, look up vocabularies → sink
 //!        one thread                     `threads` threads             the calling thread
 //! ```
 //!
-//! The outcome does not depend on the number of threads. Memory is bounded whatever the files hold: a chunk and the
-//! samples of its lines take at most so many bytes per byte of text, and there are only so many chunks at a time.
+//! The result does not depend on the number of threads. Memory is bounded whatever the files hold: a chunk and the samples of
+//! its lines take a bounded number of bytes per byte of text, and the number of chunks in memory is limited.
 //!
 //! ```
 //! use data::{Policy, Reading, TextLog, decode};
@@ -26,7 +26,7 @@ mod memory;
 mod pipeline;
 
 use crate::bad_lines::{BadLines, Policy};
-use crate::delimited::{Layout, Scratch, quotes_beside};
+use crate::delimited::{LineLayout, Scratch, quotes_beside};
 use crate::lines::{Chunk, Chunks};
 use crate::rows::Reading;
 use crate::vocabulary::Vocabulary;
@@ -41,56 +41,57 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A log in text files.
 #[derive(Clone, Copy, Debug)]
 pub struct TextLog<'a> {
-    /// Its files, in order.
+    /// Files of the log, in order.
     pub files: &'a [PathBuf],
-    /// What their columns mean.
+    /// Meaning of the columns.
     pub schema: &'a Schema,
-    /// By sparse column, where its ids have one; empty to get the keys of such ids in place of their rows.
+    /// Vocabulary of each sparse column that has one. If the slice is empty, samples hold the keys of such ids instead of
+    /// their rows.
     pub vocabularies: &'a [Option<Vocabulary>],
-    /// How many bad lines are too many.
+    /// Rule that says how many bad lines are too many.
     pub policy: Policy,
-    /// Threads that parse.
+    /// Number of threads that parse.
     pub threads: usize,
-    /// Bytes of memory to read with, vocabularies not counted.
+    /// Memory that reading may use, in bytes, without the vocabularies.
     pub memory: u64,
-    /// What is read besides samples.
+    /// What to read besides the samples.
     pub reading: Reading<'a>,
 }
 
-/// How far reading has come.
+/// Progress of reading a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the files read, as they are on disk.
+    /// Bytes read so far, as they are on disk.
     pub bytes: u64,
-    /// Bytes of all files.
+    /// Size of all files, in bytes.
     pub total_bytes: u64,
-    /// Samples so far.
+    /// Number of samples so far.
     pub samples: u64,
-    /// Bad lines so far.
+    /// Number of bad lines so far.
     pub bad_lines: u64,
 }
 
-/// What was read.
+/// Totals of a log that was decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Lines that held none.
+    /// Lines that held no sample.
     pub bad: BadLines,
-    /// Bytes of text, decompressed.
+    /// Size of the decompressed text, in bytes.
     pub bytes: u64,
 }
 
-/// A chunk on its way through the threads.
+/// A chunk of lines and its samples, which the threads hand to each other.
 #[derive(Default)]
 struct Job {
-    layout: Option<Arc<Layout>>,
+    layout: Option<Arc<LineLayout>>,
     chunk: Chunk,
     samples: Samples,
     bad: BadLines,
 }
 
-/// Gives the samples of `log` to `sink`, some at a time, in order.
+/// Decodes `log` and passes its samples to `sink`, some at a time, in the order of the log.
 pub fn decode(
     log: &TextLog,
     progress: &(dyn Fn(Progress) + Sync),
@@ -143,7 +144,7 @@ pub fn decode(
 fn parse(vocabularies: &[Option<Vocabulary>], scratch: &mut Scratch, job: &mut Job) {
     let Job { layout, chunk, samples, bad } = job;
     samples.clear();
-    // Every job that was read has a layout.
+    // Every job that was read has a line layout.
     let Some(layout) = layout else { return };
     layout.parse(scratch, chunk, samples, bad);
     for (bags, vocabulary) in samples.bags.iter_mut().zip(vocabularies) {
@@ -153,24 +154,24 @@ fn parse(vocabularies: &[Option<Vocabulary>], scratch: &mut Scratch, job: &mut J
     }
 }
 
-/// Cuts one file after the other into chunks.
+/// Cuts the files, one after the other, into chunks.
 struct Reader<'a> {
     log: &'a TextLog<'a>,
     shares: &'a Shares,
     files: std::slice::Iter<'a, PathBuf>,
     open: Option<OpenFile>,
-    /// Decompressed bytes of the files before the open one.
+    /// Decompressed size of the files before the open one, in bytes.
     bytes: u64,
     consumed: Arc<AtomicU64>,
 }
 
 struct OpenFile {
-    layout: Arc<Layout>,
+    layout: Arc<LineLayout>,
     chunks: Chunks<Box<dyn Read + Send>>,
 }
 
 impl Reader<'_> {
-    /// Fills `job` with the next chunk; false where there are none left.
+    /// Fills `job` with the next chunk. Returns false if none is left.
     fn next(&mut self, job: &mut Job) -> Result<bool, DataError> {
         loop {
             if let Some(OpenFile { layout, chunks }) = &mut self.open {
@@ -200,7 +201,7 @@ impl Reader<'_> {
         } else if self.log.reading.unlabelled {
             beginning = Some(chunks.peek()?.to_vec());
         }
-        let layout = Layout::reading(self.log.schema, file, beginning.as_deref(), &self.log.reading)?;
+        let layout = LineLayout::reading(self.log.schema, file, beginning.as_deref(), &self.log.reading)?;
         Ok(Some(OpenFile { layout: Arc::new(layout), chunks }))
     }
 }

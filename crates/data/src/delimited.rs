@@ -1,8 +1,8 @@
-//! Text with a delimiter between fields, one sample a line or record: Criteo's logs, TSV and CSV.
+//! Delimited text with one sample per line or record: Criteo's logs, TSV and CSV.
 //!
 //! ```
-//! use data::{Samples, bad_lines::BadLines, delimited::{Layout, Scratch}, lines::Chunk};
-//! let layout = Layout::new(&spec::schema::Schema::criteo(), "day_0".as_ref(), None)?;
+//! use data::{Samples, bad_lines::BadLines, delimited::{LineLayout, Scratch}, lines::Chunk};
+//! let layout = LineLayout::new(&spec::schema::Schema::criteo(), "day_0".as_ref(), None)?;
 //! let line = format!("1\t0\t7{}68fd1e64{}\n", "\t".repeat(12), "\t".repeat(25));
 //! let chunk = Chunk { bytes: format!("{line}oops\n").into(), first_line: 1, lines: 2, too_long: false };
 //! let (mut samples, mut bad) = (Samples::new(26), BadLines::default());
@@ -14,8 +14,8 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 //!
-//! Quotes are those of RFC 4180: a quoted field may hold delimiters and line ends. They mean nothing in tab-separated text
-//! without a header, as Criteo's ([`quotes_beside`]).
+//! Quotes follow RFC 4180: a quoted field may hold delimiters and line ends. In tab-separated text without a header, such as
+//! Criteo's, quotes have no meaning ([`quotes_beside`]).
 
 mod column;
 mod fault;
@@ -34,45 +34,45 @@ use spec::schema::Schema;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The most columns of a header.
+/// Largest number of columns in a header.
 const MAX_COLUMNS: usize = 1 << 17;
 
-/// The delimiter beside which quotes mean something in text of this schema; none where they mean nothing.
+/// Delimiter of text with this schema if fields may be quoted; `None` if quotes have no meaning in it.
 pub fn quotes_beside(schema: &Schema) -> Option<u8> {
     let plain = schema.delimiter == '\t' && schema.columns.is_some();
     (!plain).then_some(schema.delimiter as u8)
 }
 
-/// Where the columns of a schema are in the lines of one file.
+/// Positions of the schema's columns in the lines of one file.
 #[derive(Debug)]
-pub struct Layout {
+pub struct LineLayout {
     file: PathBuf,
     delimiter: u8,
     quotes: bool,
-    /// Fields of a line.
+    /// Number of fields of a line.
     fields: usize,
-    /// The fields that are read, and what they are called.
+    /// Fields that are read, and their names.
     names: Vec<(usize, String)>,
     missing: Missing,
     numbers: Numbers,
-    /// Absent where labels are left aside.
+    /// Column of the label; `None` if labels are ignored.
     label: Option<Label>,
     dense: Vec<Dense>,
     sparse: Vec<Sparse>,
-    /// Whether every row is noted beside the samples.
+    /// Whether every row is noted besides the samples.
     rows: bool,
-    /// The field whose text is noted with it.
+    /// Field whose text is noted with every row.
     noted: Option<usize>,
 }
 
-impl Layout {
-    /// The layout of `file`, whose first line is `header` where the schema does not name the columns.
+impl LineLayout {
+    /// Finds the columns of `schema` in `file`, whose first line is `header` if the schema does not name the columns.
     pub fn new(schema: &Schema, file: &Path, header: Option<&[u8]>) -> Result<Self, DataError> {
         Self::reading(schema, file, header, &Reading::default())
     }
 
-    /// As [`new`](Self::new), for what `reading` asks for. Where labels are left aside and the schema names the columns,
-    /// `beginning` is the beginning of the file, whose lines tell whether they have the column of the label.
+    /// Finds the columns of `schema`, and what `reading` asks for, in `file`. If labels are ignored and the schema names the
+    /// columns, the lines of `beginning`, the beginning of the file, tell whether they have the column of the label.
     pub fn reading(
         schema: &Schema,
         file: &Path,
@@ -96,7 +96,7 @@ impl Layout {
                 return Err(DataError::file(file, "empty, so without a line that names the columns"));
             }
         };
-        // Where each column is; none where two have its name.
+        // Position of each column; none if two columns have its name.
         let mut places: HashMap<&str, Option<usize>> = HashMap::with_capacity(columns.len());
         for (at, name) in columns.iter().enumerate() {
             places.entry(name).and_modify(|place| *place = None).or_insert(Some(at));
@@ -142,7 +142,7 @@ impl Layout {
         })
     }
 
-    /// Appends the samples of `chunk` to `samples`, and the lines that hold none to `bad`. Makes room for no more samples
+    /// Appends the samples of `chunk` to `samples`, and the lines that hold none to `bad`. Reserves memory for no more samples
     /// than the chunk can hold, so that `samples` is best cleared from chunk to chunk.
     ///
     /// # Panics
@@ -187,13 +187,14 @@ impl Layout {
             samples.rows.push(outcome.is_ok(), noted);
         }
         if let Err(fault) = outcome {
-            // A record ends with the line on which a quoted field begins that does not end.
+            // A record with a quoted field that does not end ends with the line on which that field begins.
             let line = if fault.problem.is_of_quotes() { record.last_line } else { record.first_line };
             bad.push(|| self.describe(line, fault));
         }
     }
 
-    /// Shows the text of every id in `chunk` to `visit`, with its sparse column. Lines that cannot be cut are passed over.
+    /// Calls `visit` with the sparse column and the text of every id in `chunk`. Lines that cannot be cut into fields are
+    /// skipped.
     pub fn texts(&self, scratch: &mut Scratch, chunk: &Chunk, visit: &mut dyn FnMut(usize, &[u8])) {
         let mut show = |text: &[u8], quotes| {
             if let Ok(fields) = Fields::cut(text, self.delimiter, quotes, Some(self.fields), scratch) {
@@ -209,7 +210,7 @@ impl Layout {
         }
     }
 
-    /// Appends one sample, or nothing where there is a fault.
+    /// Appends one sample, or nothing if the line is bad.
     #[inline]
     fn sample<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
         let label = self.label.as_ref().map_or(Ok(0.0), |label| label.read(fields, &self.missing))?;
@@ -236,7 +237,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Makes room for the samples of `chunk`. A sample has a byte per field at least, so lines too short for one do not
+    /// Reserves memory for the samples of `chunk`. A sample has at least one byte per field, so lines that are too short do not
     /// count.
     fn reserve(&self, chunk: &Chunk, samples: &mut Samples) {
         let most = (chunk.lines as usize).min((chunk.bytes.len() + 1) / self.fields.max(1));
@@ -254,10 +255,10 @@ impl Layout {
     }
 }
 
-/// Lines of a file that are looked at to tell whether they have a field too few.
+/// Number of lines of a file that are examined to see whether a field is missing.
 const LOOKED_AT: usize = 1000;
 
-/// Whether more of the first lines have one field less than `expected` than have all of them.
+/// Whether more of the first lines have one field less than `expected` than have exactly `expected` fields.
 fn lacks_a_field(beginning: &[u8], delimiter: u8, quotes: bool, expected: usize) -> bool {
     let chunk = Chunk { bytes: beginning.to_vec(), ..Chunk::default() };
     let mut scratch = Scratch::default();
@@ -274,7 +275,7 @@ fn lacks_a_field(beginning: &[u8], delimiter: u8, quotes: bool, expected: usize)
     shorter > whole
 }
 
-/// The names in a header line.
+/// Column names in a header line.
 fn header_names(header: &[u8], delimiter: u8, file: &Path) -> Result<Vec<String>, DataError> {
     let count = memchr::memchr_iter(delimiter, header).count() + 1;
     if count > MAX_COLUMNS {

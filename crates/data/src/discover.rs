@@ -1,4 +1,4 @@
-//! What a log is, found by looking at it: format, delimiter, header, and what each column is for.
+//! Discovers what a log is by looking at it: format, delimiter, header, and the role of each column.
 //!
 //! ```text
 //! files → some rows of them → a profile of each column → roles → a schema that reads the log
@@ -6,15 +6,15 @@
 //!                             order, lists
 //! ```
 //!
-//! Only so many rows are looked at, spread over the beginning of the log, so that a column may hold more than was seen.
-//! A pass over the whole log with the schema ([`crate::inspect`]) counts ids and finds lines that do not fit.
+//! A limited number of rows is examined, spread over the beginning of the log, so a column may hold more than was seen. A pass
+//! over the whole log with the schema ([`crate::inspect`]) counts ids and finds bad lines.
 //!
 //! ```
-//! use data::discover::{Asked, Role, discover};
+//! use data::discover::{Request, Role, discover};
 //! let file = std::env::temp_dir().join(format!("campanile-discover-{}.csv", std::process::id()));
 //! let rows = (0..50).map(|i| format!("u{},{}.5,{}\n", i % 7, i, i % 3 / 2)).collect::<String>();
 //! std::fs::write(&file, format!("user;price;clicked\n{}", rows.replace(',', ";"))).unwrap();
-//! let found = discover(&[file.clone()], &Asked::default())?;
+//! let found = discover(&[file.clone()], &Request::default())?;
 //! assert_eq!((found.delimiter, found.header), (Some(';'), Some(true)));
 //! let roles: Vec<Role> = found.columns.iter().map(|column| column.role).collect();
 //! assert_eq!(roles, [Role::Id, Role::Number, Role::Label]);
@@ -43,49 +43,49 @@ use spec::schema::Schema;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What a user says of a log that is to be looked at.
+/// What a user specifies about a log that is to be discovered.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
-    /// The column of the label; absent, it is looked for.
+pub struct Request<'a> {
+    /// Name of the label column; `None` to search for it.
     pub label: Option<&'a str>,
-    /// The column of time; absent, it is looked for.
+    /// Name of the time column; `None` to search for it.
     pub time: Option<&'a str>,
 }
 
-/// What was found.
+/// Result of discovering a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// How the log is written.
+    /// Format of the log.
     pub format: DataFormat,
-    /// What stands between fields, in text.
+    /// Delimiter between fields; `None` if the log is not text.
     pub delimiter: Option<char>,
-    /// Whether the first line names the columns, in text.
+    /// Whether the first line names the columns; `None` if the log is not text.
     pub header: Option<bool>,
     /// Every column of the log, in order.
     pub columns: Vec<FoundColumn>,
-    /// Rows that were looked at.
+    /// Number of rows that were examined.
     pub rows: u64,
-    /// What a user should know before training.
+    /// Warnings that a user should read before training.
     pub warnings: Vec<String>,
-    /// What reads the log. Tables have no rows yet: their ids were not counted.
+    /// Schema that reads the log. It does not say how many rows the tables have, since ids were not counted.
     pub schema: Schema,
 }
 
-/// A column that was found.
+/// A column of a discovered log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundColumn {
     /// Name in the header or the file; `column7` where there is none.
     pub name: String,
-    /// What it is for.
+    /// Role of the column.
     pub role: Role,
-    /// What it holds, in a word or two.
+    /// Kind of values in the column, in a word or two.
     #[serde(rename = "type")]
     pub kind: String,
     /// Share of rows without a value.
     pub missing: f64,
-    /// Different values among the rows looked at, or in the whole log once they were counted.
+    /// Number of different values among the rows examined, or in the whole log once they were counted.
     pub distinct: u64,
-    /// Why it has this role.
+    /// Reason why the column has this role.
     pub reason: String,
 }
 
@@ -93,20 +93,20 @@ pub struct FoundColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// What the model learns to predict.
+    /// The label, which the model learns to predict.
     Label,
-    /// When each row happened.
+    /// Time of each row.
     Time,
-    /// A number that the model gets.
+    /// A dense input of the model.
     Number,
-    /// An id, or several, that the model has vectors for.
+    /// A sparse input of the model: one id, or a list of ids.
     Id,
-    /// Nothing.
+    /// No role: the column is left out.
     LeftOut,
 }
 
 impl Role {
-    /// Name as it is shown.
+    /// Name of the role in tables and messages.
     pub fn name(self) -> &'static str {
         match self {
             Role::Label => "label",
@@ -118,11 +118,12 @@ impl Role {
     }
 }
 
-/// Looks at the log in `files`.
+/// Discovers the log in `files`.
 ///
 /// # Errors
-/// Names the file that holds no log and what was looked for, or the columns where there is no label or no id among them.
-pub fn discover(files: &[PathBuf], asked: &Asked) -> Result<Found, DataError> {
+/// Fails if a file is not a log, or if no column can be the label or an id; the error lists what was searched for, or the
+/// columns.
+pub fn discover(files: &[PathBuf], request: &Request) -> Result<Found, DataError> {
     let Some(first) = files.first() else {
         return Err(DataError::file("", "no files to look at"));
     };
@@ -134,17 +135,17 @@ pub fn discover(files: &[PathBuf], asked: &Asked) -> Result<Found, DataError> {
     }
     if parquet[0] {
         let sample = crate::parquet::sample(files)?;
-        return roles::assign(first, &sample, None, asked);
+        return roles::assign(first, &sample, None, request);
     }
     let found = text::look(files)?;
     if found.criteo {
-        return criteo::found(first, &found.sample, asked);
+        return criteo::found(first, &found.sample, request);
     }
     let dialect = roles::Dialect { delimiter: found.delimiter, header: found.header };
-    roles::assign(first, &found.sample, Some(dialect), asked)
+    roles::assign(first, &found.sample, Some(dialect), request)
 }
 
-/// Whether a file begins as Parquet does.
+/// Whether a file begins with the magic bytes of Parquet.
 fn is_parquet(path: &Path) -> Result<bool, DataError> {
     let refuse = |error| DataError::file(path, error);
     let mut head = vec![];

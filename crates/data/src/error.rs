@@ -1,218 +1,222 @@
-//! What can go wrong with data.
+//! Errors of reading and writing data.
 
 use crate::bad_lines::{BadLine, BadLines};
 use std::path::{Path, PathBuf};
 
-/// What can be wrong with data, or with a request for it.
+/// Error of reading or writing data.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// A file that cannot be read, written or understood.
+    /// A file or folder cannot be read, written or understood.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// Description of the problem, and what to do about it.
         problem: String,
     },
-    /// A schema that cannot be used.
+    /// The schema is invalid.
     #[error("schema: {0}")]
     Schema(#[from] spec::schema::SchemaError),
-    /// A column of the schema that a file does not have.
+    /// A file lacks a column of the schema.
     #[error("{}: no column `{column}`; the columns are {}", file.display(), listed(columns.iter().map(String::as_str)))]
     NoColumn {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// The column.
+        /// Name of the missing column.
         column: String,
-        /// The columns the file has.
+        /// Names of the columns of the file.
         columns: Vec<String>,
     },
-    /// The first bad line, where none is put up with.
+    /// A bad line, in strict mode.
     #[error("{0}")]
     BadLine(BadLine),
-    /// Too many bad lines.
+    /// The share of bad lines is too large.
     #[error("{} of {} lines are bad ({:.2} %, at most {} % may be); the first are\n{}", bad.count, bad.lines,
         bad.share() * 100.0, max_share * 100.0, described(bad))]
     BadLines {
-        /// The lines so far.
+        /// Bad lines so far.
         bad: BadLines,
-        /// The largest share that is put up with.
+        /// Largest share of bad lines that is accepted.
         max_share: f64,
     },
-    /// A vocabulary that needs too much memory.
+    /// A vocabulary needs more memory than is allowed.
     #[error(
         "the vocabulary of column {column} has more than the {most} ids that fit into {memory} bytes; raise \
         min_count, set rows, or allow more memory"
     )]
     VocabularySize {
-        /// The column.
+        /// Column of the vocabulary.
         column: String,
-        /// Ids that fit.
+        /// Number of ids that fit into the memory.
         most: u64,
-        /// The memory allowed.
+        /// Memory that is allowed, in bytes.
         memory: u64,
     },
-    /// Ids of which no vocabulary can be made.
+    /// The ids of a column cannot make a vocabulary.
     #[error("the vocabulary of column {column}: {problem}")]
     Vocabulary {
-        /// The column.
+        /// Column of the vocabulary.
         column: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// Less memory than reading needs.
-    #[error("reading needs at least {needed} bytes of memory, {allowed} are allowed")]
+    /// The memory limit is too low for reading.
+    #[error(
+        "reading the log needs at least {needed} bytes of memory, but {allowed} are allowed; raise the memory limit"
+    )]
     Memory {
-        /// The bytes needed.
+        /// Memory that is needed, in bytes.
         needed: u64,
-        /// The bytes allowed.
+        /// Memory that is allowed, in bytes.
         allowed: u64,
     },
-    /// A thread ended in a panic: a mistake in this program.
+    /// A thread panicked, which is a defect of this program.
     #[error("the {thread} panicked: {message}")]
     Panic {
-        /// What it was doing.
+        /// Role of the thread: `reader` or `parser`.
         thread: &'static str,
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
-    /// A column of a file that cannot serve.
+    /// A column of a file has the wrong type or values.
     #[error("{}: column {column}: {problem}", path.display())]
     Column {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What is wrong with it, and what would do.
+        /// Description of the problem, and what the column should hold.
         problem: String,
     },
-    /// A column by which a log cannot be split.
+    /// The log cannot be split by this column.
     #[error("--split-by {column}: {problem}")]
     SplitBy {
-        /// The column.
+        /// Name of the column.
         column: String,
-        /// What is wrong with its times, and what to do.
+        /// What is wrong with the times in the column, and what to do about it.
         problem: String,
     },
-    /// Reading was asked to stop.
+    /// Reading was stopped on request.
     #[error("stopped while the data was being read")]
     Stopped,
-    /// A format that no reader reads.
-    #[error("{format} data is not read from files")]
+    /// Data of this format is not stored in files.
+    #[error("data of format {format} is not read from files; use criteo-tsv, csv, parquet or prepared")]
     Format {
-        /// The format.
+        /// Name of the format.
         format: &'static str,
     },
-    /// A batch that was not read ahead in this order.
-    #[error("the batch at {asked:?} was asked for, {next:?} was read ahead; please report this")]
+    /// A batch was requested in another order than it was read ahead, which is a defect of this program.
+    #[error(
+        "the batch at positions {asked:?} was requested, but {next:?} was read ahead; please report this"
+    )]
     Order {
-        /// Positions asked for.
+        /// Positions that were requested.
         asked: std::ops::Range<u64>,
-        /// Positions of the next batch; `None` when reading has ended.
+        /// Positions of the next batch that was read ahead; `None` if reading has ended.
         next: Option<std::ops::Range<u64>>,
     },
     /// A part of a batch has the wrong size.
     #[error("a batch has {got} for {what}, expected {expected}")]
     Size {
-        /// The part.
+        /// Name of the part.
         what: &'static str,
-        /// Its size.
+        /// Size of the part.
         got: usize,
-        /// The size it should have.
+        /// Size that the part should have.
         expected: usize,
     },
-    /// A label that is neither 0 nor 1.
+    /// A label is neither 0 nor 1.
     #[error("sample {sample} has label {label}, neither 0 nor 1")]
     Label {
-        /// The sample, counted in its batch.
+        /// Index of the sample in its batch.
         sample: usize,
-        /// Its label.
+        /// Label of the sample.
         label: f32,
     },
-    /// A dense value that is not a finite number.
+    /// A dense input is not a finite number.
     #[error("sample {sample} has dense feature {column} = {value}, not a finite number")]
     Dense {
-        /// The sample, counted in its batch.
+        /// Index of the sample in its batch.
         sample: usize,
-        /// The dense feature.
+        /// Index of the dense feature.
         column: usize,
-        /// Its value.
+        /// Value of the dense feature.
         value: f32,
     },
-    /// A feature's values begin at the wrong place.
+    /// The ids of a feature begin at the wrong offset in a batch.
     #[error("feature {feature} starts at value {got}, its lengths say {expected}")]
     Start {
-        /// The feature.
+        /// Name of the feature.
         feature: String,
-        /// Where it starts.
+        /// Offset at which the ids begin.
         got: usize,
-        /// Where the lengths before it say it starts.
+        /// Offset that follows from the bag lengths.
         expected: usize,
     },
-    /// A bag of a single-hot feature without exactly one id.
+    /// A bag of a single-hot feature does not hold exactly one id.
     #[error("feature {feature}, sample {sample}: {length} ids, but the feature has exactly one")]
     Length {
-        /// The feature.
+        /// Name of the feature.
         feature: String,
-        /// The sample, counted in its batch.
+        /// Index of the sample in its batch.
         sample: usize,
-        /// Ids in its bag.
+        /// Number of ids in the bag.
         length: u32,
     },
-    /// An id beyond its table.
+    /// An id is not a row of its table.
     #[error("feature {feature}, sample {sample}: id {id} is outside the table's {rows} rows")]
     Id {
-        /// The feature.
+        /// Name of the feature.
         feature: String,
-        /// The sample, counted in its batch.
+        /// Index of the sample in its batch.
         sample: usize,
-        /// The id.
+        /// Value of the id.
         id: u32,
-        /// Rows of the table.
+        /// Number of rows of the table.
         rows: usize,
     },
-    /// A weight that is not finite, or not 1 on an unweighted feature.
+    /// A weight is not finite, or not 1 for an unweighted feature.
     #[error("feature {feature}, sample {sample}: weight {weight} (finite when weighted, 1 otherwise)")]
     Weight {
-        /// The feature.
+        /// Name of the feature.
         feature: String,
-        /// The sample, counted in its batch.
+        /// Index of the sample in its batch.
         sample: usize,
-        /// The weight.
+        /// Weight of the id.
         weight: f32,
     },
-    /// Settings of a synthetic log that cannot be.
+    /// The settings of a synthetic log are invalid.
     #[error("synthetic data: {0}")]
     Synthetic(#[from] spec::synthetic::SyntheticError),
-    /// A feature that no log can be drawn for.
+    /// A synthetic log cannot be drawn for this feature.
     #[error("feature {feature}: {reason}")]
     Feature {
-        /// The feature.
+        /// Name of the feature.
         feature: String,
-        /// What is wrong with it.
+        /// What is wrong with the feature.
         reason: &'static str,
     },
-    /// A part of the synthetic logit that does not vary, so that it cannot be scaled.
+    /// A part of the synthetic logit is constant, so that it cannot be scaled.
     #[error(
         "synthetic data: {part} = {asked}, but that part is the same for all samples; set it to 0 or add rows"
     )]
     Constant {
-        /// The field of the settings.
+        /// Field of the settings.
         part: &'static str,
-        /// The standard deviation asked for.
+        /// Standard deviation that was requested.
         asked: f64,
     },
 }
 
 impl DataError {
-    /// Something is wrong with the file or folder at `path`.
+    /// Makes an error about the file or folder at `path`.
     pub fn file(path: impl AsRef<Path>, problem: impl ToString) -> Self {
         Self::File { path: path.as_ref().to_owned(), problem: problem.to_string() }
     }
 }
 
-/// The first of the names, with commas between them. They come from files, so their length and characters may be any.
+/// Lists the first names, separated by commas. The names come from files, so they are cut and escaped.
 pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const MOST: usize = 50;
     const LONGEST: usize = 40;
@@ -225,7 +229,7 @@ pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Strin
     if more > 0 { format!("{first} and {more} more") } else { first }
 }
 
-/// One bad line below the other.
+/// Lists the first bad lines, one per line.
 fn described(bad: &BadLines) -> String {
     bad.first.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }

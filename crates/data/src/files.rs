@@ -1,12 +1,12 @@
-//! Which files a log is, and their bytes, decompressed.
+//! Files of a log: resolves patterns, and reads files decompressed.
 //!
-//! The first bytes of a file say how it is compressed, not its name:
+//! The first bytes of a file determine the compression, not its name:
 //!
 //! ```text
 //! 1f 8b               gzip, any number of members
 //! fd 37 7a 58 5a 00   xz, any number of streams
 //! 28 b5 2f fd         zstd, any number of frames
-//! anything else       as it is
+//! anything else       not compressed
 //! ```
 
 use crate::DataError;
@@ -17,14 +17,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes read from a file at a time.
+/// Number of bytes that are read from a file at a time.
 const READ: usize = 256 << 10;
 
-/// The files that `patterns` name: paths as they are, globs by their matches in alphabetical order.
+/// Resolves `patterns` to files: a path stands for itself, a glob for its matches in alphabetical order.
 pub fn resolve(patterns: &[String]) -> Result<Vec<PathBuf>, DataError> {
     let mut files = vec![];
     for pattern in patterns {
-        // A file may have a name that looks like a pattern.
+        // The name of a file may look like a pattern.
         match Path::new(pattern).metadata() {
             Ok(_) => {
                 files.push(PathBuf::from(pattern));
@@ -61,7 +61,7 @@ pub fn resolve(patterns: &[String]) -> Result<Vec<PathBuf>, DataError> {
     Ok(files)
 }
 
-/// Why there is nothing to read at `path`.
+/// Message that says why there is nothing to read at `path`.
 fn unreachable(path: &str, error: &io::Error) -> String {
     match Path::new(path).read_link() {
         Ok(to) if error.kind() == ErrorKind::NotFound => {
@@ -81,10 +81,10 @@ fn unreachable(path: &str, error: &io::Error) -> String {
     }
 }
 
-/// ELOOP of Linux.
+/// Error number ELOOP of Linux: too many symbolic links.
 const TOO_MANY_LINKS: i32 = 40;
 
-/// The contents of the file at `path`, decompressed. The decompressor may take `memory` bytes; `consumed` grows by the
+/// Opens the file at `path` and decompresses it. The decompressor may use `memory` bytes. `consumed` grows by the number of
 /// bytes that were read from the file itself.
 pub fn open(path: &Path, memory: u64, consumed: Arc<AtomicU64>) -> Result<Box<dyn Read + Send>, DataError> {
     let refuse = |error: io::Error| DataError::file(path, error);
@@ -109,7 +109,7 @@ pub fn open(path: &Path, memory: u64, consumed: Arc<AtomicU64>) -> Result<Box<dy
     Ok(Box::new(Compressed { format, memory: too_large, reader }))
 }
 
-/// Counts the bytes of a file as they are read.
+/// Reader that counts the bytes of a file as they are read.
 struct Counted {
     file: File,
     consumed: Arc<AtomicU64>,
@@ -123,10 +123,10 @@ impl Read for Counted {
     }
 }
 
-/// Says in its errors what could not be decompressed.
+/// Decompressor whose errors name the compression and the memory limit.
 struct Compressed {
     format: &'static str,
-    /// In KiB.
+    /// Memory limit in KiB.
     memory: u64,
     reader: Box<dyn Read + Send>,
 }

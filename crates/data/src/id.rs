@@ -1,4 +1,4 @@
-//! What an id is: the XXH3 hash of its text, the same for every format.
+//! Keys of ids: the XXH3 hash of the id's text, the same for every format.
 //!
 //! ```text
 //! key = xxh3_64(text)        a missing id has the key of the empty text
@@ -11,10 +11,10 @@
 //! assert_ne!(data::id::key(b"68fd1e64"), data::id::key(b"68fd1e65"));
 //! ```
 
-/// The key of a missing id: that of the empty text.
+/// Key of a missing id: that of the empty text.
 pub const MISSING: u64 = 0x2d06_8005_38d3_94c2;
 
-/// The key of the id written as `text`.
+/// Key of the id written as `text`.
 #[inline]
 pub fn key(text: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(text)

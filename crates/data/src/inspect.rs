@@ -1,4 +1,4 @@
-//! What is in a log, in one pass and little memory.
+//! Statistics of a log, in one pass and little memory.
 //!
 //! ```
 //! use data::Samples;
@@ -21,34 +21,34 @@ use crate::{Bags, DataError, PreparedLog, Samples};
 use serde::Serialize;
 use spec::schema::{IdRule, Schema};
 
-/// Ids of a column that are reported as its hottest.
+/// Number of ids of a column that are reported as the most frequent.
 const HOTTEST: usize = 10;
-/// Ids of a column that are counted: each that makes up more than a thousandth of them is found.
+/// Number of counters per column: every id that makes up more than a thousandth of the column is found.
 const COUNTERS: usize = 1024;
 
-/// What is in a log. Shares and means of nothing are 0.
+/// Statistics of a log. Shares and means over no samples are 0.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Inspection {
     /// Number of samples.
     pub samples: u64,
-    /// Samples with label 1.
+    /// Number of samples with label 1.
     pub clicks: u64,
-    /// Their share.
+    /// Share of samples with label 1.
     pub click_rate: f64,
-    /// Columns of numbers, as they are after the transform and with missing ones replaced.
+    /// Statistics of the dense columns, after the transform and with missing numbers replaced.
     pub dense: Vec<DenseInspection>,
-    /// Columns of ids.
+    /// Statistics of the sparse columns.
     pub sparse: Vec<SparseInspection>,
 }
 
-/// What is in a column of numbers.
+/// Statistics of a dense column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DenseInspection {
     /// The column.
     pub name: String,
     /// The smallest number.
     pub min: f32,
-    /// Their mean.
+    /// Mean of the numbers.
     pub mean: f64,
     /// The largest number.
     pub max: f32,
@@ -56,44 +56,45 @@ pub struct DenseInspection {
     pub zeros: f64,
 }
 
-/// What is in a column of ids.
+/// Statistics of a sparse column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SparseInspection {
     /// The column.
     pub name: String,
     /// Number of different ids.
     pub distinct: u64,
-    /// Whether that number is exact; if not, its standard error is 0.8 %.
+    /// Whether `distinct` is exact; if not, its standard error is 0.8 %.
     pub distinct_is_exact: bool,
-    /// Those that come most often, the most frequent first.
+    /// Most frequent ids, the most frequent first.
     pub hottest: Vec<HotId>,
-    /// Ids per sample, on average.
+    /// Mean number of ids per sample.
     pub mean_ids: f64,
-    /// Ids of the sample with the most.
+    /// Largest number of ids in a sample.
     pub max_ids: u32,
     /// Share of samples without ids.
     pub empty: f64,
-    /// A round number of rows with room for a fifth more ids than there are. Where ids are row numbers, all of them fit.
+    /// Suggested number of table rows: a round number at least a fifth above the number of different ids. For row numbers, the
+    /// number of rows that they need.
     pub suggested_rows: u64,
 }
 
-/// An id that comes often.
+/// A frequent id of a column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HotId {
-    /// As it stands in [`Samples`].
+    /// Key or row of the id, as in [`Samples`].
     pub key: u64,
-    /// How it is written, where that is known.
+    /// Text of the id, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// How often it comes, at most.
+    /// Upper bound of how often the id occurs.
     pub count: u64,
-    /// By how much `count` may be too large.
+    /// Largest amount by which `count` may be too large.
     pub count_error: u64,
-    /// Its share of all ids of the column.
+    /// Share of the id among all ids of the column.
     pub share: f64,
 }
 
-/// Looks at samples as they pass by. Takes some 100 KB for each column of ids.
+/// Collects statistics of samples as they are read. Needs about 100 kB for each sparse column.
 #[derive(Debug)]
 pub struct Inspector {
     samples: u64,
@@ -124,7 +125,7 @@ struct SparseColumn {
 }
 
 impl Inspector {
-    /// For samples of this schema.
+    /// Inspector of samples with this schema.
     pub fn new(schema: &Schema) -> Self {
         let dense = schema.dense.iter().map(|column| DenseColumn {
             name: column.column.clone(),
@@ -146,7 +147,7 @@ impl Inspector {
         Self { samples: 0, clicks: 0, dense: dense.collect(), sparse: sparse.collect() }
     }
 
-    /// Looks at some more samples.
+    /// Adds samples to the statistics.
     pub fn add(&mut self, samples: &Samples) {
         self.samples += samples.len() as u64;
         self.clicks += samples.labels.iter().filter(|&&label| label == 1.0).count() as u64;
@@ -160,7 +161,7 @@ impl Inspector {
         }
     }
 
-    /// What was seen.
+    /// Returns the statistics of all samples added.
     pub fn finish(self) -> Inspection {
         let samples = self.samples;
         Inspection {
@@ -227,8 +228,8 @@ impl SparseColumn {
     }
 }
 
-/// What is in a prepared log. Of hashed ids only the upper half of a key is left there, so that among many millions
-/// some fall together.
+/// Statistics of a prepared log. A prepared log holds only the upper half of the key of a hashed id, so that among many
+/// millions of ids some count as one.
 pub fn inspect_prepared(log: &PreparedLog) -> Result<Inspection, DataError> {
     let mut inspector = Inspector::new(&log.manifest().schema);
     let mut samples = Samples::default();
@@ -243,7 +244,7 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// The next of 10, 15, 20, 30, 50, 70, 100, 150, … with room for 1.2 × `ids`; at most 2³².
+/// The smallest of 10, 15, 20, 30, 50, 70, 100, 150, … that is at least 1.2 × `ids`; at most 2³².
 fn suggested_rows(ids: u64) -> u64 {
     const MOST: u64 = 1 << 32;
     let wanted = ids.saturating_add(ids.div_ceil(5));

@@ -1,7 +1,7 @@
-//! Where samples come from: click logs on disk, and a synthetic one.
+//! Samples from click logs on disk, and from a synthetic log.
 //!
-//! Readers of every format ([`mod@decode`] for text, [`parquet`]) give [`Samples`]; [`prepare`] writes them in the
-//! [`prepared`] format; training reads that, and nothing else but the [`synthetic`] log.
+//! Readers of every format ([`mod@decode`] for text, [`parquet`]) produce [`Samples`]. [`prepare`] writes them in the
+//! [`prepared`] format. Training reads prepared logs and the [`synthetic`] log, and nothing else.
 #![deny(unsafe_code)]
 
 pub mod bad_lines;

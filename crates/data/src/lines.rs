@@ -1,7 +1,7 @@
 //! Cuts a stream of bytes into chunks of whole lines.
 //!
-//! Lines end with `\n` or `\r\n`, the last one with or without. A UTF-8 byte order mark at the start is dropped. A line
-//! of [`MAX_LINE`] bytes or more is not kept: a chunk without bytes stands for it. Where quotes mean something
+//! Lines end with `\n` or `\r\n`; the last one may lack it. A UTF-8 byte order mark at the start is dropped. A line of
+//! [`MAX_LINE`] bytes or more is not kept: a chunk without bytes stands for it. If fields may be quoted
 //! ([`Chunks::quoted`]), chunks hold whole records, whose quoted fields may hold line ends.
 //!
 //! ```
@@ -24,38 +24,38 @@ pub use records::{Record, Records};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a chunk, about.
+/// Usual size of a chunk, in bytes.
 pub const CHUNK: usize = 1 << 20;
 
-/// A line must be shorter than this many bytes.
+/// Length in bytes from which a line is too long to be read.
 pub const MAX_LINE: usize = 1 << 20;
 
-/// Some consecutive lines of a file.
+/// Consecutive lines of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
-    /// The lines, with their ends.
+    /// Text of the lines, with their line ends.
     pub bytes: Vec<u8>,
-    /// The number of the first one, from 1.
+    /// Number of the first line in its file, from 1.
     pub first_line: u64,
-    /// How many they are.
+    /// Number of lines.
     pub lines: u64,
-    /// Whether the chunk stands for a line, or a record, that was too long to be kept. Then it has no bytes.
+    /// Whether the chunk stands for a line, or a record, that was too long to be kept. Such a chunk has no bytes.
     pub too_long: bool,
 }
 
 impl Chunk {
-    /// The lines without their ends.
+    /// Lines without their line ends.
     pub fn lines(&self) -> Lines<'_> {
         Lines { rest: &self.bytes }
     }
 
-    /// The records without their ends, where fields stand between `delimiter`s and may be quoted.
+    /// Records without their line ends, in text whose fields are separated by `delimiter` and may be quoted.
     pub fn records(&self, delimiter: u8) -> Records<'_> {
         Records::new(&self.bytes, delimiter, self.first_line)
     }
 }
 
-/// Lines without their ends.
+/// Iterator over lines without their line ends.
 #[derive(Clone, Debug)]
 pub struct Lines<'a> {
     rest: &'a [u8],
@@ -76,42 +76,42 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// The chunks of a file.
+/// Cuts a file into chunks.
 #[derive(Debug)]
 pub struct Chunks<R> {
     reader: R,
     path: PathBuf,
-    /// Bytes of a chunk, where lines are not longer.
+    /// Size of a chunk in bytes, unless a line is longer.
     size: usize,
-    /// The delimiter beside which quotes mean something.
+    /// Delimiter of text whose fields may be quoted; `None` if quotes have no meaning.
     quotes: Option<u8>,
     /// The beginning of the next chunk.
     rest: Vec<u8>,
     next_line: u64,
-    /// Bytes that came out of the reader.
+    /// Number of bytes that were read.
     bytes: u64,
     ended: bool,
 }
 
 impl<R: Read> Chunks<R> {
-    /// The lines of `reader`, in chunks of about `size` bytes. Errors name `path`.
+    /// Cuts the lines of `reader` into chunks of about `size` bytes. Errors name `path`.
     pub fn new(reader: R, path: &Path, size: usize) -> Self {
         let size = size.clamp(1, MAX_LINE);
         let path = path.to_owned();
         Self { reader, path, size, quotes: None, rest: vec![], next_line: 1, bytes: 0, ended: false }
     }
 
-    /// Cuts only where records end, if there is a `delimiter` beside which quotes mean something.
+    /// Cuts only at the ends of records, if there is a `delimiter` of text whose fields may be quoted.
     pub fn quoted(self, delimiter: Option<u8>) -> Self {
         Self { quotes: delimiter, ..self }
     }
 
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The header: the first line, or record, without its end. Absent in an empty file.
+    /// Reads the header: the first line, or record, without its line end. `None` for an empty file.
     pub fn header(&mut self) -> Result<Option<Vec<u8>>, DataError> {
         let mut chunk = Chunk::default();
         if !self.next(&mut chunk)? {
@@ -136,7 +136,7 @@ impl<R: Read> Chunks<R> {
         Ok(Some(header))
     }
 
-    /// The beginning of the file, which stays to be read: as many bytes as a chunk has.
+    /// Returns the beginning of the file, as many bytes as a chunk has, without consuming it.
     pub fn peek(&mut self) -> Result<&[u8], DataError> {
         let mut beginning = std::mem::take(&mut self.rest);
         let at_start = self.bytes == 0;
@@ -148,13 +148,13 @@ impl<R: Read> Chunks<R> {
         Ok(&self.rest)
     }
 
-    /// Replaces the contents of `chunk` by the next lines; false where there are none left.
+    /// Replaces the contents of `chunk` by the next lines. Returns false if none are left.
     pub fn next(&mut self, chunk: &mut Chunk) -> Result<bool, DataError> {
         let bytes = &mut chunk.bytes;
         bytes.clear();
         bytes.append(&mut self.rest);
         let at_start = self.bytes == 0;
-        // The mark at the start has three bytes.
+        // The byte order mark has three bytes.
         self.fill(bytes, if at_start { self.size.max(3) } else { self.size })?;
         if at_start && bytes.starts_with(b"\xef\xbb\xbf") {
             bytes.drain(..3);
@@ -185,7 +185,7 @@ impl<R: Read> Chunks<R> {
         Ok(chunk.lines > 0)
     }
 
-    /// Where the last line or record in `bytes` ends, if one does after the first `searched` bytes.
+    /// End of the last line or record in `bytes`, if one ends after the first `searched` bytes.
     fn last_end(&self, bytes: &[u8], searched: usize) -> Option<usize> {
         match self.quotes {
             Some(delimiter) if memchr(b'"', bytes).is_some() => {
@@ -195,8 +195,7 @@ impl<R: Read> Chunks<R> {
         }
     }
 
-    /// Reads on to the end of a line that is too long, and keeps nothing of it. Of a record that is too long, all lines
-    /// are left out that were read.
+    /// Skips to the end of a line that is too long. Of a record that is too long, all lines that were read are skipped.
     fn skip(&mut self, chunk: &mut Chunk) -> Result<(), DataError> {
         let bytes = &mut chunk.bytes;
         if let Some(end) = memrchr(b'\n', bytes) {

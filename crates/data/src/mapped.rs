@@ -1,12 +1,12 @@
-//! A file mapped into memory, to be read only.
+//! A file mapped into memory, read-only.
 //!
-//! The one place of this crate with unsafe code. Pages are read when they are first touched and stay in the system's
-//! cache, so that any number of ranks share one copy.
+//! This module has the only unsafe code of the crate. Pages are read when they are first accessed and stay in the page cache,
+//! so that any number of ranks share one copy.
 //!
-//! **The file must not change while it is mapped.** The system has no way to forbid that. Bytes that are overwritten
-//! show through: a reader may then see wrong numbers, which checks of ids and lengths turn into errors at worst late.
-//! A file that is cut short ends the process with a bus error at the next touch. This is why a log that is prepared
-//! again gets new files instead of overwriting those that others may have mapped.
+//! **The file must not change while it is mapped.** The operating system cannot forbid that. If bytes are overwritten, readers
+//! see wrong numbers, which the checks of ids and lengths may report late. If the file is cut short, the next access ends the
+//! process with a bus error. This is why preparing a log again creates new files instead of overwriting those that others may
+//! have mapped.
 #![allow(unsafe_code)]
 
 use crate::DataError;
@@ -14,7 +14,7 @@ use memmap2::Mmap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The contents of a file.
+/// Contents of a mapped file.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     path: PathBuf,
@@ -29,19 +29,19 @@ impl Mapping {
         if !file.metadata().map_err(problem)?.is_file() {
             return Err(DataError::file(&path, "is not a regular file"));
         }
-        // SAFETY: the mapping is private to this value, read only, and handed out as `&[u8]`, for which every bit
-        // pattern is valid. What remains is that nobody changes the file meanwhile; the module's documentation asks
-        // for that, and `prepared::Writer` unlinks old files rather than writing into them.
+        // SAFETY: the mapping is private to this value, read-only, and exposed as `&[u8]`, for which every bit pattern is
+        // valid. The user must guarantee that nobody changes the file meanwhile, as the documentation of the module says;
+        // `prepared::Writer` unlinks old files rather than writing into them.
         let map = unsafe { Mmap::map(&file) }.map_err(problem)?;
         Ok(Self { path, map })
     }
 
-    /// All of it.
+    /// All bytes of the file.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// Where the file lies.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Numbers in text, and what the schema does to them.
+//! Numbers in text, and the transforms of a schema.
 //!
 //! ```text
 //! -12   3.25   .5   1e-3      are numbers; nan, inf, 0x1f and anything with blanks are not
@@ -7,10 +7,10 @@
 
 use spec::schema::Transform;
 
-/// Counts below this have their logarithm in a table.
+/// Number of counts whose logarithm is in a table.
 const TABLE: usize = 4096;
 
-/// A whole number of at most 18 digits, so that it fits without a check.
+/// Parses a whole number of at most 18 digits, which cannot overflow.
 #[inline]
 pub fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
@@ -31,7 +31,7 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A finite number.
+/// Parses a finite number.
 pub fn finite(text: &[u8]) -> Option<f64> {
     if let Some(value) = integer(text) {
         return Some(value as f64);
@@ -40,7 +40,7 @@ pub fn finite(text: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// What becomes of `x`: not finite where `x` does not fit into 32 bits.
+/// Transforms `x`. The result is not finite if it does not fit into an f32.
 pub fn transformed(x: f64, transform: Transform) -> f32 {
     match transform {
         Transform::None => x as f32,
@@ -48,19 +48,19 @@ pub fn transformed(x: f64, transform: Transform) -> f32 {
     }
 }
 
-/// Parses and transforms numbers; knows the logarithms of small counts by heart.
+/// Parses and transforms numbers, with a table of the logarithms of small counts.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     logs: Vec<f32>,
 }
 
 impl Numbers {
-    /// With the logarithms of counts below [`TABLE`].
+    /// Makes the table of logarithms.
     pub fn new() -> Self {
         Self { logs: (0..TABLE).map(|count| transformed(count as f64, Transform::Log)).collect() }
     }
 
-    /// The number written as `text`, transformed, if it and the outcome are finite.
+    /// Parses and transforms `text`. `None` unless the number and the result are finite.
     #[inline]
     pub fn parse(&self, text: &[u8], transform: Transform) -> Option<f32> {
         if transform == Transform::Log

@@ -1,9 +1,8 @@
 //! Click logs in Parquet files.
 //!
-//! A file is read row group by row group and, within one, some thousand rows at a time: a batch of each column, then the
-//! samples of its rows. An id is its text, so that a log gives the same samples in Parquet as in CSV: the key of an id is
-//! the 64-bit XXH3 of its bytes, of its decimal digits where the column holds integers, and of nothing where it is
-//! missing.
+//! A file is read row group by row group and, within a group, some thousand rows at a time: first the rows of each column, then
+//! the samples. An id is its text, so that a log has the same samples in Parquet as in CSV: the key of an id is the 64-bit XXH3
+//! of its bytes, of its decimal digits if the column holds integers, and of the empty text if it is missing.
 //!
 //! | in the schema | in the file |
 //! |---|---|
@@ -13,8 +12,8 @@
 //! | sparse with `list` | lists of strings, binary or integers; a list that is null is empty |
 //! | `weights` | numbers, or lists of them, or strings to split: as many as the column has ids |
 //!
-//! Files are not trusted. Footers are checked when a file is opened and pages before they are decoded, and a panic of the
-//! decoder is an error like others.
+//! Files are not trusted. Footers are checked when a file is opened, pages are checked before they are decoded, and a panic of
+//! the decoder becomes an error.
 
 mod column;
 mod delta;
@@ -38,34 +37,34 @@ use std::path::{Path, PathBuf};
 /// A click log in Parquet files.
 #[derive(Clone, Copy, Debug)]
 pub struct ParquetLog<'a> {
-    /// Its files, in order.
+    /// Files of the log, in order.
     pub files: &'a [PathBuf],
-    /// What their columns mean.
+    /// Meaning of the columns.
     pub schema: &'a Schema,
-    /// Rows that are decoded at a time, 4096 say: what is in memory besides one page of each column.
+    /// Number of rows that are decoded at a time, for example 4096. They are in memory, besides one page of each column.
     pub batch_rows: usize,
-    /// What is read besides samples.
+    /// What to read besides the samples.
     pub reading: Reading<'a>,
 }
 
-/// A row that is no sample.
+/// Description of a row that holds no sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow<'a> {
-    /// The file.
+    /// Path of the file.
     pub file: &'a Path,
-    /// The row, counted from 1.
+    /// Number of the row in its file, from 1.
     pub row: u64,
-    /// The column at fault.
+    /// Name of the column that is wrong.
     pub column: &'a str,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
 /// Decodes a log and returns its number of samples.
 ///
-/// All files are opened and their columns found before the first row is read. Then samples go to `sink` in the order of
-/// the log, at most `batch_rows` at a time. A row that is no sample goes to `bad` instead, which may go on or give up.
-/// `progress` is told the rows that are done and the rows of all files.
+/// All files are opened and their columns found before the first row is read. Samples are passed to `sink` in the order of the
+/// log, at most `batch_rows` at a time. A row that holds no sample is passed to `bad` instead, which may return an error to
+/// stop. `progress` is called with the number of rows that are done and the number of rows of all files.
 pub fn decode(
     log: &ParquetLog,
     bad: &mut dyn FnMut(BadRow) -> Result<(), DataError>,

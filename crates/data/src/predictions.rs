@@ -1,6 +1,6 @@
-//! What a model predicted, for other tools.
+//! Tables of predictions, for other tools.
 //!
-//! A table of two columns. The second is `probability`, the first says of what:
+//! A table has two columns. The second is `probability`; the first identifies the sample or row:
 //!
 //! ```text
 //! label,probability       row,probability      user,probability
@@ -8,11 +8,11 @@
 //! 1,0.75                  1,                   u17,0.75
 //! ```
 //!
-//! There is a row for every sample that was evaluated on, with its label, or for every row of a log, with its number or with
-//! the text of a column. A row of a log that holds no sample has no probability. CSV is quoted by RFC 4180.
+//! There is a row for every evaluated sample, with its label, or for every row of a log, with its number or with the text of a
+//! column. A row of a log that holds no sample has no probability. CSV is quoted by RFC 4180.
 //!
-//! A table is CSV, or Parquet if its name ends in `.parquet`: labels and probabilities are floats, numbers 64-bit integers,
-//! texts strings, and what is missing is null. Both are written from the first byte to the last, so that they can go into a
+//! A table is CSV, or Parquet if its name ends in `.parquet`. In Parquet, labels and probabilities are floats, row numbers are
+//! 64-bit integers, texts are strings, and missing values are null. Both are written sequentially, so that they can go into a
 //! pipe.
 //!
 //! ```
@@ -30,26 +30,26 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use table::{Table, Value};
 
-/// What the first column of a table holds.
+/// Contents of the first column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirstColumn {
-    /// Labels of samples, under `label`.
+    /// Labels of samples; the column is named `label`.
     Labels,
-    /// Numbers of rows, from 0, under `row`.
+    /// Row numbers, from 0; the column is named `row`.
     Rows,
-    /// Texts of a column, under its name.
+    /// Texts of a column of the log, with this name.
     Keys(String),
 }
 
-/// A table of predictions that is being written. Without [`finish`](Self::finish) it is not complete.
+/// Writer of a table of predictions. The table is complete only after [`finish`](Self::finish).
 pub struct Predictions<W: Write + Send> {
-    /// Where it goes, for messages.
+    /// Name of the table in messages.
     path: PathBuf,
     table: Table<W>,
 }
 
 impl<W: Write + Send> Predictions<W> {
-    /// Starts a table that goes to `out`: Parquet if `path`, which also names it in messages, ends so, CSV otherwise.
+    /// Starts a table in `out`: Parquet if `path` ends in `.parquet`, CSV otherwise. Messages name the table by `path`.
     pub fn new(path: impl AsRef<Path>, out: W, first: &FirstColumn) -> Result<Self, DataError> {
         let path = path.as_ref();
         let parquet = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
@@ -74,7 +74,7 @@ impl<W: Write + Send> Predictions<W> {
         self.write(Value::Row(number), probability)
     }
 
-    /// Appends the row of a log that has the text `key`, where it could be read.
+    /// Appends a row of a log with the text `key`, or without text if it could not be read.
     pub fn append_key(&mut self, key: Option<&[u8]>, probability: Option<f32>) -> Result<(), DataError> {
         self.write(Value::Key(key), probability)
     }
@@ -83,7 +83,7 @@ impl<W: Write + Send> Predictions<W> {
         self.table.append(value, probability).map_err(|error| DataError::file(&self.path, error))
     }
 
-    /// Completes the table, and gives back where it went.
+    /// Completes the table, and returns the output.
     pub fn finish(self) -> Result<W, DataError> {
         self.table.close().map_err(|error| DataError::file(&self.path, error))
     }

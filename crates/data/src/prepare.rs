@@ -1,7 +1,7 @@
-//! From a log as it was written to a prepared one, in bounded memory.
+//! Prepares a raw log, in bounded memory.
 //!
-//! One pass, or two: columns with a vocabulary are counted first. A log that is split may need one more before them, to know
-//! which of its rows are the last.
+//! Preparing takes one pass, or two: the ids of columns with a vocabulary are counted first. A log that is split may need one
+//! more pass before, to find which of its rows are the last.
 
 mod split;
 mod times;
@@ -11,7 +11,7 @@ pub use split::{Parts, part_of, prepare_split};
 use crate::bad_lines::{BadLine, BadLines, Policy};
 use crate::decode::{self, Progress, TextLog};
 use crate::parquet::{self, ParquetLog};
-use crate::prepared::{About, Manifest, PreparedLog, Source, Writer, WriterOptions};
+use crate::prepared::{About, LogSource, Manifest, PreparedLog, Writer, WriterOptions};
 use crate::rows::{Reading, RowsFile};
 use crate::vocabulary::{Counter, Vocabulary};
 use crate::{DataError, Samples};
@@ -23,40 +23,40 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Rows of a Parquet log in memory at once.
+/// Number of rows of a Parquet log in memory at once.
 const PARQUET_ROWS: usize = 4096;
 
-/// A log as it was written.
+/// A raw log: files in the format in which they were written.
 #[derive(Clone, Debug)]
 pub struct RawLog<'a> {
-    /// How it is written.
+    /// Format of the files.
     pub format: DataFormat,
-    /// Its files, in order.
+    /// Files of the log, in order.
     pub files: &'a [PathBuf],
-    /// Its columns.
+    /// Meaning of the columns.
     pub schema: &'a Schema,
-    /// What is done about bad lines.
+    /// Rule that says how many bad lines are too many.
     pub policy: Policy,
-    /// Threads that parse.
+    /// Number of threads that parse.
     pub threads: usize,
-    /// Bytes that reading may take.
+    /// Memory that reading may use, in bytes.
     pub memory: u64,
     /// Once set, reading ends with [`DataError::Stopped`].
     pub stop: Option<&'a AtomicBool>,
-    /// What is read besides samples.
+    /// What to read besides the samples.
     pub reading: Reading<'a>,
 }
 
-/// How far a preparation is.
+/// Progress of preparing a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
-    /// Ids or rows are being counted; otherwise samples are being written.
+pub struct PrepareProgress {
+    /// Whether ids or rows are being counted; otherwise samples are being written.
     pub counting: bool,
-    /// How far the pass is.
+    /// Progress of the current pass.
     pub progress: Progress,
 }
 
-/// Refuses a folder that holds a file of the log: what an earlier preparation left there is removed by its name.
+/// Refuses a folder that holds a file of the log, because preparing removes files of an earlier preparation by name.
 fn refuse_inputs_in(folder: &Path, files: &[PathBuf]) -> Result<(), DataError> {
     let Ok(whole) = folder.canonicalize() else { return Ok(()) };
     match files.iter().find(|file| file.canonicalize().is_ok_and(|file| file.starts_with(&whole))) {
@@ -71,27 +71,27 @@ fn refuse_inputs_in(folder: &Path, files: &[PathBuf]) -> Result<(), DataError> {
     }
 }
 
-/// Prepares `log` into `folder`. Vocabularies are those of `like` where one is given (what a model was trained on), and
-/// made from the log itself otherwise.
+/// Prepares `log` into `folder`. Uses the vocabularies of the prepared log `like` if one is given (the log that a model was
+/// trained on), and makes them from the log itself otherwise.
 pub fn prepare(
     log: &RawLog,
     folder: &Path,
     like: Option<&[Option<Vocabulary>]>,
-    progress: &(dyn Fn(Step) + Sync),
+    progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Manifest, DataError> {
     prepare_with_rows(log, folder, like, None, progress)
 }
 
-/// As [`prepare`], and keeps the rows that `log.reading` asks for in `rows`.
+/// Prepares `log` into `folder` as [`prepare`] does, and writes the rows that `log.reading` asks for to `rows`.
 pub fn prepare_with_rows(
     log: &RawLog,
     folder: &Path,
     like: Option<&[Option<Vocabulary>]>,
     mut rows_file: Option<&mut RowsFile>,
-    progress: &(dyn Fn(Step) + Sync),
+    progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Manifest, DataError> {
     log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
-    let source = Source::of(log.format.name(), log.files)?;
+    let source = LogSource::of(log.format.name(), log.files)?;
     std::fs::create_dir_all(folder).map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
     refuse_inputs_in(folder, log.files)?;
     let own;
@@ -99,7 +99,7 @@ pub fn prepare_with_rows(
         Some(vocabularies) => vocabularies,
         None => {
             own = count(log, folder, None, &|progress_now| {
-                progress(Step { counting: true, progress: progress_now })
+                progress(PrepareProgress { counting: true, progress: progress_now })
             })?;
             &own
         }
@@ -112,7 +112,7 @@ pub fn prepare_with_rows(
     let reading = RawLog { memory: if has_vocabulary { log.memory / 2 } else { log.memory }, ..log.clone() };
     let bad = reading.decode(
         vocabularies,
-        &|progress_now| progress(Step { counting: false, progress: progress_now }),
+        &|progress_now| progress(PrepareProgress { counting: false, progress: progress_now }),
         &mut |samples| {
             if let Some(file) = &mut rows_file {
                 file.append(&samples.rows)?;
@@ -134,13 +134,13 @@ fn check_vocabularies(schema: &Schema, vocabularies: &[Option<Vocabulary>]) -> R
     Ok(())
 }
 
-/// Rows of the tables, by sparse column, where they are known.
+/// Number of rows of the table of each sparse column, if it is known.
 fn rows_of_tables(schema: &Schema, vocabularies: &[Option<Vocabulary>]) -> Vec<Option<usize>> {
     let columns = schema.sparse.iter().zip(vocabularies);
     columns.map(|(column, vocabulary)| vocabulary.as_ref().map(Vocabulary::rows).or(column.rows)).collect()
 }
 
-/// Writes the vocabularies into `folder`, and gives the names of their files by column.
+/// Writes the vocabularies into `folder`, and returns the names of their files by column.
 fn save_vocabularies(
     schema: &Schema,
     vocabularies: &[Option<Vocabulary>],
@@ -157,18 +157,18 @@ fn save_vocabularies(
     Ok(names)
 }
 
-/// Bad lines as a manifest keeps them.
-fn bad_lines_of(bad: &BadLines) -> crate::prepared::BadLines {
+/// Summary of bad lines for a manifest.
+fn bad_lines_of(bad: &BadLines) -> crate::prepared::BadLineSummary {
     let lines = bad.first.iter().map(ToString::to_string).collect();
-    crate::prepared::BadLines { count: bad.count, lines }
+    crate::prepared::BadLineSummary { count: bad.count, lines }
 }
 
-/// The vocabularies of a prepared log, by sparse column.
+/// Reads the vocabularies of a prepared log, by sparse column.
 pub fn vocabularies(log: &PreparedLog) -> Result<Vec<Option<Vocabulary>>, DataError> {
     load_vocabularies(&log.manifest().schema, log.folder())
 }
 
-/// The vocabularies that a log of this schema has in `folder`, by sparse column.
+/// Reads the vocabularies that a log with this schema has in `folder`, by sparse column.
 pub fn load_vocabularies(schema: &Schema, folder: &Path) -> Result<Vec<Option<Vocabulary>>, DataError> {
     let load = |(index, column): (usize, &SparseColumn)| match column.ids {
         IdRule::Vocabulary => Vocabulary::load(&folder.join(vocabulary_file(index))).map(Some),
@@ -181,7 +181,7 @@ fn vocabulary_file(column: usize) -> String {
     format!("vocabulary-{column:04}.bin")
 }
 
-/// Counts the ids of the columns that have a vocabulary; of the samples to train on only, where they are divided.
+/// Counts the ids of the columns that have a vocabulary. If the log is split, only training samples count.
 fn count(
     log: &RawLog,
     folder: &Path,
@@ -216,8 +216,8 @@ fn count(
 }
 
 impl RawLog<'_> {
-    /// Reads the log from its beginning to its end, whatever its format. `vocabularies` turn ids into rows; without
-    /// any, `sink` gets their keys.
+    /// Reads the whole log, whatever its format, and passes its samples to `sink`. `vocabularies` map ids to rows; without them,
+    /// samples hold the keys of ids.
     pub fn decode(
         &self,
         vocabularies: &[Option<Vocabulary>],
@@ -250,7 +250,7 @@ impl RawLog<'_> {
         let Self { files, schema, reading, .. } = *self;
         let log = ParquetLog { files, schema, batch_rows: PARQUET_ROWS, reading };
         let total_bytes =
-            Source::of(self.format.name(), self.files)?.files.iter().map(|file| file.bytes).sum();
+            LogSource::of(self.format.name(), self.files)?.files.iter().map(|file| file.bytes).sum();
         let bad = RefCell::new(BadLines::default());
         let mut rows = Samples::default();
         let (samples, bad_rows) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -280,7 +280,7 @@ impl RawLog<'_> {
             }
             sink(&rows)
         };
-        // Rows stand for bytes: a column's bytes do not come in the order of its rows.
+        // Progress counts rows instead of bytes: the bytes of a column are not in the order of its rows.
         let shown = |done: u64, total: u64| {
             let bytes = (total_bytes as f64 * done as f64 / total.max(1) as f64) as u64;
             let (samples, bad_lines) = (samples.load(Ordering::Relaxed), bad_rows.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! The prepared format: a folder that is written once, in bounded memory, and mapped into memory to train from.
+//! The prepared format: a folder that is written once, in bounded memory, and mapped into memory for training.
 //!
 //! ```text
 //! folder/
@@ -36,10 +36,10 @@
 //! **Values.** A hashed id is the upper half of its 64-bit key, so that a table of any number of rows can be used:
 //! `row = value · rows >> 32`. For vocabularies and row numbers the value is the row, and the manifest has the rows.
 //!
-//! **index.bin** repeats each block's checksum. Its own checksum stands in the manifest, and the manifest has one of
-//! itself: in the field `checksum`, over the file with these 16 digits replaced by zeros. So every byte of the folder is
-//! guarded, and files of two logs cannot be mixed. Opening checks manifest, index and header; a block is checked when
-//! it is first entered.
+//! **index.bin** repeats the checksum of each block. The checksum of index.bin is in the manifest, and the manifest has a
+//! checksum of itself: in the field `checksum`, over the file with these 16 digits replaced by zeros. So every byte of the
+//! folder is protected, and files of two logs cannot be mixed. Opening a log checks manifest, index and header; a block is
+//! checked when it is first read.
 //!
 //! ```
 //! use data::prepared::{About, PreparedLog, Writer, WriterOptions};
@@ -77,33 +77,35 @@ mod writer;
 
 pub use bound::BoundLog;
 pub use log::PreparedLog;
-pub use manifest::{BadLines, Checksummed, Files, Manifest, PreparedFeature, Source, SourceFile, Values};
+pub use manifest::{
+    BadLineSummary, Checksummed, Files, LogSource, Manifest, PreparedFeature, SourceFile, Values,
+};
 pub use writer::{About, Writer, WriterOptions};
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("prepared logs are mapped as they lie: that takes a 64-bit little-endian machine");
 
-/// The version this program writes and reads.
+/// Version of the format that this program writes and reads.
 pub const VERSION: u32 = 1;
 /// Name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
 /// Name of the file with the samples.
 pub const SAMPLES: &str = "samples.bin";
-/// Name of the file that says where the blocks are.
+/// Name of the file with the offsets of the blocks.
 pub const INDEX: &str = "index.bin";
 
-/// What samples.bin begins with.
+/// First bytes of samples.bin.
 const MAGIC: &[u8; 8] = b"CAMPANIL";
-/// Bytes of the header of samples.bin; blocks are multiples of it too.
+/// Length of the header of samples.bin in bytes; the length of a block is a multiple of it.
 const ALIGNMENT: usize = 64;
-/// Bytes of index.bin for one block.
+/// Number of bytes of index.bin for one block.
 const INDEX_ENTRY: usize = 24;
-/// The most samples of a block.
+/// Largest number of samples of a block.
 const MAX_BLOCK_SAMPLES: u32 = 1 << 24;
-/// The most rows of a table.
+/// Largest number of rows of a table.
 const MAX_ROWS: u64 = 1 << 32;
 
-/// The header of samples.bin.
+/// Header of samples.bin.
 fn header(block_samples: u32, dense: usize, features: usize) -> [u8; ALIGNMENT] {
     let mut bytes = [0; ALIGNMENT];
     bytes[..8].copy_from_slice(MAGIC);

@@ -1,8 +1,8 @@
-//! Rows of a log as they stand in its files: those that hold a sample, and those that do not.
+//! Rows of a log, those that hold a sample and those that do not.
 //!
-//! Whoever scores a log gives every row an answer, so a row must not get lost where it holds no sample. [`Reading`] says
-//! what is wanted; readers then note every row in [`Rows`], in order, with the text of one column. A [`RowsFile`] keeps them
-//! on disk until their samples have been scored:
+//! Predictions have one line for every row of a log, so that rows without a sample must be kept too. [`Reading`] says what to
+//! read; readers then note every row in [`Rows`], in order, with the text of one column. A [`RowsFile`] keeps the rows on disk
+//! until their samples have been scored:
 //!
 //! ```text
 //! for each row:  state u8 (1: a sample, 2: a text follows) | length u32 and text, where there is one
@@ -13,35 +13,35 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// The row holds a sample.
+/// Flag of a row that holds a sample.
 const SAMPLE: u8 = 1;
-/// The row has a text.
+/// Flag of a row that has a text.
 const TEXT: u8 = 2;
 
-/// What is read of a log besides the samples of its schema.
+/// What to read of a log besides the samples of its schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading<'a> {
-    /// Labels need not be there, and may hold anything. Samples get the label 0. Text without a header may leave out the
+    /// Whether to ignore labels, which may be missing or invalid. Samples get the label 0. Text without a header may lack the
     /// column of the label.
     pub unlabelled: bool,
-    /// Every row is noted beside the samples.
+    /// Whether to note every row besides the samples.
     pub rows: bool,
-    /// Column whose text is noted with every row. It need not be one of the schema.
+    /// Column whose text is noted with every row. It need not be a column of the schema.
     pub column: Option<&'a str>,
 }
 
 impl<'a> Reading<'a> {
-    /// Every row, with the text of `column`.
+    /// Reads every row, with the text of `column`.
     pub fn with_column(column: &'a str) -> Self {
         Self { rows: true, column: Some(column), ..Self::default() }
     }
 }
 
-/// Some rows of a log, in order.
+/// Consecutive rows of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     states: Vec<u8>,
-    /// Where the text of each row ends.
+    /// End of the text of each row.
     ends: Vec<u32>,
     text: Vec<u8>,
 }
@@ -52,19 +52,19 @@ impl Rows {
         self.states.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Empties everything and keeps the memory.
+    /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.states.clear();
         self.ends.clear();
         self.text.clear();
     }
 
-    /// Appends a row: whether it holds a sample, and its text where one could be read.
+    /// Appends a row: whether it holds a sample, and its text if one could be read.
     pub fn push(&mut self, is_sample: bool, text: Option<&[u8]>) {
         let state = if is_sample { SAMPLE } else { 0 } | if text.is_some() { TEXT } else { 0 };
         self.states.push(state);
@@ -73,7 +73,7 @@ impl Rows {
         self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
 
-    /// Each row: whether it holds a sample, and its text.
+    /// Iterates over the rows: whether each holds a sample, and its text.
     pub fn iter(&self) -> impl Iterator<Item = (bool, Option<&[u8]>)> {
         let mut start = 0;
         self.states.iter().zip(&self.ends).map(move |(&state, &end)| {
@@ -84,14 +84,14 @@ impl Rows {
     }
 }
 
-/// Rows on disk, being written.
+/// Writer of rows to a file.
 pub struct RowsFile {
     path: PathBuf,
     file: BufWriter<File>,
     rows: u64,
 }
 
-/// Rows on disk, being read.
+/// Reader of rows from a file.
 pub struct RowsReader {
     path: PathBuf,
     file: BufReader<File>,
@@ -99,7 +99,7 @@ pub struct RowsReader {
 }
 
 impl RowsFile {
-    /// A new file at `path`.
+    /// Creates the file at `path`.
     pub fn create(path: &Path) -> Result<Self, DataError> {
         let options = File::options().read(true).write(true).create_new(true).open(path);
         let file = options.map_err(|error| DataError::file(path, error))?;
@@ -125,17 +125,17 @@ impl RowsFile {
         Ok(())
     }
 
-    /// Rows so far.
+    /// Number of rows written so far.
     pub fn len(&self) -> u64 {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The rows, from the first.
+    /// Ends writing, and reads the rows from the first.
     pub fn read(self) -> Result<RowsReader, DataError> {
         let Self { path, file, .. } = self;
         let read = file.into_inner().map_err(|error| error.into_error()).and_then(|mut file| {
@@ -152,12 +152,12 @@ impl RowsFile {
 pub struct Row<'a> {
     /// Whether the row holds a sample.
     pub is_sample: bool,
-    /// Text of the row, where one was noted.
+    /// Text of the row, if one was noted.
     pub text: Option<&'a [u8]>,
 }
 
 impl RowsReader {
-    /// The next row, or nothing after the last.
+    /// Reads the next row; `None` after the last.
     pub fn next_row(&mut self) -> Result<Option<Row<'_>>, DataError> {
         let state = self.read().map_err(|error| DataError::file(&self.path, error))?;
         Ok(state.map(|state| Row {

@@ -1,33 +1,33 @@
-//! Decoded samples on their way from a reader to whoever keeps or counts them.
+//! Decoded samples, as readers pass them to code that writes or counts them.
 
 use crate::rows::Rows;
 
-/// Some samples of a log, in its order.
+/// Consecutive samples of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// 0 or 1, one per sample.
+    /// Label of each sample, 0 or 1.
     pub labels: Vec<f32>,
-    /// Samples × dense columns, row-major, transformed.
+    /// Dense inputs after the transform: samples × dense columns, row-major.
     pub dense: Vec<f32>,
-    /// The bags of each sparse column.
+    /// Bags of each sparse column.
     pub bags: Vec<Bags>,
-    /// The rows that were read for these samples, bad ones among them; empty where nobody asked for them.
+    /// Rows that were read for these samples, bad ones included; empty unless they were requested.
     pub rows: Rows,
 }
 
-/// One sparse column.
+/// Bags of one sparse column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bags {
-    /// Ids in each sample's bag; empty where every bag holds exactly one.
+    /// Number of ids in the bag of each sample; empty if every bag holds exactly one.
     pub lengths: Vec<u32>,
-    /// Ids, sample after sample: the 64-bit key of the id's text, or the row for vocabularies and row numbers.
+    /// Ids, sample after sample: the 64-bit key of the id's text, or its row for vocabularies and row numbers.
     pub ids: Vec<u64>,
-    /// One per id; empty for columns without weights.
+    /// Weight of each id; empty for columns without weights.
     pub weights: Vec<f32>,
 }
 
 impl Samples {
-    /// None yet, of `columns` sparse columns.
+    /// No samples, of `columns` sparse columns.
     pub fn new(columns: usize) -> Self {
         Self { bags: vec![Bags::default(); columns], ..Self::default() }
     }
@@ -37,12 +37,12 @@ impl Samples {
         self.labels.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// Empties everything and keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.labels.clear();
         self.dense.clear();
@@ -54,10 +54,10 @@ impl Samples {
         self.rows.clear();
     }
 
-    /// Appends the samples whose place in `held_out` is true to `held`, and the others to `kept`. Rows are not divided.
+    /// Appends each sample to `held` if its flag in `held_out` is true, and to `kept` otherwise. Rows are not divided.
     ///
     /// # Panics
-    /// If `held_out` has another length than the samples, or one of the two other columns.
+    /// If `held_out` does not have one flag per sample, or `kept` or `held` has other columns.
     pub fn divide(&self, held_out: &[bool], kept: &mut Samples, held: &mut Samples) {
         assert_eq!(held_out.len(), self.len(), "a side for every sample");
         let dense = self.dense.len() / self.len().max(1);

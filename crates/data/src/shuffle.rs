@@ -1,13 +1,13 @@
-//! The order of an epoch, without state.
+//! Order of the samples in a shuffled epoch, without state.
 //!
 //! ```text
 //! positions 0 … len−1 are cut into windows of `window`; inside window w the samples are permuted:
 //! sample(position) = w·window + π(position − w·window)       π drawn from (seed, epoch, w) alone
 //! ```
 //!
-//! Any position of any epoch can be found by itself, so that resuming needs nothing but the position. A window of 1
-//! keeps the order of the log, one of its length shuffles all of it. A reader keeps the permutation of the window it is
-//! in: 4 bytes a sample.
+//! The sample at any position of any epoch can be found alone, so that resuming a run needs nothing but the position. A window
+//! of 1 keeps the order of the log; a window of its length shuffles all of it. A reader keeps the permutation of the current
+//! window: 4 bytes per sample.
 //!
 //! ```
 //! use data::shuffle::{Shuffle, WindowOrder};
@@ -20,30 +20,30 @@
 
 use spec::random::Stream;
 
-/// The most samples of a window.
+/// Largest number of samples of a window.
 pub const MAX_WINDOW: u64 = u32::MAX as u64;
 
-/// Which permutation of a log.
+/// Parameters of the permutation of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffle {
-    /// Of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// Each has an order of its own.
+    /// Number of the epoch, from 0. Each epoch has an order of its own.
     pub epoch: u64,
-    /// Samples that change places with each other, from 1 to [`MAX_WINDOW`].
+    /// Number of consecutive samples that are shuffled together, from 1 to [`MAX_WINDOW`].
     pub window: u64,
 }
 
-/// The permutation of one window, kept from call to call.
+/// Permutation of one window, kept from call to call.
 #[derive(Clone, Debug, Default)]
 pub struct WindowOrder {
-    /// Whose permutation `order` is: the shuffle, the window's number, its size.
+    /// Window whose permutation `order` is: the shuffle, the number and the size of the window.
     key: Option<(Shuffle, u64, u64)>,
     order: Vec<u32>,
 }
 
 impl WindowOrder {
-    /// The sample at `position` of a log of `len` samples. Panics unless `position < len` and the window lies between
+    /// Number of the sample at `position` of a log of `len` samples. Panics unless `position < len` and the window lies between
     /// 1 and [`MAX_WINDOW`].
     #[inline]
     pub fn sample(&mut self, shuffle: &Shuffle, position: u64, len: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Counts of a stream of keys in little memory: how many are distinct, and which come most often.
+//! Counts keys in little memory: how many are distinct, and which are the most frequent.
 //!
 //! [`Distinct`] is exact for a few thousand keys, then HyperLogLog with `m = 2¹⁴` registers: a key's hash chooses a
 //! register by its upper 14 bits, and the register keeps the most leading zeros, plus one, of the other 50. The estimate
@@ -24,11 +24,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Up to this many keys are counted one by one.
+/// Number of distinct keys up to which the count is exact.
 const EXACT: usize = 4096;
-/// Bits of a hash that choose a register.
+/// Number of bits of a hash that choose a register.
 const INDEX_BITS: u32 = 14;
-/// Bits of a hash that are left for the register's value.
+/// Number of bits of a hash that determine the value of the register.
 const VALUE_BITS: usize = 64 - INDEX_BITS as usize;
 
 /// The finaliser of splitmix64. Keys may be hashes already or small numbers.
@@ -38,7 +38,7 @@ fn hash(key: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Hashes keys for the tables below, which hold nothing else.
+/// Hasher of keys for the tables in this module.
 #[derive(Clone, Copy, Debug, Default)]
 struct KeyHasher(u64);
 
@@ -54,10 +54,10 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// How many different keys there are.
+/// Estimator of the number of distinct keys.
 #[derive(Clone, Debug)]
 pub struct Distinct {
-    /// All keys, while they are few.
+    /// All distinct keys, while they are few.
     exact: Option<HashSet<u64, BuildHasherDefault<KeyHasher>>>,
     registers: Vec<u8>,
 }
@@ -69,7 +69,7 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// Takes note of a key.
+    /// Counts a key.
     pub fn add(&mut self, key: u64) {
         if let Some(keys) = &mut self.exact {
             keys.insert(key);
@@ -89,7 +89,7 @@ impl Distinct {
         self.exact.is_some()
     }
 
-    /// Their number.
+    /// Number of distinct keys, exact or estimated.
     pub fn count(&self) -> u64 {
         self.exact.as_ref().map_or_else(|| self.estimate().round() as u64, |keys| keys.len() as u64)
     }
@@ -143,59 +143,59 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// Which keys come most often.
+/// Finds the most frequent keys.
 #[derive(Clone, Debug)]
 pub struct Hottest {
     most: usize,
-    counters: Vec<Counter>,
-    /// Numbers of counters: a heap with the smallest count first.
+    counters: Vec<KeyCount>,
+    /// Heap of counters, by index, with the smallest count first.
     heap: Vec<u32>,
-    /// The counter of each key that has one.
+    /// Index of the counter of each key that has one.
     by_key: HashMap<u64, u32, BuildHasherDefault<KeyHasher>>,
 }
 
-/// A key that comes often.
+/// A frequent key and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
+pub struct KeyCount {
     /// The key.
     pub key: u64,
-    /// How often it came, at most.
+    /// Upper bound of how often the key occurred.
     pub count: u64,
-    /// By how much `count` may be too large.
+    /// Largest amount by which `count` may be too large.
     pub error: u64,
-    /// Where the counter stands in the heap.
-    place: u32,
+    /// Position of the counter in the heap.
+    position: u32,
 }
 
 impl Hottest {
-    /// With `most` counters, at least 1.
+    /// Sketch with `most` counters, at least 1.
     pub fn new(most: usize) -> Self {
         Self { most: most.max(1), counters: vec![], heap: vec![], by_key: HashMap::default() }
     }
 
-    /// Takes note of a key.
+    /// Counts a key.
     pub fn add(&mut self, key: u64) {
         if let Some(&counter) = self.by_key.get(&key) {
             self.counters[counter as usize].count += 1;
-            self.sift_down(self.counters[counter as usize].place as usize);
+            self.sift_down(self.counters[counter as usize].position as usize);
         } else if self.counters.len() < self.most {
-            let place = self.counters.len() as u32;
-            self.counters.push(Counter { key, count: 1, error: 0, place });
-            self.heap.push(place);
-            self.by_key.insert(key, place);
-            self.sift_up(place as usize);
+            let position = self.counters.len() as u32;
+            self.counters.push(KeyCount { key, count: 1, error: 0, position });
+            self.heap.push(position);
+            self.by_key.insert(key, position);
+            self.sift_up(position as usize);
         } else {
             let smallest = self.heap[0];
             let counter = &mut self.counters[smallest as usize];
             self.by_key.remove(&counter.key);
             self.by_key.insert(key, smallest);
-            *counter = Counter { key, count: counter.count + 1, error: counter.count, place: 0 };
+            *counter = KeyCount { key, count: counter.count + 1, error: counter.count, position: 0 };
             self.sift_down(0);
         }
     }
 
-    /// The `most` keys with the largest counts, the largest first.
-    pub fn top(&self, most: usize) -> Vec<Counter> {
+    /// Returns the `most` keys with the largest counts, the largest first.
+    pub fn top(&self, most: usize) -> Vec<KeyCount> {
         let mut counters = self.counters.clone();
         counters
             .sort_unstable_by_key(|counter| (std::cmp::Reverse(counter.count), counter.error, counter.key));
@@ -203,31 +203,31 @@ impl Hottest {
         counters
     }
 
-    fn count(&self, place: usize) -> u64 {
-        self.counters[self.heap[place] as usize].count
+    fn count(&self, position: usize) -> u64 {
+        self.counters[self.heap[position] as usize].count
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        for place in [a, b] {
-            self.counters[self.heap[place] as usize].place = place as u32;
+        for position in [a, b] {
+            self.counters[self.heap[position] as usize].position = position as u32;
         }
     }
 
-    fn sift_up(&mut self, mut place: usize) {
-        while place > 0 && self.count((place - 1) / 2) > self.count(place) {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
+    fn sift_up(&mut self, mut position: usize) {
+        while position > 0 && self.count((position - 1) / 2) > self.count(position) {
+            self.swap(position, (position - 1) / 2);
+            position = (position - 1) / 2;
         }
     }
 
-    fn sift_down(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut position: usize) {
         loop {
-            let children = 2 * place + 1..self.heap.len().min(2 * place + 3);
+            let children = 2 * position + 1..self.heap.len().min(2 * position + 3);
             match children.min_by_key(|&child| self.count(child)) {
-                Some(child) if self.count(child) < self.count(place) => {
-                    self.swap(place, child);
-                    place = child;
+                Some(child) if self.count(child) < self.count(position) => {
+                    self.swap(position, child);
+                    position = child;
                 }
                 _ => return,
             }

@@ -1,4 +1,5 @@
-//! Click logs with planted structure, drawn by counter: any rank reads any samples, and no file is needed.
+//! Synthetic click logs with planted structure. Samples are drawn by counter, so that any rank can read any of them without a
+//! file.
 //!
 //! ```text
 //! logit(sample) = bias + Σ_parts scale·part        click with probability 1 / (1 + e^−logit)
@@ -6,8 +7,8 @@
 //! across = Σ_bridges ⟨u_f, u_f′⟩                   main = Σ_f effect_f        dense = Σ_j a_j·x_j + b_j·(x_j² − 1)
 //! ```
 //!
-//! `u_f` and `effect_f` belong to the sample's ids and are pooled as the feature pools. What the fields mean stands in
-//! [`spec::synthetic`]; scales and bias are measured on [`CALIBRATION`] samples that neither split contains.
+//! `u_f` and `effect_f` belong to the ids of the sample and are pooled as the feature is. The settings are documented in
+//! [`spec::synthetic`]. Scales and bias are measured on [`SCALING_SAMPLES`] samples that no split contains.
 //!
 //! ```
 //! use spec::{feature::Feature, synthetic::Synthetic};
@@ -33,29 +34,29 @@ use spec::random::Stream;
 use spec::synthetic::{MAX_GROUPS, Synthetic};
 use std::ops::Range;
 
-/// Samples on which scales and bias are measured.
-pub const CALIBRATION: u64 = 16_384;
+/// Number of samples on which scales and bias are measured.
+pub const SCALING_SAMPLES: u64 = 16_384;
 
-/// Which samples of a log.
+/// Part of a log that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Those to learn from.
+    /// Samples to train on.
     Train,
-    /// Those to choose by: the same truth, samples of which neither of the others has any, as many as those to judge by.
+    /// Samples to choose hyperparameters and towers by: the same truth, but other samples; as many as for evaluation.
     Validation,
-    /// Those to judge by: the same truth, other samples.
+    /// Samples to evaluate on: the same truth, but other samples.
     Eval,
 }
 
-/// A synthetic log, ready to be read at any sample. Copies share its tables, so that many ranks hold them once.
+/// One split of a synthetic log, which can be read at any sample. Clones share their tables, so that many ranks hold them once.
 #[derive(Clone, Debug)]
 pub struct SyntheticLog {
     samples: u64,
     columns: Vec<Column>,
     groups: Vec<Vec<usize>>,
-    /// Every feature once, bridged features together.
+    /// Every feature once, with the feature that it is bridged to.
     bridges: Vec<(usize, Option<usize>)>,
-    /// `a` and `b` of each dense feature.
+    /// Coefficients `a` and `b` of each dense feature.
     slopes: Vec<(f32, f32)>,
     dense: Stream,
     labels: Stream,
@@ -64,7 +65,7 @@ pub struct SyntheticLog {
 }
 
 impl SyntheticLog {
-    /// The `split` of the log that `settings` describe, for a model with these inputs.
+    /// Sets up a split of the log that `settings` describe, for a model with these inputs.
     pub fn new(
         settings: &Synthetic,
         features: &[Feature],
@@ -110,7 +111,7 @@ impl SyntheticLog {
             bias: 0.0,
         };
         log.draw_from(seed, features, "calibration");
-        log.calibrate(settings)?;
+        log.fit_scales(settings)?;
         let drawn = match split {
             Split::Train => "train",
             Split::Validation => "validation",
@@ -125,17 +126,17 @@ impl SyntheticLog {
         self.samples
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.samples == 0
     }
 
-    /// The planted groups of features, each in ascending order.
+    /// Planted groups of features, each in ascending order.
     pub fn groups(&self) -> &[Vec<usize>] {
         &self.groups
     }
 
-    /// The probability with which `sample` was clicked: no model predicts better.
+    /// True click probability of `sample`, which no model can predict better.
     pub fn probability(&self, sample: u64) -> f64 {
         self.click(self.parts(sample, |_, _, _| (), |_| ()))
     }
@@ -160,7 +161,7 @@ impl SyntheticLog {
         batch.values.resize(values, 0);
         let weighted = self.columns.iter().any(|column| column.weighted);
         batch.weights.resize(if weighted { values } else { 0 }, 1.0);
-        // While bags are written, feature_starts holds where the next one goes: in the end, where the next feature starts.
+        // While bags are written, feature_starts holds the offset of the next bag: in the end, the start of the next feature.
         for sample in samples {
             let place = |feature: usize, id, weight| {
                 let at = batch.feature_starts[feature];
@@ -176,7 +177,7 @@ impl SyntheticLog {
         batch.feature_starts.insert(0, 0);
     }
 
-    /// Main, dense, within and across, unscaled; tells the callbacks what the sample consists of.
+    /// Computes the parts main, dense, within and across, unscaled. Calls the callbacks with the inputs of the sample.
     #[inline]
     fn parts(
         &self,
@@ -228,9 +229,9 @@ impl SyntheticLog {
         }
     }
 
-    fn calibrate(&mut self, settings: &Synthetic) -> Result<(), DataError> {
+    fn fit_scales(&mut self, settings: &Synthetic) -> Result<(), DataError> {
         let parts: Vec<[f64; 4]> =
-            (0..CALIBRATION).map(|sample| self.parts(sample, |_, _, _| (), |_| ())).collect();
+            (0..SCALING_SAMPLES).map(|sample| self.parts(sample, |_, _, _| (), |_| ())).collect();
         let asked = [
             ("main", settings.main),
             ("dense", settings.dense),
@@ -238,15 +239,15 @@ impl SyntheticLog {
             ("across", settings.across),
         ];
         for (p, (part, asked)) in asked.into_iter().enumerate() {
-            let mean = parts.iter().map(|parts| parts[p]).sum::<f64>() / CALIBRATION as f64;
+            let mean = parts.iter().map(|parts| parts[p]).sum::<f64>() / SCALING_SAMPLES as f64;
             let variance =
-                parts.iter().map(|parts| (parts[p] - mean).powi(2)).sum::<f64>() / CALIBRATION as f64;
+                parts.iter().map(|parts| (parts[p] - mean).powi(2)).sum::<f64>() / SCALING_SAMPLES as f64;
             if asked > 0.0 && variance < 1e-9 {
                 return Err(DataError::Constant { part, asked });
             }
             self.scales[p] = if asked > 0.0 { asked / variance.sqrt() } else { 0.0 };
         }
-        // The mean click probability grows with the bias, so halving an interval that must hold the root finds it.
+        // The mean click probability grows with the bias, so bisecting an interval that holds the root finds it.
         let logits: Vec<f64> = parts
             .iter()
             .map(|p| p.iter().zip(&self.scales).map(|(part, scale)| part * scale).sum())
@@ -256,7 +257,11 @@ impl SyntheticLog {
         for _ in 0..48 {
             self.bias = 0.5 * (low + high);
             let clicks: f64 = logits.iter().map(|logit| sigmoid(self.bias + logit)).sum();
-            if clicks < settings.click_rate * CALIBRATION as f64 { low = self.bias } else { high = self.bias }
+            if clicks < settings.click_rate * SCALING_SAMPLES as f64 {
+                low = self.bias
+            } else {
+                high = self.bias
+            }
         }
         Ok(())
     }

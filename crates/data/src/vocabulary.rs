@@ -1,4 +1,4 @@
-//! Which ids have rows of their own.
+//! Vocabularies: the ids of a column that have rows of their own.
 //!
 //! ```text
 //! row 0: missing ids and all that are not kept        rows 1, 2, …: by count, the largest first, then by key
@@ -33,24 +33,24 @@ const MAGIC: [u8; 8] = *b"campvoc\0";
 const VERSION: u32 = 1;
 const HEADER: u64 = 24;
 
-/// Rows are 32-bit numbers.
+/// Largest number of ids of a vocabulary: rows are 32-bit numbers.
 const MOST_IDS: u64 = u32::MAX as u64;
 
-/// Keys that are hashes never need as many probes in a table that is half empty.
+/// Largest number of probes for a key. Keys that are hashes never need as many in a table that is half empty.
 const MOST_PROBES: usize = 4096;
 
-/// The rows of ids.
+/// Vocabulary of a column: the row of each id.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vocabulary {
-    /// The key of row 1, of row 2 and so on.
+    /// Keys of the rows 1, 2, and so on.
     keys: Vec<u64>,
-    /// Rows, each at the place its key hashes to or at the next free one; 0 where there is none. A power of two, at most
-    /// half full.
+    /// Hash table of rows, each in the slot of its key's hash or in the next free one; 0 in free slots. The length is a power of
+    /// two, and at most half of the slots are in use.
     slots: Vec<u32>,
 }
 
 impl Vocabulary {
-    /// Gives the first of `keys` row 1, and so on. Refuses keys that are equal, missing, or too many.
+    /// Makes a vocabulary that assigns rows 1, 2, and so on to `keys`. Fails if keys are equal, missing, or too many.
     pub fn new(mut keys: Vec<u64>) -> Result<Self, VocabularyError> {
         keys.shrink_to_fit();
         if keys.len() as u64 >= MOST_IDS {
@@ -78,12 +78,12 @@ impl Vocabulary {
         Ok(Self { keys, slots })
     }
 
-    /// Rows of the table: one more than ids are kept.
+    /// Number of rows of the table: one more than the number of ids.
     pub fn rows(&self) -> usize {
         self.keys.len() + 1
     }
 
-    /// The row of the id with this key; 0 where it has none of its own.
+    /// Row of the id with this key; 0 if the id has no row of its own.
     #[inline]
     pub fn row(&self, key: u64) -> u64 {
         let mask = self.slots.len() - 1;
@@ -134,7 +134,7 @@ impl Vocabulary {
         if start != header(count) {
             return Err(VocabularyError::Header);
         }
-        // Nothing is allocated before the count is known to agree with the length.
+        // Memory is allocated only after the count has been checked against the length.
         let expected = count.checked_mul(8).and_then(|keys| keys.checked_add(HEADER + 8));
         if expected != Some(length) {
             return Err(VocabularyError::Length { count, length });
@@ -163,40 +163,40 @@ fn header(count: u64) -> [u8; HEADER as usize] {
     bytes
 }
 
-/// Where a key's row is looked for first. The product spreads any keys, consecutive numbers too.
+/// Slot in which the row of a key is searched for first. The product spreads any keys, even consecutive numbers.
 #[inline]
 fn first_slot(key: u64, slots: usize) -> usize {
     let product = u128::from(key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     ((product * slots as u128) >> 64) as usize
 }
 
-/// Why keys are not a vocabulary, or a file holds none.
+/// Reason why keys do not make a vocabulary, or a file does not hold one.
 #[derive(Debug, thiserror::Error)]
 pub enum VocabularyError {
-    /// The file does not begin as it should.
-    #[error("not a vocabulary of version {VERSION}: it does not begin as one")]
+    /// The header of the file is wrong.
+    #[error("not a vocabulary file of version {VERSION}: the header is different")]
     Header,
-    /// The file's length does not agree with its count.
+    /// The length of the file does not match its number of ids.
     #[error("a vocabulary of {count} ids does not have {length} bytes; the file is cut short or damaged")]
     Length {
-        /// The ids it says it has.
+        /// Number of ids according to the header.
         count: u64,
-        /// The bytes it has.
+        /// Length of the file, in bytes.
         length: u64,
     },
-    /// The file is not what was written.
+    /// The checksum of the file is wrong.
     #[error("the checksum is wrong; the file is damaged")]
     Checksum,
-    /// Too many ids.
-    #[error("{0} ids do not have rows below 2³²")]
+    /// There are too many ids.
+    #[error("{0} ids are more than the 2³² − 1 that a vocabulary can hold")]
     TooMany(u64),
-    /// The key of missing ids.
+    /// The keys contain that of missing ids, which always have row 0.
     #[error("a missing id has a row other than 0")]
     Missing,
-    /// A key with two rows.
+    /// A key occurs twice.
     #[error("key {0:#018x} has two rows")]
     Twice(u64),
-    /// Keys that are not hashes of ids.
+    /// The keys are not hashes of ids.
     #[error("the keys are too much alike to be hashes of ids")]
     Clustered,
     /// The file cannot be read.

@@ -1,4 +1,4 @@
-//! What is odd about a log, though it can be trained on.
+//! Warnings about logs that can be trained on but look wrong.
 //!
 //! ```
 //! use data::warnings::of_schema;
@@ -13,51 +13,51 @@ use crate::Samples;
 use serde::{Deserialize, Serialize};
 use spec::schema::{Schema, Transform};
 
-/// Fewer rows than this say nothing about their order or their columns.
+/// Number of rows below which no warning about order or columns is given.
 const ENOUGH: u64 = 50;
-/// Rows from the beginning whose numbers are looked at: enough to tell times, without a cost for long logs.
+/// Number of rows at the beginning whose numbers are examined: enough to recognize times, and cheap for long logs.
 const LOOKED_AT: u64 = 100_000;
-/// Share of the rows that must look like times for a column to be one.
+/// Share of the rows that must look like times for a column to count as one of times.
 const NEARLY_ALL: f64 = 0.99;
-/// Seconds since 1970 in the years 1998 to 2039.
+/// Range of seconds since 1970 in the years 1998 to 2039.
 const SECONDS: std::ops::Range<f64> = 0.9e9..2.2e9;
-/// Parts of a second in which times are counted: seconds, milli-, micro- and nanoseconds.
+/// Units of time per second: seconds, milliseconds, microseconds and nanoseconds.
 const UNITS: [f64; 4] = [1.0, 1e3, 1e6, 1e9];
 
-/// What was noticed of a log while it was written.
+/// Observations about a log, collected while it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Noticed {
-    /// How many samples have another label than the one before them.
+    /// Number of samples whose label differs from that of the sample before.
     pub label_changes: u64,
-    /// Dense columns whose numbers look like times since 1970.
+    /// Names of the dense columns whose numbers look like times since 1970.
     pub like_times: Vec<String>,
 }
 
-/// Looks at samples as they pass, in order.
+/// Collects observations about samples as they are read, in order.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct SampleObserver {
     last: Option<f32>,
     label_changes: u64,
-    /// Rows whose numbers were looked at.
+    /// Number of rows whose numbers were examined.
     looked_at: u64,
-    dense: Vec<WatchedColumn>,
+    dense: Vec<ObservedColumn>,
 }
 
 #[derive(Clone, Debug)]
-struct WatchedColumn {
+struct ObservedColumn {
     name: String,
-    /// Where times lie after the column's transform, by their unit.
+    /// Range of times after the transform of the column, for each unit.
     times: [std::ops::Range<f32>; 4],
     missing: f32,
     like_times: u64,
     others: u64,
 }
 
-impl Watch {
-    /// Nothing seen yet, of a log with this schema.
+impl SampleObserver {
+    /// Observer of samples with this schema.
     pub fn new(schema: &Schema) -> Self {
-        let dense = schema.dense.iter().map(|column| WatchedColumn {
+        let dense = schema.dense.iter().map(|column| ObservedColumn {
             name: column.column.clone(),
             times: UNITS.map(|unit| {
                 let through = |x: f64| match column.transform {
@@ -73,7 +73,7 @@ impl Watch {
         Self { last: None, label_changes: 0, looked_at: 0, dense: dense.collect() }
     }
 
-    /// Looks at some more samples.
+    /// Adds samples to the observations.
     pub fn add(&mut self, samples: &Samples) {
         for &label in &samples.labels {
             self.label_changes += u64::from(self.last.is_some_and(|last| last != label));
@@ -96,9 +96,9 @@ impl Watch {
         }
     }
 
-    /// What there was to notice.
+    /// Returns the observations.
     pub fn noticed(&self) -> Noticed {
-        let like_time = |column: &&WatchedColumn| {
+        let like_time = |column: &&ObservedColumn| {
             let seen = column.like_times + column.others;
             column.like_times >= ENOUGH
                 && column.like_times >= self.looked_at / 2
@@ -109,7 +109,7 @@ impl Watch {
     }
 }
 
-/// What is odd about a schema.
+/// Warnings about a schema.
 pub fn of_schema(schema: &Schema) -> Vec<String> {
     let mut warnings = vec![];
     let label = schema.label.column.as_str();
@@ -127,7 +127,7 @@ pub fn of_schema(schema: &Schema) -> Vec<String> {
     warnings
 }
 
-/// What is odd about the samples of a log.
+/// Warnings about the samples of a log.
 pub fn of_samples(schema: &Schema, samples: u64, clicks: u64, noticed: &Noticed) -> Vec<String> {
     let mut warnings = vec![];
     if samples >= ENOUGH && clicks > 0 && clicks < samples && noticed.label_changes <= 2 {
@@ -139,7 +139,7 @@ pub fn of_samples(schema: &Schema, samples: u64, clicks: u64, noticed: &Noticed)
     warnings
 }
 
-/// A log whose labels change this often over its samples.
+/// Warning about a log that is sorted by label: the label changes only this often over its samples.
 pub fn sorted(changes: u64, samples: u64) -> String {
     let times = if changes == 1 { "once".into() } else { format!("{changes} times") };
     format!(

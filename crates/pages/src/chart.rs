@@ -15,47 +15,47 @@ use std::fmt::Write;
 
 /// Colours of the palette; beyond them, colours repeat.
 pub const COLOURS: usize = 12;
-/// The one that is grey.
+/// Index of the grey colour of the palette.
 pub const GREY: usize = 6;
-/// How wide a drawing is that shares its row with another.
+/// Width of a drawing that shares its row with another.
 pub const WIDTH: f64 = 520.0;
-/// How wide a drawing is that has its row alone.
+/// Width of a drawing that has a row alone.
 pub const WHOLE_WIDTH: f64 = 1100.0;
 
 /// The rectangle in which values are drawn, in units of the drawing.
 pub struct Plot {
-    /// Where it begins.
+    /// Left edge.
     pub left: f64,
-    /// Where it ends.
+    /// Right edge.
     pub right: f64,
-    /// Its upper edge.
+    /// Upper edge.
     pub top: f64,
-    /// Its lower edge.
+    /// Lower edge.
     pub bottom: f64,
-    /// What is across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// What is up.
+    /// Vertical axis.
     pub y: Axis,
 }
 
 impl Plot {
-    /// Where a value is, from left to right.
+    /// Horizontal position of a value in the drawing.
     pub fn across(&self, x: f64) -> f64 {
         self.left + (x - self.x.low) / (self.x.high - self.x.low) * (self.right - self.left)
     }
 
-    /// Where a value is, downward from the top of the drawing.
+    /// Vertical position of a value, downward from the top of the drawing.
     pub fn up(&self, y: f64) -> f64 {
         self.bottom - (y - self.y.low) / (self.y.high - self.y.low) * (self.bottom - self.top)
     }
 
-    /// Grid, marks and the names of both axes.
+    /// Draws the grid, marks and names of both axes.
     pub fn frame(&self, svg: &mut String, x_name: &str, y_name: &str) {
         self.upward(svg, y_name);
         self.marks_across(svg, x_name);
     }
 
-    /// Grid, marks and name of the upward axis, and a line at the bottom.
+    /// Draws the grid, marks and name of the vertical axis, and a line at the bottom.
     pub fn upward(&self, svg: &mut String, name: &str) {
         let Plot { left, right, bottom, .. } = *self;
         for mark in self.y.marks() {

@@ -1,4 +1,4 @@
-//! What the pages that commands write have in common: safe text, one style sheet, charts in SVG.
+//! Pages and pictures: escaped text, one style sheet, charts in SVG, tables in plain text.
 //!
 //! A page is one file that opens in any browser, without a network.
 #![forbid(unsafe_code)]

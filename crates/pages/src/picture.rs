@@ -37,18 +37,18 @@ use std::fmt::Write;
 /// A page of pictures under one title.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// What it is about, in large letters.
+    /// Subject of the page, in large letters.
     pub title: String,
-    /// A line below that; may be empty.
+    /// A line below the title; may be empty.
     pub subtitle: String,
-    /// From top to bottom. Bars and curves that follow each other share rows, two by two.
+    /// Pictures from top to bottom. Bars and curves that follow each other share rows, two by two.
     pub pictures: Vec<Picture>,
 }
 
-/// A picture, of whatever kind.
+/// A picture of any kind.
 #[derive(Clone, Debug)]
 pub enum Picture {
-    /// What happens when.
+    /// Lanes of spans over time.
     Timeline(Timeline),
     /// Values side by side.
     Bars(Bars),
@@ -63,117 +63,117 @@ pub enum Picture {
 /// Lanes of spans: what happens when in a step. Spans of a lane that overlap lie one below the other.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    /// What it shows.
+    /// Caption of the timeline.
     pub caption: String,
     /// Names of the lanes, from top to bottom.
     pub lanes: Vec<String>,
-    /// What happens, in any order.
+    /// Spans of all lanes, in any order.
     pub spans: Vec<Span>,
-    /// Where the time axis ends at least; it begins at zero, or at the first span before that.
+    /// Least end of the time axis, in milliseconds. The axis begins at zero, or at a span before zero.
     pub end_ms: f64,
 }
 
-/// Something that takes time.
+/// An operation that takes time, on a lane of a [`Timeline`].
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// Its lane, by position.
+    /// Index of the lane.
     pub lane: usize,
-    /// Its name.
+    /// Name of the operation.
     pub name: String,
-    /// What kind it is, for its colour and the legend: `gemm`, `embedding`, `all-to-all`.
+    /// Class of the operation, for its colour and the legend: `gemm`, `embedding`, `all-to-all`.
     pub class: String,
-    /// When it begins.
+    /// Begin, in milliseconds.
     pub begin_ms: f64,
-    /// When it ends, not before it begins.
+    /// End, in milliseconds; not before the begin.
     pub end_ms: f64,
-    /// Whether it is communication that nothing hides.
+    /// Whether the span is communication that no computation hides.
     pub exposed: bool,
-    /// What else is known, for the read-out: `bytes` → `92.4 MB`.
+    /// Further properties for the read-out: `bytes` → `92.4 MB`.
     pub details: Vec<(String, String)>,
 }
 
 /// Groups of bars, one bar of each series in every group.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What they show.
+    /// Caption of the bars.
     pub caption: String,
-    /// What is measured: `speedup`, `ms`.
+    /// Quantity or unit of the values: `speedup`, `ms`.
     pub unit: String,
     /// Names of the groups, from left to right.
     pub groups: Vec<String>,
-    /// The series.
+    /// Series, each with a bar in every group.
     pub series: Vec<Series>,
 }
 
-/// A bar in every group.
+/// Values of one kind, a bar in every group of [`Bars`].
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Name of the series in the legend.
     pub name: String,
-    /// By group; nothing where there is no value, or for groups beyond its end.
+    /// Values by group; `None`, or a missing element, draws no bar.
     pub values: Vec<Option<f64>>,
-    /// What others published, by group: a tick on the bar. May be empty.
+    /// Published values by group, drawn as ticks on the bars. May be empty.
     pub reference: Vec<Option<f64>>,
 }
 
 /// Points on a plane, with their names on hover. Those of the Pareto front are joined.
 #[derive(Clone, Debug)]
 pub struct Scatter {
-    /// What it shows.
+    /// Caption of the points.
     pub caption: String,
-    /// What is across, with its unit.
+    /// Quantity and unit of the horizontal axis.
     pub x_label: String,
-    /// What is up, with its unit.
+    /// Quantity and unit of the vertical axis.
     pub y_label: String,
-    /// The points, in any order.
+    /// Points, in any order.
     pub points: Vec<Point>,
-    /// What is beyond this does not fit: a value across, and what sets the limit.
+    /// A limit on the horizontal axis beyond which points do not fit, and its name.
     pub limit_x: Option<(f64, String)>,
 }
 
-/// A point.
+/// A point of a [`Scatter`].
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Where it is across.
+    /// Position on the horizontal axis.
     pub x: f64,
-    /// Where it is up.
+    /// Position on the vertical axis.
     pub y: f64,
-    /// Its name, for the read-out.
+    /// Name of the point, for the read-out.
     pub name: String,
-    /// What kind it is, for its colour and the legend.
+    /// Class of the point, for its colour and the legend.
     pub class: String,
-    /// Whether no other point is better in both.
+    /// Whether the point is on the Pareto front: no other is better in both coordinates.
     pub on_front: bool,
 }
 
 /// Curves over a common axis.
 #[derive(Clone, Debug)]
 pub struct Curves {
-    /// What they show.
+    /// Caption of the curves.
     pub caption: String,
-    /// What is across, with its unit.
+    /// Quantity and unit of the horizontal axis.
     pub x_label: String,
-    /// What is up, with its unit.
+    /// Quantity and unit of the vertical axis.
     pub y_label: String,
-    /// Names and points from left to right. A point that is no number interrupts its curve.
+    /// Name and points of each curve, from left to right. A point that is NaN interrupts the curve.
     pub curves: Vec<(String, Vec<(f64, f64)>)>,
-    /// Places across that have a name.
+    /// Positions on the horizontal axis that are marked, with their names.
     pub markers: Vec<(f64, String)>,
 }
 
 /// Rows of text below a head.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What it shows.
+    /// Caption of the table.
     pub caption: String,
     /// Names of the columns.
     pub head: Vec<String>,
-    /// The rows; missing cells are empty.
+    /// Rows of cells; missing cells are empty.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Page {
-    /// The whole page.
+    /// The page as one HTML document.
     pub fn to_html(&self) -> String {
         let mut body = format!(
             "<header class=\"picture-title\"><p class=\"kicker\">campanile</p><h1>{}</h1>",
@@ -201,7 +201,7 @@ impl Page {
     }
 }
 
-/// In the place of a picture without content.
+/// HTML that stands for a picture without content.
 const NOTHING: &str = "<p class=\"empty\">Nothing to show.</p>";
 
 /// Colours by name. The same name has the same colour all over a page; spans have colours apart from other things.
@@ -279,7 +279,7 @@ impl Picture {
     }
 }
 
-/// How many were left out, as a note; nothing for none. `what` is in the plural.
+/// A note on how many values were left out and why; empty for none. `what` is in the plural.
 fn left_out(number: usize, what: &str, why: &str) -> String {
     match number {
         0 => String::new(),
@@ -287,7 +287,7 @@ fn left_out(number: usize, what: &str, why: &str) -> String {
     }
 }
 
-/// A value with so many significant digits.
+/// A value with `digits` significant digits.
 fn number(value: f64, digits: u8) -> String {
     match value.abs() {
         0.0 => "0".into(),

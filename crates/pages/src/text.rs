@@ -1,4 +1,4 @@
-//! Numbers as people read them, and texts of others as they may be shown.
+//! Plain text for terminals: numbers with units, aligned columns, and texts from files with control characters escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -26,12 +26,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// As [`printable`], for a text of several lines.
+/// Escapes every line of a text as [`printable`] does, and keeps the line ends.
 pub fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// `12.3 M`: a count with a prefix.
+/// A count with an SI prefix: `12.3 M`.
 pub fn si(value: f64) -> String {
     const PREFIXES: [&str; 6] = ["", " k", " M", " G", " T", " P"];
     let mut scaled = value;
@@ -44,7 +44,7 @@ pub fn si(value: f64) -> String {
     format!("{scaled:.digits$}{}", PREFIXES[prefix])
 }
 
-/// `17,600`: a count with all of its digits.
+/// A count with all digits, in groups of three: `17,600`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -57,7 +57,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// `12.3 MB`.
+/// A number of bytes with an SI prefix: `12.3 MB`.
 pub fn bytes(value: u64) -> String {
     let text = si(value as f64);
     if text.ends_with(|c: char| c.is_ascii_digit()) { format!("{text} B") } else { format!("{text}B") }
@@ -87,7 +87,7 @@ pub fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// The median; 0 of nothing.
+/// Sorts `values` and returns their median; 0 for an empty slice.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {

@@ -64,7 +64,7 @@ pub fn price(
                 taken
             }
             Work::Compute(operation) => {
-                let class = Class::of(operation, schedule.model());
+                let class = schedule.describe(operation).class;
                 let rates = calibration
                     .operation(class)
                     .ok_or_else(|| CalibrationError::Class { class, phase: phase.name.clone() })?;
@@ -217,11 +217,11 @@ fn circle(group: Group, schedule: &Schedule) -> Result<Option<Circle>, Calibrati
         Group::World => Ok(Some(Circle::World)),
         Group::Host => Ok(Some(Circle::Host)),
         Group::Across => Ok(Some(Circle::Peers)),
-        Group::Group if hosts_per_group == 1 => Ok(Some(Circle::Host)),
+        Group::Tower if hosts_per_group == 1 => Ok(Some(Circle::Host)),
         Group::Peers if hosts_per_group == 1 => Ok(Some(Circle::Peers)),
-        Group::Group if hosts_per_group == hosts => Ok(Some(Circle::World)),
+        Group::Tower if hosts_per_group == hosts => Ok(Some(Circle::World)),
         Group::Peers if hosts_per_group == hosts => Ok(None),
-        Group::Group | Group::Peers => Err(CalibrationError::Groups { hosts_per_group, hosts }),
+        Group::Tower | Group::Peers => Err(CalibrationError::Groups { hosts_per_group, hosts }),
     }
 }
 

@@ -7,6 +7,7 @@
 mod alike;
 mod of_schedule;
 
+pub use spec::schedule::Part;
 use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};
 use std::borrow::Cow;
 use std::fmt;
@@ -53,33 +54,6 @@ pub struct Label {
     pub layer: Option<(&'static str, usize)>,
     /// What is done.
     pub action: Cow<'static, str>,
-}
-
-/// Parts of a step, as Neo's Equation 1 names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// Reading, laying out and sending ids.
-    Input,
-    /// Looking embeddings up.
-    Lookup,
-    /// Vectors on their way to the samples.
-    VectorExchange,
-    /// The bottom MLP, forward.
-    BottomForward,
-    /// From vectors to the prediction: tower modules, interaction, transformer layers, top MLP.
-    TopForward,
-    /// The same, backward.
-    TopBackward,
-    /// The bottom MLP, backward.
-    BottomBackward,
-    /// Gradients of vectors on their way back.
-    GradientExchange,
-    /// Backward of the lookup, with the update of the tables.
-    EmbeddingUpdate,
-    /// Dense parameters and their gradients between devices.
-    DenseExchange,
-    /// The update of dense parameters.
-    DenseUpdate,
 }
 
 /// What an operation does on one device.

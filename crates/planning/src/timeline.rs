@@ -86,7 +86,7 @@ impl Timeline {
             Work::Compute(_) => false,
             Work::Collective(collective) => match collective.group {
                 Group::World | Group::Across | Group::Peers => hosts > 1,
-                Group::Group => wide_groups,
+                Group::Tower => wide_groups,
                 Group::Host => false,
             },
         };

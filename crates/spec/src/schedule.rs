@@ -8,11 +8,18 @@
 
 mod buckets;
 mod build;
+mod collective;
 mod dependencies;
 mod flat;
 mod legs;
+mod operation;
+mod part;
 mod sptt;
 mod table;
+
+pub use collective::{Collective, CollectiveKind, Group};
+pub use operation::{Description, Operation};
+pub use part::Part;
 
 use crate::dataflow::{Dataflow, Deployment, PeerPermute};
 use crate::model::{Block, Model};
@@ -21,7 +28,6 @@ use crate::volume::{BatchSizes, Leg, LinkBytes, Traffic, Volume};
 use crate::wire::Format;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::ops::Range;
 
 /// Index of a phase in its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -61,50 +67,6 @@ pub enum Work<O> {
     Collective(Collective),
 }
 
-/// A collective over a group of ranks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Collective {
-    /// Which one.
-    pub kind: CollectiveKind,
-    /// Over whom.
-    pub group: Group,
-    /// What goes between whom.
-    pub traffic: Traffic,
-    /// The format of its floats. A reduction encodes and decodes them itself; in an all-to-all they are encoded by the phase
-    /// before. Ids and lengths travel as they are.
-    pub wire: Format,
-}
-
-/// The collectives a step uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CollectiveKind {
-    /// Every rank sends every rank something else.
-    AllToAll,
-    /// Every rank gets the sum of all.
-    AllReduce,
-    /// Every rank gets its part of the sum of all.
-    ReduceScatter,
-    /// Every rank gets what every rank has.
-    AllGather,
-}
-
-/// Ranks that take part in a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Group {
-    /// All of them.
-    World,
-    /// Those of a tower group; all groups at once.
-    Group,
-    /// Those of equal index in their groups; all S such circles at once.
-    Peers,
-    /// Those of a host; all hosts at once.
-    Host,
-    /// Those of equal index on their hosts; all L such circles at once.
-    Across,
-}
-
 /// Where phases queue. A lane works through its phases in issue order; lanes run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,53 +77,6 @@ pub enum Lane {
     Exchange,
     /// Dense gradients between ranks, apart so that no exchange on the critical path queues behind them. They share the wire.
     Gradients,
-}
-
-/// The computations of the models we train. Training maps each to code, the simulator maps its cost to time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// Read this rank's samples and lay out their ids by holder.
-    ReadBatch,
-    /// Find the bags in the ids that arrived.
-    IndexIds,
-    /// The same, with the bags brought into peer order: steps b and c of SPTT swapped.
-    IndexIdsInPeerOrder,
-    /// Group the ids by row, in global sample order.
-    SortIds,
-    /// Look up and pool the world's samples in all tables held here.
-    Lookup,
-    /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order. The first level of a hierarchical
-    /// all-to-all needs them in that order too.
-    PermutePeers,
-    /// Encode what a leg carries, laid out as its first exchange needs it.
-    Encode(Leg),
-    /// Decode what a leg brought.
-    Decode(Leg),
-    /// Between the levels of a hierarchical all-to-all: from what each host-mate sent to what each host gets.
-    Regroup(Leg),
-    /// Step e of SPTT: from features × peers to peers × features, for the towers and for what leaves as it is.
-    Transpose,
-    /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
-    RestoreOrder,
-    /// A block of the network.
-    Forward(Block),
-    /// Loss and its gradient by the logits.
-    Loss,
-    /// Probabilities for evaluation.
-    Predict,
-    /// Layers of a block of the network, last first.
-    Backward(Block, Range<usize>),
-    /// Lay out the gradients of the vectors that arrived by where they came from.
-    SplitGradients,
-    /// Step e in reverse.
-    ReverseTranspose,
-    /// Step c in reverse.
-    ReversePermute,
-    /// Backward of the lookup fused with the tables' optimizer.
-    UpdateTables,
-    /// The optimizer of one bucket of dense parameters.
-    UpdateDense(usize),
 }
 
 /// What phases hand to each other.
@@ -360,32 +275,23 @@ impl Schedule {
         self.phases[id.0].cost.memory.bind(&self.deployment, sizes, rank)
     }
 
+    /// Name, class, part and cost of an operation in this step.
+    pub fn describe(&self, operation: &Operation) -> Description {
+        operation.describe(&self.deployment, &self.buckets)
+    }
+
+    /// Part of a step that a phase belongs to. Phases that work ahead all belong to the input.
+    pub fn part(&self, phase: &Phase) -> Part {
+        match &phase.work {
+            _ if phase.ahead => Part::Input,
+            Work::Compute(operation) => self.describe(operation).part,
+            Work::Collective(collective) => collective.part(),
+        }
+    }
+
     /// The schedule as a table a person can read, with the volumes of a typical global batch of `batch` samples.
     pub fn table(&self, batch: usize) -> String {
         table::render(self, batch)
-    }
-}
-
-impl fmt::Display for CollectiveKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            CollectiveKind::AllToAll => "all-to-all",
-            CollectiveKind::AllReduce => "all-reduce",
-            CollectiveKind::ReduceScatter => "reduce-scatter",
-            CollectiveKind::AllGather => "all-gather",
-        })
-    }
-}
-
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Group::World => "world",
-            Group::Group => "group",
-            Group::Peers => "peers",
-            Group::Host => "host",
-            Group::Across => "ranks of equal index on their hosts",
-        })
     }
 }
 

@@ -17,7 +17,7 @@
 //! asks for any rectangle, so what 4 ranks wrote can be read by 2.
 //!
 //! ```
-//! use training::checkpoint::{Checkpoint, Folder, Manifest, Piece, TopologyRecord, write_pieces};
+//! use training::checkpoint::{Checkpoint, Folder, Manifest, Piece, TopologyEntry, write_pieces};
 //! # let root = tempfile::tempdir().unwrap();
 //! let folder = Folder::open(root.path()).unwrap();
 //!
@@ -34,7 +34,7 @@
 //!     write_pieces(&writing, 0, &[piece(0..2, [0.0, 0.1, 1.0, 1.1])]).unwrap(),
 //!     write_pieces(&writing, 1, &[piece(2..4, [2.0, 2.1, 3.0, 3.1])]).unwrap(),
 //! ];
-//! let topology = TopologyRecord { hosts: 1, ranks_per_host: 2 };
+//! let topology = TopologyEntry { hosts: 1, ranks_per_host: 2 };
 //! folder.commit(&Manifest::new(7, topology, written)).unwrap();
 //!
 //! // One rank reads column 1 of all rows but the first.
@@ -46,6 +46,7 @@
 //! ```
 
 pub(crate) mod contents;
+mod entries;
 mod error;
 mod export;
 mod folder;
@@ -56,10 +57,11 @@ mod tensor_file;
 mod tiling;
 mod write;
 
+pub use entries::{FileEntry, TensorEntry, TopologyEntry};
 pub use error::CheckpointError;
 pub use export::{Contents, export};
 pub use folder::{Folder, candidates, is_checkpoint, locate, set_aside, writing};
-pub use manifest::{FileRecord, Manifest, TensorRecord, TopologyRecord};
+pub use manifest::Manifest;
 pub use read::Checkpoint;
 pub use write::{Piece, Written, write_pieces};
 

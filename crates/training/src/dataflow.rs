@@ -8,7 +8,7 @@ mod sptt;
 mod tables;
 mod vectors;
 
-pub use exchange::{Exchange, OnTheWay};
+pub use exchange::{Exchange, Payload, PendingExchange};
 pub use flat::Flat;
 pub use input::Input;
 pub use sptt::Sptt;

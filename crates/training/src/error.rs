@@ -3,7 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use crate::metrics::MetricError;
 use crate::run::memory::MemoryNeed;
-use collectives::{CollectiveError, Failure, Reason};
+use collectives::{CollectiveError, ExternalError, Failure};
 use data::DataError;
 use kernels::KernelError;
 
@@ -99,7 +99,7 @@ pub enum Error {
 
 impl Error {
     /// The error as ranks give it to their launcher: what lies in the data, on the disk or in what was asked for is
-    /// marked as a [`Reason`], so that nobody need know where all ranks were.
+    /// marked as an [`ExternalError`], so that nobody need know where all ranks were.
     pub(crate) fn of_rank(self) -> Box<dyn std::error::Error + Send + Sync> {
         match self {
             Self::Kernel(_)
@@ -118,7 +118,7 @@ impl Error {
             | Self::AffinityOfTowers
             | Self::Pace(_)
             | Self::PacedState
-            | Self::NoSamples => Reason(self.into()).into(),
+            | Self::NoSamples => ExternalError(self.into()).into(),
         }
     }
 }

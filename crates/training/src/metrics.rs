@@ -41,7 +41,92 @@ pub struct Evaluation {
     pub click_rate: f64,
 }
 
+/// Whether a larger value of a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Larger values are better.
+    Higher,
+    /// Smaller values are better.
+    Lower,
+    /// Neither: a value in the middle is right.
+    Neither,
+}
+
+/// A metric of an [`Evaluation`], described once: summaries, JSON, `metrics.jsonl`, TensorBoard, reports and comparisons iterate
+/// over [`METRICS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Field of JSON results and of `metrics.jsonl`, and the tag of TensorBoard after `eval/`.
+    pub field: &'static str,
+    /// Short name in texts and tables.
+    pub label: &'static str,
+    /// Name on the page of a run; `None` where the page and comparisons do not show the metric.
+    pub title: Option<&'static str>,
+    /// Sentence below the number on the page of a run; empty where the page says how many samples were evaluated.
+    pub note: &'static str,
+    /// Whether a larger value is better.
+    pub better: Better,
+    /// Value in an evaluation; `None` where the labels leave the metric undefined.
+    pub of: fn(&Evaluation) -> Option<f64>,
+}
+
+impl Metric {
+    /// A value of a metric as text, with four digits; a dash where the metric is undefined.
+    pub fn show(value: Option<f64>) -> String {
+        value.map_or("–".into(), |value| format!("{value:.4}"))
+    }
+}
+
+/// All metrics, in the order in which they are shown and recorded. A new one is a row here and a field of [`Evaluation`].
+pub static METRICS: [Metric; 5] = [
+    Metric {
+        field: "auc",
+        label: "AUC",
+        title: Some("AUC"),
+        note: "",
+        better: Better::Higher,
+        of: |evaluation| evaluation.auc,
+    },
+    Metric {
+        field: "logloss",
+        label: "logloss",
+        title: Some("Logloss"),
+        note: "",
+        better: Better::Lower,
+        of: |evaluation| Some(evaluation.logloss),
+    },
+    Metric {
+        field: "ne",
+        label: "NE",
+        title: Some("Normalised entropy"),
+        note: "below 1: better than the click rate",
+        better: Better::Lower,
+        of: |evaluation| evaluation.ne,
+    },
+    Metric {
+        field: "accuracy",
+        label: "accuracy",
+        title: None,
+        note: "",
+        better: Better::Higher,
+        of: |evaluation| Some(evaluation.accuracy),
+    },
+    Metric {
+        field: "calibration",
+        label: "calibration",
+        title: Some("Calibration"),
+        note: "predicted per actual click; 1 is right",
+        better: Better::Neither,
+        of: |evaluation| evaluation.calibration,
+    },
+];
+
 impl Evaluation {
+    /// Values of all [`METRICS`] by their fields, in the same order.
+    pub fn metrics(&self) -> impl Iterator<Item = (&'static str, Option<f64>)> {
+        METRICS.iter().map(|metric| (metric.field, (metric.of)(self)))
+    }
+
     /// Judges `scores`, probabilities, by `labels`, each 0 or 1.
     pub fn of(scores: &[f32], labels: &[f32]) -> Result<Self, MetricError> {
         check(scores, labels)?;
@@ -58,9 +143,10 @@ impl Evaluation {
         }
         let (logloss, click_rate) = (loss / n, clicks / n);
         let both = clicks > 0.0 && clicks < n;
+        let ranked = both.then(|| Ranked::new(scores, labels));
         Ok(Self {
             samples: scores.len(),
-            auc: both.then(|| exact_auc(scores, labels)),
+            auc: ranked.as_ref().and_then(Ranked::auc),
             logloss,
             ne: both.then(|| logloss / entropy(click_rate)),
             accuracy: right as f64 / n,
@@ -172,16 +258,33 @@ fn area(runs: impl Iterator<Item = (u64, u64)>) -> Option<f64> {
     (below > 0 && positives > 0).then(|| twice_won as f64 / 2.0 / (below as f64 * positives as f64))
 }
 
-fn exact_auc(scores: &[f32], labels: &[f32]) -> f64 {
-    // Non-negative floats order as their bits do; the label rides in the lowest bit. Adding 0 makes −0 equal 0.
-    let key = |(&p, &y): (&f32, &f32)| u64::from((p + 0.0).to_bits()) << 1 | u64::from(y == 1.0);
-    let mut keys: Vec<u64> = scores.iter().zip(labels).map(key).collect();
-    keys.sort_unstable();
-    let runs = keys.chunk_by(|a, b| a >> 1 == b >> 1).map(|run| {
-        let positive = run.iter().map(|key| key & 1).sum();
-        (run.len() as u64 - positive, positive)
-    });
-    area(runs).unwrap_or(0.5)
+/// Predictions in ascending order, each with its label.
+struct Ranked {
+    /// Bits of a score, and the label in the lowest bit.
+    keys: Vec<u64>,
+}
+
+impl Ranked {
+    fn new(scores: &[f32], labels: &[f32]) -> Self {
+        // Non-negative floats order as their bits do. Adding 0 makes −0 equal 0.
+        let key = |(&p, &y): (&f32, &f32)| u64::from((p + 0.0).to_bits()) << 1 | u64::from(y == 1.0);
+        let mut keys: Vec<u64> = scores.iter().zip(labels).map(key).collect();
+        keys.sort_unstable();
+        Self { keys }
+    }
+
+    /// Negatives and positives of every distinct score, in ascending order of scores.
+    fn runs(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+        self.keys.chunk_by(|a, b| a >> 1 == b >> 1).map(|run| {
+            let positive = run.iter().map(|key| key & 1).sum();
+            (run.len() as u64 - positive, positive)
+        })
+    }
+
+    /// Area under the ROC curve.
+    fn auc(&self) -> Option<f64> {
+        area(self.runs())
+    }
 }
 
 fn bin_of(p: f32, bins: usize) -> usize {

@@ -1,5 +1,4 @@
 //! Samples of a run: logs, sources by position, and batches read ahead.
 
 pub(crate) mod logs;
-pub(crate) mod prefetch;
 pub(crate) mod source;

@@ -3,6 +3,8 @@
 pub(crate) mod communicators;
 pub(crate) mod gather;
 pub(crate) mod interpreter;
+pub(crate) mod pacing;
+pub(crate) mod phase_time;
 pub(crate) mod phases;
 pub(crate) mod rank_state;
 pub(crate) mod trace;

@@ -16,7 +16,7 @@ use spec::towers::Assignment;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use training::{Execution, Rank, Source};
+use training::{Execution, RankState, Source};
 
 struct Counting;
 
@@ -57,13 +57,14 @@ fn allocations(run: &Run, threads: usize, steps: u64, source: impl Fn() -> Sourc
             let device = world.device().clone();
             device.enter(|| {
                 let schedule = run.schedule(Task::Train);
-                let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
-                let circles = training::Circles::new(&world, &run.dataflow)?;
+                let mut rank =
+                    RankState::new(world.device().clone(), run, &schedule, world.rank(), source())?;
+                let communicators = training::Communicators::new(&world, &run.dataflow)?;
                 let mut execution = Execution::new(schedule).traced(5);
                 let mut marks = Vec::with_capacity(WINDOWS as usize + 1);
                 execution.run(
                     &mut rank,
-                    &circles,
+                    &communicators,
                     steps,
                     |step| run.batches().at(step),
                     |_, step| {

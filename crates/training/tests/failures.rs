@@ -11,7 +11,7 @@ use spec::schedule::Task;
 use spec::towers::Assignment;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use training::{Execution, Logs, Rank, Session, Source, train_on};
+use training::{Execution, Logs, RankState, Session, Source, train_on};
 
 /// Batches in memory, one of them with an id past the end of its table.
 fn broken(run: &spec::run::Run) -> Source {
@@ -66,7 +66,7 @@ fn in_towers() -> Run {
 
 /// Trains in towers. After the third step rank 3 pauses, so that the others come to wait for it, and is changed. Gives how
 /// all ranks ended.
-fn with_change(wait_limit: Duration, pause: Duration, change: impl Fn(&mut Rank) + Sync) -> String {
+fn with_change(wait_limit: Duration, pause: Duration, change: impl Fn(&mut RankState) + Sync) -> String {
     let run = &in_towers();
     let began = Instant::now();
     let options = collectives::Options { wait_limit };
@@ -80,9 +80,9 @@ fn with_change(wait_limit: Duration, pause: Duration, change: impl Fn(&mut Rank)
         |world| {
             let schedule = run.schedule(Task::Train);
             let source = Source::Resident(vec![batch.clone()]);
-            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source)?;
-            let circles = training::Circles::new(&world, &run.dataflow)?;
-            let after = |rank: &mut Rank, step| {
+            let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
+            let after = |rank: &mut RankState, step| {
                 if step == 2 && world.rank() == 3 {
                     std::thread::sleep(pause);
                     change(rank);
@@ -90,7 +90,7 @@ fn with_change(wait_limit: Duration, pause: Duration, change: impl Fn(&mut Rank)
                 Ok(ControlFlow::Continue(()))
             };
             let mut execution = Execution::new(schedule);
-            execution.run(&mut rank, &circles, 100, |step| step * 96..(step + 1) * 96, after)
+            execution.run(&mut rank, &communicators, 100, |step| step * 96..(step + 1) * 96, after)
         },
     );
     let error = ended.expect_err("a rank was broken").to_string();

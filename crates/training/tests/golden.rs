@@ -14,7 +14,7 @@ use spec::random::Stream;
 use spec::run::{Config, Run};
 use spec::synthetic::Synthetic;
 use spec::towers::Assignment;
-use training::{Rank, Source};
+use training::{RankState, Source};
 
 const BATCH: usize = 64;
 const STEPS: u64 = 20;
@@ -105,7 +105,7 @@ fn batches(seed: u64) -> Vec<Batch> {
 }
 
 /// The table of a feature, from the rank that has it.
-fn whole_table(run: &Run, ranks: &[(Rank, Vec<f64>)], feature: usize) -> Vec<f32> {
+fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Vec<f32> {
     let held = |rank| run.placement.held_by(rank).iter().position(|shard| shard.feature == feature);
     let mut holders = (0..ranks.len()).filter_map(|rank| Some(&ranks[rank].0.tables[held(rank)?]));
     let table = holders.next().unwrap();

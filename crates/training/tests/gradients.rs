@@ -10,7 +10,7 @@ use spec::placement::Cut;
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
 use spec::towers::Assignment;
-use training::{Rank, Source};
+use training::{RankState, Source};
 
 /// Weights that change together: a dense parameter, which several ranks have, or a shard of a table, which one has.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,11 @@ struct Trial {
 
 impl Trial {
     /// All ranks after some steps, and the losses of each.
-    fn after(&self, steps: u64, prepare: impl Fn(usize, &mut Rank) + Sync) -> Vec<(Rank, Vec<f64>)> {
+    fn after(
+        &self,
+        steps: u64,
+        prepare: impl Fn(usize, &mut RankState) + Sync,
+    ) -> Vec<(RankState, Vec<f64>)> {
         let source = || Source::Synthetic(self.log.clone());
         ranks_after(&self.run, || Ok(Device::Reference), source, steps, prepare)
     }
@@ -66,12 +70,12 @@ impl Trial {
 /// buckets of the dense layers.
 fn weights_and_gradient(
     tensor: Tensor,
-    before: &[(Rank, Vec<f64>)],
-    after: &[(Rank, Vec<f64>)],
+    before: &[(RankState, Vec<f64>)],
+    after: &[(RankState, Vec<f64>)],
 ) -> (Vec<f32>, Vec<f32>) {
     match tensor {
         Tensor::Dense(index) => {
-            let here = |(rank, _): &(Rank, _)| rank.parameters.place(index).is_some();
+            let here = |(rank, _): &(RankState, _)| rank.parameters.place(index).is_some();
             let home = before.iter().position(here).expect("some rank has every parameter");
             (before[home].0.parameters.weights(index), after[home].0.parameters.gradient(index))
         }

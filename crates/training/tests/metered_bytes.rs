@@ -2,7 +2,7 @@
 
 mod common;
 
-use collectives::Traffic;
+use collectives::SentBytes;
 use common::config;
 use data::Batch;
 use kernels::Device;
@@ -21,7 +21,7 @@ use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
 use spec::wire::{Format, WireConfig};
 use std::ops::ControlFlow;
-use training::{Execution, Rank, Source};
+use training::{Execution, RankState, Source};
 
 /// An epoch in memory: to draw it again for every rank and step would take most of the time.
 #[derive(Clone)]
@@ -62,19 +62,20 @@ fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
 }
 
 /// What the transport of each rank counted over `steps` steps, by label.
-fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<Traffic>> {
+fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<SentBytes>> {
     collectives::launch(
         run.topology(),
         &Default::default(),
         |_| Ok(Device::Reference),
         |world| {
             let schedule = run.schedule(Task::Train);
-            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), log.source())?;
-            let circles = training::Circles::new(&world, &run.dataflow)?;
+            let mut rank =
+                RankState::new(world.device().clone(), run, &schedule, world.rank(), log.source())?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);
             execution.run(
                 &mut rank,
-                &circles,
+                &communicators,
                 steps,
                 |step| run.batches().at(step),
                 |_, _| Ok(ControlFlow::Continue(())),
@@ -85,7 +86,7 @@ fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<Traffic>> {
     .unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn sent(metered: &[Traffic], phase: &str) -> LinkBytes {
+fn sent(metered: &[SentBytes], phase: &str) -> LinkBytes {
     let traffic = metered.iter().find(|t| t.label.as_str() == phase);
     let sent = |link| traffic.map_or(0, |t| t.sent(link));
     LinkBytes { host: sent(LinkClass::Host), network: sent(LinkClass::Network) }
@@ -113,7 +114,7 @@ fn check_run(run: &Run, log: &Epoch, what: &str) {
             compared += usize::from(got != LinkBytes::default());
         }
         // Nothing is sent beside the phases, but for what ranks tell each other to form groups.
-        let known = |t: &&Traffic| schedule.phases().iter().any(|phase| phase.name == t.label.as_str());
+        let known = |t: &&SentBytes| schedule.phases().iter().any(|phase| phase.name == t.label.as_str());
         let others: Vec<&str> = metered.iter().filter(|t| !known(t)).map(|t| t.label.as_str()).collect();
         assert!(others.iter().all(|&label| label == "split"), "{others:?} {what}");
     }
@@ -375,7 +376,7 @@ proptest! {
 }
 
 /// Bytes of all ranks in a phase.
-fn in_all(metered: &[Vec<Traffic>], phase: &str) -> LinkBytes {
+fn in_all(metered: &[Vec<SentBytes>], phase: &str) -> LinkBytes {
     metered.iter().fold(LinkBytes::default(), |mut sum, rank| {
         sum += sent(rank, phase);
         sum

@@ -8,7 +8,7 @@ use spec::presets::ModelKind;
 use spec::run::Run;
 use spec::schedule::{Task, Work};
 use std::collections::{BTreeMap, HashMap};
-use training::{Compute, Logs, Outcome, Session, Span, Stream, train};
+use training::{Compute, Logs, Outcome, Session, TraceRow, TraceSpan, train};
 
 fn run(steps: u64) -> Run {
     let mut config = config(ModelKind::Dlrm, false, 2, 2);
@@ -31,8 +31,8 @@ fn a_trace_has_every_rank_and_stream_in_order() {
     for rank in 0..4 {
         let name = format!("rank {rank} (host {})", rank / 2);
         assert!(events.iter().any(|e| e["name"] == "process_name" && e["args"]["name"] == name.as_str()));
-        for (stream, name) in Stream::ALL {
-            let of_stream = |e: &&serde_json::Value| e["pid"] == rank && e["tid"] == stream as u64;
+        for (row, name) in TraceRow::ALL {
+            let of_stream = |e: &&serde_json::Value| e["pid"] == rank && e["tid"] == row as u64;
             let named = |e: &serde_json::Value| e["name"] == "thread_name" && e["args"]["name"] == name;
             assert!(events.iter().filter(of_stream).any(named), "rank {rank} has no row {name}");
             let mut end = 0.0;
@@ -76,12 +76,12 @@ fn ids_of_the_next_batch_travel_beside_the_top_mlp() {
     phases.insert("top forward".into(), Seconds::Everywhere(0.01));
     let pace = Pace { threads: None, scale: 1.0, phases };
     let trace = traced(&run, 8, Compute::Paced(&pace)).trace.unwrap();
-    let find = |name: &'static str, stream: Stream| {
-        let here = |span: &&Span| (span.rank, span.stream, trace.name(span.phase)) == (0, stream, name);
-        trace.spans().iter().filter(here).collect::<Vec<&Span>>()
+    let find = |name: &'static str, row: TraceRow| {
+        let here = |span: &&TraceSpan| (span.rank, span.row, trace.name(span.phase)) == (0, row, name);
+        trace.spans().iter().filter(here).collect::<Vec<&TraceSpan>>()
     };
-    let beside = find("top forward", Stream::Compute).into_iter().filter(|top| {
-        let ids = find("ids exchange", Stream::Exchange);
+    let beside = find("top forward", TraceRow::Compute).into_iter().filter(|top| {
+        let ids = find("ids exchange", TraceRow::Exchange);
         let next = ids.into_iter().find(|ids| ids.batch == top.batch + 1);
         next.is_some_and(|ids| ids.step == top.step && ids.began_s < top.ended_s && top.began_s < ids.ended_s)
     });

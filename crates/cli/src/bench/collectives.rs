@@ -1,4 +1,4 @@
-//! `campanile bench collectives`: what collectives take, as PARAM measures it (Neo, appendix A): a sweep of sizes, or the
+//! `campanile bench collectives`: times of collectives, as PARAM measures them (Neo, appendix A): a sweep of sizes, or the
 //! replay of one step's collectives without its arithmetic.
 
 mod file;
@@ -32,10 +32,10 @@ pub struct Args {
     /// Ranks on each host [default: 2]
     #[arg(long, value_name = "L", conflicts_with = "replay")]
     ranks_per_host: Option<usize>,
-    /// What to measure [default: all four]
+    /// Collectives to measure [default: all four]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
     collectives: Vec<Kind>,
-    /// Over whom: all ranks, those of a host, or those of equal index on all hosts [default: all three]
+    /// Groups to measure them in: all ranks, those of a host, or those of equal index on all hosts [default: all three]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
     groups: Vec<Over>,
     /// The smallest size: bytes that a rank sends, or reduces, in all [default: 1KiB]
@@ -48,7 +48,7 @@ pub struct Args {
     /// schedule.json of a run folder
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Wait for each collective of the replay at once, and nothing else
+    /// Replay one collective at a time: wait for each before the next starts
     #[arg(long, requires = "replay")]
     serial: bool,
     /// Measurements of each; the slowest rank of each counts
@@ -89,7 +89,7 @@ enum Over {
 /// The largest size of a sweep.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// How often everything is measured.
+/// Numbers of measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Rounds {
     pub measured: usize,
@@ -139,7 +139,7 @@ impl Args {
     }
 }
 
-/// What was named, in the order of all, or else everything.
+/// The named values, in the order of `all`; everything where none is named.
 fn chosen<T: ValueEnum + Copy + PartialEq>(named: &[T]) -> Vec<T> {
     T::value_variants().iter().copied().filter(|one| named.is_empty() || named.contains(one)).collect()
 }

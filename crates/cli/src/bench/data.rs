@@ -2,7 +2,7 @@
 
 use crate::text::{columns, median};
 use ::data::bad_lines::{BadLines, Policy};
-use ::data::delimited::{Layout, Scratch};
+use ::data::delimited::{LineLayout, Scratch};
 use ::data::lines::{CHUNK, Chunk, Chunks};
 use ::data::prepare::{self, RawLog};
 use ::data::prepared::PreparedLog;
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<()> {
         }
     };
     let schema = Schema::criteo();
-    let layout = Layout::new(&schema, &file, None)?;
+    let layout = LineLayout::new(&schema, &file, None)?;
     let chunks = chunks(&file)?;
     let bytes: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
     let folder = scratch.path().join("prepared");
@@ -131,7 +131,7 @@ fn chunks(file: &Path) -> Result<Vec<Chunk>> {
     }
 }
 
-fn parse(layout: &Layout, chunks: &[Chunk], schema: &Schema) -> Result<()> {
+fn parse(layout: &LineLayout, chunks: &[Chunk], schema: &Schema) -> Result<()> {
     let (mut scratch, mut bad) = (Scratch::default(), BadLines::default());
     let mut samples = Samples::new(schema.sparse.len());
     for chunk in chunks {

@@ -4,12 +4,13 @@ use crate::text::{columns, median};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use kernels::{BagIndex, Buffer, Device, Segment, SortedIds, Table};
-use serde_json::json;
+use serde_json::{Value, json};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use spec::random::Stream;
 use std::time::Instant;
 
+/// Arguments of `bench embedding`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Floats in a row
@@ -41,6 +42,7 @@ pub struct Args {
     json: bool,
 }
 
+/// Update rules that can be measured.
 #[derive(Clone, Copy, ValueEnum)]
 enum Rule {
     /// No state
@@ -50,42 +52,172 @@ enum Rule {
 }
 
 pub fn run(args: Args) -> Result<()> {
-    let Args { dim, tables, batch, hotness, .. } = args;
-    ensure!(
-        dim > 0 && tables > 0 && batch > 0 && hotness > 0,
-        "--dim, --tables, --batch and --hotness are at least 1"
-    );
-    ensure!(
-        args.gigabytes > 0.0 && args.gigabytes < 1e6,
-        "--gigabytes {} is no amount of memory",
-        args.gigabytes
-    );
-    let rows = (args.gigabytes * 1e9 / (4 * dim * tables) as f64) as usize;
-    ensure!(
-        (1..u32::MAX as usize).contains(&rows),
-        "--gigabytes {} gives {rows} rows a table",
-        args.gigabytes
-    );
-    let needed = 1e9 * args.gigabytes + 8.0 * (batch as f64 * (tables * dim) as f64);
-    if let Some(available) = training::available_memory() {
-        ensure!(
-            needed < available as f64,
-            "tables and outputs of {:.1} GB do not fit into the {:.1} GB that are free; lower --gigabytes or --batch",
-            needed / 1e9,
-            available as f64 / 1e9
-        );
-    }
+    let rows = args.rows()?;
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let device = Device::cpu(threads)?;
-    let rule = match args.optimizer {
-        Rule::Sgd => UpdateRule::Sgd,
-        Rule::RowWiseAdagrad => UpdateRule::RowWiseAdagrad { eps: 1e-8 },
-    };
+    let mut bench = Bench::new(&args, rows, Device::cpu(threads)?)?;
+    let device = bench.device.clone();
+    let seconds = device.enter(|| bench.measure(args.rounds))?;
+    let speeds = Speeds::new(&bench, &seconds);
+    if args.json {
+        println!("{}", speeds.to_json(&bench, &seconds, threads));
+        return Ok(());
+    }
+    let Bench { dim, batch, hotness, .. } = bench;
+    println!(
+        "{} tables × {rows} rows × {dim}, batch {batch}, {hotness} uniform ids a bag, {}, {threads} threads",
+        args.tables,
+        bench.rule.name()
+    );
+    print!("{}", speeds.to_text());
+    Ok(())
+}
 
-    let mut held = Vec::with_capacity(tables);
+impl Args {
+    /// Rows of each table. Refuses sizes that cannot be, and tables that do not fit into memory.
+    fn rows(&self) -> Result<usize> {
+        let Args { dim, tables, batch, hotness, gigabytes, .. } = *self;
+        ensure!(
+            dim > 0 && tables > 0 && batch > 0 && hotness > 0,
+            "--dim, --tables, --batch and --hotness are at least 1"
+        );
+        ensure!(
+            gigabytes > 0.0 && gigabytes < 1e6,
+            "--gigabytes {gigabytes}: expected a number above 0 and below 1000000"
+        );
+        let rows = (gigabytes * 1e9 / (4 * dim * tables) as f64) as usize;
+        ensure!((1..u32::MAX as usize).contains(&rows), "--gigabytes {gigabytes} gives {rows} rows a table");
+        let needed = 1e9 * gigabytes + 8.0 * (batch as f64 * (tables * dim) as f64);
+        if let Some(available) = training::available_memory() {
+            ensure!(
+                needed < available as f64,
+                "tables and outputs of {:.1} GB do not fit into the {:.1} GB that are free; lower --gigabytes or --batch",
+                needed / 1e9,
+                available as f64 / 1e9
+            );
+        }
+        Ok(rows)
+    }
+}
+
+/// Tables, a batch and room for its results.
+struct Bench {
+    device: Device,
+    rule: UpdateRule,
+    dim: usize,
+    rows: usize,
+    batch: usize,
+    hotness: usize,
+    tables: Vec<Table>,
+    /// First column of each table in the vectors of a sample.
+    columns: Vec<usize>,
+    /// Ids of all bags, drawn anew every round.
+    ids: Buffer<u32>,
+    lengths: Buffer<u32>,
+    segments: Vec<Segment>,
+    out: Buffer<f32>,
+    gradient: Buffer<f32>,
+}
+
+impl Bench {
+    fn new(args: &Args, rows: usize, device: Device) -> Result<Self> {
+        let Args { dim, tables, batch, hotness, .. } = *args;
+        let rule = match args.optimizer {
+            Rule::Sgd => UpdateRule::Sgd,
+            Rule::RowWiseAdagrad => UpdateRule::RowWiseAdagrad { eps: 1e-8 },
+        };
+        let segment = |table| Segment {
+            table,
+            first_sample: 0,
+            samples: batch,
+            first_value: table * batch * hotness,
+            lengths_at: (hotness > 1).then_some(0),
+        };
+        let width = tables * dim;
+        Ok(Self {
+            tables: written_tables(&device, tables, (rows, dim), &rule)?,
+            columns: (0..tables).map(|table| table * dim).collect(),
+            ids: Buffer::zeroed(&device, tables * batch * hotness)?,
+            lengths: Buffer::from_slice(&device, &vec![hotness as u32; batch])?,
+            segments: (0..tables).map(segment).collect(),
+            out: Buffer::zeroed(&device, batch * width)?,
+            gradient: Buffer::from_slice(&device, &vec![1e-6f32; batch * width])?,
+            device,
+            rule,
+            dim,
+            rows,
+            batch,
+            hotness,
+        })
+    }
+
+    /// Median seconds of each operation. Operations take turns; a first round is not counted.
+    fn measure(&mut self, rounds: usize) -> Result<Seconds> {
+        let Self { device, rule, dim, rows, batch, tables: held, columns: columns_of, .. } = self;
+        let (tables, batch) = (held.len(), *batch);
+        let (width, values) = (tables * *dim, self.ids.len());
+        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+        let mut times = [const { Vec::<f64>::new() }; 4];
+        for round in 0..=rounds.max(1) {
+            // New ids every round: none of their rows is in a cache.
+            let stream = Stream::new(round as u64, "bench.ids");
+            let drawn: Vec<u32> =
+                (0..values as u64).map(|i| (stream.bits(i) % *rows as u64) as u32).collect();
+            self.ids.write(0, &drawn);
+            device.index_bags(tables, batch, &self.segments, &self.lengths, values, &mut index)?;
+            let mut clock = Instant::now();
+            let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
+            std::hint::black_box(device.sum(&held[round % tables].weights));
+            let streaming = lap();
+            device.lookup(
+                held,
+                0..tables,
+                columns_of,
+                width,
+                &index,
+                0..batch,
+                &self.ids,
+                None,
+                &mut self.out,
+            )?;
+            let lookup = lap();
+            device.sort_ids(held, &index, &self.ids, &mut sorted)?;
+            let sort = lap();
+            device.update_tables(
+                held,
+                0..tables,
+                columns_of,
+                width,
+                &index,
+                &sorted,
+                None,
+                &self.gradient,
+                rule,
+                1e-3,
+                1,
+            )?;
+            let update = lap();
+            if round > 0 {
+                for (times, time) in times.iter_mut().zip([streaming, lookup, sort, update]) {
+                    times.push(time);
+                }
+            }
+        }
+        let [streaming, lookup, sort, update] = times.each_mut().map(|times| median(times));
+        Ok(Seconds { streaming, lookup, sort, update })
+    }
+}
+
+/// Tables of `(rows, columns)` whose pages are all in memory.
+fn written_tables(
+    device: &Device,
+    tables: usize,
+    (rows, dim): (usize, usize),
+    rule: &UpdateRule,
+) -> Result<Vec<Table>> {
     let ones = vec![1.0f32; 1 << 20];
+    let mut held = Vec::with_capacity(tables);
     for _ in 0..tables {
-        let mut table = Table::zeroed(&device, rows, dim, Pooling::Sum, &rule)?;
+        let mut table = Table::zeroed(device, rows, dim, Pooling::Sum, rule)?;
         // Written, so that every page is really there.
         for at in (0..rows * dim).step_by(ones.len()) {
             let len = ones.len().min(rows * dim - at);
@@ -93,102 +225,67 @@ pub fn run(args: Args) -> Result<()> {
         }
         held.push(table);
     }
-    let width = tables * dim;
-    let columns_of: Vec<usize> = (0..tables).map(|t| t * dim).collect();
-    let values = tables * batch * hotness;
-    let mut ids = Buffer::zeroed(&device, values)?;
-    let lengths = Buffer::from_slice(&device, &vec![hotness as u32; batch])?;
-    let segments: Vec<Segment> = (0..tables)
-        .map(|table| Segment {
-            table,
-            first_sample: 0,
-            samples: batch,
-            first_value: table * batch * hotness,
-            lengths_at: (hotness > 1).then_some(0),
-        })
-        .collect();
-    let mut out = Buffer::zeroed(&device, batch * width)?;
-    let gradient = Buffer::from_slice(&device, &vec![1e-6f32; batch * width])?;
-    let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+    Ok(held)
+}
 
-    let mut times = [const { Vec::<f64>::new() }; 4];
-    device.enter(|| -> Result<()> {
-        for round in 0..=args.rounds.max(1) {
-            // New ids every round: none of their rows is in a cache.
-            let stream = Stream::new(round as u64, "bench.ids");
-            let drawn: Vec<u32> = (0..values as u64).map(|i| (stream.bits(i) % rows as u64) as u32).collect();
-            ids.write(0, &drawn);
-            device.index_bags(tables, batch, &segments, &lengths, values, &mut index)?;
-            let mut clock = Instant::now();
-            let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-            std::hint::black_box(device.sum(&held[round % tables].weights));
-            let streamed = lap();
-            device.lookup(&held, 0..tables, &columns_of, width, &index, 0..batch, &ids, None, &mut out)?;
-            let looked_up = lap();
-            device.sort_ids(&held, &index, &ids, &mut sorted)?;
-            let sorted_in = lap();
-            device.update_tables(
-                &mut held,
-                0..tables,
-                &columns_of,
-                width,
-                &index,
-                &sorted,
-                None,
-                &gradient,
-                &rule,
-                1e-3,
-                1,
-            )?;
-            let updated = lap();
-            if round > 0 {
-                for (times, time) in times.iter_mut().zip([streamed, looked_up, sorted_in, updated]) {
-                    times.push(time);
-                }
-            }
+/// Median duration of each operation, in seconds.
+struct Seconds {
+    /// Reading one table from end to end.
+    streaming: f64,
+    lookup: f64,
+    sort: f64,
+    /// Updating tables by gradients whose ids are sorted.
+    update: f64,
+}
+
+/// Memory throughput of each operation, in gigabytes a second.
+struct Speeds {
+    streaming: f64,
+    lookup: f64,
+    sort_and_update: f64,
+    update: f64,
+}
+
+impl Speeds {
+    /// Counts the bytes that must move, once: ids and rows in, vectors out; ids, gradients and rows in, rows out.
+    fn new(bench: &Bench, seconds: &Seconds) -> Self {
+        let row = 4.0 * bench.dim as f64;
+        let state = 4.0 * bench.rule.state_per_row(bench.dim) as f64;
+        let bags = (bench.tables.len() * bench.batch) as f64;
+        let values = bench.ids.len() as f64;
+        let lookup_bytes = values * (4.0 + row) + bags * row;
+        let update_bytes = values * (4.0 + row + 2.0 * (row + state));
+        Self {
+            streaming: row * bench.rows as f64 / seconds.streaming / 1e9,
+            lookup: lookup_bytes / seconds.lookup / 1e9,
+            sort_and_update: update_bytes / (seconds.sort + seconds.update) / 1e9,
+            update: update_bytes / seconds.update / 1e9,
         }
-        Ok(())
-    })?;
-    let [streamed, looked_up, sorted_in, updated] = times.each_mut().map(|times| median(times));
-
-    // What must move, once: ids and rows in, vectors out; ids, gradients and rows in, rows out.
-    let row = 4.0 * dim as f64;
-    let state = 4.0 * rule.state_per_row(dim) as f64;
-    let bags = (tables * batch) as f64;
-    let lookup_bytes = values as f64 * (4.0 + row) + bags * row;
-    let update_bytes = values as f64 * (4.0 + row + 2.0 * (row + state));
-    let memory_gbs = row * rows as f64 / streamed / 1e9;
-    let lookup_gbs = lookup_bytes / looked_up / 1e9;
-    let update_gbs = update_bytes / (sorted_in + updated) / 1e9;
-    if args.json {
-        let result = json!({
-            "dim": dim, "tables": tables, "rows": rows, "batch": batch, "hotness": hotness, "threads": threads,
-            "optimizer": rule.name(),
-            "memory_gbs": memory_gbs,
-            "lookup_gbs": lookup_gbs,
-            "update_gbs": update_gbs,
-            "update_without_sort_gbs": update_bytes / updated / 1e9,
-            "lookup_ms": 1e3 * looked_up, "sort_ms": 1e3 * sorted_in, "update_ms": 1e3 * updated,
-        });
-        println!("{result}");
-        return Ok(());
     }
-    println!(
-        "{tables} tables × {rows} rows × {dim}, batch {batch}, {hotness} uniform ids a bag, {}, {threads} threads",
-        rule.name()
-    );
-    let line = |name: &str, gbs: f64| {
-        vec![name.to_string(), format!("{gbs:.2}"), format!("{:.0} %", 100.0 * gbs / memory_gbs)]
-    };
-    print!(
-        "{}",
+
+    fn to_json(&self, bench: &Bench, seconds: &Seconds, threads: usize) -> Value {
+        let Bench { dim, rows, batch, hotness, .. } = bench;
+        json!({
+            "dim": dim, "tables": bench.tables.len(), "rows": rows, "batch": batch, "hotness": hotness, "threads": threads,
+            "optimizer": bench.rule.name(),
+            "memory_gbs": self.streaming,
+            "lookup_gbs": self.lookup,
+            "update_gbs": self.sort_and_update,
+            "update_without_sort_gbs": self.update,
+            "lookup_ms": 1e3 * seconds.lookup, "sort_ms": 1e3 * seconds.sort, "update_ms": 1e3 * seconds.update,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let line = |name: &str, gbs: f64| {
+            vec![name.to_string(), format!("{gbs:.2}"), format!("{:.0} %", 100.0 * gbs / self.streaming)]
+        };
         columns(&[
             ["", "GB/s", "of streaming"].map(String::from).to_vec(),
-            line("streaming read", memory_gbs),
-            line("lookup", lookup_gbs),
-            line("sort + update", update_gbs),
-            line("update alone", update_bytes / updated / 1e9),
+            line("streaming read", self.streaming),
+            line("lookup", self.lookup),
+            line("sort + update", self.sort_and_update),
+            line("update alone", self.update),
         ])
-    );
-    Ok(())
+    }
 }

@@ -15,7 +15,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What is divided, how, and the seconds that it may take.
+/// A division to measure, and the seconds that it may take.
 struct Case {
     features: usize,
     towers: usize,

@@ -3,15 +3,17 @@
 use crate::args::RunArgs;
 use crate::text::{columns, median, si};
 use ::data::{Batch, Split, SyntheticLog};
-use anyhow::{Result, bail, ensure};
-use serde_json::json;
+use anyhow::{Context, Result, bail, ensure};
+use collectives::Communicator;
+use serde_json::{Value, json};
 use spec::run::{Data, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use training::{Cluster, Execution, PhaseTime, Rank, Source};
+use training::{Cluster, Execution, PhaseTime, RankState, Source};
 
+/// Arguments of `bench step`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,88 +48,130 @@ pub fn run(args: Args) -> Result<()> {
     });
     let run = planning::check(&config)?;
     training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
-    let batches = batches(&run)?;
     let threads = training::threads(&run, &Cluster::Threads);
-
-    let measured = collectives::launch(
-        run.topology(),
-        &collectives::Options::default(),
-        |_| kernels::Device::cpu(threads),
-        |world| {
-            let device = world.device().clone();
-            device.enter(|| {
-                let schedule = run.schedule(Task::Train);
-                let source = Source::Resident(batches.clone());
-                let mut rank = Rank::new(world.device().clone(), &run, &schedule, world.rank(), source)?;
-                let circles = training::Circles::new(&world, &run.dataflow)?;
-                let mut execution = Execution::new(schedule);
-                let batches = run.batches();
-                let batch_of = |step| batches.at(step % batches.per_epoch());
-                execution
-                    .run(&mut rank, &circles, args.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
-                execution.reset_times();
-                let mut times = Vec::with_capacity(steps as usize);
-                let mut last = Instant::now();
-                execution.run(&mut rank, &circles, steps, batch_of, |_, _| {
-                    times.push(last.elapsed().as_secs_f64());
-                    last = Instant::now();
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                Ok::<_, training::Error>((times, execution.times().to_vec()))
-            })
-        },
-    )
-    .map_err(anyhow::Error::new)?;
-
-    let (mut times, phases) = measured.into_iter().next().expect("a topology has ranks");
-    // The first step also pays for the prologue.
-    if times.len() > 1 {
-        times.remove(0);
-    }
-    let seconds = median(&mut times); // sorts them
-    let samples_per_s = run.batch as f64 / seconds;
-    let schedule = run.schedule(Task::Train);
-    let per_step = |time: Duration| 1e3 * time.as_secs_f64() / steps as f64;
-    let named = || schedule.phases().iter().zip(&phases);
+    let measured = Measured::new(&run, threads, args.warm_up, steps)?;
     if args.json {
-        let phases: Vec<_> = named()
-            .map(|(phase, PhaseTime { busy, exposed, .. })| {
-                json!({ "name": phase.name, "ms": per_step(*busy), "exposed_ms": per_step(*exposed) })
-            })
-            .collect();
-        let result = json!({
+        println!("{}", measured.to_json());
+    } else {
+        print!("{}", measured.to_text());
+    }
+    Ok(())
+}
+
+/// Times of steps and of their phases on rank 0.
+struct Measured<'a> {
+    run: &'a Run,
+    threads: usize,
+    steps: u64,
+    /// Seconds of each step but the first, in ascending order.
+    times: Vec<f64>,
+    /// Median of `times`.
+    seconds: f64,
+    phases: Vec<PhaseTime>,
+}
+
+impl<'a> Measured<'a> {
+    /// Runs `warm_up` steps and then `steps` that are timed.
+    fn new(run: &'a Run, threads: usize, warm_up: u64, steps: u64) -> Result<Self> {
+        let batches = batches(run)?;
+        let measured = collectives::launch(
+            run.topology(),
+            &collectives::Options::default(),
+            |_| kernels::Device::cpu(threads),
+            |world| {
+                let device = world.device().clone();
+                device.enter(|| time_steps(run, &world, batches.clone(), warm_up, steps))
+            },
+        )
+        .map_err(anyhow::Error::new)?;
+        let (mut times, phases) = measured.into_iter().next().context("a topology has ranks")?;
+        // The first step also pays for the prologue.
+        if times.len() > 1 {
+            times.remove(0);
+        }
+        let seconds = median(&mut times); // sorts them
+        Ok(Self { run, threads, steps, times, seconds, phases })
+    }
+
+    fn samples_per_s(&self) -> f64 {
+        self.run.batch as f64 / self.seconds
+    }
+
+    fn gflops(&self) -> f64 {
+        self.run.model.training_flops() as f64 * self.samples_per_s() / 1e9
+    }
+
+    /// Names of the phases, with milliseconds a step at work and waited.
+    fn phases(&self) -> Vec<(String, f64, f64)> {
+        let schedule = self.run.schedule(Task::Train);
+        let per_step = |time: Duration| 1e3 * time.as_secs_f64() / self.steps as f64;
+        let named = schedule.phases().iter().zip(&self.phases);
+        named.map(|(phase, time)| (phase.name.clone(), per_step(time.busy), per_step(time.exposed))).collect()
+    }
+
+    fn to_json(&self) -> Value {
+        let run = self.run;
+        let phase = |(name, ms, exposed_ms)| json!({ "name": name, "ms": ms, "exposed_ms": exposed_ms });
+        json!({
             "model": run.model.kind(),
             "batch": run.batch,
             "hosts": run.topology().hosts(),
             "ranks_per_host": run.topology().ranks_per_host(),
-            "threads_per_rank": threads,
-            "steps": steps,
-            "ms_per_step": 1e3 * seconds,
-            "ms_of_best_step": 1e3 * times[0],
-            "samples_per_s": samples_per_s,
-            "gflops": run.model.training_flops() as f64 * samples_per_s / 1e9,
-            "phases": phases,
-        });
-        println!("{result}");
-        return Ok(());
+            "threads_per_rank": self.threads,
+            "steps": self.steps,
+            "ms_per_step": 1e3 * self.seconds,
+            "ms_of_best_step": 1e3 * self.times[0],
+            "samples_per_s": self.samples_per_s(),
+            "gflops": self.gflops(),
+            "phases": self.phases().into_iter().map(phase).collect::<Vec<_>>(),
+        })
     }
-    println!(
-        "{} on {} ranks × {threads} threads, batch {}: {:.2} ms a step (median of {}), {} samples/s, {:.0} GFLOP/s",
-        run.model.kind(),
-        run.topology(),
-        run.batch,
-        1e3 * seconds,
-        times.len(),
-        si(samples_per_s),
-        run.model.training_flops() as f64 * samples_per_s / 1e9
-    );
-    let mut rows = vec![vec!["phase of rank 0".to_string(), "ms".into(), "waited".into()]];
-    for (phase, PhaseTime { busy, exposed, .. }) in named() {
-        let cells = [per_step(*busy), per_step(*exposed)].map(|ms| format!("{ms:.3}"));
-        rows.push([vec![phase.name.clone()], cells.to_vec()].concat());
+
+    fn to_text(&self) -> String {
+        let Self { run, threads, .. } = self;
+        let mut rows = vec![vec!["phase of rank 0".to_string(), "ms".into(), "waited".into()]];
+        for (name, ms, waited) in self.phases() {
+            rows.push(vec![name, format!("{ms:.3}"), format!("{waited:.3}")]);
+        }
+        format!(
+            "{} on {} ranks × {threads} threads, batch {}: {:.2} ms a step (median of {}), {} samples/s, {:.0} GFLOP/s\n{}",
+            run.model.kind(),
+            run.topology(),
+            run.batch,
+            1e3 * self.seconds,
+            self.times.len(),
+            si(self.samples_per_s()),
+            self.gflops(),
+            columns(&rows)
+        )
     }
-    print!("{}", columns(&rows));
-    Ok(())
+}
+
+/// Trains on one rank: seconds of each step after the first `warm_up`, and times of phases over them.
+fn time_steps(
+    run: &Run,
+    world: &Communicator,
+    batches: Vec<Batch>,
+    warm_up: u64,
+    steps: u64,
+) -> Result<(Vec<f64>, Vec<PhaseTime>), training::Error> {
+    let schedule = run.schedule(Task::Train);
+    let source = Source::Resident(batches);
+    let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+    let communicators = training::Communicators::new(world, &run.dataflow)?;
+    let mut execution = Execution::new(schedule);
+    let batches = run.batches();
+    let batch_of = |step| batches.at(step % batches.per_epoch());
+    execution.run(&mut rank, &communicators, warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
+    execution.reset_times();
+    let mut times = Vec::with_capacity(steps as usize);
+    let mut last = Instant::now();
+    execution.run(&mut rank, &communicators, steps, batch_of, |_, _| {
+        times.push(last.elapsed().as_secs_f64());
+        last = Instant::now();
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok((times, execution.times().to_vec()))
 }
 
 const SGD: spec::run::Optimizer = spec::run::Optimizer {

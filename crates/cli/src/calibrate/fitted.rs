@@ -1,4 +1,4 @@
-//! From what runs took to rates.
+//! Rates of computations, fitted to the times of runs.
 
 use super::runs::Trial;
 use crate::text::median;
@@ -9,23 +9,23 @@ use spec::schedule::{PhaseId, Task, Work};
 use spec::volume::BatchSizes;
 use std::collections::BTreeMap;
 
-/// What a trial took in one round.
+/// Times of a trial in one round.
 pub struct Taken {
     pub step_s: f64,
     /// Core seconds of each phase in a step, mean over ranks.
     pub phases: Vec<f64>,
-    /// Core seconds of reading ahead, likewise.
+    /// Core seconds of reading ahead in a step, mean over ranks.
     pub reading_s: f64,
 }
 
-/// A whole step of a trial: measured, and as the calibration prices it.
+/// Time of a whole step of a trial: measured, and priced by the fitted rates.
 pub struct Compared {
     pub name: String,
     pub measured_s: f64,
     pub priced_s: f64,
 }
 
-/// Rates of all classes that trials have; of each trial, the median of its rounds counts.
+/// Rates of all classes of computation that trials have, fitted to the median round of each trial.
 pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel> {
     let mut points: BTreeMap<Class, Vec<(Amount, f64)>> = BTreeMap::new();
     for (trial, rounds) in trials.iter().zip(taken) {
@@ -35,7 +35,7 @@ pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel>
             let Work::Compute(operation) = &phase.work else { continue };
             let amount = mean((0..ranks).map(|rank| Amount::of(&schedule, PhaseId(i), &sizes, rank)));
             let seconds = median_of(rounds, |taken| taken.phases[i]);
-            points.entry(Class::of(operation, &trial.run.model)).or_default().push((amount, seconds));
+            points.entry(schedule.describe(operation).class).or_default().push((amount, seconds));
         }
         let amount = mean((0..ranks).map(|rank| Amount::read_ahead(&schedule, &sizes, rank)));
         points
@@ -46,7 +46,7 @@ pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel>
     points.iter().filter_map(|(class, points)| planning::fit::operation(*class, points)).collect()
 }
 
-/// Sets `overlap` and `stretch` so that prices of whole steps come nearest to what they took, and compares them.
+/// Fits `overlap` and `stretch` to the times of whole steps, and compares prices with measurements.
 pub fn fit_steps(
     calibration: &mut Calibration,
     trials: &[Trial],

@@ -7,19 +7,22 @@ use spec::topology::Topology;
 
 /// A run to measure.
 pub struct Trial {
-    /// What tables call it.
+    /// Name of the run in tables.
     pub name: String,
+    /// The checked run.
     pub run: Run,
 }
 
-/// Steps of a trial that count, and those before them.
+/// Numbers of steps of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps {
+    /// Steps that are timed.
     pub timed: u64,
+    /// Steps before the clock starts.
     pub warm_up: u64,
 }
 
-/// Models, ways and samples of each rank. Towers are one a host, `{hosts}` of them.
+/// Flags of the runs, and samples of each rank in a step. `{hosts}` stands for the number of hosts; there is one tower for each.
 const RUNS: [(&str, usize); 11] = [
     ("--preset demo --model dlrm --dataflow flat", 256),
     ("--preset demo --model dlrm --dataflow flat --wire bf16", 2048),
@@ -47,10 +50,10 @@ const RUNS: [(&str, usize); 11] = [
     ),
 ];
 
-/// Samples of the log; a run that needs more begins again.
+/// Samples of the log; a run that needs more starts over.
 const SAMPLES: u64 = 1 << 20;
 
-/// All runs on a cluster, for `steps`; with a `divisor` of their batches.
+/// All runs on a cluster, with batches divided by `divisor`.
 pub fn trials(topology: Topology, threads: usize, steps: Steps, divisor: usize) -> Result<Vec<Trial>> {
     let trial = |(flags, samples): &(&str, usize)| {
         let flags = flags.replace("{hosts}", &topology.hosts().to_string());
@@ -77,7 +80,6 @@ fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spec::calibration::Class;
     use spec::schedule::{Task, Work};
     use std::collections::BTreeSet;
 
@@ -89,9 +91,10 @@ mod tests {
             let trials = trials(topology, 1, Steps { timed: 2, warm_up: 1 }, 1).unwrap();
             let mut classes = BTreeSet::new();
             for Trial { run, .. } in &trials {
-                for phase in run.schedule(Task::Train).phases() {
+                let schedule = run.schedule(Task::Train);
+                for phase in schedule.phases() {
                     if let Work::Compute(operation) = &phase.work {
-                        classes.insert(Class::of(operation, &run.model));
+                        classes.insert(schedule.describe(operation).class);
                     }
                 }
             }

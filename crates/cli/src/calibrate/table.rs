@@ -1,4 +1,4 @@
-//! A calibration, printed.
+//! Machine rates as text and as JSON.
 
 use super::fitted::Compared;
 use crate::bench::collectives::sweep_report::seconds;
@@ -9,7 +9,7 @@ use spec::calibration::{Calibration, Joined, OperationModel};
 use spec::links::LinkModel;
 use std::fmt::Write;
 
-/// `in process`, or `MPI`.
+/// Name of a transport: `in process`, or `MPI`.
 pub fn joined(joined: Joined) -> &'static str {
     match joined {
         Joined::InProcess => "in process",
@@ -17,7 +17,7 @@ pub fn joined(joined: Joined) -> &'static str {
     }
 }
 
-/// All of it as one object.
+/// Machine rates and compared steps as one JSON object.
 pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
     let steps = compared.iter().map(|Compared { name, measured_s, priced_s }| {
         json!({ "run": name, "measured_s": measured_s, "priced_s": priced_s })
@@ -25,7 +25,7 @@ pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
     json!({ "name": file.name, "measured": file.measured, "steps": steps.collect::<Vec<_>>() })
 }
 
-/// All of it as text.
+/// Machine rates and compared steps as text.
 pub fn to_text(file: &SystemFile, compared: &[Compared]) -> String {
     let Calibration { ranks_per_machine, cores, threads, overlap, stretch, about, .. } = &file.measured;
     let mut text =

@@ -9,12 +9,12 @@ use crate::output::Force;
 use crate::progress::{Console, Unit};
 use crate::text::{columns, printable, si};
 use anyhow::{Result, bail};
-use data::delimited::{Layout, Scratch, quotes_beside};
+use data::delimited::{LineLayout, Scratch, quotes_beside};
 use data::inspect::{HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
 use data::lines::{CHUNK, Chunk, Chunks};
-use data::prepare::Step;
+use data::prepare::PrepareProgress;
 use data::prepared::{PreparedLog, Values};
-use data::warnings::{self, Watch};
+use data::warnings::{self, SampleObserver};
 use data::{files, id};
 use serde_json::json;
 use spec::run::{Config, DataFormat};
@@ -122,14 +122,14 @@ struct Pass {
 fn pass(raw: &Raw, memory: u64, console: Console) -> Result<Pass> {
     let shown = console.progress("inspecting", 0, Unit::Bytes);
     let mut inspector = Inspector::new(&raw.schema);
-    let mut watch = Watch::new(&raw.schema);
+    let mut observer = SampleObserver::new(&raw.schema);
     let log = raw.log(memory);
     let bad = log.decode(
         &[],
-        &|progress| logs::show(&shown, "inspecting", Step { counting: false, progress }),
+        &|progress| logs::show(&shown, "inspecting", PrepareProgress { counting: false, progress }),
         &mut |samples| {
             inspector.add(samples);
-            watch.add(samples);
+            observer.add(samples);
             Ok(())
         },
     );
@@ -143,7 +143,7 @@ fn pass(raw: &Raw, memory: u64, console: Console) -> Result<Pass> {
     }
     let mut warnings = warnings::of_schema(&raw.schema);
     let (samples, clicks) = (inspection.samples, inspection.clicks);
-    warnings.extend(warnings::of_samples(&raw.schema, samples, clicks, &watch.noticed()));
+    warnings.extend(warnings::of_samples(&raw.schema, samples, clicks, &observer.noticed()));
     Ok(Pass { inspection, bad_lines: bad.count, warnings })
 }
 
@@ -169,7 +169,7 @@ fn name_hottest(inspection: &mut Inspection, raw: &Raw) -> Result<()> {
     let contents = files::open(path, logs::MEMORY, Default::default())?;
     let mut chunks = Chunks::new(contents, path, CHUNK).quoted(quotes_beside(&raw.schema));
     let header = if raw.schema.columns.is_none() { chunks.header()? } else { None };
-    let layout = Layout::new(&raw.schema, path, header.as_deref())?;
+    let layout = LineLayout::new(&raw.schema, path, header.as_deref())?;
     let (mut scratch, mut chunk) = (Scratch::default(), Chunk::default());
     for _ in 0..NAMED_WITHIN {
         if unnamed.iter().all(HashMap::is_empty) || !chunks.next(&mut chunk)? {

@@ -1,4 +1,4 @@
-//! The towers of a model, one by one: what goes in, what comes out, what that costs, and where it is.
+//! Towers of a model: inputs, outputs, costs and groups of each.
 
 use crate::text::{columns, si};
 use serde::Serialize;
@@ -15,17 +15,17 @@ const ROWS: usize = 64;
 /// A tower in numbers.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Described {
-    /// Its features, or slices of them, by name.
+    /// Names of the tower's features, or of slices of them.
     pub features: Vec<String>,
     /// Columns of a sample that go in.
     pub columns_in: usize,
     /// Columns of a sample that come out.
     pub columns_out: usize,
-    /// Weights of its module.
+    /// Parameters of the tower's module.
     pub parameters: u64,
-    /// What the module costs to train.
+    /// FLOPs of the module, to train on a sample.
     pub mflops_per_sample: f64,
-    /// The groups that hold its tables: one where it has a module, none in the flat dataflow.
+    /// Groups that hold the tower's tables: one where it has a module, none in the flat dataflow.
     pub groups: Vec<usize>,
 }
 
@@ -44,7 +44,7 @@ pub fn of_run(run: &Run) -> Vec<Described> {
     model.towers().iter().map(describe).collect()
 }
 
-/// For every feature: groups, and the columns that they hold.
+/// Groups that hold each feature, with the columns that they hold.
 fn homes(run: &Run) -> Vec<Vec<(usize, Range<usize>)>> {
     let mut homes = vec![Vec::new(); run.model.features().len()];
     if let Some(sptt) = run.dataflow.sptt() {
@@ -89,7 +89,7 @@ pub fn table(towers: &[Described]) -> String {
     columns(&rows) + &if more > 0 { format!("  … and {more} more\n") } else { String::new() }
 }
 
-/// `C1 C9 C17`, or the first of many.
+/// Names of features as text: `C1 C9 C17`, or the first of many.
 fn names(features: &[String]) -> String {
     // Hiding a single name would save nothing.
     let shown = if features.len() <= NAMES + 1 { features.len() } else { NAMES };

@@ -1,4 +1,4 @@
-//! What was found, as a page.
+//! Results of an exploration as a page.
 
 use super::Explored;
 use crate::text::si;
@@ -6,14 +6,15 @@ use pages::picture::{Bars, Curves, Page, Picture, Point, Scatter, Series, Table}
 use planning::explore::{Evaluator, Found};
 use std::collections::HashSet;
 
-/// The most points that are drawn: of more, every so-manieth, with the front and the fastest.
+/// Most points that are drawn. Of more points a sample is drawn, with the Pareto front and the fastest.
 const DRAWN: usize = 3000;
 
-/// Points and times that are drawn go so many times beyond what devices have, or what the fastest takes.
+/// Points that need more than this many times the memory of a device are not drawn.
 const BEYOND: f64 = 3.0;
+/// Step times beyond this many times the fastest are not drawn.
 const SLOWER: f64 = 20.0;
 
-/// Points, the distribution of times, what more would bring, the fastest.
+/// A page with points, the distribution of step times, other hardware, and the fastest strategies.
 pub fn page(explored: &Explored) -> Page {
     let Explored { space, summary, cost, .. } = explored;
     let names = |names: Vec<&str>| names.join(", ");

@@ -1,10 +1,10 @@
-//! What was found, as programs read it.
+//! Results of an exploration as JSON.
 
 use super::Explored;
 use planning::explore::{Found, Refused, Tally};
 use serde_json::{Value, json};
 
-/// One object.
+/// Results of an exploration as one JSON object.
 pub fn to_json(explored: &Explored) -> Value {
     let Explored { space, summary, seconds, cost } = explored;
     let one = |found: Option<Found>| found.map(|found| point(explored, &found));

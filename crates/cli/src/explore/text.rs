@@ -1,4 +1,4 @@
-//! What was found, as people read it.
+//! Results of an exploration as text.
 
 use super::Explored;
 use crate::text::{columns, si};
@@ -6,7 +6,7 @@ use planning::explore::{Cell, Found, Subject, Tally};
 use std::fmt::Write;
 
 impl Explored {
-    /// What others of a model, on a system with a batch size, are compared with.
+    /// Baseline that strategies of a model, on a system with a batch size, are compared with.
     pub(super) fn baseline(&self, model: usize, system: usize, batch: usize) -> Option<Found> {
         let of = |model: usize| self.summary.cell(model, system, batch, 0).baseline;
         // Models that are trained are compared with the first of them.
@@ -15,7 +15,7 @@ impl Explored {
         of(model).or(first.and_then(of))
     }
 
-    /// A cell for each model, system and batch size, on hardware as it is: model, system, batch, and what was found.
+    /// Indices of model, system and batch size with the results of all strategies, on hardware as it is.
     pub(super) fn cells(&self) -> impl Iterator<Item = ([usize; 3], &Cell)> {
         let (systems, batches) = (self.space.systems().len(), self.space.batches().len());
         let all = 0..self.space.models().len() * systems * batches;
@@ -25,7 +25,8 @@ impl Explored {
         })
     }
 
-    /// Rows of the table of what if: a model, a system, a row; the best there, and how many times as fast as without.
+    /// Rows of the what-if table: indices of model, system and hardware; the best strategy there, and its speedup over hardware
+    /// as it is.
     pub(super) fn what_if(&self) -> Vec<([usize; 3], Found, Option<f64>)> {
         let mut rows = Vec::new();
         for model in 0..self.space.models().len() {
@@ -47,7 +48,7 @@ impl Explored {
     }
 }
 
-/// Tables of the best, of the front, of times, and of what more would bring.
+/// Tables of the fastest strategies, the Pareto front, the distribution of step times, and other hardware.
 pub fn to_text(explored: &Explored) -> String {
     let Explored { space, summary, seconds, cost } = explored;
     let mut text = String::new();

@@ -10,7 +10,9 @@
 //! Readers pass over events they do not know, and over a last line that a killed run left unfinished. JSON has no NaN:
 //! a loss that is none is written as `null`, and read as NaN.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,21 +116,9 @@ pub struct Eval {
     pub step: u64,
     /// Samples evaluated.
     pub samples: u64,
-    /// Area under the ROC curve.
-    pub auc: Option<f64>,
-    /// AUC of the true probabilities, where the data is synthetic and they are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best_auc: Option<f64>,
-    /// Mean cross-entropy.
-    #[serde(deserialize_with = "number")]
-    pub logloss: f64,
-    /// Normalised entropy.
-    pub ne: Option<f64>,
-    /// Share of samples on the right side of ½.
-    #[serde(deserialize_with = "number")]
-    pub accuracy: f64,
-    /// Predicted clicks per click.
-    pub calibration: Option<f64>,
+    /// Metrics in the order of `training::metrics::METRICS`; [`BEST_AUC`] follows the AUC where it is known.
+    #[serde(flatten)]
+    pub metrics: MetricValues,
     /// Mean probability.
     #[serde(deserialize_with = "number")]
     pub mean_prediction: f64,
@@ -138,6 +128,58 @@ pub struct Eval {
     /// A reliability diagram.
     #[serde(default)]
     pub bins: Vec<Bin>,
+}
+
+/// Field of the AUC of the true probabilities, where the data is synthetic and they are known.
+pub const BEST_AUC: &str = "best_auc";
+
+/// Metrics of an evaluation by their JSON fields, in the order of the record. A record of another version may have others.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetricValues(Vec<(String, Option<f64>)>);
+
+impl MetricValues {
+    /// Appends a metric; `None` where it is undefined.
+    pub fn push(&mut self, field: &str, value: Option<f64>) {
+        self.0.push((field.to_owned(), value));
+    }
+
+    /// The value of a metric; `None` where it is undefined or was not recorded.
+    pub fn get(&self, field: &str) -> Option<f64> {
+        self.0.iter().find(|(name, _)| name == field).and_then(|(_, value)| *value)
+    }
+}
+
+impl Serialize for MetricValues {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(field, value)| (field, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricValues {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MetricVisitor)
+    }
+}
+
+/// Reads fields that are numbers or `null`, and passes over others.
+struct MetricVisitor;
+
+impl<'de> Visitor<'de> for MetricVisitor {
+    type Value = MetricValues;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("metrics by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MetricValues, A::Error> {
+        let mut metrics = MetricValues::default();
+        while let Some((field, value)) = map.next_entry::<String, serde_json::Value>()? {
+            if value.is_number() || value.is_null() {
+                metrics.0.push((field, value.as_f64()));
+            }
+        }
+        Ok(metrics)
+    }
 }
 
 /// Samples whose predictions lie close together.
@@ -284,11 +326,10 @@ pub struct Place {
 
 impl Record {
     /// The step and the numbers that TensorBoard shows; `None` for records without any.
-    pub fn scalars(&self) -> Option<(u64, Vec<(&'static str, f64)>)> {
+    pub fn scalars(&self) -> Option<(u64, Vec<(String, f64)>)> {
         let (step, scalars) = match self {
-            Record::Train(r) => (
-                r.step,
-                vec![
+            Record::Train(r) => {
+                let scalars = [
                     // A paced run has none.
                     ("train/loss", Some(r.loss).filter(|loss| !loss.is_nan())),
                     ("train/auc", r.auc),
@@ -296,18 +337,14 @@ impl Record {
                     ("train/epoch", Some(r.epoch)),
                     ("train/rate_dense", Some(r.rate_dense)),
                     ("train/rate_tables", Some(r.rate_tables)),
-                ],
-            ),
-            Record::Eval(r) => (
-                r.step,
-                vec![
-                    ("eval/auc", r.auc),
-                    ("eval/logloss", Some(r.logloss)),
-                    ("eval/ne", r.ne),
-                    ("eval/accuracy", Some(r.accuracy)),
-                    ("eval/calibration", r.calibration),
-                ],
-            ),
+                ];
+                (r.step, scalars.map(|(tag, value)| (tag.to_owned(), value)).to_vec())
+            }
+            Record::Eval(r) => {
+                // What is best possible does not change from one evaluation to the next.
+                let metrics = r.metrics.0.iter().filter(|(field, _)| field != BEST_AUC);
+                (r.step, metrics.map(|(field, value)| (format!("eval/{field}"), *value)).collect())
+            }
             Record::Start(_) | Record::Resume(_) | Record::Checkpoint(_) | Record::End(_) => return None,
         };
         Some((step, scalars.into_iter().filter_map(|(tag, value)| Some((tag, value?))).collect()))

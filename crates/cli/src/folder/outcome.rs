@@ -1,6 +1,6 @@
 //! What training reports, as records.
 
-use super::metrics::{Bin, Eval, Phase, Place, RankTime, Sent, StepTime};
+use super::metrics::{BEST_AUC, Bin, Eval, MetricValues, Phase, Place, RankTime, Sent, StepTime};
 use spec::run::Run;
 use spec::schedule::Lane;
 use training::PhaseReport;
@@ -9,15 +9,17 @@ use training::metrics::{CalibrationBin, Evaluation};
 impl Eval {
     /// An evaluation after `step` steps.
     pub fn of(step: u64, evaluation: &Evaluation, best_auc: Option<f64>, bins: &[CalibrationBin]) -> Self {
+        let mut metrics = MetricValues::default();
+        for (field, value) in evaluation.metrics() {
+            metrics.push(field, value);
+            if field == "auc" && best_auc.is_some() {
+                metrics.push(BEST_AUC, best_auc);
+            }
+        }
         Self {
             step,
             samples: evaluation.samples as u64,
-            auc: evaluation.auc,
-            best_auc,
-            logloss: evaluation.logloss,
-            ne: evaluation.ne,
-            accuracy: evaluation.accuracy,
-            calibration: evaluation.calibration,
+            metrics,
             mean_prediction: evaluation.mean_prediction,
             click_rate: evaluation.click_rate,
             bins: bins
@@ -86,8 +88,10 @@ pub fn placement(run: &Run) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::metrics::Record;
     use super::*;
     use spec::run::Config;
+    use training::metrics::METRICS;
 
     #[test]
     fn every_row_has_its_place() {
@@ -116,7 +120,18 @@ mod tests {
         let evaluation = Evaluation::of(&scores, &labels).unwrap();
         let bins = training::metrics::calibration_bins(&scores, &labels, 2).unwrap();
         let eval = Eval::of(7, &evaluation, Some(0.9), &bins);
-        assert_eq!((eval.step, eval.samples, eval.auc, eval.best_auc), (7, 4, Some(0.75), Some(0.9)));
+        assert_eq!((eval.step, eval.samples), (7, 4));
+        assert_eq!((eval.metrics.get("auc"), eval.metrics.get(BEST_AUC)), (Some(0.75), Some(0.9)));
+        for metric in &METRICS {
+            assert_eq!(eval.metrics.get(metric.field), (metric.of)(&evaluation), "{}", metric.field);
+        }
         assert_eq!(eval.bins.iter().map(|bin| bin.samples).collect::<Vec<_>>(), [3, 1]);
+        // The best possible AUC follows the AUC, and only where it is known.
+        let line = serde_json::to_string(&Record::Eval(eval.clone())).unwrap();
+        let begin = r#"{"event":"eval","step":7,"samples":4,"auc":0.75,"best_auc":0.9,"#;
+        assert!(line.starts_with(begin) && line.contains(r#","mean_prediction":"#), "{line}");
+        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), Record::Eval(eval));
+        let line = serde_json::to_string(&Eval::of(7, &evaluation, None, &bins)).unwrap();
+        assert!(!line.contains(BEST_AUC), "{line}");
     }
 }

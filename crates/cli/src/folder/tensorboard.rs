@@ -48,7 +48,7 @@ impl EventWriter {
     }
 
     /// Appends numbers of a step.
-    pub fn write(&mut self, now: SystemTime, step: u64, scalars: &[(&str, f64)]) -> Result<()> {
+    pub fn write(&mut self, now: SystemTime, step: u64, scalars: &[(impl AsRef<str>, f64)]) -> Result<()> {
         self.append(&scalars_event(now, step, scalars))
     }
 
@@ -58,12 +58,12 @@ impl EventWriter {
     }
 }
 
-fn scalars_event(now: SystemTime, step: u64, scalars: &[(&str, f64)]) -> Vec<u8> {
+fn scalars_event(now: SystemTime, step: u64, scalars: &[(impl AsRef<str>, f64)]) -> Vec<u8> {
     event(now, step, |e| {
         e.message(5, |summary| {
             for (tag, value) in scalars {
                 summary.message(1, |entry| {
-                    entry.bytes(1, tag.as_bytes());
+                    entry.bytes(1, tag.as_ref().as_bytes());
                     entry.fixed(2, FLOAT, &(*value as f32).to_le_bytes());
                 });
             }

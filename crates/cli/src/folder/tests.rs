@@ -1,6 +1,6 @@
 //! A run folder as the trainer writes it and as others find it.
 
-use super::metrics::{End, Eval, Records, Start, Train};
+use super::metrics::{End, Eval, MetricValues, Records, Start, Train};
 use super::*;
 
 fn train(step: u64) -> Record {
@@ -16,10 +16,12 @@ fn what_is_recorded_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("runs/one");
     let mut folder = RunFolder::create(&run).unwrap();
+    let mut undefined = MetricValues::default();
+    undefined.push("auc", None);
     let written = [
         Record::Start(Start { model: "dlrm".into(), hosts: 2, ..Start::default() }),
         train(10),
-        Record::Eval(Eval { step: 10, auc: None, ..Eval::default() }),
+        Record::Eval(Eval { step: 10, metrics: undefined, ..Eval::default() }),
         Record::End(End { step: 10, ..End::default() }),
     ];
     for record in &written {

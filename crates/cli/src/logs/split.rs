@@ -5,7 +5,7 @@ use crate::progress::Console;
 use crate::text::grouped;
 use anyhow::{Context, Result, ensure};
 use data::prepare::{self, RawLog, part_of};
-use data::prepared::{PreparedLog, Source};
+use data::prepared::{LogSource, PreparedLog};
 use spec::run::{DataConfig, Split, SplitBy};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Place<'_> {
     fn prepare_split(&self, data: &DataConfig, folders: &[PathBuf; 2]) -> Result<(PreparedLog, PreparedLog)> {
         let raw = Raw::of(data, &data.train)?;
         let split = data.split_of(&raw.schema)?.context("a share of the rows to evaluate on")?;
-        let source = Source::of(raw.format.name(), &raw.files)?;
+        let source = LogSource::of(raw.format.name(), &raw.files)?;
         let open = |folder: &PathBuf, part: &str| {
             let same = |log: &PreparedLog| {
                 let manifest = log.manifest();

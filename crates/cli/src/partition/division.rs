@@ -9,7 +9,7 @@ use spec::affinity::Affinity;
 use spec::model::Model;
 use std::path::PathBuf;
 
-/// What towers shall be like.
+/// Constraints on towers: balance, distance, groups and slices.
 #[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct Division {
     /// The largest tower may be this many times as large as the smallest (with --groups: of a group); sizes that differ by one
@@ -63,17 +63,17 @@ enum LoadOf {
     Memory,
 }
 
-/// What is known of the tables behind the features.
+/// Sizes of the tables behind the features, as far as they are known.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// Columns.
+    /// Columns of a table.
     dim: Option<usize>,
     /// Bytes read and sent a sample, and bytes of each table.
     bytes: Option<(Vec<f64>, Vec<f64>)>,
 }
 
 impl Tables {
-    /// Those of a model.
+    /// Tables of a model.
     pub fn of(model: &Model) -> Self {
         let vector = 4.0 * model.dim() as f64;
         let lookup = model.features().iter().map(|f| (f.hotness.mean() + 1) as f64 * vector).collect();
@@ -87,12 +87,13 @@ impl Tables {
     }
 }
 
-/// Features, or slices of their tables, divided.
+/// Features, or slices of their tables, divided into towers.
 pub struct Divided {
-    /// Affinity of what was divided.
+    /// Affinity of the features or slices.
     pub affinity: Affinity,
+    /// The division, by index of feature or slice.
     pub found: Partition,
-    /// Names, tower by tower.
+    /// Names of features or slices, tower by tower.
     pub towers: Vec<Vec<String>>,
 }
 
@@ -119,7 +120,7 @@ impl Division {
         Ok(Divided { affinity: pieces.affinity, found, towers })
     }
 
-    /// Whether features of these names can be divided so, before anything is trained for it.
+    /// Refuses a division that cannot be, before anything is trained for it.
     pub fn check(&self, model: &Model, towers: usize, strategies: &[Strategy]) -> Result<()> {
         let names: Vec<String> = model.features().iter().map(|feature| feature.name.clone()).collect();
         let alike = vec![vec![1.0; names.len()]; names.len()];
@@ -162,7 +163,7 @@ impl Division {
         Ok((pieces, request))
     }
 
-    /// Loads, where they count.
+    /// Loads of the features, where towers are balanced by load.
     fn loads(&self, affinity: &Affinity, tables: &Tables, strategy: Strategy) -> Result<Option<Vec<f64>>> {
         let by_load = self.balance == Counted::Load || strategy == Strategy::Greedy;
         let given = self.loads.is_some() || self.load_of.is_some();
@@ -189,7 +190,7 @@ impl Division {
         self.groups.as_deref().map(|path| inputs::groups(path, affinity)).transpose()
     }
 
-    /// What would work where something does not.
+    /// An error with a hint at what would work.
     fn explained(&self, error: PartitionError, affinity: &Affinity, tables: &Tables) -> anyhow::Error {
         let features = affinity.features().len();
         let towers = match &error {

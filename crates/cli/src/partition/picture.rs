@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Side of each of the two drawings.
 const SIDE: f64 = 460.0;
-/// Room for names.
+/// Margin for names.
 const MARGIN: f64 = 60.0;
 
 /// Whether a picture of this name is a page, or SVG alone.
@@ -153,12 +153,12 @@ fn caption(text: &mut String, x: f64, line: &str) {
     let _ = writeln!(text, "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"13\" fill=\"#555555\">{line}</text>");
 }
 
-/// The least and the largest.
+/// Smallest and largest value.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)))
 }
 
-/// From white to dark blue.
+/// Colour of a value from 0 to 1: white to dark blue.
 fn shade(value: f64) -> String {
     let mix = |from: f64, to: f64| (from + (to - from) * value.clamp(0.0, 1.0)) as u8;
     format!("#{:02x}{:02x}{:02x}", mix(255.0, 8.0), mix(255.0, 48.0), mix(255.0, 107.0))

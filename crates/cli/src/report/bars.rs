@@ -4,12 +4,12 @@ use pages::Escaped;
 use pages::chart::shown;
 use std::fmt::Write;
 
-/// A bar.
+/// A bar of two parts.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What is measured.
+    /// Name of the bar.
     pub name: String,
-    /// Both parts, first and second.
+    /// Lengths of the first and the second part.
     pub parts: [f64; 2],
     /// The parts in words, at the end of the bar.
     pub text: String,

@@ -1,4 +1,4 @@
-//! The page of several runs: what they share an axis for, and what tells them apart.
+//! The page of several runs: results, curves over common axes, and differences of configs.
 
 use super::curves;
 use super::page::{state_badge, warnings};
@@ -8,8 +8,9 @@ use pages::chart::COLOURS;
 use pages::{Escaped, document};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use training::metrics::{Better, METRICS, Metric};
 
-/// The page of several runs. Differences are to the first.
+/// The page of several runs. Differences are relative to the first.
 pub fn page(runs: &[RecordedRun]) -> String {
     let mut body = format!(
         "<header><p class=\"kicker\">campanile</p><h1>{} runs compared</h1>{}</header>\n",
@@ -27,30 +28,42 @@ pub fn page(runs: &[RecordedRun]) -> String {
     document(&format!("{} runs · campanile", runs.len()), &body)
 }
 
-/// A figure of a run: what it is called, how it is read, and which direction is better (0: neither).
+/// A number of a run that is compared.
 struct Figure {
+    /// Head of the column.
     name: &'static str,
-    of: fn(&Results) -> Option<f64>,
+    of: Box<dyn Fn(&Results) -> Option<f64>>,
     show: fn(f64) -> String,
-    better: i8,
+    better: Better,
 }
 
-const FIGURES: [Figure; 7] = [
-    Figure { name: "AUC", of: |r| r.auc, show: |v| format!("{v:.4}"), better: 1 },
-    Figure { name: "logloss", of: |r| r.logloss, show: |v| format!("{v:.4}"), better: -1 },
-    Figure { name: "NE", of: |r| r.ne, show: |v| format!("{v:.4}"), better: -1 },
-    Figure { name: "calibration", of: |r| r.calibration, show: |v| format!("{v:.4}"), better: 0 },
-    Figure { name: "samples/s", of: |r| r.samples_per_s, show: si, better: 1 },
-    Figure { name: "seconds", of: |r| r.seconds, show: |v| format!("{v:.1}"), better: 0 },
-    Figure { name: "samples", of: |r| Some(r.samples as f64), show: si, better: 0 },
-];
+/// Metrics of the last evaluation, then speed and length of the training.
+fn figures() -> Vec<Figure> {
+    let metric = |metric: &'static Metric| Figure {
+        name: metric.label,
+        of: Box::new(|results| results.metric(metric.field)),
+        show: |value| Metric::show(Some(value)),
+        better: metric.better,
+    };
+    let figure = |name, of: fn(&Results) -> Option<f64>, show, better| {
+        let of: Box<dyn Fn(&Results) -> Option<f64>> = Box::new(of);
+        Figure { name, of, show, better }
+    };
+    let training = [
+        figure("samples/s", |r| r.samples_per_s, si, Better::Higher),
+        figure("seconds", |r| r.seconds, |v| format!("{v:.1}"), Better::Neither),
+        figure("samples", |r| Some(r.samples as f64), si, Better::Neither),
+    ];
+    METRICS.iter().filter(|metric| metric.title.is_some()).map(metric).chain(training).collect()
+}
 
 fn results(runs: &[RecordedRun]) -> String {
     let mut html = String::from(
         "<figure class=\"card wide\" id=\"results\"><figcaption>Results</figcaption><p class=\"note\">Below each figure \
          its difference to the first run. ▲ better, ▼ worse.</p><div class=\"scroll\"><table><thead><tr><th>run</th>",
     );
-    for figure in &FIGURES {
+    let figures = figures();
+    for figure in &figures {
         let _ = write!(html, "<th>{}</th>", figure.name);
     }
     html.push_str("</tr></thead>");
@@ -63,9 +76,9 @@ fn results(runs: &[RecordedRun]) -> String {
             Escaped(&run.name),
             state_badge(run)
         );
-        for figure in &FIGURES {
+        for figure in &figures {
             let value = (figure.of)(result).filter(|v| v.is_finite());
-            let first = results.first().and_then(figure.of).filter(|v| v.is_finite());
+            let first = results.first().and_then(&figure.of).filter(|v| v.is_finite());
             let shown = value.map_or("–".into(), figure.show);
             let difference = match (i, value, first) {
                 (1.., Some(value), Some(first)) => difference(figure, value - first),
@@ -85,10 +98,10 @@ fn difference(figure: &Figure, difference: f64) -> String {
         return "<small class=\"same\">±0</small>".into();
     }
     let sign = if difference < 0.0 { "−" } else { "+" };
-    let (class, arrow) = match figure.better {
-        0 => ("same", ""),
-        better if (difference > 0.0) == (better > 0) => ("better", "▲ "),
-        _ => ("worse", "▼ "),
+    let (class, arrow) = match (figure.better, difference > 0.0) {
+        (Better::Neither, _) => ("same", ""),
+        (Better::Higher, true) | (Better::Lower, false) => ("better", "▲ "),
+        (Better::Higher, false) | (Better::Lower, true) => ("worse", "▼ "),
     };
     format!("<small class=\"{class}\">{arrow}{sign}{}</small>", Escaped(text))
 }
@@ -238,8 +251,10 @@ mod tests {
 
     #[test]
     fn differences_know_which_way_is_better() {
-        assert_eq!(difference(&FIGURES[0], 0.012), "<small class=\"better\">▲ +0.0120</small>");
-        assert_eq!(difference(&FIGURES[1], 0.012), "<small class=\"worse\">▼ +0.0120</small>");
-        assert_eq!(difference(&FIGURES[1], -0.00001), "<small class=\"same\">±0</small>");
+        let figures = figures();
+        let named = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap();
+        assert_eq!(difference(named("AUC"), 0.012), "<small class=\"better\">▲ +0.0120</small>");
+        assert_eq!(difference(named("logloss"), 0.012), "<small class=\"worse\">▼ +0.0120</small>");
+        assert_eq!(difference(named("logloss"), -0.00001), "<small class=\"same\">±0</small>");
     }
 }

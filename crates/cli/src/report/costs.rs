@@ -1,4 +1,4 @@
-//! What the steps of a run cost: time and bytes of every phase, and what each rank holds.
+//! Costs of a run's steps: time and bytes of every phase, and what each rank holds.
 
 use super::bars::{Bar, bars};
 use crate::folder::metrics::{End, Place};

@@ -1,11 +1,11 @@
-//! The curves of one run, or of several laid over each other. Across are always the samples seen.
+//! Curves of one run, or of several laid over each other, by the number of samples seen.
 
 use super::recorded::RecordedRun;
 use super::reliability::{Dots, reliability};
-use crate::folder::metrics::{Eval, Train};
+use crate::folder::metrics::{BEST_AUC, Train};
 use pages::chart::{COLOURS, GREY, Line, LineChart, Look, WIDTH, figure, key, smoothed};
 
-/// Loss on the way, and the logloss of evaluations.
+/// Training loss, and the logloss of evaluations.
 pub fn loss(runs: &[RecordedRun]) -> String {
     let mut lines = Vec::new();
     let mut note = String::new();
@@ -22,20 +22,20 @@ pub fn loss(runs: &[RecordedRun]) -> String {
     if runs.len() > 1 {
         note = "Bold: smoothed training loss. Dots: logloss of evaluations.".into();
     }
-    lines.extend(evaluations(runs, |eval| Some(eval.logloss)));
+    lines.extend(evaluations(runs, "logloss"));
     chart("loss", "Loss", &note, "cross-entropy, nats", false, lines)
 }
 
-/// AUC on the way, and of evaluations.
+/// AUC of training so far, and of evaluations.
 pub fn auc(runs: &[RecordedRun]) -> String {
     let mut lines = Vec::new();
     for (i, run) in runs.iter().enumerate() {
         let points = over_samples(run, |train| train.auc);
         lines.push(line(name_or(runs, i, "training so far"), i, Look::Bold, points));
     }
-    lines.extend(evaluations(runs, |eval| eval.auc));
+    lines.extend(evaluations(runs, "auc"));
     // The same for all runs on the same data; of others, that of the first is shown.
-    if let Some(best) = runs.iter().find_map(|run| run.evals.last()?.best_auc) {
+    if let Some(best) = runs.iter().find_map(|run| run.evals.last()?.metrics.get(BEST_AUC)) {
         let ends = runs.iter().filter_map(|run| run.trains.last()).map(|train| train.samples as f64);
         let points = vec![(0.0, best), (ends.fold(0.0, f64::max), best)];
         lines.push(line("best possible on this data", GREY, Look::Dashed, points));
@@ -107,7 +107,7 @@ fn line(name: impl Into<String>, colour: usize, look: Look, points: Vec<(f64, f6
     Line { name: name.into(), colour, look, listed: true, points }
 }
 
-/// What a curve is called: by its run where there are several.
+/// Name of a curve: that of its run where there are several.
 fn name_or(runs: &[RecordedRun], i: usize, alone: &str) -> String {
     match runs.get(i) {
         Some(run) if runs.len() > 1 => run.name.clone(),
@@ -119,10 +119,14 @@ fn over_samples(run: &RecordedRun, value: impl Fn(&Train) -> Option<f64>) -> Vec
     run.trains.iter().map(|train| (train.samples as f64, value(train).unwrap_or(f64::NAN))).collect()
 }
 
-fn evaluations(runs: &[RecordedRun], value: impl Fn(&Eval) -> Option<f64>) -> Vec<Line> {
+/// Values of a metric in all evaluations.
+fn evaluations(runs: &[RecordedRun], metric: &str) -> Vec<Line> {
     let alone = runs.len() == 1;
     let dots = runs.iter().enumerate().map(|(i, run)| {
-        let points = run.evals.iter().filter_map(|eval| Some((run.samples_at(eval.step), value(eval)?)));
+        let points = run.evals.iter().filter_map(|eval| {
+            let value = eval.metrics.get(metric)?;
+            Some((run.samples_at(eval.step), value))
+        });
         let name = if alone { "evaluation".into() } else { format!("{} · evaluation", run.name) };
         let dots = line(name, if alone { 1 } else { i }, Look::Dots, points.collect());
         if alone { dots } else { dots.unlisted() }

@@ -3,10 +3,11 @@
 use super::costs::{places, ranks, times, traffic};
 use super::curves;
 use super::recorded::{RecordedRun, State};
-use crate::folder::metrics::Checkpoint;
+use crate::folder::metrics::{BEST_AUC, Checkpoint};
 use crate::text::{bytes, si};
 use pages::{Escaped, document, four};
 use std::fmt::Write;
+use training::metrics::METRICS;
 
 /// The page of one run.
 pub fn page(run: &RecordedRun) -> String {
@@ -88,7 +89,7 @@ pub fn state_badge(run: &RecordedRun) -> String {
     format!("<span class=\"badge {class}\">{}</span>", Escaped(text))
 }
 
-/// What was not understood of the records.
+/// Warnings about records that were not understood.
 pub fn warnings(run: &RecordedRun) -> String {
     let mut html = String::new();
     if run.unknown > 0 {
@@ -110,20 +111,22 @@ fn tiles(run: &RecordedRun) -> String {
     let unseen = run.evals.last().map_or("no evaluation yet".into(), |eval| {
         format!("{} samples, step {}", si(eval.samples as f64), eval.step)
     });
-    let best = match (results.auc, results.best_auc) {
+    let best = match (results.metric("auc"), results.metric(BEST_AUC)) {
         (Some(auc), Some(best)) => format!("{:.4} below the best possible", (best - auc).max(0.0)),
         _ => unseen.clone(),
     };
     let per_step = run.end.as_ref().map(|end| 1e3 * end.seconds / run.timed_steps() as f64);
     let speed = per_step.filter(|ms| ms.is_finite()).map_or(String::new(), |ms| format!("{ms:.2} ms a step"));
     let rate = results.samples_per_s.filter(|rate| rate.is_finite()).map_or("–".into(), si);
-    let tiles = [
-        ("AUC", four(results.auc), best),
-        ("Logloss", four(results.logloss), unseen),
-        ("Normalised entropy", four(results.ne), "below 1: better than the click rate".into()),
-        ("Calibration", four(results.calibration), "predicted per actual click; 1 is right".into()),
-        ("Samples a second", rate, speed),
-    ];
+    let metrics = METRICS.iter().filter_map(|metric| {
+        let note = match (metric.field, metric.note) {
+            ("auc", _) => best.clone(),
+            (_, "") => unseen.clone(),
+            (_, note) => note.into(),
+        };
+        Some((metric.title?, four(results.metric(metric.field)), note))
+    });
+    let tiles = metrics.chain([("Samples a second", rate, speed)]);
     let mut html = String::from("<section class=\"tiles\">");
     for (name, value, note) in tiles {
         let _ = write!(

@@ -1,38 +1,40 @@
-//! A run as its folder tells it.
+//! A run as recorded in its folder.
 
-use crate::folder::metrics::{Checkpoint, End, Eval, Record, Records, Resume, Start, Train};
+use crate::folder::metrics::{BEST_AUC, Checkpoint, End, Eval, Record, Records, Resume, Start, Train};
 use crate::folder::{self, CONFIG, METRICS, SCHEDULE};
 use crate::text::median;
 use anyhow::{Context, Result};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use training::metrics::METRICS as EVALUATION_METRICS;
 
-/// What is known of a run.
+/// Records and files of a run folder.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedRun {
     /// The folder's name.
     pub name: String,
     /// The folder, as it was given.
     pub dir: PathBuf,
-    /// What was to be trained.
+    /// Description of the run, recorded at its start.
     pub start: Option<Start>,
-    /// Where it went on.
+    /// Steps after which the run was resumed.
     pub resumes: Vec<Resume>,
-    /// Training, now and then.
+    /// Records of training.
     pub trains: Vec<Train>,
     /// Evaluations.
     pub evals: Vec<Eval>,
     /// Checkpoints.
     pub checkpoints: Vec<Checkpoint>,
-    /// How it ended; `None` while it goes on, or when it was killed.
+    /// End of the run; `None` while it goes on, or when it was killed.
     pub end: Option<End>,
-    /// Lines that were not understood.
+    /// Lines that are no known record.
     pub unknown: usize,
     /// Whether the last line is unfinished.
     pub torn: bool,
-    /// The run as it was checked.
+    /// Config of the run, as TOML.
     pub config: Option<String>,
-    /// One step of it.
+    /// Schedule of one step, as text.
     pub schedule: Option<String>,
 }
 
@@ -40,22 +42,22 @@ pub struct RecordedRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// To its last step.
+    /// The run reached its last step.
     Finished,
-    /// It was asked to stop.
+    /// The run was asked to stop.
     Interrupted,
-    /// It still goes on, or was killed.
+    /// The run still goes on, or was killed.
     NotFinished,
 }
 
-/// The figures of a run.
+/// Results of a run, for tables and JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// The folder's name.
     pub name: String,
     /// The folder.
     pub dir: PathBuf,
-    /// How far it came.
+    /// How far the run came.
     pub state: State,
     /// The network over the embeddings.
     pub model: Option<String>,
@@ -63,18 +65,9 @@ pub struct Results {
     pub steps: u64,
     /// Samples seen.
     pub samples: u64,
-    /// AUC of the last evaluation, like the figures that follow.
-    pub auc: Option<f64>,
-    /// AUC of the true probabilities, where they are known.
-    pub best_auc: Option<f64>,
-    /// Mean cross-entropy.
-    pub logloss: Option<f64>,
-    /// Normalised entropy.
-    pub ne: Option<f64>,
-    /// Share of samples on the right side of ½.
-    pub accuracy: Option<f64>,
-    /// Predicted clicks per click.
-    pub calibration: Option<f64>,
+    /// Metrics of the last evaluation by their JSON fields, with the best possible AUC where it is known.
+    #[serde(flatten)]
+    metrics: BTreeMap<&'static str, Option<f64>>,
     /// Mean loss of the last stretch of training.
     pub final_loss: Option<f64>,
     /// Samples a second.
@@ -87,6 +80,13 @@ pub struct Results {
     pub exposed_share: Option<f64>,
     /// Digest of all parameters.
     pub parameters_sha256: Option<String>,
+}
+
+impl Results {
+    /// The value of a metric in the last evaluation; `None` without one, or where the metric is undefined.
+    pub fn metric(&self, field: &str) -> Option<f64> {
+        self.metrics.get(field).copied().flatten()
+    }
 }
 
 impl RecordedRun {
@@ -126,12 +126,12 @@ impl RecordedRun {
         run
     }
 
-    /// Whether its computations were only waited for.
+    /// Whether the run was paced: computations were only waited for.
     pub fn paced(&self) -> bool {
         self.start.as_ref().is_some_and(|start| start.compute == "paced")
     }
 
-    /// How far it came.
+    /// How far the run came.
     pub fn state(&self) -> State {
         match &self.end {
             None => State::NotFinished,
@@ -153,7 +153,7 @@ impl RecordedRun {
         self.steps().saturating_sub(before)
     }
 
-    /// Those of them that the times of the end record are about.
+    /// Steps of the last sitting that the times of the end record are about.
     pub fn timed_steps(&self) -> u64 {
         let told = self.end.as_ref().and_then(|end| end.timed_steps);
         told.unwrap_or_else(|| self.steps_of_last_sitting()).max(1)
@@ -176,12 +176,14 @@ impl RecordedRun {
         before + self.trains.last().map_or(0.0, |train| train.seconds)
     }
 
-    /// The figures.
+    /// Results of the run so far.
     pub fn results(&self) -> Results {
         let eval = self.evals.last();
         let last = self.trains.last();
         let mut rates: Vec<f64> = self.trains.iter().map(|train| train.samples_per_s).collect();
         let typical = (!rates.is_empty()).then(|| median(&mut rates));
+        let fields = EVALUATION_METRICS.iter().map(|metric| metric.field).chain([BEST_AUC]);
+        let metrics = fields.map(|field| (field, eval.and_then(|eval| eval.metrics.get(field))));
         Results {
             name: self.name.clone(),
             dir: self.dir.clone(),
@@ -189,12 +191,7 @@ impl RecordedRun {
             model: self.start.as_ref().map(|start| start.model.clone()),
             steps: self.steps(),
             samples: last.map_or(0, |train| train.samples),
-            auc: eval.and_then(|eval| eval.auc),
-            best_auc: eval.and_then(|eval| eval.best_auc),
-            logloss: eval.map(|eval| eval.logloss),
-            ne: eval.and_then(|eval| eval.ne),
-            accuracy: eval.map(|eval| eval.accuracy),
-            calibration: eval.and_then(|eval| eval.calibration),
+            metrics: metrics.collect(),
             final_loss: last.map(|train| train.loss).filter(|_| !self.paced()),
             samples_per_s: self.end.as_ref().map(|end| end.samples_per_s).or(typical),
             seconds: last.map(|_| self.seconds()),
@@ -235,7 +232,7 @@ mod tests {
     #[test]
     fn a_run_without_records_has_no_results() {
         let results = parse(&[]).results();
-        assert_eq!((results.state, results.steps, results.auc), (State::NotFinished, 0, None));
+        assert_eq!((results.state, results.steps, results.metric("auc")), (State::NotFinished, 0, None));
         assert_eq!(results.samples_per_s, None);
     }
 }

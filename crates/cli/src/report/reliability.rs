@@ -9,11 +9,11 @@ use std::fmt::Write;
 /// The bins of one run.
 #[derive(Clone, Debug)]
 pub struct Dots<'a> {
-    /// The run.
+    /// Name of the run.
     pub name: &'a str,
-    /// Its colour in the palette.
+    /// Index of the run's colour in the palette.
     pub colour: usize,
-    /// Its bins; empty ones are left out.
+    /// Bins of the run's last evaluation; empty ones are left out.
     pub bins: &'a [Bin],
 }
 

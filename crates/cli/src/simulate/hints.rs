@@ -1,9 +1,9 @@
-//! What to do about what does not fit.
+//! Hints for a model that does not fit into memory.
 
 use super::prediction::Prediction;
 use planning::memory::TooBig;
 
-/// Ways to make it fit, the most promising first.
+/// Ways to make a model fit into memory, the most promising first.
 pub fn hints(prediction: &Prediction, too_big: &TooBig) -> Vec<String> {
     let mut hints = Vec::new();
     let trained = prediction.spread.trained;

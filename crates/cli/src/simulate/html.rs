@@ -5,7 +5,7 @@ use super::prediction::{Prediction, class, volumes};
 use crate::text::{bytes, si};
 use pages::picture::{Bars, Page, Picture, Series, Span, Table, Timeline};
 
-/// The timeline, times by kind of work, memory by part.
+/// A page with the timeline, times by kind of work, and memory by part.
 pub fn page(prediction: &Prediction) -> Page {
     let simulation = &prediction.simulation;
     let subtitle = format!(

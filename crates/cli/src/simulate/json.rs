@@ -1,9 +1,9 @@
-//! A prediction as programs read it.
+//! A prediction as JSON.
 
 use super::prediction::{Prediction, class, volumes};
 use serde_json::{Map, Value, json};
 
-/// One object: times in milliseconds, memory in GB of 10⁹ bytes, and every operation. Two collectives that are exposed at once
+/// A prediction as one JSON object: times in milliseconds, memory in GB of 10⁹ bytes, and every operation. Two collectives that are exposed at once
 /// both count that time as theirs.
 pub fn to_json(prediction: &Prediction) -> Value {
     let simulation = &prediction.simulation;

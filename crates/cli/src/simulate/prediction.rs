@@ -1,37 +1,37 @@
-//! A priced step and what it was made from: what every form of output shows.
+//! A priced step and its inputs, which every form of output shows.
 
 use planning::Span;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::{ComputeClass, Op, Period, Step, Work};
 use planning::system::System;
-use spec::schedule::{CollectiveKind, Lane};
+use spec::schedule::Lane;
 
 /// A step on a system.
 pub struct Prediction {
     /// The model's name.
     pub model: String,
-    /// What is done with it.
+    /// Task: pre-training, inference or fine-tuning.
     pub task: String,
-    /// How it is spread over devices.
+    /// How the model is spread over devices.
     pub spread: Spread,
-    /// On what.
+    /// The system that the step is simulated on.
     pub system: System,
-    /// Priced by what: a cost model, or what was measured.
+    /// What prices the step: a cost model, or measured rates.
     pub cost: &'static str,
-    /// The operations.
+    /// Operations of the step.
     pub step: Step,
-    /// What they take.
+    /// Times of the operations.
     pub simulation: Simulation,
-    /// What a device must have room for.
+    /// Memory that a device needs.
     pub memory: Memory,
 }
 
 /// How a model is spread over devices.
 pub struct Spread {
-    /// In words.
+    /// Description in words.
     pub described: String,
-    /// Whether it is a model that is trained, so that no strategy applies.
+    /// Whether Campanile trains the model, so that no strategy applies.
     pub trained: bool,
 }
 
@@ -43,12 +43,7 @@ pub fn class(op: &Op) -> &'static str {
             ComputeClass::Embedding => "embedding",
             ComputeClass::Other => "other",
         },
-        Work::Transfer(transfer) => match transfer.kind {
-            CollectiveKind::AllToAll => "all-to-all",
-            CollectiveKind::AllReduce => "all-reduce",
-            CollectiveKind::AllGather => "all-gather",
-            CollectiveKind::ReduceScatter => "reduce-scatter",
-        },
+        Work::Transfer(transfer) => transfer.kind.name(),
     }
 }
 
@@ -61,7 +56,7 @@ pub fn volumes(op: &Op) -> (f64, f64) {
 }
 
 impl Prediction {
-    /// The lanes that something is on.
+    /// Lanes that have operations.
     pub fn lanes(&self) -> Vec<Lane> {
         let used = |lane: &Lane| self.step.operations.iter().any(|op| op.lane == *lane);
         [Lane::Compute, Lane::Exchange, Lane::Gradients].into_iter().filter(used).collect()
@@ -80,7 +75,8 @@ impl Prediction {
         }
     }
 
-    /// By operation: seconds of a collective during which nothing is computed, in this step, the one before or the next.
+    /// Exposed seconds of each operation: of a collective, the time during which nothing is computed, in this step, the one before
+    /// or the next; 0 for computations.
     pub fn exposed(&self) -> Vec<f64> {
         let (spans, step_s) = (&self.simulation.timeline.spans, self.simulation.iteration_s());
         let shifts: &[f64] = if self.step.period == Period::Steady { &[-1.0, 0.0, 1.0] } else { &[0.0] };
@@ -110,7 +106,7 @@ impl Prediction {
         Some(self.system.device.memory_bytes).filter(|bytes| bytes.is_finite())
     }
 
-    /// `8 nodes × 8 devices`.
+    /// Size of the cluster as text: `8 nodes × 8 devices`.
     pub fn cluster(&self) -> String {
         let counted =
             |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

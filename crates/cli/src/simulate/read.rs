@@ -8,11 +8,11 @@ use planning::workload::{self, Layered, ModelFile};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// What is simulated.
+/// The model that is simulated.
 pub enum Subject {
-    /// A model of layers that are all alike.
+    /// A model described by its layers, which is only simulated.
     Layered(Layered),
-    /// A model that is trained.
+    /// A model that Campanile trains.
     Trained(Box<Trained>),
 }
 
@@ -41,11 +41,11 @@ pub fn model(text: &str) -> Result<Subject> {
     Ok(Subject::Layered(Layered::from_file(&fields).with_context(|| file.name())?))
 }
 
-/// Where it is simulated.
+/// The system that a step is simulated on.
 pub enum Hardware {
-    /// A system by what it can do.
+    /// A system described by its hardware.
     Described(System),
-    /// A system by what `campanile calibrate` measured of it.
+    /// A system with the rates that `campanile calibrate` measured.
     Measured(Box<system_file::SystemFile>),
 }
 
@@ -58,7 +58,7 @@ pub fn hardware(text: &str) -> Result<Hardware> {
     system(text).map(Hardware::Described)
 }
 
-/// A system that is described, by its name or from its file.
+/// A system described by its hardware, by name or from a file.
 pub fn system(text: &str) -> Result<System> {
     let is_file = Path::new(text).extension().is_some_and(|end| end == "json" || end == "toml");
     if !is_file {
@@ -68,8 +68,8 @@ pub fn system(text: &str) -> Result<System> {
     let file = Described::read(text).with_context(unknown)?;
     if file.has(&["measured"])? {
         bail!(
-            "{text} says what was measured of a cluster; give one that is described by what it can do, or use `simulate` with a \
-             model that is trained"
+            "{text} holds measured rates, which only `campanile simulate` uses, for models that Campanile trains; give a system by \
+             name, or a file that describes its hardware"
         );
     }
     if file.has(&["nodes", "devices_per_node"])? {
@@ -80,7 +80,7 @@ pub fn system(text: &str) -> Result<System> {
     System::from_file(&fields).with_context(|| file.name())
 }
 
-/// A file that describes something, as JSON or TOML.
+/// The text of a JSON or TOML file.
 pub struct Described {
     path: PathBuf,
     text: String,
@@ -88,25 +88,25 @@ pub struct Described {
 }
 
 impl Described {
-    /// Reads a file; its ending says what it is.
+    /// Reads a file whose ending says whether it is JSON or TOML.
     pub fn read(path: &str) -> Result<Self> {
         let path = PathBuf::from(path);
         let json = match path.extension().and_then(|end| end.to_str()) {
             Some("json") => true,
             Some("toml") => false,
-            _ => bail!("{}: ends in neither .json nor .toml", path.display()),
+            _ => bail!("{}: a description is a .json or a .toml file", path.display()),
         };
         let text = std::fs::read_to_string(&path);
         let text = text.with_context(|| format!("{}: cannot be read", path.display()))?;
         Ok(Self { path, text, json })
     }
 
-    /// Its path, for messages.
+    /// Path of the file, for messages.
     pub fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// Its content as a value. Messages have the file, and the line and column of what is wrong.
+    /// Parses the file. Errors name the file, and line and column of the mistake.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
         let parsed = match self.json {
             true => serde_json::from_str(&self.text).map_err(anyhow::Error::from),
@@ -115,7 +115,7 @@ impl Described {
         parsed.with_context(|| self.name())
     }
 
-    /// Whether any of these fields is there.
+    /// Whether the file has any of these fields.
     fn has(&self, fields: &[&str]) -> Result<bool> {
         if self.json {
             let value: serde_json::Value = self.parse()?;
@@ -125,7 +125,7 @@ impl Described {
         Ok(fields.iter().any(|&field| table.contains_key(field)))
     }
 
-    /// Whether it is a run: it has one of its sections, and none of the fields of a layered model.
+    /// Whether the file is the config of a run: it has a section of one, and no field of a layered model.
     fn is_run(&self) -> Result<bool> {
         let sections = ["model", "topology", "placement", "train", "wire", "optimizer", "data", "checkpoint"];
         Ok(self.has(&sections)? && !self.has(&["type"])?)

@@ -1,10 +1,10 @@
-//! Strategies as flags: `fsdp`, or `tp,ddp` with what is inside a node first.
+//! Strategies as flags: `fsdp` for all devices, or `tp,ddp` for devices of a node and for nodes.
 
 use anyhow::{Context, Result, bail, ensure};
 use planning::system::System;
 use planning::workload::{Layered, Parallel, Strategies, Strategy};
 
-/// How classes of layers are spread.
+/// Strategies of the classes of layers.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Flags {
     /// How MLPs are spread: ddp, fsdp or tp over all devices, or two of them, inside nodes first: tp,ddp [default: fsdp]
@@ -19,14 +19,14 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// The first that was given.
+    /// Name of the first flag that was given.
     pub fn given(&self) -> Option<&'static str> {
         let given =
             [("--mlp", &self.mlp), ("--embedding", &self.embedding), ("--transformer", &self.transformer)];
         given.into_iter().find(|(_, flag)| flag.is_some()).map(|(name, _)| name)
     }
 
-    /// Strategies for a model: what was given, over what is safe everywhere.
+    /// Strategies for a model: those given, and defaults for the others.
     pub fn strategies(&self, model: &Layered, system: &System) -> Result<Strategies> {
         let default = Strategies::default_for(model, system);
         let class = |flag: &str, given: &Option<String>, has: bool, of_tables: bool, default: Strategy| {
@@ -63,14 +63,17 @@ fn parse(text: &str, of_tables: bool, system: &System) -> Result<Strategy> {
     for &level in &levels {
         match (of_tables, level) {
             (true, Parallel::Fsdp | Parallel::Tp) => bail!("tables are mp or ddp, not {level}"),
-            (false, Parallel::Mp) => bail!("MP is of tables; layers are ddp, fsdp or tp"),
+            (false, Parallel::Mp) => bail!("MP applies to tables only; layers are ddp, fsdp or tp"),
             _ => {}
         }
     }
     match levels[..] {
         [one] => Ok(Strategy::flat(one, system)),
         [inside, between] if inside != between => Ok(Strategy::nested(inside, between, system)),
-        [_, _] => bail!("the same twice; write it once"),
-        _ => bail!("{} levels; there are one or two", levels.len()),
+        [inside, _] => bail!("both levels are {inside}; give it once to use it on all devices"),
+        _ => bail!(
+            "{} levels, but a strategy has one or two: for all devices, or inside nodes and between them",
+            levels.len()
+        ),
     }
 }

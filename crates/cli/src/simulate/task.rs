@@ -1,15 +1,15 @@
-//! What is done with a model: by name, or from a file.
+//! Tasks of a simulated model: by name, or from a file.
 
 use super::read::Described;
 use anyhow::{Context, Result, bail};
 use planning::workload::{Frozen, JobFile, TaskKind};
 use std::path::Path;
 
-/// A task as it was asked for.
-pub enum Asked {
-    /// By name.
+/// A task as the user named it.
+pub enum RequestedTask {
+    /// A task by its name.
     Kind(TaskKind),
-    /// From a file, with strategies and batch sizes.
+    /// A task file with strategies and batch sizes, and its path.
     File(Box<JobFile>, String),
 }
 
@@ -17,15 +17,15 @@ const KNOWN: &str = "there are pretrain, inference and finetune[:bot,top,emb] (t
                      .toml file";
 
 /// A task by its name or from its file.
-pub fn task(text: &str) -> Result<Asked> {
+pub fn task(text: &str) -> Result<RequestedTask> {
     let (name, frozen) = text.split_once(':').map_or((text, None), |(name, frozen)| (name, Some(frozen)));
-    Ok(Asked::Kind(match (name, frozen) {
+    Ok(RequestedTask::Kind(match (name, frozen) {
         ("pretrain", None) => TaskKind::PreTraining,
         ("inference", None) => TaskKind::Inference,
         ("finetune", frozen) => TaskKind::FineTuning(parts(text, frozen.unwrap_or(""))?),
         _ if Path::new(text).extension().is_some() => {
             let file = Described::read(text).with_context(|| format!("--task {text}: {KNOWN}"))?;
-            return Ok(Asked::File(file.parse()?, file.name()));
+            return Ok(RequestedTask::File(file.parse()?, file.name()));
         }
         _ => bail!("--task {text}: {KNOWN}"),
     }))

@@ -1,4 +1,4 @@
-//! A prediction as people read it.
+//! A prediction as text.
 
 use super::hints::hints;
 use super::prediction::{Prediction, class, volumes};
@@ -49,7 +49,7 @@ fn headline(prediction: &Prediction) -> String {
     )
 }
 
-/// Milliseconds with four digits or so.
+/// Milliseconds with about four significant digits.
 fn ms(seconds: f64) -> String {
     match 1e3 * seconds {
         ms if ms >= 1000.0 => format!("{ms:.0}"),

@@ -3,7 +3,7 @@
 use super::prediction::{Prediction, class, volumes};
 use serde_json::{Value, json};
 
-/// The trace of one step, of one device.
+/// The trace of one step on one device.
 pub fn to_json(prediction: &Prediction) -> Value {
     let name = format!("{} on {}, {}", prediction.model, prediction.system.name, prediction.task);
     let mut events = vec![json!({ "ph": "M", "name": "process_name", "pid": 0, "args": { "name": name } })];

@@ -8,7 +8,7 @@ use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
 use training::Outcome;
-use training::metrics::Evaluation;
+use training::metrics::{Evaluation, METRICS, Metric};
 
 /// What a good run comes within of the best possible AUC.
 const CLOSE: f64 = 0.01;
@@ -17,13 +17,8 @@ const CLOSE: f64 = 0.01;
 pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
     let scores = outcome.scores.as_ref();
     let evaluation = scores.map(|scores| &scores.evaluation);
-    json!({
-        "auc": evaluation.and_then(|e| e.auc),
+    let mut result = json!({
         "best_auc": scores.and_then(|s| s.best_auc),
-        "logloss": evaluation.map(|e| e.logloss),
-        "ne": evaluation.and_then(|e| e.ne),
-        "accuracy": evaluation.map(|e| e.accuracy),
-        "calibration": evaluation.and_then(|e| e.calibration),
         "eval_samples": evaluation.map(|e| e.samples),
         "samples_per_s": outcome.samples_per_s(),
         "seconds": outcome.seconds,
@@ -43,7 +38,11 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "reading_s": outcome.reading_s,
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
-    })
+    });
+    for metric in &METRICS {
+        result[metric.field] = json!(evaluation.and_then(metric.of));
+    }
+    result
 }
 
 /// How much a summary tells.
@@ -127,16 +126,10 @@ fn quality(run: &Run, outcome: &Outcome) -> String {
 
 /// What predictions are worth, in two lines.
 pub fn quality_on(which: &str, evaluation: &Evaluation) -> String {
-    let show = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.4}"));
-    format!(
-        "\nQuality on {} {which} samples\n  AUC {}   logloss {:.4}   NE {}   accuracy {:.4}   calibration {}\n",
-        si(evaluation.samples as f64),
-        show(evaluation.auc),
-        evaluation.logloss,
-        show(evaluation.ne),
-        evaluation.accuracy,
-        show(evaluation.calibration),
-    )
+    let shown = |metric: &Metric| format!("{} {}", metric.label, Metric::show((metric.of)(evaluation)));
+    let metrics: Vec<String> = METRICS.iter().map(shown).collect();
+    let samples = si(evaluation.samples as f64);
+    format!("\nQuality on {samples} {which} samples\n  {}\n", metrics.join("   "))
 }
 
 /// Why the model is not at the best possible AUC, as far as the run itself tells.

@@ -150,10 +150,16 @@ fn of_flags() {
             "--task finetune: dlrm is a model that is trained, fine-tuning is not",
         ),
         (&["--model", "dlrm", "--task", &job], "no strategy applies; use --task pretrain or inference"),
-        (&["--model", "dlrm-a", "--system", "zionex:128", "--task", &job, "--batch", "4"], "--batch and "),
-        (&["--model", "dlrm-a", "--wire", "bf16"], "--wire is of trained models"),
-        (&["--model", "dlrm-a", "--mlp", "tp,tp"], "--mlp tp,tp: the same twice; write it once"),
-        (&["--model", "dlrm-a", "--mlp", "mp"], "--mlp mp: MP is of tables; layers are ddp, fsdp or tp"),
+        (
+            &["--model", "dlrm-a", "--system", "zionex:128", "--task", &job, "--batch", "4"],
+            "--batch is set in the task file",
+        ),
+        (&["--model", "dlrm-a", "--wire", "bf16"], "--wire applies to models that Campanile trains"),
+        (&["--model", "dlrm-a", "--mlp", "tp,tp"], "--mlp tp,tp: both levels are TP; give it once"),
+        (
+            &["--model", "dlrm-a", "--mlp", "mp"],
+            "--mlp mp: MP applies to tables only; layers are ddp, fsdp or tp",
+        ),
         (&["--model", "dlrm-a", "--embedding", "tp"], "--embedding tp: tables are mp or ddp, not TP"),
         (
             &["--model", "dlrm-a", "--transformer", "tp"],

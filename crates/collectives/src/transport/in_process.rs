@@ -1,25 +1,24 @@
-//! Ranks that are threads of one process. No worker threads: the ranks copy for each other.
+//! Transport between ranks that are threads of one process. There are no worker threads: the ranks copy for each other.
 
 mod exchange;
 mod world;
 
 pub(crate) use world::World;
 
-use super::{Exchanged, GroupId, Header, ROOM, Span, Ticket, Transport};
+use super::{ExchangeRequest, Exchanged, GroupId, Header, ROOM, Ticket, Transport};
 use crate::sync::lock;
 use crate::{Call, CollectiveError, CollectiveStatus, Label};
 use exchange::{Disagreement, Exchange, Pair};
-use kernels::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use world::Group;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
-/// How long to go on waiting for copies that are being made: everyone has arrived, so that there is nobody to blame.
+/// How much longer to wait when the limit is over but all members have arrived, and only copies are still being made.
 const COPYING: Duration = Duration::from_secs(1);
 
-/// One rank's end.
+/// One rank's end of the in-process transport.
 pub(crate) struct InProcess {
     world: Arc<World>,
     rank: usize,
@@ -27,7 +26,7 @@ pub(crate) struct InProcess {
     local: Mutex<Local>,
 }
 
-/// Touched by this rank's thread only.
+/// State that only this rank's thread uses.
 struct Local {
     groups: Vec<Arc<Group>>,
     under_way: Vec<Option<Started>>,
@@ -52,7 +51,7 @@ impl InProcess {
         Self { world, rank, wait_limit, local: Mutex::new(local) }
     }
 
-    /// The rank will start nothing more. If others need it, the run has failed.
+    /// Marks that this rank will start no more exchanges. Fails the run if another rank needs it in one.
     pub(crate) fn leave(&self) -> Result {
         self.world.leave(self.rank);
         let groups = lock(&self.local).groups.clone();
@@ -90,7 +89,8 @@ impl InProcess {
         })
     }
 
-    /// The wait is over its limit: ends the run, unless everyone is there and only copies are still being made.
+    /// Ends the run because the wait for an exchange is over its limit, unless all members have arrived and only copies are
+    /// still being made.
     fn late(&self, started: &Started) -> Result {
         let mut missing = Vec::new();
         started.exchange.for_each(|member, header| {
@@ -108,29 +108,26 @@ impl InProcess {
 }
 
 impl Transport for InProcess {
-    fn start(
-        &self,
-        group: GroupId,
-        sequence: u64,
-        header: Header,
-        send: Bytes,
-        to: &[Span],
-        recv: Bytes,
-        from: &[Span],
-    ) -> Result<Ticket> {
+    fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket> {
         self.world.check()?;
+        let (group, sequence, header) = (request.group, request.sequence, request.header.clone());
+        let (to, from) = (request.to, request.from);
         let (group, mut pairs) = {
             let mut local = lock(&self.local);
             let group = local.groups.iter().find(|g| g.id == group).expect("a rank uses groups it is in");
             (group.clone(), std::mem::take(&mut local.pairs))
         };
-        let me = group.members.iter().position(|&rank| rank == self.rank).expect("as above");
+        let me = group
+            .members
+            .iter()
+            .position(|&rank| rank == self.rank)
+            .expect("a rank is a member of its groups");
         let Header { operation, label, .. } = header.clone();
         let status = CollectiveStatus { operation, label, sequence, size: group.members.len() };
         lock(&self.world.seats[self.rank].status).collective = Some(status.clone());
         let started = Started { exchange: group.exchange(sequence), group, me, status };
 
-        let arrived = started.exchange.arrive(me, header.clone(), send, to, recv, from, &mut pairs);
+        let arrived = started.exchange.arrive(me, request, &mut pairs);
         if let Err(other) = arrived {
             let (sends, expects) = (to[other.other].len, from[other.other].len);
             return Err(self.mismatch(&started, &header, other, sends, expects));
@@ -156,11 +153,11 @@ impl Transport for InProcess {
     fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>> {
         self.world.check()?;
         let mut local = lock(&self.local);
-        let place = &mut local.under_way[ticket.0];
-        if !place.as_ref().is_some_and(|started| started.exchange.is_complete(started.me)) {
+        let slot = &mut local.under_way[ticket.0];
+        if !slot.as_ref().is_some_and(|started| started.exchange.is_complete(started.me)) {
             return Ok(None);
         }
-        let started = place.take().expect("it was there a moment ago");
+        let started = slot.take().expect("the slot was just seen to be full");
         local.free.push(ticket.0);
         let at = started.exchange.completed(started.me);
         let (send, recv, last) = started.exchange.take(started.me);
@@ -202,7 +199,7 @@ impl Transport for InProcess {
                 signal = waited.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
-            // Failing wakes all ranks, this one too, and so needs its signal.
+            // To fail the run is to wake all ranks, this one too, which needs the lock on its signal.
             drop(signal);
             self.late(&started)?;
             deadline = now.checked_add(COPYING);

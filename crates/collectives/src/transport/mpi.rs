@@ -1,29 +1,29 @@
-//! Ranks that are processes, joined by MPI.
+//! Transport between ranks that are processes of an MPI job.
 //!
-//! Each rank has one worker thread, the only one that calls MPI. It progresses whatever the rank has started, on all
-//! lanes, while the rank computes. The rank's own thread leaves exchanges on a board and finds them there when done.
+//! Each rank has one worker thread, the only thread that calls MPI. The worker advances all exchanges of the rank while the
+//! rank computes. The rank's own thread leaves exchanges on a board, and finds them there when they are done.
 //!
-//! The world and every group split off it have a communicator each; members of a group meet by the exchange's number,
-//! which is the messages' tag.
+//! The world and every group that was split off have an MPI communicator each. Members of a group meet by the number of the
+//! exchange, which is the tag of its messages.
 
 mod board;
 mod control;
 mod ending;
 mod exchange;
+mod messages;
 mod native;
 mod start;
 mod status;
 mod watcher;
-mod wire;
 mod worker;
 
 pub(crate) use start::{Joined, Started};
 pub use status::{ProcessStatus, read_all};
 pub use watcher::{Watch, watch_if_asked};
 
-use super::{Exchanged, GroupId, Header, Span, Ticket, Transport};
+use super::{ExchangeRequest, Exchanged, GroupId, Header, Span, Ticket, Transport};
 use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label};
-use board::{Board, Command, Job, Slot, State, Vectors};
+use board::{Board, Command, Job, JobSlot, State, Vectors};
 use kernels::Bytes;
 use spec::topology::Topology;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use std::time::{Duration, Instant};
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
-/// How long the worker may take to answer. When it does not, it is stuck inside MPI, and the rank ends alone.
+/// How long the worker may take to answer. A worker that does not is stuck inside MPI, and the rank ends without it.
 const STUCK: Duration = Duration::from_secs(5);
 
-/// One rank's end.
+/// One rank's end of the MPI transport.
 pub(crate) struct Mpi {
     board: Arc<Board>,
     rank: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Mpi {
 }
 
 impl Mpi {
-    /// Starts nothing more, and returns when all ranks do the same.
+    /// Marks that this rank will start no more exchanges, and waits until all ranks have done so.
     pub(crate) fn leave(&self) -> Result {
         let mut state = self.board.state();
         state.acts(Activity::Finished);
@@ -54,7 +54,7 @@ impl Mpi {
             let (next, in_time) = self.board.wait(state, deadline);
             state = next;
             if !in_time {
-                // The worker knows who is missing, and ends the run.
+                // The worker knows which ranks are missing, and ends the run.
                 self.board.command(&mut state, Command::LateToLeave);
                 deadline = None;
             }
@@ -62,8 +62,8 @@ impl Mpi {
         Ok(())
     }
 
-    /// This rank's body has failed; `cause` makes the error from its host and phase. Gives how the run ended, which
-    /// may have been before, and by another rank.
+    /// Ends the run because the body of this rank has failed. `cause` makes the error from the host and the phase of the rank.
+    /// Returns the failure of the run, which may have ended before, because of another rank.
     pub(crate) fn fail(&self, cause: impl FnOnce(usize, Label) -> CollectiveError) -> Failure {
         let mut state = self.board.state();
         if state.failure.is_none() {
@@ -76,7 +76,7 @@ impl Mpi {
         Failure::clone(state.failure.as_ref().expect("the run has just ended"))
     }
 
-    /// The error of a wait that took too long.
+    /// Error of a wait that took too long.
     fn limit(&self, collective: Option<CollectiveStatus>, missing: Vec<usize>) -> CollectiveError {
         let (operation, label, sequence) = match collective {
             Some(CollectiveStatus { operation, label, sequence, .. }) => (operation, label, sequence),
@@ -101,7 +101,7 @@ fn ended(state: &State) -> Result {
     }
 }
 
-/// Panics if a span reaches past the end, as a slice would.
+/// Panics if a span reaches beyond the end of `bytes`, as indexing a slice would.
 fn check_spans(spans: &[Span], bytes: &Bytes) {
     for span in spans {
         let fits = span.at.checked_add(span.len).is_some_and(|end| end <= bytes.len());
@@ -110,38 +110,30 @@ fn check_spans(spans: &[Span], bytes: &Bytes) {
 }
 
 impl Transport for Mpi {
-    fn start(
-        &self,
-        group: GroupId,
-        sequence: u64,
-        header: Header,
-        send: Bytes,
-        to: &[Span],
-        mut recv: Bytes,
-        from: &[Span],
-    ) -> Result<Ticket> {
+    fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket> {
+        let ExchangeRequest { group, sequence, header, send, to, mut recv, from } = request;
         assert_eq!(to.len(), from.len(), "one range for each member, both ways");
         check_spans(to, &send);
         check_spans(from, &recv);
         let size = to.len();
         let mut state = self.board.state();
         ended(&state)?;
-        let header_bytes = wire::header(&header, &state.status.phase);
+        let header_bytes = messages::header(&header, &state.status.phase);
         let Header { operation, label, .. } = header.clone();
         let status = CollectiveStatus { operation, label, sequence, size };
         state.started(status.clone());
         let group = group.0 as usize;
-        let me = state.places[group];
+        let me = state.own_index[group];
         let slot = state.free.pop().unwrap_or_else(|| {
-            state.slots.push(Slot::Free);
+            state.slots.push(JobSlot::Free);
             state.slots.len() - 1
         });
-        state.slots[slot] = Slot::UnderWay(status);
+        state.slots[slot] = JobSlot::UnderWay(status);
         let room = || Vectors::with_room(self.topology.ranks());
         let vectors = state.spare.pop().unwrap_or_else(room);
         drop(state);
 
-        // Before MPI gets any of this memory, so that nobody else is looking.
+        // This rank's own part is copied before MPI gets the memory, while nobody else uses it.
         if to[me].len > 0 {
             recv.copy_from(from[me].at, &send, to[me].at, to[me].len)?;
         }
@@ -155,11 +147,11 @@ impl Transport for Mpi {
         let mut state = self.board.state();
         ended(&state)?;
         let slot = &mut state.slots[ticket.0];
-        if !matches!(slot, Slot::Done(..)) {
+        if !matches!(slot, JobSlot::Done(..)) {
             return Ok(None);
         }
-        let Slot::Done(job, at) = std::mem::replace(slot, Slot::Free) else {
-            unreachable!("looked at just now")
+        let JobSlot::Done(job, at) = std::mem::replace(slot, JobSlot::Free) else {
+            unreachable!("the slot was just seen to be done")
         };
         state.free.push(ticket.0);
         state.spare.push(job.vectors);
@@ -169,15 +161,15 @@ impl Transport for Mpi {
     fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {
         let mut state = self.board.state();
         let collective = match &state.slots[wanted.0] {
-            Slot::UnderWay(collective) => Some(collective.clone()),
-            Slot::Free | Slot::Done(..) => None,
+            JobSlot::UnderWay(collective) => Some(collective.clone()),
+            JobSlot::Free | JobSlot::Done(..) => None,
         };
         state.waits(collective);
         let mut late = false;
         loop {
             ended(&state)?;
             let mut tickets = std::iter::once(&wanted).chain(others);
-            if tickets.any(|ticket| matches!(state.slots[ticket.0], Slot::Done(..))) {
+            if tickets.any(|ticket| matches!(state.slots[ticket.0], JobSlot::Done(..))) {
                 state.acts(Activity::Computing);
                 return Ok(());
             }
@@ -186,7 +178,7 @@ impl Transport for Mpi {
             match (in_time, late) {
                 (true, _) => {}
                 (false, false) => {
-                    // The worker knows who is missing, and ends the run.
+                    // The worker knows which ranks are missing, and ends the run.
                     self.board.command(&mut state, Command::Late(wanted.0));
                     (late, deadline) = (true, Instant::now().checked_add(STUCK));
                 }
@@ -214,14 +206,14 @@ impl Transport for Mpi {
         let deadline = Instant::now().checked_add(self.wait_limit);
         loop {
             if let Some(made) = state.made.take() {
-                state.places.push(me);
+                state.own_index.push(me);
                 return Ok(GroupId(made as u64));
             }
             ended(&state)?;
             let (next, in_time) = self.board.wait(state, deadline);
             state = next;
             if !in_time {
-                // The worker is inside MPI with those members that have come: nobody can say who has not.
+                // The worker is inside MPI with the members that have arrived: nobody can say which have not.
                 let collective = state.status.collective.clone();
                 let others = members.iter().copied().filter(|&rank| rank != self.rank).collect();
                 drop(state);

@@ -1,4 +1,4 @@
-//! Who may have how much memory.
+//! Division of the memory limit among the parts of the decoder.
 //!
 //! ```text
 //! ¼  the decompressor: its window
@@ -15,23 +15,23 @@ use crate::DataError;
 use crate::lines::{CHUNK, MAX_LINE};
 use spec::schema::Schema;
 
-/// What everyone gets.
+/// Share of each part of the decoder in the memory limit.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Bytes a decompressor may take.
+    /// Memory of the decompressor, in bytes.
     pub decompressor: u64,
-    /// Chunks that are under way at the same time.
+    /// Number of chunks in memory at the same time.
     pub jobs: usize,
-    /// Bytes of a chunk.
+    /// Size of a chunk, in bytes.
     pub chunk: usize,
 }
 
 impl Shares {
-    /// Divides `memory`. Where it is little, fewer threads have work at the same time.
+    /// Divides `memory` bytes. With little memory there are fewer chunks than threads.
     pub fn new(schema: &Schema, memory: u64, threads: usize, rows: bool) -> Result<Self, DataError> {
         let sample = sample_bytes(schema);
         let many = many_bytes(schema) + if rows { ROW_BYTES } else { 0 };
-        // Any line must fit, and it is at most one sample.
+        // The longest line must fit, and a line is at most one sample.
         let longest = MAX_LINE as u64 * (1 + many) + sample;
         let half = memory / 2;
         let jobs = (half / longest).min(2 * threads.max(1) as u64 + 2);
@@ -46,11 +46,11 @@ impl Shares {
     }
 }
 
-/// Bytes that a byte of text costs at most where rows are noted: a line end alone is a row, whose state and end lie in vectors
-/// that double, and all of a line may be the text that is noted.
+/// Memory in bytes that a byte of text needs at most when rows are noted: a line end alone is a row, whose state and end lie in
+/// vectors that double, and all of a line may be the text that is noted.
 const ROW_BYTES: u64 = 2 * (1 + 4) + 2;
 
-/// Bytes of a sample without the ids of columns that hold many.
+/// Size of a sample in bytes, without the ids of columns that hold many.
 fn sample_bytes(schema: &Schema) -> u64 {
     let sparse = schema.sparse.iter().map(|column| match (column.many(), column.weighted()) {
         (true, _) => 4,
@@ -60,7 +60,7 @@ fn sample_bytes(schema: &Schema) -> u64 {
     4 + 4 * schema.dense.len() as u64 + sparse.sum::<u64>()
 }
 
-/// Bytes that a separator costs at most.
+/// Memory in bytes that a separator of ids needs at most.
 fn many_bytes(schema: &Schema) -> u64 {
     let many = schema.sparse.iter().filter(|column| column.many());
     many.map(|column| 2 * if column.weighted() { 12 } else { 8 }).max().unwrap_or(0)

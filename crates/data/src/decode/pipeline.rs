@@ -1,4 +1,4 @@
-//! One thread reads, several work, and the calling thread takes the results in the order they were read.
+//! Pipeline of threads: one reads, several work, and the calling thread takes the results in the order of reading.
 //!
 //! ```text
 //!         ┌──────── free ◄───────────────────────────────┐
@@ -6,8 +6,8 @@
 //!      reader ── read ──► worker, worker, … ── done ──► take
 //! ```
 //!
-//! There are only so many jobs. They go round and keep their memory, so the queues need no bounds, and whoever is too
-//! fast waits for a job. Errors travel like results: the first one in reading order is the outcome.
+//! The number of jobs is fixed. Jobs are reused and keep their memory, so the queues need no bounds, and a thread that is too
+//! fast waits for a job. Errors are passed on like results: the first one in the order of reading is the outcome.
 
 use crate::DataError;
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// A result on its way to the calling thread, with its place in the order.
+/// Result for the calling thread, with its number in the order of reading.
 type Done<J> = (u64, Result<J, DataError>);
 
-/// Runs `read` until it says false, `work` on every job it filled, on `threads` threads with a state of its own each,
-/// and `take` in order. The first error or panic ends all threads.
+/// Runs `read` until it returns false, `work` on every job that it filled, and `take` on the results in the order of reading.
+/// `work` runs on `threads` threads, each with a state of its own. The first error or panic ends all threads.
 pub fn run<J: Send, S>(
     jobs: Vec<J>,
     threads: usize,
@@ -45,7 +45,7 @@ pub fn run<J: Send, S>(
             scope.spawn(move || work_all(to_do, done, state, work));
         }
         drop(done);
-        // Both ends move in here: when this returns, with an error or not, all threads find their queues closed.
+        // Both ends move into this call: when it returns, with an error or not, all threads find their queues closed.
         let outcome = take_all(results, free, &mut take);
         let reader = reader.join();
         outcome?;
@@ -60,7 +60,7 @@ fn read_all<J>(
     failed: Sender<Done<J>>,
 ) {
     for (mut job, place) in waiting.into_iter().zip(0..) {
-        // A queue that is closed: the calling thread has an error already.
+        // A closed queue means that the calling thread has an error already.
         match read(&mut job) {
             Ok(true) if filled.send((place, job)).is_ok() => {}
             Ok(_) => return,
@@ -104,7 +104,7 @@ fn take_all<J>(
             let mut job = result?;
             take(&mut job)?;
             place += 1;
-            // A reader that is done needs no jobs.
+            // Sending fails if the reader is done; it then needs no jobs.
             let _ = free.send(job);
         }
     }

@@ -1,4 +1,4 @@
-//! What becomes of a field: a label, a number, or a bag of ids.
+//! Columns of delimited text: from a field to a label, a number, or a bag of ids.
 
 use super::fault::{Fault, Problem};
 use super::fields::Fields;
@@ -8,7 +8,7 @@ use crate::samples::Bags;
 use memchr::{memchr, memrchr};
 use spec::schema::{DenseColumn, IdRule, LabelColumn, SparseColumn, Transform};
 
-/// The texts that mean "missing", besides the empty one.
+/// Texts that mean "missing", besides the empty one.
 #[derive(Debug)]
 pub struct Missing(pub Vec<Vec<u8>>);
 
@@ -19,7 +19,7 @@ impl Missing {
     }
 }
 
-/// The label's column.
+/// Column of the label.
 #[derive(Debug)]
 pub struct Label {
     field: usize,
@@ -32,7 +32,7 @@ impl Label {
         Self { field, positive_from: column.positive_from }
     }
 
-    /// 0 or 1.
+    /// Reads the label of a line: 0 or 1.
     #[inline]
     pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing) -> Result<f32, Fault<'a>> {
         let text = fields.get(self.field);
@@ -70,7 +70,7 @@ impl Dense {
         Self { field, transform: column.transform, missing: column.missing }
     }
 
-    /// The number, transformed.
+    /// Reads the number of a line and transforms it.
     #[inline]
     pub fn read<'a>(
         &self,
@@ -90,20 +90,20 @@ impl Dense {
 #[derive(Debug)]
 pub struct Sparse {
     field: usize,
-    /// Rows of the table where ids are row numbers.
+    /// Number of rows of the table, if ids are row numbers.
     index: Option<u64>,
     many: bool,
     separator: Option<u8>,
     weights: Weights,
 }
 
-/// Where the weights of ids stand.
+/// Location of the weights of ids.
 #[derive(Clone, Copy, Debug)]
 enum Weights {
     None,
-    /// After each id and this byte.
+    /// After each id, separated by this byte.
     Inside(u8),
-    /// In this field.
+    /// In another field of the line.
     Field(usize),
 }
 
@@ -121,7 +121,7 @@ impl Sparse {
         Self { field, index, many: column.many(), separator, weights }
     }
 
-    /// Makes room for `bags` of one id each.
+    /// Reserves memory for `count` bags of one id each.
     pub fn reserve(&self, count: usize, bags: &mut Bags) {
         if self.many {
             bags.lengths.reserve_exact(count);
@@ -132,7 +132,7 @@ impl Sparse {
         }
     }
 
-    /// Appends the field's ids as one bag, or nothing where there is a fault.
+    /// Appends the ids of the field as one bag, or nothing if the field is bad.
     #[inline]
     pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing, bags: &mut Bags) -> Result<(), Fault<'a>> {
         if !self.many && matches!(self.weights, Weights::None) {
@@ -148,7 +148,7 @@ impl Sparse {
         outcome
     }
 
-    /// Takes the last bag back.
+    /// Removes the last bag.
     pub fn undo(&self, bags: &mut Bags) {
         let length = if self.many { bags.lengths.pop().unwrap_or(0) as usize } else { 1 };
         bags.ids.truncate(bags.ids.len().saturating_sub(length));
@@ -190,12 +190,12 @@ impl Sparse {
         Ok(())
     }
 
-    /// The texts of the field's ids.
+    /// Texts of the ids in the field.
     pub fn texts<'a>(&self, fields: Fields<'a>, missing: &Missing) -> impl Iterator<Item = &'a [u8]> {
         self.items(fields.get(self.field), missing).map(|item| self.divide(item).0)
     }
 
-    /// An item's id, and its weight where it has one.
+    /// Divides an item of a list into its id and, if it has one, its weight.
     fn divide<'a>(&self, item: &'a [u8]) -> (&'a [u8], Option<&'a [u8]>) {
         match self.weights {
             Weights::Inside(separator) => match memrchr(separator, item) {
@@ -206,7 +206,7 @@ impl Sparse {
         }
     }
 
-    /// The items of a field: none where it is missing and there may be many, otherwise one more than separators.
+    /// Items of a field: none if the field is missing and may hold many, otherwise one more than there are separators.
     fn items<'a>(&self, text: &'a [u8], missing: &Missing) -> impl Iterator<Item = &'a [u8]> {
         let mut rest = if self.many && missing.is(text) { None } else { Some(text) };
         let separator = self.separator;
@@ -218,7 +218,7 @@ impl Sparse {
         })
     }
 
-    /// The key of an id, or its row where the text is the row.
+    /// Key of an id, or its row if the text is a row number.
     #[inline]
     fn id<'a>(&self, text: &'a [u8], missing: &Missing) -> Result<u64, Fault<'a>> {
         let is_missing = missing.is(text);
@@ -236,7 +236,7 @@ fn number(text: &[u8], field: usize) -> Result<f32, Fault<'_>> {
     weight.ok_or_else(|| Problem::Weight(text).at(field))
 }
 
-/// A row number below `rows`, in digits only.
+/// Parses a row number below `rows`, written in digits only.
 fn row(text: &[u8], rows: u64) -> Option<u64> {
     let row = text.iter().try_fold(0u64, |row, byte| {
         let digit = u64::from(byte.wrapping_sub(b'0'));

@@ -1,17 +1,17 @@
-//! What can be wrong with a line.
+//! Faults of a line of delimited text.
 
 use crate::bad_lines::excerpt;
 
-/// A fault, not yet put into words: most bad lines are only counted.
+/// Fault of a line. It is not yet formatted, because most bad lines are only counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault<'a> {
-    /// The field at fault, counted from 0.
+    /// Index of the field that is wrong, from 0; `None` if the whole line is.
     pub field: Option<usize>,
-    /// What is wrong.
+    /// Kind of problem.
     pub problem: Problem<'a>,
 }
 
-/// What is wrong, with the text at fault.
+/// Problem of a line, with the text that is wrong.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum Problem<'a> {
     #[error("the line has {} bytes or more", crate::lines::MAX_LINE)]
@@ -37,17 +37,17 @@ pub enum Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Whether a quoted field ends nowhere or in the wrong place.
+    /// Whether the problem is a quoted field that does not end, or ends in the wrong place.
     pub fn is_of_quotes(self) -> bool {
         matches!(self, Problem::OpenQuote | Problem::AfterQuote(_))
     }
 
-    /// Of the whole line.
+    /// Makes a fault of the whole line.
     pub fn of_line(self) -> Fault<'a> {
         Fault { field: None, problem: self }
     }
 
-    /// Of one field.
+    /// Makes a fault of one field.
     pub fn at(self, field: usize) -> Fault<'a> {
         Fault { field: Some(field), problem: self }
     }

@@ -1,4 +1,4 @@
-//! Where the fields of a line are.
+//! Cuts a line into its fields.
 //!
 //! ```text
 //! a , "b""c" , d      the line
@@ -9,10 +9,10 @@
 use super::fault::{Fault, Problem};
 use memchr::{memchr, memchr_iter};
 
-/// Bytes that are searched at once.
+/// Number of bytes that are searched at once.
 const BLOCK: usize = 64;
 
-/// Memory for the fields of a line.
+/// Reusable memory for the fields of a line.
 #[derive(Debug, Default)]
 pub struct Scratch {
     starts: Vec<usize>,
@@ -63,7 +63,7 @@ impl<'a> Fields<'a> {
         self.starts.len() - 1
     }
 
-    /// Field number `at`, from 0.
+    /// Text of field `at`, from 0.
     ///
     /// # Panics
     /// If there is no such field.
@@ -73,9 +73,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Appends where the fields after a delimiter start, and stops soon after `most`.
+/// Appends the starts of the fields after each delimiter, and stops soon after `most` of them.
 ///
-/// Fields are short, so a search for each would mostly begin and end: a bit per byte for 64 bytes at a time is faster.
+/// Fields are short, so that separate searches would spend most time on starting and ending. Computing one bit per byte for 64
+/// bytes at a time is faster.
 #[inline]
 fn find(line: &[u8], delimiter: u8, most: usize, starts: &mut Vec<usize>) {
     let (blocks, rest) = line.as_chunks::<BLOCK>();
@@ -93,7 +94,7 @@ fn find(line: &[u8], delimiter: u8, most: usize, starts: &mut Vec<usize>) {
     }
 }
 
-/// One bit per byte of `block`: whether it equals `byte`.
+/// Compares each byte of `block` with `byte`; the result has one bit per byte.
 #[inline]
 fn equal_bytes(block: &[u8; BLOCK], byte: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -108,8 +109,8 @@ fn equal_bytes(block: &[u8; BLOCK], byte: u8) -> u64 {
     })
 }
 
-/// RFC 4180: a field may stand in quotes, and `""` inside them is a quote. A quote inside a field that does not begin
-/// with one means nothing. Returns the number of fields, of which `most` have their starts noted.
+/// Removes quotes by RFC 4180: a field may be quoted, and `""` inside quotes is a quote. A quote inside a field that does not
+/// begin with one has no meaning. Returns the number of fields; the starts of at most `most` are noted.
 fn unquote<'a>(
     line: &'a [u8],
     delimiter: u8,

@@ -10,7 +10,7 @@ use spec::schema::{IdRule, LabelColumn, SparseColumn, Transform};
 fn parse(schema: &Schema, text: &[u8], size: usize) -> Result<(Samples, BadLines), DataError> {
     let mut chunks = Chunks::new(text, "log".as_ref(), size).quoted(quotes_beside(schema));
     let header = if schema.columns.is_none() { chunks.header()? } else { None };
-    let layout = Layout::new(schema, "log".as_ref(), header.as_deref())?;
+    let layout = LineLayout::new(schema, "log".as_ref(), header.as_deref())?;
     let (mut samples, mut bad) = (Samples::new(schema.sparse.len()), BadLines::default());
     let (mut scratch, mut chunk) = (Scratch::default(), Chunk::default());
     while chunks.next(&mut chunk)? {

@@ -1,4 +1,4 @@
-//! What the values of a column look like.
+//! Profile of a column: what its values look like.
 
 use super::list::{self, List};
 use super::missing::Missing;
@@ -8,45 +8,45 @@ use crate::id;
 use crate::number::{finite, integer};
 use std::collections::HashMap;
 
-/// What the rows that were looked at say of a column.
+/// Statistics of a column over the rows that were examined.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Profile {
-    /// Rows that were looked at.
+    /// Number of rows that were examined.
     pub rows: usize,
-    /// Rows without a value.
+    /// Number of rows without a value.
     pub missing: usize,
     /// Number of different values.
     pub distinct: usize,
-    /// Rows with the value that comes most often.
+    /// Number of rows with the most frequent value.
     pub most_common: usize,
-    /// Values that are finite numbers.
+    /// Number of values that are finite numbers.
     pub numbers: usize,
-    /// Values that are whole numbers, written without a point.
+    /// Number of values that are whole numbers, written without a decimal point.
     pub integers: usize,
-    /// Values that are numbers with a fraction.
+    /// Number of values that are numbers with a fraction.
     pub fractions: usize,
-    /// Values such as `007`, which are no numbers.
+    /// Number of values with leading zeros, such as `007`, which are not numbers.
     pub zero_led: usize,
-    /// Values that are `true` or `false`.
+    /// Number of values that are `true` or `false`.
     pub words: usize,
-    /// Values with blanks between several words.
+    /// Number of values that consist of several words.
     pub sentences: usize,
     /// The smallest number.
     pub min: f64,
-    /// The number in the middle.
+    /// The median number.
     pub median: f64,
     /// The largest number.
     pub max: f64,
-    /// Rows whose value is smaller than that of the row before: as numbers, or as text where it is a date.
+    /// Number of rows whose value is smaller than that of the row before, compared as numbers, or as text for dates.
     pub falls: usize,
-    /// The form of the dates that the column holds.
+    /// Form of the dates in the column, if it holds dates.
     pub date: Option<Form>,
-    /// The lists that the column holds.
+    /// Form of the lists in the column, if it holds lists.
     pub list: Option<List>,
 }
 
 impl Profile {
-    /// Looks at a column.
+    /// Computes the profile of a column.
     pub fn of(sample: &Sample, column: usize, missing: &Missing, delimiter: Option<u8>) -> Self {
         let stored = &sample.stored[column];
         let mut profile = Self { rows: sample.rows(), ..Self::default() };
@@ -95,7 +95,7 @@ impl Profile {
         profile
     }
 
-    /// Rows with a value.
+    /// Number of rows with a value.
     pub fn values(&self) -> usize {
         self.rows - self.missing
     }
@@ -123,7 +123,7 @@ impl Profile {
     }
 }
 
-/// Whether so many of the values are alike that the others may be mistakes.
+/// Whether nearly all values are alike, so that the others may be mistakes.
 fn nearly_all(some: usize, of: usize) -> bool {
     of > 0 && some * 200 >= of * 199
 }
@@ -133,7 +133,7 @@ pub(super) fn is_number(cell: &[u8]) -> bool {
     finite(cell).is_some()
 }
 
-/// A date with the year last, in an order that sorts: months are taken to come before days.
+/// Rewrites a date that has the year last so that it sorts; the month is assumed to come before the day.
 fn year_first(cell: &[u8]) -> Vec<u8> {
     let end = cell.iter().position(|byte| b" T".contains(byte)).unwrap_or(cell.len());
     let mut parts: Vec<&[u8]> = cell[..end].split(|byte| b"-/.".contains(byte)).collect();

@@ -3,14 +3,14 @@
 use super::column::Profile;
 use super::missing::Missing;
 use super::sample::Sample;
-use super::{Asked, Found, FoundColumn, Role};
+use super::{Found, FoundColumn, Request, Role};
 use crate::DataError;
 use crate::number::integer;
 use spec::run::DataFormat;
 use spec::schema::Schema;
 use std::path::Path;
 
-/// Fields of a line.
+/// Number of fields of a line.
 pub(super) const FIELDS: usize = 40;
 
 /// Whether the fields of a line look like Criteo's.
@@ -21,12 +21,12 @@ pub(super) fn is_line<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> bool {
     label && counts && fields.all(hexadecimal)
 }
 
-/// What is known of such a log.
-pub(super) fn found(file: &Path, sample: &Sample, asked: &Asked) -> Result<Found, DataError> {
-    // Criteo's rows are in the order of time, says the description of both logs.
+/// Result of discovering one of Criteo's logs.
+pub(super) fn found(file: &Path, sample: &Sample, request: &Request) -> Result<Found, DataError> {
+    // According to the descriptions of both of Criteo's logs, rows are in the order of time.
     let schema = Schema { in_time_order: true, ..Schema::criteo() };
     let names = schema.columns.clone().unwrap_or_default();
-    if let Some(other) = asked.time.or(asked.label.filter(|&name| name != schema.label.column)) {
+    if let Some(other) = request.time.or(request.label.filter(|&name| name != schema.label.column)) {
         let problem = format!(
             "is one of Criteo's logs, whose label is `label` and which has no column of time; `{other}` was asked for"
         );

@@ -1,4 +1,4 @@
-//! Whole numbers: ids, or numbers that count or measure something.
+//! Columns of whole numbers: decides whether they are ids, or count or measure something.
 
 use super::column::Profile;
 use super::name::{Hint, hint};
@@ -16,7 +16,8 @@ pub(super) fn are_ids(name: &str, profile: &Profile) -> bool {
     }
 }
 
-/// Without a name that says so: few categories, numbers that are all large, or a range that is used up evenly.
+/// Whether whole numbers look like ids regardless of the column's name: few categories, only large numbers, or a range that is
+/// used evenly.
 fn looks_like_ids(profile: &Profile) -> bool {
     let (distinct, values) = (profile.distinct as f64, profile.values() as f64);
     let span = profile.max - profile.min + 1.0;

@@ -1,4 +1,4 @@
-//! Which column is the label.
+//! Finds the label column.
 
 use super::column::Profile;
 use super::missing::Missing;
@@ -7,18 +7,18 @@ use super::sample::Sample;
 use crate::bad_lines::excerpt;
 use crate::number::finite;
 
-/// The label's column.
+/// The label column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Label {
-    /// Place of the column.
+    /// Index of the column.
     pub column: usize,
-    /// Numbers from this one on count as 1, where it does not hold 0 and 1.
+    /// Threshold from which numbers count as 1; `None` if the column holds 0 and 1.
     pub positive_from: Option<f64>,
-    /// Why it is the label.
+    /// Reason why the column is the label.
     pub reason: String,
 }
 
-/// Names that labels have, the most likely first.
+/// Usual names of label columns, the most likely first.
 const NAMES: &[&str] = &[
     "label",
     "target",
@@ -45,40 +45,40 @@ const NAMES: &[&str] = &[
     "churned",
     "churn",
 ];
-/// Words in the names of labels.
+/// Words in the names of label columns.
 const WORDS: &[&str] =
     &["label", "target", "click", "clicked", "clk", "conversion", "converted", "purchased", "bought"];
-/// Words in the names of ratings.
+/// Words in the names of rating columns.
 const RATINGS: &[&str] = &["rating", "ratings", "stars", "score", "overall"];
-/// Different values of a rating, at most: 0 to 10 in halves.
+/// Largest number of different values of a rating: 0 to 10 in halves.
 const MOST_RATINGS: usize = 21;
 
-/// Finds the label, by the name that was `asked` for or by what the columns look like.
+/// Finds the label by the requested name, or else by what the columns look like.
 ///
 /// # Errors
-/// Says why there is none.
+/// The reason why there is none.
 pub(super) fn find(
     sample: &Sample,
     profiles: &[Profile],
     missing: &Missing,
-    asked: Option<&str>,
+    requested: Option<&str>,
     named: bool,
 ) -> Result<Label, String> {
-    if let Some(name) = asked {
+    if let Some(name) = requested {
         let mut places = (0..sample.names.len()).filter(|&at| sample.names[at] == name);
         let Some(column) = places.next() else { return Err(format!("there is no column `{name}`")) };
         return of(sample, profiles, missing, column, "as asked");
     }
     let usable = |&column: &usize| sample.stored[column].as_number() && profiles[column].values() > 0;
     let flags: Vec<usize> = (0..profiles.len()).filter(usable).filter(|&at| profiles[at].is_flag()).collect();
-    let by_name = flags.iter().filter_map(|&at| Some((rank(&sample.names[at])?, at))).min();
+    let by_name = flags.iter().filter_map(|&at| Some((likelihood(&sample.names[at])?, at))).min();
     if let Some((_, column)) = by_name {
         return of(sample, profiles, missing, column, "by its name");
     }
     // A label of 1 and 2, or of −1 and 1.
     let two = |&at: &usize| profiles[at].is_numeric() && profiles[at].distinct == 2;
     let two = (0..profiles.len()).filter(usable).filter(two);
-    let by_name = two.filter_map(|at| Some((rank(&sample.names[at])?, at))).min();
+    let by_name = two.filter_map(|at| Some((likelihood(&sample.names[at])?, at))).min();
     if let Some((_, column)) = by_name {
         return of(sample, profiles, missing, column, "by its name");
     }
@@ -105,9 +105,9 @@ pub(super) fn find(
     }
 }
 
-/// What to say of a column that has the name of a label and holds two words, such as yes and no.
+/// Message about a column that has the name of a label and holds two words, such as yes and no.
 fn two_words(sample: &Sample, profiles: &[Profile], missing: &Missing) -> Option<String> {
-    let two = |at: &usize| profiles[*at].distinct == 2 && rank(&sample.names[*at]).is_some();
+    let two = |at: &usize| profiles[*at].distinct == 2 && likelihood(&sample.names[*at]).is_some();
     let column = (0..profiles.len()).find(two)?;
     let mut cells = sample.column(column).filter(|cell| !missing.is(cell));
     let one = cells.next()?;
@@ -116,8 +116,8 @@ fn two_words(sample: &Sample, profiles: &[Profile], missing: &Missing) -> Option
     Some(format!("column `{name}` looks like one, but holds {one} and {other}; write it as 0 and 1"))
 }
 
-/// The place of a name among those of labels, the most likely first.
-fn rank(name: &str) -> Option<usize> {
+/// Position of a name among the usual names of labels, the most likely first.
+fn likelihood(name: &str) -> Option<usize> {
     let words = words(name);
     let whole = words.join(" ");
     let known = NAMES.iter().position(|known| *known == whole);
@@ -125,7 +125,7 @@ fn rank(name: &str) -> Option<usize> {
     known.or_else(|| part().map(|place| NAMES.len() + place))
 }
 
-/// The label in a column, with a threshold where it does not hold 0 and 1.
+/// Makes a column the label, with a threshold if it does not hold 0 and 1.
 fn of(
     sample: &Sample,
     profiles: &[Profile],
@@ -154,7 +154,7 @@ fn of(
     Ok(Label { column, positive_from: Some(threshold), reason })
 }
 
-/// The value that divides the others most evenly, and the share of those from it on.
+/// The value that divides the values most evenly, and the share of values at or above it.
 fn most_even(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;

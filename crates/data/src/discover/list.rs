@@ -3,26 +3,26 @@
 use crate::number::finite;
 use std::collections::HashSet;
 
-/// How the ids of a field are written.
+/// Form of the lists in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     /// Several ids with `separator` between them, each followed by a weight where there is a `weight` separator.
     Ids {
-        /// What stands between ids.
+        /// Separator between ids.
         separator: char,
-        /// What stands between an id and its weight.
+        /// Separator between an id and its weight.
         weight: Option<char>,
     },
-    /// Several numbers that are no ids, such as `0.5|1.25`.
+    /// Several numbers that are not ids, such as `0.5|1.25`.
     Numbers,
-    /// `[1, 2, 3]`, which is not read.
+    /// Lists such as `[1, 2, 3]`, which cannot be read.
     Brackets,
 }
 
-/// Items that are looked at.
+/// Number of items that are examined.
 const MOST_ITEMS: usize = 100_000;
 
-/// The list that the cells of a column hold, if they do.
+/// Finds the form of the lists in the cells of a column, if they hold lists.
 pub(super) fn find<'a>(cells: impl Iterator<Item = &'a [u8]> + Clone, delimiter: Option<u8>) -> Option<List> {
     let count = cells.clone().count();
     let share = |is: &dyn Fn(&[u8]) -> bool| {
@@ -41,7 +41,7 @@ pub(super) fn find<'a>(cells: impl Iterator<Item = &'a [u8]> + Clone, delimiter:
         let items = || {
             cells.clone().flat_map(move |cell| cell.split(move |&byte| byte == separator)).take(MOST_ITEMS)
         };
-        // Commas and blanks stand in sentences and names, too: there, items must be short words that come again.
+        // Commas and blanks occur in sentences and names too: with them, items must be short words that repeat.
         if matches!(separator, b',' | b' ')
             && !(are_tokens(items()) && lengths_differ(cells.clone(), separator))
         {
@@ -58,7 +58,7 @@ pub(super) fn find<'a>(cells: impl Iterator<Item = &'a [u8]> + Clone, delimiter:
     None
 }
 
-/// Whether items are numbers or words without punctuation, and come more than once.
+/// Whether items are numbers or words without punctuation, and occur more than once.
 fn are_tokens<'a>(items: impl Iterator<Item = &'a [u8]>) -> bool {
     let (mut count, mut numbers, mut distinct) = (0usize, 0usize, HashSet::new());
     for item in items {

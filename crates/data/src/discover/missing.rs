@@ -1,17 +1,17 @@
-//! Which texts of a log mean "missing".
+//! Finds the texts of a log that mean "missing".
 
 use super::column::is_number;
 use super::sample::{Sample, Stored};
 use super::time;
 use std::collections::BTreeSet;
 
-/// Texts that mean "missing" wherever they stand.
+/// Texts that mean "missing" in any column.
 const ALWAYS: [&str; 15] = [
     "NA", "N/A", "n/a", "#N/A", "null", "NULL", "Null", "nan", "NaN", "NAN", "\\N", "<NA>", "(null)", "None",
     "NaT",
 ];
 
-/// Texts that mean "missing" where everything else in the column is a number or a time; elsewhere they may be ids.
+/// Texts that mean "missing" in columns of numbers or times; in other columns they may be ids.
 const AMONG_NUMBERS: [&str; 13] = [
     "-",
     "--",
@@ -28,12 +28,12 @@ const AMONG_NUMBERS: [&str; 13] = [
     "unknown",
 ];
 
-/// The texts in a log that mean "missing", besides the empty one.
+/// Texts of a log that mean "missing", besides the empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing(pub BTreeSet<String>);
 
 impl Missing {
-    /// Finds those that stand in the rows.
+    /// Finds the texts that mean "missing" in the sample rows.
     pub fn find(sample: &Sample) -> Self {
         let mut found = BTreeSet::new();
         let texts = sample.stored.iter().enumerate();
@@ -56,7 +56,7 @@ impl Missing {
         Self(found.into_iter().map(String::from).collect())
     }
 
-    /// Whether a cell holds nothing.
+    /// Whether a cell is missing.
     pub fn is(&self, cell: &[u8]) -> bool {
         cell.is_empty() || (!self.0.is_empty() && self.0.iter().any(|text| text.as_bytes() == cell))
     }

@@ -1,6 +1,6 @@
-//! What the name of a column says of it.
+//! What the name of a column suggests about its values.
 
-/// The words of a name, in lower case: `userID`, `user_id` and `User Id` have the same.
+/// Words of a name in lower case: `userID`, `user_id` and `User Id` have the same words.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -20,7 +20,7 @@ pub(super) fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// What a name suggests of a column of whole numbers.
+/// What a name suggests about a column of whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hint {
     Id,
@@ -146,7 +146,7 @@ const WORDS_OF_NUMBERS: &[&str] = &[
     "int",
 ];
 
-/// What `name` suggests.
+/// What `name` suggests about a column of whole numbers.
 pub(super) fn hint(name: &str) -> Hint {
     let words = words(name);
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));

@@ -1,4 +1,4 @@
-//! What each column is for, and the schema that says so.
+//! Assigns a role to each column, and builds the schema.
 
 use super::column::Profile;
 use super::label::{self, Label};
@@ -7,36 +7,36 @@ use super::missing::Missing;
 use super::name::{Hint, hint};
 use super::sample::{Sample, Stored};
 use super::time::{self, Form};
-use super::{Asked, Found, FoundColumn, Role, integer};
+use super::{Found, FoundColumn, Request, Role, integer};
 use crate::DataError;
 use crate::number::finite;
 use spec::run::DataFormat;
 use spec::schema::{DenseColumn, LabelColumn, Schema, SparseColumn, Transform};
 use std::path::Path;
 
-/// Rows below which it is not said that a column is a key or constant.
+/// Number of rows below which no column is taken for a key or a constant.
 const ENOUGH_ROWS: usize = 20;
 
-/// How a text is written.
+/// Dialect of a text log: delimiter and header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialect {
     pub delimiter: u8,
     pub header: bool,
 }
 
-/// What a column is for, and how it is read.
+/// Use of a column by the schema.
 enum Use {
     LeftOut(String),
     Number { why: String, transform: Transform },
     Id { kind: String, column: Box<SparseColumn> },
 }
 
-/// Gives every column its role.
+/// Assigns a role to every column.
 pub(super) fn assign(
     file: &Path,
     sample: &Sample,
     dialect: Option<Dialect>,
-    asked: &Asked,
+    request: &Request,
 ) -> Result<Found, DataError> {
     if sample.rows() == 0 {
         return Err(DataError::file(file, "has columns, but no rows to look at"));
@@ -50,11 +50,11 @@ pub(super) fn assign(
         let columns = described(sample, &profiles);
         DataError::file(file, format!("{problem}. The columns are\n{columns}"))
     };
-    let label = label::find(sample, &profiles, &missing, asked.label, named).map_err(|problem| {
+    let label = label::find(sample, &profiles, &missing, request.label, named).map_err(|problem| {
         refuse(format!("no label was found: {problem}. Say which column it is with --label COLUMN"))
     })?;
     let mut warnings = vec![];
-    let time = find_time(sample, &profiles, label.column, asked.time).map_err(&refuse)?;
+    let time = find_time(sample, &profiles, label.column, request.time).map_err(&refuse)?;
     let mut uses: Vec<Option<Use>> = vec![];
     for (at, profile) in profiles.iter().enumerate() {
         let taken = at == label.column || time.is_some_and(|(time, _)| at == time);
@@ -80,7 +80,8 @@ pub(super) fn assign(
     if !has_ids(&uses) {
         return Err(refuse("no column holds ids, and the models here need at least one".into()));
     }
-    let schema = schema(sample, dialect, &missing, &label, time.as_ref(), &profiles, &uses, &mut warnings);
+    let order = time_order(sample, &profiles, time.as_ref(), &mut warnings);
+    let schema = schema(sample, dialect, &missing, &label, order, &uses);
     schema.check()?;
     let columns = profiles.iter().enumerate().map(|(at, profile)| {
         let time = time.filter(|(time, _)| *time == at).map(|(_, form)| form);
@@ -97,17 +98,17 @@ pub(super) fn assign(
     })
 }
 
-/// The column of time, by the name that was asked for or by what the columns look like.
+/// Finds the time column by the requested name, or else by what the columns look like.
 fn find_time(
     sample: &Sample,
     profiles: &[Profile],
     label: usize,
-    asked: Option<&str>,
+    requested: Option<&str>,
 ) -> Result<Option<(usize, Form)>, String> {
     let form = |at: usize| time::of_column(&sample.names[at], &sample.stored[at], &profiles[at]);
-    if let Some(name) = asked {
-        let place = sample.names.iter().position(|other| other == name);
-        let Some(at) = place else { return Err(format!("there is no column `{name}` for --time")) };
+    if let Some(name) = requested {
+        let found = sample.names.iter().position(|other| other == name);
+        let Some(at) = found else { return Err(format!("there is no column `{name}` for --time")) };
         if at == label {
             return Err(format!("column `{name}` is the label; --time needs another"));
         }
@@ -115,7 +116,7 @@ fn find_time(
     }
     let candidates = (0..profiles.len()).filter(|&at| at != label && !is_twice(sample, at));
     let scored = candidates.filter_map(|at| form(at).map(|(form, score)| (score, at, form)));
-    // The most likely one, and the first of those.
+    // The most likely column, and the first of equally likely ones.
     let best = scored.max_by_key(|&(score, at, _)| (score, std::cmp::Reverse(at)));
     Ok(best.map(|(_, at, form)| (at, form)))
 }
@@ -124,7 +125,7 @@ fn is_twice(sample: &Sample, at: usize) -> bool {
     sample.names.iter().filter(|name| **name == sample.names[at]).count() > 1
 }
 
-/// Whether a column says what the label says in every row.
+/// Whether a column equals the label in every row.
 fn equals_label(sample: &Sample, at: usize, label: &Label, missing: &Missing) -> bool {
     let value = |cell: &[u8]| match cell {
         _ if missing.is(cell) => None,
@@ -141,7 +142,7 @@ fn equals_label(sample: &Sample, at: usize, label: &Label, missing: &Missing) ->
     same && labels.len() > 1 && sample.rows() >= ENOUGH_ROWS
 }
 
-/// What a column that is neither label nor time is for.
+/// Use of a column that is neither the label nor the time.
 fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
     let (name, stored) = (&sample.names[at], &sample.stored[at]);
     let left_out = |why: &str| Use::LeftOut(why.into());
@@ -181,7 +182,7 @@ fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
         Some(List::Brackets) => return left_out("lists in brackets are not read; write them as 3|17|4"),
         None => {}
     }
-    // Users and things come again beyond the rows that were looked at.
+    // Ids of users and items may repeat beyond the rows that were examined.
     let all_seen = sample.whole || !known_id(name);
     let every_row_differs =
         profile.distinct == profile.values() && profile.values() >= ENOUGH_ROWS && all_seen;
@@ -210,13 +211,13 @@ fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
     })
 }
 
-/// Whether a name is that of users or things.
+/// Whether a name is that of a column of users or items.
 fn known_id(name: &str) -> bool {
     let known = ["user", "item", "product", "ad", "customer", "movie", "device", "ip"];
     super::name::words(name).iter().any(|word| known.contains(&word.as_str()))
 }
 
-/// A column of numbers: those that never are negative and reach far are taken as logarithms.
+/// Use of a column of numbers. Numbers that are never negative and have a wide range are transformed by their logarithm.
 fn number(profile: &Profile, stored: &Stored) -> Use {
     let (min, max) = (profile.min, profile.max);
     let far = min >= 0.0 && (max >= 100.0 || (max >= 16.0 && profile.median * 8.0 <= max));
@@ -241,7 +242,7 @@ fn shown(number: f64) -> String {
     format!("{number:.digits$}")
 }
 
-/// Where there are no ids, makes some of numbers with few values.
+/// Turns columns of numbers with few values into ids, for logs without other ids.
 fn promote(sample: &Sample, profiles: &[Profile], uses: &mut [Option<Use>]) {
     for (at, purpose) in uses.iter_mut().enumerate() {
         let few = profiles[at].distinct <= 100 && profiles[at].is_whole() && sample.stored[at].as_id();
@@ -252,16 +253,40 @@ fn promote(sample: &Sample, profiles: &[Profile], uses: &mut [Option<Use>]) {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Time column of a schema, and whether the rows are in its order.
+struct TimeOrder {
+    column: Option<String>,
+    in_time_order: bool,
+}
+
+/// Time column that the schema names, if its values sort as time does. Warns of one whose values do not.
+fn time_order(
+    sample: &Sample,
+    profiles: &[Profile],
+    time: Option<&(usize, Form)>,
+    warnings: &mut Vec<String>,
+) -> TimeOrder {
+    let in_time_order = time.is_some_and(|&(at, _)| is_ordered(&profiles[at]));
+    // Text that does not sort as time does orders nothing.
+    let sorts = time.filter(|(_, form)| form.sorts() || in_time_order);
+    if let (Some((at, form)), None) = (time, sorts) {
+        warnings.push(format!(
+            "column `{}` is a time ({}) that does not sort as text; write dates as 2024-03-01 to split by it",
+            sample.names[*at],
+            form.describe()
+        ));
+    }
+    TimeOrder { column: sorts.map(|&(at, _)| sample.names[at].clone()), in_time_order }
+}
+
+/// Schema that reads the log.
 fn schema(
     sample: &Sample,
     dialect: Option<Dialect>,
     missing: &Missing,
     label: &Label,
-    time: Option<&(usize, Form)>,
-    profiles: &[Profile],
+    time: TimeOrder,
     uses: &[Option<Use>],
-    warnings: &mut Vec<String>,
 ) -> Schema {
     let (mut dense, mut sparse) = (vec![], vec![]);
     for (name, purpose) in sample.names.iter().zip(uses) {
@@ -273,29 +298,19 @@ fn schema(
             _ => {}
         }
     }
-    let in_time_order = time.is_some_and(|&(at, _)| is_ordered(&profiles[at]));
-    // Text that does not sort as time does orders nothing.
-    let sorts = time.filter(|(_, form)| form.sorts() || in_time_order);
-    if let (Some((at, form)), None) = (time, sorts) {
-        warnings.push(format!(
-            "column `{}` is a time ({}) that does not sort as text; write dates as 2024-03-01 to split by it",
-            sample.names[*at],
-            form.describe()
-        ));
-    }
     Schema {
         delimiter: dialect.map_or(',', |dialect| char::from(dialect.delimiter)),
         columns: dialect.is_some_and(|dialect| !dialect.header).then(|| sample.names.clone()),
         missing: missing.0.iter().cloned().collect(),
-        time: sorts.map(|&(at, _)| sample.names[at].clone()),
-        in_time_order,
+        time: time.column,
+        in_time_order: time.in_time_order,
         label: LabelColumn { column: sample.names[label.column].clone(), positive_from: label.positive_from },
         dense,
         sparse,
     }
 }
 
-/// Whether the rows are in the order of a column of time.
+/// Whether the rows are in the order of a time column.
 fn is_ordered(profile: &Profile) -> bool {
     profile.falls == 0 && profile.distinct > 1 && profile.missing == 0
 }
@@ -342,7 +357,7 @@ fn found_column(
 }
 
 impl FoundColumn {
-    /// Sets how many different values there are.
+    /// Sets the number of different values in the whole log.
     pub fn counted(&mut self, distinct: u64) {
         self.distinct = distinct;
         if self.role == Role::Id {
@@ -356,7 +371,7 @@ impl FoundColumn {
     }
 }
 
-/// The columns, one a line, for whoever must choose among them.
+/// List of the columns, one per line, from which a user can choose.
 fn described(sample: &Sample, profiles: &[Profile]) -> String {
     const MOST: usize = 40;
     let line = |(at, profile): (usize, &Profile)| {

@@ -1,59 +1,59 @@
-//! Some rows of a log, as text.
+//! Sample rows of a log, as text.
 
-/// Rows of the beginning that are looked at.
+/// Number of rows at the beginning of a log that are examined.
 pub(crate) const FIRST_ROWS: usize = 20_000;
-/// Cells that are looked at, at most.
+/// Largest number of cells that are examined.
 pub(crate) const MOST_CELLS: usize = 4 << 20;
 
-/// How a column is stored.
+/// Storage type of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// As fields of a text, which may be anything.
+    /// Fields of a text, which may hold anything.
     Text,
-    /// Parquet: booleans, seen as 0 and 1.
+    /// Booleans of Parquet, read as 0 and 1.
     Boolean,
-    /// Parquet: integers.
+    /// Integers of Parquet.
     Integer,
-    /// Parquet: floats.
+    /// Floats of Parquet.
     Float,
-    /// Parquet: strings.
+    /// Strings of Parquet.
     String,
-    /// Parquet: lists of strings or integers.
+    /// Lists of strings or integers of Parquet.
     IdList,
-    /// Parquet: dates or timestamps, seen as the integers they are stored as.
+    /// Dates or timestamps of Parquet, read as the integers they are stored as.
     Time,
-    /// Parquet: something that no column of a log can be, and what it is.
+    /// A type of Parquet that cannot be read, with its description.
     Other(String),
 }
 
 impl Stored {
-    /// Whether a label, a number or a weight may be read from it.
+    /// Whether a label, a number or a weight can be read from the column.
     pub fn as_number(&self) -> bool {
         matches!(self, Stored::Text | Stored::Boolean | Stored::Integer | Stored::Float)
     }
 
-    /// Whether ids may be read from it.
+    /// Whether ids can be read from the column.
     pub fn as_id(&self) -> bool {
         matches!(self, Stored::Text | Stored::Integer | Stored::String | Stored::IdList)
     }
 }
 
-/// Some rows of a log. A value that is not there is an empty text.
+/// Sample rows of a log. A missing value is an empty text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
     /// Names of the columns.
     pub names: Vec<String>,
-    /// How they are stored.
+    /// Storage type of each column.
     pub stored: Vec<Stored>,
     /// Whether these are all rows of the log.
     pub whole: bool,
     text: Vec<u8>,
-    /// Where each cell ends, row by row.
+    /// End of each cell in the text, row by row.
     ends: Vec<usize>,
 }
 
 impl Sample {
-    /// No rows of these columns yet.
+    /// Sample without rows, of these columns.
     pub fn new(names: Vec<String>, stored: Vec<Stored>) -> Self {
         Self { names, stored, whole: true, text: vec![], ends: vec![] }
     }
@@ -63,25 +63,25 @@ impl Sample {
         self.ends.len() / self.names.len().max(1)
     }
 
-    /// Rows that there is room for.
+    /// Number of rows that may still be added.
     pub fn room(&self) -> usize {
         (MOST_CELLS / self.names.len().max(1)).max(64).saturating_sub(self.rows())
     }
 
-    /// Appends the next cell: rows must be filled one after the other.
+    /// Appends the next cell. Cells must be appended row by row.
     pub fn push(&mut self, cell: &[u8]) {
         self.text.extend_from_slice(cell);
         self.ends.push(self.text.len());
     }
 
-    /// The cell of a row and a column.
+    /// Text of the cell in a row and a column.
     pub fn cell(&self, row: usize, column: usize) -> &[u8] {
         let at = row * self.names.len() + column;
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.text[start..self.ends[at]]
     }
 
-    /// The cells of a column.
+    /// Cells of a column, row by row.
     pub fn column(&self, column: usize) -> impl Iterator<Item = &[u8]> + Clone {
         (0..self.rows()).map(move |row| self.cell(row, column))
     }

@@ -5,19 +5,19 @@ use proptest::prelude::*;
 use std::io::Write;
 use tempfile::tempdir;
 
-fn found_in(bytes: &[u8], asked: &Asked) -> Result<Found, DataError> {
+fn found_in(bytes: &[u8], request: &Request) -> Result<Found, DataError> {
     let folder = tempdir().unwrap();
     let file = folder.path().join("log");
     std::fs::write(&file, bytes).unwrap();
-    discover(&[file], asked)
+    discover(&[file], request)
 }
 
 fn found(text: &str) -> Found {
-    found_in(text.as_bytes(), &Asked::default()).unwrap()
+    found_in(text.as_bytes(), &Request::default()).unwrap()
 }
 
 fn refusal(bytes: &[u8]) -> String {
-    found_in(bytes, &Asked::default()).unwrap_err().to_string()
+    found_in(bytes, &Request::default()).unwrap_err().to_string()
 }
 
 /// A header, and rows made of their numbers.
@@ -72,9 +72,9 @@ fn line_ends_marks_and_compression() {
     assert_eq!(found(text.trim_end()), expected);
     let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();
-    assert_eq!(found_in(&gzip.finish().unwrap(), &Asked::default()).unwrap(), expected);
+    assert_eq!(found_in(&gzip.finish().unwrap(), &Request::default()).unwrap(), expected);
     let zstd = zstd::encode_all(text.as_bytes(), 1).unwrap();
-    assert_eq!(found_in(&zstd, &Asked::default()).unwrap(), expected);
+    assert_eq!(found_in(&zstd, &Request::default()).unwrap(), expected);
     // All names text, all values text: a header by its words alone.
     let words = found(&log("country,browser,label", 60, |i| format!("c{},b{},{}", i % 5, i % 3, i % 2)));
     assert_eq!(words.header, Some(true));
@@ -126,7 +126,7 @@ fn times_in_several_forms() {
     assert!(!found.schema.in_time_order);
     assert_eq!(reason(&found, "day"), "time: dates, year first, not in order");
     assert_eq!(reason(&found, "ts"), "left out: another time");
-    let asked = Asked { time: Some("ts"), label: None };
+    let asked = Request { time: Some("ts"), label: None };
     let found = found_in(with_epoch("ts").as_bytes(), &asked).unwrap();
     assert_eq!(reason(&found, "ts"), "time: seconds since 1970, increasing");
     assert!(found.schema.in_time_order && found.schema.time.as_deref() == Some("ts"));
@@ -221,12 +221,13 @@ fn labels() {
     assert_eq!(found(&log("a,is_click,c", 80, row)).schema.label.column, "is_click");
     let several = refusal(log("a,b,c", 80, row).as_bytes());
     assert!(several.contains("a, b") && several.contains("--label COLUMN"), "{several}");
-    let chosen = found_in(log("a,b,c", 80, row).as_bytes(), &Asked { label: Some("b"), time: None }).unwrap();
+    let chosen =
+        found_in(log("a,b,c", 80, row).as_bytes(), &Request { label: Some("b"), time: None }).unwrap();
     assert_eq!(chosen.schema.label.column, "b");
     // Named, and one-sided so far.
     assert_eq!(found(&log("label,c", 50, |i| format!("0,c{}", i % 7))).schema.label.column, "label");
     for (asked, part) in [("nobody", "no column `nobody`"), ("c", "column `c` holds no numbers")] {
-        let error = found_in(log("a,b,c", 80, row).as_bytes(), &Asked { label: Some(asked), time: None });
+        let error = found_in(log("a,b,c", 80, row).as_bytes(), &Request { label: Some(asked), time: None });
         let error = error.unwrap_err().to_string();
         assert!(error.contains(part) && error.contains("c (text, 5 distinct)"), "{error}");
     }
@@ -333,7 +334,7 @@ proptest! {
     fn any_bytes_are_read_or_refused(
         pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..120),
     ) {
-        if let Ok(found) = found_in(&pieces.concat(), &Asked::default()) {
+        if let Ok(found) = found_in(&pieces.concat(), &Request::default()) {
             prop_assert!(found.schema.check().is_ok());
             prop_assert!(found.columns.iter().filter(|column| column.role == Role::Label).count() == 1);
         }
@@ -342,6 +343,6 @@ proptest! {
     #[test]
     fn random_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), parquet: bool) {
         let bytes = if parquet { [b"PAR1", &bytes[..], b"PAR1"].concat() } else { bytes };
-        let _ = found_in(&bytes, &Asked::default());
+        let _ = found_in(&bytes, &Request::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of a text whose delimiter and header nobody named.
+//! Discovers the delimiter and the header of a text log, and reads sample rows.
 
 use super::column::is_number;
 use super::criteo;
@@ -11,29 +11,29 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Bytes in which delimiter and header are looked for.
+/// Number of bytes in which the delimiter and the header are searched for.
 const HEAD: usize = 256 << 10;
-/// Bytes of text that are read to look at rows here and there.
+/// Largest number of bytes that are read for sample rows.
 const MOST_BYTES: u64 = 256 << 20;
-/// Rows of a chunk that are looked at, after the first.
+/// Number of rows that are examined in each chunk after the first.
 const CHUNK_ROWS: usize = 200;
-/// Bytes that a decompressor may take.
+/// Memory limit of the decompressor, in bytes.
 const MEMORY: u64 = 256 << 20;
-/// Lines that a delimiter is judged by.
+/// Number of lines by which a delimiter is judged.
 const JUDGED: usize = 500;
-/// Bytes that may stand between fields.
+/// Bytes that may be delimiters.
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 
-/// A text that was looked at.
+/// A text log that was examined.
 pub(super) struct Text {
     pub sample: Sample,
     pub delimiter: u8,
     pub header: bool,
-    /// Whether it is one of Criteo's logs.
+    /// Whether the text is one of Criteo's logs.
     pub criteo: bool,
 }
 
-/// Looks at a text.
+/// Examines a text log.
 pub(super) fn look(files: &[PathBuf]) -> Result<Text, DataError> {
     let mut head = vec![];
     let mut first = files.first().map(PathBuf::as_path).unwrap_or(Path::new(""));
@@ -65,7 +65,7 @@ pub(super) fn look(files: &[PathBuf]) -> Result<Text, DataError> {
     Ok(Text { sample, delimiter, header, criteo })
 }
 
-/// The beginning of a file, decompressed, without the mark of UTF-8.
+/// Reads the beginning of a file, decompressed, without a byte order mark.
 fn read_head(file: &Path) -> Result<Vec<u8>, DataError> {
     let mut head = vec![];
     let contents = files::open(file, MEMORY, Default::default())?;
@@ -76,7 +76,7 @@ fn read_head(file: &Path) -> Result<Vec<u8>, DataError> {
     Ok(head)
 }
 
-/// Why bytes are not the text of a log.
+/// Reason why bytes are not the text of a log, if they are not.
 fn no_text(head: &[u8]) -> Option<&'static str> {
     let begins = |magic: &[u8]| head.starts_with(magic);
     let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -100,7 +100,7 @@ fn no_text(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The text up to its last line end, or all of it where it ends.
+/// The text up to its last line end, or all of it if it is the whole file.
 fn whole_lines(head: &[u8]) -> Option<&[u8]> {
     if head.len() < HEAD - 3 {
         return Some(head);
@@ -108,7 +108,7 @@ fn whole_lines(head: &[u8]) -> Option<&[u8]> {
     memchr::memrchr(b'\n', head).map(|end| &head[..=end])
 }
 
-/// The fields of the first records that can be cut.
+/// Fields of the first records that can be cut.
 fn table(text: &[u8], delimiter: u8, most: usize) -> Vec<Vec<Vec<u8>>> {
     let mut scratch = Scratch::default();
     let mut rows = vec![];
@@ -120,14 +120,14 @@ fn table(text: &[u8], delimiter: u8, most: usize) -> Vec<Vec<Vec<u8>>> {
     rows
 }
 
-/// The length that comes most often, and how often.
+/// The most frequent length, and how often it occurs.
 fn mode(lengths: impl Iterator<Item = usize>) -> (usize, usize) {
     let mut counts = std::collections::BTreeMap::new();
     lengths.for_each(|length| *counts.entry(length).or_insert(0) += 1);
     counts.into_iter().max_by_key(|&(length, count)| (count, length)).unwrap_or((0, 0))
 }
 
-/// The byte that cuts nearly all lines, the first among them, into equally many fields.
+/// The delimiter: the byte that cuts nearly all lines, including the first, into the same number of fields.
 fn delimiter(text: &[u8]) -> Option<u8> {
     let mut best: Option<(usize, usize, u8)> = None;
     for delimiter in DELIMITERS {
@@ -148,7 +148,7 @@ fn delimiter(text: &[u8]) -> Option<u8> {
     best.map(|(.., delimiter)| delimiter)
 }
 
-/// What to do with a text in which no delimiter was found.
+/// Message about a text in which no delimiter was found.
 fn no_delimiter(text: &[u8]) -> String {
     let mut lines = Records::new(text, 0, 1).take(JUDGED).filter(|record| !record.text.is_empty()).peekable();
     let double = |text: &[u8]| text.windows(2).any(|pair| pair == b"::");
@@ -190,7 +190,7 @@ fn has_header(rows: &[Vec<Vec<u8>>]) -> bool {
     for_header > against || (for_header == against && against == 0 && first.iter().all(identifier))
 }
 
-/// Rows from the beginning of the log, and some from each of the chunks that follow.
+/// Reads rows from the beginning of the log, and some from each following chunk.
 fn read_rows(
     files: &[PathBuf],
     first: &Path,
@@ -211,7 +211,7 @@ fn read_rows(
             let Some(names) = chunks.header()? else { continue };
             let of_first = header_of_first.get_or_insert_with(|| names.clone());
             if *of_first != names {
-                // The pass over the whole log finds its columns by name, or says which are not there.
+                // The pass over the whole log finds its columns by name, or reports which are missing.
                 whole = false;
                 continue;
             }
@@ -239,7 +239,7 @@ fn read_rows(
     Ok(sample)
 }
 
-/// Appends up to `most` rows of a chunk, and says whether those were all.
+/// Appends up to `most` rows of a chunk. Returns whether those were all of its rows.
 fn take(
     sample: &mut Sample,
     chunk: &Chunk,
@@ -262,7 +262,7 @@ fn take(
     }
 }
 
-/// The names in a header.
+/// Column names in a header.
 fn header_names(file: &Path, header: &[u8], delimiter: u8, width: usize) -> Result<Vec<String>, DataError> {
     let mut scratch = Scratch::default();
     let fields = Fields::cut(header, delimiter, true, Some(width), &mut scratch)

@@ -1,4 +1,4 @@
-//! Which columns say when a row happened.
+//! Finds columns that hold the time of each row.
 //!
 //! | form | example | text sorts as time does |
 //! |---|---|---|
@@ -12,7 +12,7 @@ use super::column::Profile;
 use super::name::words;
 use super::sample::Stored;
 
-/// How a time is written.
+/// Form of the times in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A number since 1970, in this unit.
@@ -25,7 +25,7 @@ pub(super) enum Form {
     Digits,
     /// A number that grows.
     Counter,
-    /// A type of Parquet.
+    /// A date or timestamp type of Parquet.
     Stored,
 }
 
@@ -35,7 +35,7 @@ impl Form {
         self != Form::YearLast
     }
 
-    /// In words.
+    /// Description of the form for messages.
     pub fn describe(self) -> String {
         match self {
             Form::Since1970(unit) => format!("{unit} since 1970"),
@@ -48,7 +48,7 @@ impl Form {
     }
 }
 
-/// The form of a text that is a date and no number.
+/// Form of a text that is a date and not a number.
 pub(super) fn of_text(cell: &[u8]) -> Option<Form> {
     let text = str::from_utf8(cell).ok()?;
     if text.len() < 8 || text.len() > 40 {
@@ -82,7 +82,7 @@ pub(super) fn of_text(cell: &[u8]) -> Option<Form> {
     }
 }
 
-/// The unit in which all numbers between `min` and `max` are times of 1985 to 2096.
+/// Unit in which all numbers between `min` and `max` are times in the years 1985 to 2096.
 pub(super) fn unit(min: f64, max: f64) -> Option<&'static str> {
     let units = [("seconds", 1.0), ("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9)];
     units.iter().find(|(_, scale)| min >= 4.8e8 * scale && max <= 4e9 * scale).map(|(unit, _)| *unit)
@@ -108,7 +108,7 @@ fn digits(min: f64, max: f64) -> bool {
 const NAMES: &[&str] =
     &["timestamp", "ts", "time", "datetime", "date", "event", "created", "at", "hour", "day", "when", "unix"];
 
-/// The form of a column that may be the time of each row, and how likely it is.
+/// Form of a column that may hold the time of each row, and a score of how likely that is.
 pub(super) fn of_column(name: &str, stored: &Stored, profile: &Profile) -> Option<(Form, u32)> {
     let words = words(name);
     let place = NAMES.iter().position(|known| words.iter().any(|word| word == known));
@@ -131,7 +131,7 @@ pub(super) fn of_column(name: &str, stored: &Stored, profile: &Profile) -> Optio
     if profile.is_whole() && digits(profile.min, profile.max) && named > 0 {
         return Some((Form::Digits, 50 + named));
     }
-    // Seconds since the log began, say. A day of the week or an hour of the day comes again and again.
+    // For example seconds since the log began. A day of the week or an hour of the day repeats.
     let exact = place.is_some_and(|place| place < 4);
     let grows = rises && profile.distinct > 2;
     (exact && (grows || profile.distinct > 1000)).then_some((Form::Counter, named))

@@ -1,4 +1,4 @@
-//! Records: lines, where a quoted field may hold line ends (RFC 4180).
+//! Records: lines of a log whose quoted fields may hold line ends (RFC 4180).
 //!
 //! ```text
 //! 7,"two          one record of two lines
@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A field is quoted if it begins with a quote. It ends with a quote before a delimiter or a line end; a quote inside is
-//! written twice. A quoted field that does not end so, within the file and [`MAX_LINE`] bytes, takes no other line with
-//! it: the record then ends with the line on which that field begins, and the next line begins a record.
+//! written twice. If a quoted field does not end like this, within the file and [`MAX_LINE`] bytes, the record ends with the
+//! line on which that field begins, and the next line begins a new record.
 //!
-//! What is decided here depends on the bytes of the record alone. So whoever cuts a text into chunks of records and
-//! whoever cuts such a chunk into records agree.
+//! The end of a record depends on the bytes of the record alone. So the code that cuts a text into chunks of records and the
+//! code that cuts a chunk into records agree.
 
 use super::MAX_LINE;
 use memchr::{memchr, memchr_iter, memchr2};
@@ -20,13 +20,13 @@ use memchr::{memchr, memchr_iter, memchr2};
 pub struct Record<'a> {
     /// The record without its line end.
     pub text: &'a [u8],
-    /// The line it begins on, counted in the file from 1.
+    /// Number of the line on which the record begins, counted in the file from 1.
     pub first_line: u64,
-    /// The line it ends on.
+    /// Number of the line on which the record ends.
     pub last_line: u64,
 }
 
-/// The records of some text that begins and ends with one.
+/// Iterator over the records of a text that consists of whole records.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -35,7 +35,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The records of `text`, which begins on line `first_line` of its file.
+    /// Iterates over the records of `text`, which begins on line `first_line` of its file.
     pub fn new(text: &'a [u8], delimiter: u8, first_line: u64) -> Self {
         Self { rest: text, delimiter, line: first_line }
     }
@@ -59,7 +59,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Where the last whole record of `bytes` ends; `complete` where nothing follows them.
+/// End of the last whole record of `bytes`; `complete` says that nothing follows them.
 pub(super) fn last_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<usize> {
     let mut last = 0;
     while let Some(end) = record_end(&bytes[last..], delimiter, complete) {
@@ -68,8 +68,8 @@ pub(super) fn last_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<us
     (last > 0).then_some(last)
 }
 
-/// Where the record at the start of `bytes` ends, one past its line end. None where its line end is not among them, or
-/// where more bytes would have to be seen, which there are unless the text is `complete`.
+/// End of the record at the start of `bytes`, one past its line end. `None` if the line end is not among the bytes, or if more
+/// bytes are needed to decide, unless the text is `complete`.
 fn record_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<usize> {
     let complete = complete || bytes.len() >= MAX_LINE;
     let bytes = &bytes[..bytes.len().min(MAX_LINE)];
@@ -92,17 +92,17 @@ fn record_end(bytes: &[u8], delimiter: u8, complete: bool) -> Option<usize> {
     }
 }
 
-/// Where a quoted field ends.
+/// End of a quoted field.
 enum Closing {
-    /// After its closing quote.
+    /// The field ends at this offset, after its closing quote.
     After(usize),
-    /// Nowhere.
+    /// The field does not end.
     None,
-    /// In bytes that were not seen yet, if at all.
+    /// The end, if there is one, lies in bytes that were not read yet.
     Unknown,
 }
 
-/// The end of the quoted field whose text begins at `start`.
+/// Finds the end of the quoted field whose text begins at `start`.
 fn closing(bytes: &[u8], start: usize, delimiter: u8, complete: bool) -> Closing {
     let mut at = start;
     loop {

@@ -1,7 +1,7 @@
-//! Some rows of one column, as cells.
+//! Rows of one Parquet column, as cells.
 //!
-//! Parquet gives the values that are there, and for each place a definition level (is there a value, or what is null?) and a
-//! repetition level (0 where a row begins). Both are left out where they would all be 0. A column of lists:
+//! Parquet stores the values that are present, and for each cell a definition level (whether there is a value, or what is null)
+//! and a repetition level (0 at the beginning of a row). Levels are left out if all of them would be 0. A column of lists:
 //!
 //! ```text
 //! rows         [a, null]   []   [b]
@@ -23,23 +23,23 @@ use ::parquet::schema::types::ColumnDescPtr;
 /// One column of a row group.
 pub(super) struct Column {
     leaf: Leaf,
-    /// The definition level of a value that is there.
+    /// Definition level of a value that is present.
     present: i16,
     values: Values,
     definitions: Vec<i16>,
     repetitions: Vec<i16>,
-    /// Where the rows begin, and the end of the last.
-    starts: Vec<Place>,
+    /// Beginning of each row, and the end of the last one.
+    starts: Vec<LevelPosition>,
 }
 
-/// A place in the levels, and the first value from there on.
+/// Index of a level, and of the first value from there on.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct LevelPosition {
     level: usize,
     value: usize,
 }
 
-/// A reader, and the values of the rows it read last.
+/// Reader of a column, and the values of the rows that it read last.
 enum Values {
     Bool(Typed<BoolType>),
     Int32(Typed<Int32Type>),
@@ -55,7 +55,7 @@ struct Typed<T: DataType> {
     values: Vec<T::T>,
 }
 
-/// What stands in one place of a column.
+/// Value of one cell of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cell<'a> {
     Null,
@@ -66,7 +66,7 @@ pub(super) enum Cell<'a> {
 }
 
 impl Column {
-    /// The column `leaf`, of the type `descriptor`, from its pages.
+    /// Opens the column `leaf` of the type `descriptor`, whose pages are `pages`.
     pub fn new(leaf: Leaf, descriptor: ColumnDescPtr, pages: CheckedPages) -> Result<Self> {
         let present = descriptor.max_def_level();
         let values = match get_column_reader(descriptor, Box::new(pages)) {
@@ -109,7 +109,7 @@ impl Column {
             )));
         }
         self.find_rows(read, values);
-        // Neither the reader's count nor the levels are taken on trust: both must agree with the rows of the group.
+        // Neither the count of the reader nor the levels are trusted: both must agree with the number of rows.
         let end = self.starts.last().copied().unwrap_or_default();
         if read != rows || self.starts.len() != rows + 1 || end.value != values {
             let name = &self.leaf.name;
@@ -122,12 +122,12 @@ impl Column {
         Ok(())
     }
 
-    /// Finds where rows begin, from the levels.
+    /// Finds the beginning of each row from the levels.
     fn find_rows(&mut self, rows: usize, values: usize) {
         self.starts.clear();
         let levels = self.definitions.len().max(self.repetitions.len());
         let levels = if levels == 0 { values.max(rows) } else { levels };
-        let mut place = Place::default();
+        let mut place = LevelPosition::default();
         while place.level < levels {
             if self.repetitions.get(place.level).is_none_or(|&level| level == 0) {
                 self.starts.push(place);
@@ -142,14 +142,14 @@ impl Column {
         self.definitions.get(level).copied().unwrap_or(self.present)
     }
 
-    /// The cells of a row among those read last: one for a plain column, any number for a list.
+    /// Cells of a row among those read last: one for a plain column, any number for a list.
     pub fn cells(&self, row: usize) -> Cells<'_> {
         let place = self.starts.get(row).copied().unwrap_or_default();
         let end = self.starts.get(row + 1).map_or(place.level, |next| next.level);
         Cells { column: self, place, end }
     }
 
-    /// Value number `index`.
+    /// Value with this index.
     fn value(&self, index: usize) -> Option<Cell<'_>> {
         let signed = self.leaf.kind != Kind::Integer { signed: false };
         Some(match &self.values {
@@ -175,7 +175,7 @@ impl<T: DataType> Typed<T> {
         Self { reader, values: vec![] }
     }
 
-    /// Reads the next rows; returns how many there were and the number of their values.
+    /// Reads the next rows. Returns the number of rows and the number of values.
     fn read(&mut self, rows: usize, levels: (&mut Vec<i16>, &mut Vec<i16>)) -> Result<(usize, usize)> {
         let (definitions, repetitions) = levels;
         self.values.clear();
@@ -187,11 +187,11 @@ impl<T: DataType> Typed<T> {
     }
 }
 
-/// The cells of one row.
+/// Iterator over the cells of one row.
 pub(super) struct Cells<'a> {
     column: &'a Column,
-    place: Place,
-    /// The level after the row's last.
+    place: LevelPosition,
+    /// Index after the last level of the row.
     end: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The headers of delta-encoded lengths.
+//! Checks the headers of delta-encoded lengths.
 //!
 //! ```text
 //! numbers := block size | miniblocks per block | count | first value | block …
@@ -7,10 +7,10 @@
 //! strings with shared beginnings := numbers (bytes shared with the string before) | strings
 //! ```
 //!
-//! The decoder makes room for `count` lengths before it looks for them, and a count may be any number below 2⁶³. So counts
-//! are compared with the values of the page first.
+//! The decoder allocates memory for `count` lengths before it reads them, and a count may be any number below 2⁶³. So counts are
+//! compared with the number of values of the page first.
 
-/// The most miniblocks of a block; writers have 4 or 8.
+/// Largest number of miniblocks of a block; writers use 4 or 8.
 const MAX_MINIBLOCKS: u64 = 512;
 
 /// Whether `data`, the strings of a page, announces at most `values` lengths; with `shared` beginnings there are two lists.
@@ -20,11 +20,11 @@ pub(super) fn counts_fit(data: &[u8], values: u64, shared: bool) -> bool {
     if shared { first.and_then(|()| cursor.numbers(values)).is_some() } else { first.is_some() }
 }
 
-/// What is left to read.
+/// Bytes that are left to read.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
-    /// Passes over a list of at most `most` numbers; `None` if it has more, or makes no sense.
+    /// Skips a list of at most `most` numbers. `None` if the list is longer or invalid.
     fn numbers(&mut self, most: u64) -> Option<()> {
         let (block_size, miniblocks, count) = (self.varint()?, self.varint()?, self.varint()?);
         self.varint()?;
@@ -51,7 +51,7 @@ impl Cursor<'_> {
         Some(())
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads a variable-length integer: seven bits per byte, the lowest first.
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

@@ -1,12 +1,12 @@
-//! A file of the log, its footer checked.
+//! A Parquet file of the log, with its footer checked.
 //!
 //! ```text
 //! PAR1 | pages of column chunks … | footer: schema, row groups, chunks | its length: u32 | PAR1
 //! ```
 //!
-//! Every chunk must lie between the opening mark and the footer, and the values of a plain column must be as many as the
-//! rows. The decoders of the `parquet` crate return errors for most of what can be wrong beyond that, but not for all:
-//! some panic. `LogFile::guard` makes that an error, too, with the name of the file.
+//! Every chunk must lie between the opening mark and the footer, and a plain column must have as many values as rows. The
+//! decoders of the `parquet` crate return errors for most other damage, but panic for some. `LogFile::guard` turns a panic into
+//! an error that names the file.
 
 use super::column::Column;
 use super::leaf::Leaf;
@@ -24,11 +24,11 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// What a file begins and ends with.
+/// Mark at the beginning and the end of a file.
 const MARK: &[u8; 4] = b"PAR1";
-/// What it ends with when its footer is encrypted.
+/// Mark at the end of a file whose footer is encrypted.
 const ENCRYPTED_MARK: &[u8; 4] = b"PARE";
-/// Bytes after the footer: its length and the mark.
+/// Number of bytes after the footer: its length and the mark.
 const TAIL: u64 = 8;
 
 /// An open file of the log.
@@ -39,7 +39,7 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a file, checks its footer and finds the columns of `schema`, and what `reading` asks for besides.
+    /// Opens a file, checks its footer, and finds the columns that `schema` and `reading` need.
     pub fn open(path: &Path, schema: &Schema, reading: &Reading) -> Result<Self, DataError> {
         let reader = open_reader(path)?;
         let leaves = guard(path, || {
@@ -53,12 +53,12 @@ impl LogFile {
         Ok(Self { path: path.into(), reader, leaves })
     }
 
-    /// Rows of each row group.
+    /// Number of rows of each row group.
     pub fn group_rows(&self) -> impl Iterator<Item = usize> {
         self.reader.metadata().row_groups().iter().map(|group| usize::try_from(group.num_rows()).unwrap_or(0))
     }
 
-    /// The columns of a row group, before its first row.
+    /// Opens the columns of a row group at its first row.
     pub fn group(&self, group: usize) -> Result<Roles<Column>, DataError> {
         self.guard(|| {
             let reader = self.reader.get_row_group(group)?;
@@ -66,7 +66,7 @@ impl LogFile {
         })
     }
 
-    /// Runs a decoder on this file; its panic becomes an error.
+    /// Runs a decoder on this file, and turns a panic into an error.
     pub fn guard<T>(&self, decode: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, DataError> {
         guard(&self.path, decode)
     }
@@ -79,7 +79,7 @@ pub(super) fn open_reader(path: &Path) -> Result<SerializedFileReader<File>, Dat
         Ok(start) => start.map_err(|problem| DataError::file(path, problem))?,
         Err(error) => return Err(DataError::file(path, error)),
     };
-    // Nobody here asks for statistics, and what is not decoded cannot fail.
+    // Statistics are not needed, and what is not decoded cannot fail.
     let options =
         ReadOptionsBuilder::new().with_column_stats_policy(ParquetStatisticsPolicy::SkipAll).build();
     let reader = guard(path, || SerializedFileReader::new_with_options(file, options))?;
@@ -90,7 +90,7 @@ pub(super) fn open_reader(path: &Path) -> Result<SerializedFileReader<File>, Dat
     Ok(reader)
 }
 
-/// Where the footer starts, or what is wrong with the ends of the file.
+/// Offset of the footer, or what is wrong with the beginning or the end of the file.
 fn footer_start(file: &mut File) -> io::Result<Result<u64, String>> {
     let length = file.metadata()?.len();
     let body = MARK.len() as u64 + TAIL;
@@ -116,7 +116,7 @@ fn footer_start(file: &mut File) -> io::Result<Result<u64, String>> {
     }
 }
 
-/// Checks that the chunks of a group lie before `end` and have the values they should.
+/// Checks that the chunks of a group lie before `end` and have the right number of values.
 fn check_group(group: &RowGroupMetaData, end: u64) -> Result<(), String> {
     let rows = u64::try_from(group.num_rows()).map_err(|_| format!("{} rows", group.num_rows()))?;
     if group.columns().len() != group.schema_descr().num_columns() {
@@ -163,10 +163,10 @@ pub(super) fn open_column(group: &dyn RowGroupReader, leaf: &Leaf) -> Result<Col
     Column::new(leaf.clone(), chunk.column_descr_ptr(), pages)
 }
 
-/// Runs a decoder on the file at `path`; its panic becomes an error.
+/// Runs a decoder on the file at `path`, and turns a panic into an error.
 ///
-/// The panic's message goes to the standard error all the same: to silence it, the hook of the whole process would have
-/// to be replaced while other threads run. Nothing that the decoder may have left half done is used after an error.
+/// The message of the panic is still printed to standard error: silencing it would replace the panic hook of the whole process
+/// while other threads run. Values that the decoder may have left half-changed are not used after an error.
 pub(super) fn guard<T>(
     path: &Path,
     decode: impl FnOnce() -> Result<T, ParquetError>,

@@ -1,4 +1,4 @@
-//! Finding a column in a file's schema.
+//! Finds a column in the schema of a Parquet file.
 //!
 //! Parquet stores the leaves of a tree. A plain column is a leaf at the top. A list is a group with one leaf:
 //!
@@ -10,8 +10,8 @@
 //! }
 //! ```
 //!
-//! Older writers leave out the group in the middle, or write `repeated int64 tags` at the top. All have one repeated node,
-//! and an element exists from that node's definition level on.
+//! Older writers leave out the group in the middle, or write `repeated int64 tags` at the top. All forms have one repeated node,
+//! and an element exists from the definition level of that node on.
 
 use crate::error::listed;
 use ::parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
@@ -20,17 +20,17 @@ use ::parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 /// A column that can be read.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
-    /// Its name in the schema.
+    /// Name of the column in the schema.
     pub name: String,
-    /// Its place among the leaves of the file.
+    /// Index of the column among the leaves of the file.
     pub index: usize,
-    /// What it holds.
+    /// Kind of values in the column.
     pub kind: Kind,
-    /// An element of a list exists where the definition level is at least this; 0 for plain columns.
+    /// Definition level from which an element of a list exists; 0 for plain columns.
     pub element_level: i16,
 }
 
-/// What a column holds.
+/// Kind of values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
@@ -39,21 +39,21 @@ pub(super) enum Kind {
     Bytes,
 }
 
-/// What a column is read for.
+/// Purpose for which a column is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// A label, a dense input or a weight.
     Number,
-    /// Ids as they are.
+    /// Ids, one per cell.
     Id,
-    /// Text that is split.
+    /// Text that is split into ids or weights.
     Text,
-    /// Anything that has a text: what is noted with a row.
+    /// Text of any value, to be noted with its row.
     Noted,
 }
 
 impl Leaf {
-    /// The column `name`, or what is wrong with it.
+    /// Finds the column `name`, or says what is wrong with it.
     pub fn find(schema: &SchemaDescriptor, name: &str, list: bool, wanted: Use) -> Result<Self, String> {
         let root = schema.root_schema();
         let mut roots = root.get_fields().iter().filter(|field| field.name() == name);
@@ -112,8 +112,8 @@ impl Leaf {
     }
 }
 
-/// What the values of a leaf mean, where that is something a click log can use. A date or a decimal is stored as an
-/// integer, too, but its text would be another.
+/// Kind of values of a leaf, if a click log can use them. Dates and decimals are excluded: they are stored as integers, but
+/// their text is different.
 fn kind(leaf: &ColumnDescriptor) -> Option<Kind> {
     let (logical, converted) = (leaf.logical_type_ref(), leaf.converted_type());
     let plain = logical.is_none() && converted == ConvertedType::NONE;
@@ -146,7 +146,7 @@ fn kind(leaf: &ColumnDescriptor) -> Option<Kind> {
     }
 }
 
-/// Dates and times as the integers they are stored as: their order is that of time.
+/// Kind of the integers as which dates and times are stored; the integers sort as time does.
 fn time_kind(leaf: &ColumnDescriptor) -> Option<Kind> {
     let integer = matches!(leaf.physical_type(), Physical::INT32 | Physical::INT64);
     let logical = matches!(
@@ -164,13 +164,13 @@ fn time_kind(leaf: &ColumnDescriptor) -> Option<Kind> {
     (integer && (logical || converted)).then_some(Kind::Integer { signed: true })
 }
 
-/// Whether a group says that it is a list.
+/// Whether a group is annotated as a list.
 fn is_annotated_list(group: &Type) -> bool {
     let info = group.get_basic_info();
     info.converted_type() == ConvertedType::LIST || matches!(info.logical_type_ref(), Some(LogicalType::List))
 }
 
-/// The definition level of the repeated node on the way down from `top`, which has one leaf.
+/// Definition level of the repeated node between `top` and its only leaf.
 fn element_level(top: &Type) -> i16 {
     let mut level = 0;
     let mut node = Some(top);
@@ -186,7 +186,7 @@ fn element_level(top: &Type) -> i16 {
     0
 }
 
-/// A column's type in a few words.
+/// Describes the type of a column in a few words.
 pub(super) fn describe(top: &Type) -> String {
     let info = top.get_basic_info();
     let annotation = match (info.logical_type_ref(), info.converted_type()) {

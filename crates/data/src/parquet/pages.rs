@@ -1,8 +1,8 @@
-//! Pages whose headers do not promise the impossible.
+//! Checks the headers of pages before they are decoded.
 //!
-//! The decoders make room for as many values as a header announces, before they find that there are fewer. So a page is
-//! looked at before it goes to them: the values of all pages are at most those of the column chunk, a page has a bounded
-//! number, a dictionary has the bytes for its values, and delta-encoded strings have no more lengths than values.
+//! The decoders allocate memory for as many values as a header announces before they find that there are fewer. So a page is
+//! checked first: all pages together have at most as many values as the column chunk, the number of values of a page is
+//! bounded, a dictionary has enough bytes for its values, and delta-encoded strings have no more lengths than values.
 
 use super::delta;
 use ::parquet::basic::{Encoding, Type as Physical};
@@ -10,20 +10,20 @@ use ::parquet::column::page::{Page, PageMetadata, PageReader};
 use ::parquet::errors::{ParquetError, Result};
 use ::parquet::schema::types::ColumnDescPtr;
 
-/// The most values of one page. Writers limit the bytes of a page, and a million rows of long lists that are all alike
-/// take few; beyond this, though, it is no click log.
+/// Largest number of values of one page. Writers limit the bytes of a page, and a million rows of equal long lists take few
+/// bytes; a page with more values than this does not belong to a click log.
 const MAX_PAGE_VALUES: u32 = 1 << 27;
 
-/// The pages of a column chunk.
+/// Pages of a column chunk, checked as they are read.
 pub(super) struct CheckedPages {
     pages: Box<dyn PageReader>,
     column: ColumnDescPtr,
-    /// Values that are still to come, says the file's footer.
+    /// Number of values that remain, according to the footer of the file.
     left: u64,
 }
 
 impl CheckedPages {
-    /// Pages of `column` that should hold `values` values, nulls and empty lists included.
+    /// Checks the pages of `column`, which should hold `values` values, including nulls and empty lists.
     pub fn new(pages: Box<dyn PageReader>, column: ColumnDescPtr, values: u64) -> Self {
         Self { pages, column, left: values }
     }
@@ -57,7 +57,7 @@ impl CheckedPages {
         }
     }
 
-    /// The fewest bytes of a value in a dictionary.
+    /// Smallest number of bytes of a value in a dictionary.
     fn least_bytes(&self) -> u64 {
         match self.column.physical_type() {
             Physical::BOOLEAN | Physical::FIXED_LEN_BYTE_ARRAY => 1,
@@ -67,7 +67,7 @@ impl CheckedPages {
         }
     }
 
-    /// Where the values of a data page begin, after its levels.
+    /// Offset of the values of a data page, after its levels.
     fn values_start(&self, page: &Page) -> Option<usize> {
         match page {
             Page::DataPageV2 { def_levels_byte_len, rep_levels_byte_len, .. } => {

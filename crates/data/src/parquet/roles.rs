@@ -1,4 +1,4 @@
-//! The columns of a log by what they are for.
+//! Columns of a Parquet log by their role in the schema.
 
 use super::leaf::{Leaf, Use};
 use crate::rows::Reading;
@@ -7,13 +7,13 @@ use spec::schema::Schema;
 
 /// One `C` for every column that a schema reads, in the schema's order.
 pub(super) struct Roles<C> {
-    /// Absent where labels are left aside.
+    /// Label; `None` if labels are ignored.
     pub label: Option<C>,
     pub dense: Vec<C>,
     pub sparse: Vec<C>,
-    /// The weights of each sparse column that has them in a column of their own.
+    /// Weights of each sparse column, if they are in a column of their own.
     pub weights: Vec<Option<C>>,
-    /// The column whose text is noted with every row.
+    /// Column whose text is noted with every row.
     pub noted: Option<C>,
 }
 
@@ -45,7 +45,7 @@ impl Roles<Leaf> {
         for sparse in &schema.sparse {
             let split = sparse.separator.is_some() || sparse.weight_separator.is_some();
             roles.sparse.push(find(&sparse.column, sparse.list, if split { Use::Text } else { Use::Id })?);
-            // Ids that stand in one text have their weights in one text.
+            // If the ids are in one text, so are the weights.
             let wanted = if sparse.separator.is_some() { Use::Text } else { Use::Number };
             let weights = sparse.weights.as_ref().map(|name| find(name, sparse.list, wanted)).transpose()?;
             roles.weights.push(weights);
@@ -55,7 +55,7 @@ impl Roles<Leaf> {
 }
 
 impl<C> Roles<C> {
-    /// Something else for every column, or the first error.
+    /// Maps every column, and returns the first error.
     pub fn try_map<D, E>(&self, mut make: impl FnMut(&C) -> Result<D, E>) -> Result<Roles<D>, E> {
         Ok(Roles {
             label: self.label.as_ref().map(&mut make).transpose()?,
@@ -70,7 +70,7 @@ impl<C> Roles<C> {
         })
     }
 
-    /// Every column.
+    /// Iterates over all columns.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut C> {
         let beside = self.label.iter_mut().chain(&mut self.noted);
         beside.chain(&mut self.dense).chain(&mut self.sparse).chain(self.weights.iter_mut().flatten())

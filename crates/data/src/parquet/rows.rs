@@ -1,4 +1,4 @@
-//! From the cells of a row to a sample.
+//! Converts the cells of a Parquet row to a sample.
 
 use super::column::{Cell, Column};
 use super::roles::Roles;
@@ -8,7 +8,7 @@ use crate::{Bags, Samples, id};
 use ::parquet::errors::ParquetError;
 use spec::schema::{DenseColumn, IdRule, LabelColumn, Schema, SparseColumn};
 
-/// Why a row is no sample.
+/// Reason why a row holds no sample.
 #[derive(Debug)]
 pub(super) struct Fault<'a> {
     pub column: &'a str,
@@ -21,7 +21,7 @@ impl Roles<Column> {
         self.iter_mut().try_for_each(|column| column.read(rows))
     }
 
-    /// Appends a row among those read last to `samples`, or nothing if something is wrong with it.
+    /// Appends a row among those read last to `samples`, or nothing if the row is bad.
     pub fn append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
         let before: usize = samples.len();
         let appended = self.try_append(row, schema, samples);
@@ -41,7 +41,7 @@ impl Roles<Column> {
         appended
     }
 
-    /// Notes a row among those read last, whether it is a sample or not, with the text of the column that was asked for.
+    /// Notes a row among those read last, whether it holds a sample or not, with the text of the requested column.
     pub fn note(&self, row: usize, is_sample: bool, samples: &mut Samples) {
         let cell = self.noted.as_ref().and_then(|column| column.cells(row).next()).unwrap_or(Cell::Null);
         let mut digits = itoa::Buffer::new();
@@ -59,7 +59,7 @@ impl Roles<Column> {
         samples.rows.push(is_sample, text);
     }
 
-    /// Appends a row, and leaves parts of it if something is wrong.
+    /// Appends a row. If the row is bad, parts of it remain in `samples`.
     fn try_append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
         let label = match &self.label {
             None => 0.0,
@@ -87,7 +87,7 @@ impl Roles<Column> {
             if let (Some(column), Some(name)) = (weights, &spec.weights) {
                 let none = |column: &Column| column.cells(row).all(|cell| cell == Cell::Null);
                 if !spec.many() && none(ids) && none(column) {
-                    // Neither an id nor a weight: a missing id, as elsewhere.
+                    // A cell without an id and without a weight is a missing id.
                     bags.weights.push(1.0);
                     continue;
                 }
@@ -115,7 +115,7 @@ impl<'a> Fault<'a> {
     }
 }
 
-/// A cell as a number; `None` where there is none. A whole number may be one of the texts that mean "missing".
+/// Number in a cell; `None` if it is missing. A whole number may be one of the texts that mean "missing".
 fn number(cell: Cell, missing: &[String]) -> Option<f64> {
     let is_missing = |text: &str| missing.iter().any(|word| word == text);
     match cell {
@@ -143,7 +143,7 @@ fn label(cell: Cell, spec: &LabelColumn, missing: &[String]) -> Result<f32, Stri
 fn dense(cell: Cell, spec: &DenseColumn, missing: &[String]) -> Result<f32, String> {
     let Some(value) = number(cell, missing) else { return Ok(spec.missing) };
     let input = transformed(value, spec.transform);
-    // Both, because the maximum hides a NaN, and a number may be too large for 32 bits.
+    // Both are checked, because the maximum hides a NaN, and a number may be too large for an f32.
     if value.is_finite() && input.is_finite() {
         Ok(input)
     } else {
@@ -151,10 +151,10 @@ fn dense(cell: Cell, spec: &DenseColumn, missing: &[String]) -> Result<f32, Stri
     }
 }
 
-/// Appends the ids of one cell, with their weights where they stand beside them.
+/// Appends the ids of one cell, with their weights if these are in the same text.
 fn push_ids(cell: Cell, spec: &SparseColumn, missing: &[String], bags: &mut Bags) -> Result<(), String> {
     match (cell, spec.separator) {
-        // A text that is missing has no ids at all.
+        // A missing text has no ids.
         (Cell::Null, Some(_)) if !spec.list => Ok(()),
         (Cell::Bytes(text), Some(_)) if !spec.list && is_missing(text, missing) => Ok(()),
         (Cell::Bytes(text), Some(separator)) => text
@@ -215,7 +215,7 @@ fn push_weights(
     Ok(())
 }
 
-/// A weight from its text: by way of 64 bits, as all numbers.
+/// Parses a weight as f64, as all numbers, and rounds it to f32.
 fn weight(text: &[u8]) -> Result<f32, String> {
     let value = str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
     value
@@ -227,7 +227,7 @@ fn finite(value: f32) -> Option<f32> {
     value.is_finite().then_some(value)
 }
 
-/// Whether a text stands for nothing.
+/// Whether a text means "missing".
 fn is_missing(text: &[u8], missing: &[String]) -> bool {
     text.is_empty() || missing.iter().any(|word| word.as_bytes() == text)
 }

@@ -1,4 +1,4 @@
-//! Some rows of Parquet files whose columns nobody named.
+//! Sample rows of Parquet files, for discovering the roles of their columns.
 
 use super::column::{Cell, Column};
 use super::file::{open_column, open_reader};
@@ -11,12 +11,12 @@ use ::parquet::file::reader::FileReader;
 use ::parquet::schema::types::{SchemaDescriptor, Type};
 use std::path::PathBuf;
 
-/// Row groups, after the first, of which some rows are looked at.
+/// Number of row groups, after the first, in which some rows are examined.
 const GROUPS: usize = 64;
-/// Rows of such a group.
+/// Number of rows that are examined in such a group.
 const GROUP_ROWS: usize = 500;
 
-/// Rows of a Parquet log, seen as text: integers as digits, booleans as 0 and 1, lists with bars between their elements.
+/// Reads sample rows of a Parquet log as text: integers as digits, booleans as 0 and 1, lists with bars between elements.
 pub(crate) fn sample(files: &[PathBuf]) -> Result<Sample, DataError> {
     let mut found: Option<Sample> = None;
     for file in files {
@@ -27,7 +27,7 @@ pub(crate) fn sample(files: &[PathBuf]) -> Result<Sample, DataError> {
         let stored: Vec<Stored> = columns.iter().map(|(_, stored, _)| stored.clone()).collect();
         let sample = found.get_or_insert_with(|| Sample::new(names.clone(), stored));
         if sample.names != names {
-            // The pass over the whole log finds its columns by name, or says which are not there.
+            // The pass over the whole log finds its columns by name, or reports which are missing.
             sample.whole = false;
             continue;
         }
@@ -84,7 +84,7 @@ fn push(sample: &mut Sample, columns: &[Option<Column>], rows: usize) {
     }
 }
 
-/// Every column of a file: its name, how it is stored, and where its values are if they can be read.
+/// Columns of a file: name, storage type, and leaf if the values can be read.
 fn leaves(schema: &SchemaDescriptor) -> Vec<(String, Stored, Option<Leaf>)> {
     let column = |top: &Type| {
         let name = top.name().to_owned();

@@ -11,12 +11,12 @@ use std::error::Error;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
-/// Rows of a Parquet row group, at most.
+/// Largest number of rows of a Parquet row group.
 pub(super) const GROUP_ROWS: usize = 1 << 20;
-/// Bytes of the texts of a row group, about: they may be long.
+/// Approximate limit of the bytes of text in a row group.
 const GROUP_BYTES: usize = 64 << 20;
 
-/// Both kinds of table fail in their own way; the caller adds the path.
+/// Result of writing a table. CSV and Parquet have different errors; the caller adds the path.
 type Written<T> = Result<T, Box<dyn Error>>;
 
 /// A table that is being written.
@@ -25,7 +25,7 @@ pub(super) enum Table<W: Write + Send> {
     Parquet(Box<ParquetTable<W>>),
 }
 
-/// What stands in the first column of a row.
+/// Value of the first column in a row.
 pub(super) enum Value<'a> {
     Label(f32),
     Row(u64),
@@ -34,11 +34,11 @@ pub(super) enum Value<'a> {
 
 pub(super) struct ParquetTable<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    /// Rows of a group that is not full yet.
+    /// First column of the rows in the current group.
     first: Cells,
-    /// Probabilities that are there.
+    /// Probabilities of the rows that have one.
     probabilities: Vec<f32>,
-    /// 1 where there is one, 0 where there is none; empty where all must be there.
+    /// 1 for each row with a probability, 0 for each row without; empty if all rows must have one.
     present: Vec<i16>,
     rows: usize,
     bytes: usize,
@@ -51,7 +51,7 @@ enum Cells {
 }
 
 impl<W: Write + Send> Table<W> {
-    /// A table that goes to `out`.
+    /// Starts a table in `out`.
     pub fn new(out: W, parquet: bool, first: &FirstColumn) -> Written<Self> {
         if parquet {
             return Ok(Self::Parquet(Box::new(ParquetTable::new(out, first)?)));
@@ -86,7 +86,7 @@ impl<W: Write + Send> Table<W> {
         Ok(())
     }
 
-    /// Writes what is left, and gives back where it went.
+    /// Writes the remaining rows, and returns the output.
     pub fn close(self) -> Written<W> {
         match self {
             Self::Csv(mut csv) => {
@@ -101,7 +101,7 @@ impl<W: Write + Send> Table<W> {
     }
 }
 
-/// A field of a CSV line, in quotes where RFC 4180 asks for them.
+/// Writes a field of a CSV line, quoted if RFC 4180 requires it.
 fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
     if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
         return csv.write_all(text);
@@ -149,7 +149,7 @@ impl<W: Write + Send> ParquetTable<W> {
             (Cells::Rows(rows), Value::Row(number)) => rows.push(number as i64),
             (Cells::Keys { texts, present }, Value::Key(key)) => {
                 present.push(i16::from(key.is_some()));
-                // Strings are UTF-8 in Parquet; what is not shows as the replacement character.
+                // Strings of Parquet are UTF-8; invalid bytes become the replacement character.
                 let text = key.map(|key| String::from_utf8_lossy(key).into_owned());
                 self.bytes += text.as_ref().map_or(0, String::len);
                 texts.extend(text.map(|text| ByteArray::from(text.into_bytes())));
@@ -167,7 +167,7 @@ impl<W: Write + Send> ParquetTable<W> {
         Ok(())
     }
 
-    /// Writes the rows so far as a group.
+    /// Writes the current rows as a row group.
     fn write_group(&mut self) -> Result<(), ParquetError> {
         if self.rows == 0 {
             return Ok(());
@@ -188,7 +188,7 @@ impl<W: Write + Send> ParquetTable<W> {
     }
 }
 
-/// Writes the values that are there, with the levels that say where some are not, and empties both.
+/// Writes the present values with the levels that mark missing ones, and empties both.
 fn write_column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &mut Vec<T::T>,

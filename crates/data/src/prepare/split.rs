@@ -1,36 +1,38 @@
-//! A log in two: what is trained on, and what is kept from training.
+//! Splits a log into two: samples to train on, and samples to evaluate on.
 //!
-//! Which side a sample is on follows from its number or its time alone, so that every pass over the log divides it in the
-//! same way. Vocabularies are made from the training side.
+//! The part of a sample follows from its number or its time alone, so that every pass over the log splits it in the same way.
+//! Vocabularies are made from the training part.
 
 use super::times::{Keys, Latest, Times};
-use super::{RawLog, Step, bad_lines_of, check_vocabularies, count, rows_of_tables, save_vocabularies};
-use crate::prepared::{About, Manifest, Source, Writer, WriterOptions};
+use super::{
+    PrepareProgress, RawLog, bad_lines_of, check_vocabularies, count, rows_of_tables, save_vocabularies,
+};
+use crate::prepared::{About, LogSource, Manifest, Writer, WriterOptions};
 use crate::rows::Reading;
 use crate::{DataError, Samples};
 use spec::random::Stream;
 use spec::run::{Split, SplitBy};
 use std::path::Path;
 
-/// The seed by which row numbers are hashed: the same for all runs, so that runs of other seeds can be compared.
+/// Seed of the hash of row numbers. It is the same for all runs, so that runs with different seeds can be compared.
 const SEED: u64 = 0x5eed_5011;
 
-/// A log that was prepared in two parts.
+/// Manifests of a log that was prepared in two parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parts {
-    /// The part to train on. Bad lines of the log are counted here.
+    /// Part to train on. Bad lines of the log are counted here.
     pub train: Manifest,
-    /// The part to evaluate on.
+    /// Part to evaluate on.
     pub eval: Manifest,
-    /// Rows without a time, all of which are trained on, where the split is by time.
+    /// Number of rows without a time, if the split is by time. All of them belong to the training part.
     pub untimed: u64,
 }
 
-/// Divides the samples of a log as they pass, from the first to the last.
+/// Divides the samples of a log into the two parts as they are read, from the first to the last.
 #[derive(Clone, Debug)]
 pub(super) struct Divider {
     rule: Rule,
-    /// Samples that have passed.
+    /// Number of samples that were divided.
     passed: u64,
     sides: Vec<bool>,
     kept: Samples,
@@ -39,7 +41,7 @@ pub(super) struct Divider {
 
 #[derive(Clone, Debug)]
 enum Rule {
-    /// From this sample on.
+    /// Samples from this number on are held out.
     From(u64),
     Latest(Keys, Latest),
     Hash(Stream, f64),
@@ -51,12 +53,12 @@ impl Divider {
         Self { rule, passed: 0, sides: vec![], kept, held }
     }
 
-    /// The first sample comes next.
+    /// Starts again at the first sample.
     pub(super) fn restart(&mut self) {
         self.passed = 0;
     }
 
-    /// The next samples of the log, as those to train on and those to evaluate on.
+    /// Divides the next samples of the log into those to train on and those to evaluate on.
     pub(super) fn divide(&mut self, samples: &Samples) -> (&Samples, &Samples) {
         self.sides.clear();
         let numbers = self.passed..self.passed + samples.len() as u64;
@@ -79,25 +81,25 @@ impl Divider {
     }
 }
 
-/// Where a part of a split comes from: the files of `source`, and which part of which split it is.
-pub fn part_of(source: &Source, part: &str, split: &Split) -> Source {
-    Source { split: Some(format!("{part}: {split}")), ..source.clone() }
+/// Source of one part of a split log: the files of `source`, and the name of the part and its split.
+pub fn part_of(source: &LogSource, part: &str, split: &Split) -> LogSource {
+    LogSource { split: Some(format!("{part}: {split}")), ..source.clone() }
 }
 
-/// Prepares `log` as two logs: the samples that `split` keeps from training in `eval`, the others in `train`.
+/// Prepares `log` as two logs: the samples that `split` holds out in the folder `eval`, the others in the folder `train`.
 pub fn prepare_split(
     log: &RawLog,
     split: &Split,
     train: &Path,
     eval: &Path,
-    progress: &(dyn Fn(Step) + Sync),
+    progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Parts, DataError> {
     for folder in [train, eval] {
         log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
         std::fs::create_dir_all(folder)
             .map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
     }
-    let source = Source::of(log.format.name(), log.files)?;
+    let source = LogSource::of(log.format.name(), log.files)?;
     let mut log = log.clone();
     if let SplitBy::Column(column) = &split.by {
         log.reading = Reading::with_column(column);
@@ -105,7 +107,7 @@ pub fn prepare_split(
     let rule = look(&log, split, train, progress)?;
     let untimed = if let Rule::Latest(_, latest) = &rule { latest.missing } else { 0 };
     let mut divider = Divider::new(rule, log.schema.sparse.len());
-    let counting = |progress_now| progress(Step { counting: true, progress: progress_now });
+    let counting = |progress_now| progress(PrepareProgress { counting: true, progress: progress_now });
     let vocabularies = count(&log, train, Some(&mut divider), &counting)?;
     check_vocabularies(log.schema, &vocabularies)?;
     let rows = rows_of_tables(log.schema, &vocabularies);
@@ -117,7 +119,7 @@ pub fn prepare_split(
     }
     let bad = log.decode(
         &vocabularies,
-        &|progress_now| progress(Step { counting: false, progress: progress_now }),
+        &|progress_now| progress(PrepareProgress { counting: false, progress: progress_now }),
         &mut |samples| {
             let (kept, held) = divider.divide(samples);
             train_writer.append(kept)?;
@@ -133,12 +135,12 @@ pub fn prepare_split(
     Ok(Parts { train, eval, untimed })
 }
 
-/// Reads the log once, where that is needed to know which samples are held out.
+/// Reads the log once, if that is needed to find which samples are held out.
 fn look(
     log: &RawLog,
     split: &Split,
     folder: &Path,
-    progress: &(dyn Fn(Step) + Sync),
+    progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Rule, DataError> {
     if split.by == SplitBy::Numbers {
         return Ok(Rule::Hash(Stream::new(SEED, "split"), split.share));
@@ -151,7 +153,7 @@ fn look(
     let mut seen = 0;
     log.decode(
         &[],
-        &|progress_now| progress(Step { counting: true, progress: progress_now }),
+        &|progress_now| progress(PrepareProgress { counting: true, progress: progress_now }),
         &mut |samples| {
             seen += samples.len() as u64;
             let Some(times) = &mut times else { return Ok(()) };

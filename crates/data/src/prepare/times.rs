@@ -1,8 +1,8 @@
-//! The times of a column, and which of them are the latest: exact, in bounded memory.
+//! Finds the latest times of a column, exactly and in bounded memory.
 //!
-//! A time becomes 32 bytes whose order is that of time: a number its bits, turned so that they sort, or the beginning of a
-//! text. They go to a temporary file. The one that a share of them reaches is found by counting, two bytes at a time, until
-//! those that begin alike fit into memory.
+//! A time becomes a key of 32 bytes that sorts as time does: the bits of a number, changed so that they sort, or the beginning
+//! of a text. The keys go to a temporary file. The key at a given position from the end is found by counting, two bytes at a
+//! time, until the keys with the same beginning fit into memory.
 
 use crate::DataError;
 use crate::bad_lines::excerpt;
@@ -12,21 +12,21 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a key.
+/// Length of a key, in bytes.
 const BYTES: usize = 32;
-/// Keys that are sorted in memory.
+/// Number of keys that are sorted in memory.
 const IN_MEMORY: u64 = 1 << 20;
 
-/// A time, as bytes whose order is that of time.
+/// A time, as bytes that sort as time does.
 pub(super) type Key = [u8; BYTES];
 
-/// How the texts of a column become keys.
+/// Conversion of the texts of a column to keys.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     missing: Vec<Vec<u8>>,
 }
 
-/// What a field says of when its row happened.
+/// Time of a row according to its field.
 pub(super) enum Time {
     Missing,
     Number(Key),
@@ -38,7 +38,7 @@ impl Keys {
         Self { missing: schema.missing.iter().map(|text| text.as_bytes().to_vec()).collect() }
     }
 
-    /// The time that `text` is.
+    /// Converts `text` to a time.
     pub fn read(&self, text: Option<&[u8]>) -> Time {
         let text = text.unwrap_or_default();
         if text.is_empty() || self.missing.iter().any(|missing| missing == text) {
@@ -46,7 +46,7 @@ impl Keys {
         }
         let mut key = [0; BYTES];
         if let Some(number) = finite(text) {
-            // Adding 0 makes one zero of two.
+            // Adding 0 turns −0 into 0.
             let bits = (number + 0.0).to_bits();
             let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
             key[..8].copy_from_slice(&ordered.to_be_bytes());
@@ -57,7 +57,7 @@ impl Keys {
         Time::Text(key)
     }
 
-    /// The key of `text`, number or not; nothing where it is missing.
+    /// Key of `text`, whether it is a number or not; `None` if it is missing.
     pub fn key(&self, text: Option<&[u8]>) -> Option<Key> {
         match self.read(text) {
             Time::Missing => None,
@@ -66,7 +66,7 @@ impl Keys {
     }
 }
 
-/// The times of all rows, on disk.
+/// Times of all rows, on disk.
 pub(super) struct Times {
     column: String,
     keys: Keys,
@@ -78,13 +78,13 @@ pub(super) struct Times {
     first_text: Vec<u8>,
 }
 
-/// From which time on rows are held out.
+/// Time from which rows are held out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Latest {
     pub bound: Key,
-    /// Whether rows of exactly this time are held out, too.
+    /// Whether rows of exactly this time are held out too.
     pub inclusive: bool,
-    /// Rows that have no time.
+    /// Number of rows without a time.
     pub missing: u64,
 }
 
@@ -95,7 +95,7 @@ impl Latest {
 }
 
 impl Times {
-    /// None yet, of `column`; the file lies in `folder`.
+    /// Starts to collect the times of `column`, in a temporary file in `folder`.
     pub fn new(column: &str, keys: Keys, folder: &Path) -> Result<Self, DataError> {
         let file = tempfile::tempfile_in(folder).map_err(|error| DataError::file(folder, error))?;
         Ok(Self {
@@ -110,7 +110,7 @@ impl Times {
         })
     }
 
-    /// Adds a row.
+    /// Adds the time of a row.
     pub fn add(&mut self, text: Option<&[u8]>) -> Result<(), DataError> {
         let key = match self.keys.read(text) {
             Time::Missing => {
@@ -132,7 +132,7 @@ impl Times {
         self.file.write_all(&key).map_err(|error| DataError::file(&self.path, error))
     }
 
-    /// The bound that holds out `wanted` rows, or as near to it as rows of the same time allow.
+    /// Time from which `wanted` rows are held out, or as close to that number as rows of equal time allow.
     pub fn latest(self, wanted: u64) -> Result<Latest, DataError> {
         let Self { column, path, file, numbers, texts, missing, first_text, .. } = self;
         let refuse = |problem: String| DataError::SplitBy { column: column.clone(), problem };
@@ -161,14 +161,14 @@ impl Times {
         if same == timed {
             return Err(refuse("all rows have the same time; name another column".into()));
         }
-        // Rows of one time stay together, on the side that comes nearer to what was asked for.
+        // Rows of equal time stay together, in the part that brings their number closer to the one requested.
         let with_same = later + same;
         let inclusive = later == 0 || (with_same < timed && with_same - wanted <= wanted - later);
         Ok(Latest { bound, inclusive, missing })
     }
 }
 
-/// Shows every key of the file to `visit`.
+/// Calls `visit` with every key of the file.
 fn each(file: &mut File, mut visit: impl FnMut(&Key)) -> io::Result<()> {
     file.rewind()?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -182,8 +182,8 @@ fn each(file: &mut File, mut visit: impl FnMut(&Key)) -> io::Result<()> {
     }
 }
 
-/// The key that is the `rank`-th from the end, from 1.
-fn nth_largest(file: &mut File, mut rank: u64) -> io::Result<Key> {
+/// The `position`-th largest key, from 1.
+fn nth_largest(file: &mut File, mut position: u64) -> io::Result<Key> {
     let mut left = file.metadata()?.len() / BYTES as u64;
     let mut prefix = vec![];
     while left > IN_MEMORY && prefix.len() < BYTES {
@@ -195,12 +195,12 @@ fn nth_largest(file: &mut File, mut rank: u64) -> io::Result<Key> {
             }
         })?;
         for (bucket, &count) in counts.iter().enumerate().rev() {
-            if rank <= count {
+            if position <= count {
                 prefix.extend((bucket as u16).to_be_bytes());
                 left = count;
                 break;
             }
-            rank -= count;
+            position -= count;
         }
     }
     if prefix.len() == BYTES {
@@ -215,7 +215,7 @@ fn nth_largest(file: &mut File, mut rank: u64) -> io::Result<Key> {
         }
     })?;
     keys.sort_unstable_by(|one, other| other.cmp(one));
-    let at = usize::try_from(rank.saturating_sub(1)).unwrap_or(usize::MAX);
+    let at = usize::try_from(position.saturating_sub(1)).unwrap_or(usize::MAX);
     keys.get(at).copied().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 

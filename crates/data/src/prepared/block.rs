@@ -1,22 +1,20 @@
-//! Where the parts of a block lie.
-//!
-//! All places are counted in words of four bytes.
+//! Offsets of the parts of a block, in words of four bytes.
 
 use super::ALIGNMENT;
 use super::manifest::Manifest;
 use bytemuck::cast_slice;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Words before the counts: the checksum (2), samples, features.
+/// Number of words before the counts: the checksum (2), samples, features.
 const FIXED: usize = 4;
-/// Words of the checksum.
+/// Number of words of the checksum.
 const CHECKSUM: usize = 2;
-/// A block is a multiple of this many words.
+/// Alignment of a block, in words.
 const WORDS: usize = ALIGNMENT / 4;
-/// Where bags begin is kept for every so many samples: between them, lengths are added up.
+/// Number of samples between two stored offsets of bags; between them, lengths are added up.
 const STRIDE: usize = 32;
 
-/// What the layout of all blocks of a log depends on.
+/// Columns of a log, from which the offsets in its blocks follow.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     /// Number of dense columns.
@@ -25,26 +23,26 @@ pub(super) struct Shape {
     pub(super) sparse: Vec<Column>,
 }
 
-/// What the layout depends on for one feature.
+/// Properties of one feature, from which its offsets follow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Column {
     pub(super) many: bool,
     pub(super) weighted: bool,
 }
 
-/// Where the parts of one block lie, from its beginning.
+/// Offsets of the parts of one block, from its beginning.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct BlockLayout {
     pub(super) samples: usize,
     pub(super) labels: usize,
     pub(super) dense: usize,
     pub(super) dense_end: usize,
     pub(super) sparse: Vec<Sections>,
-    /// Where the last part ends.
+    /// End of the last part.
     pub(super) end: usize,
 }
 
-/// Where the parts of one feature lie. Without lengths or weights, theirs means nothing.
+/// Offsets of the parts of one feature. Those of lengths and weights are meaningless for a feature without them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sections {
     /// Number of ids.
@@ -52,11 +50,11 @@ pub(super) struct Sections {
     pub(super) lengths: usize,
     pub(super) values: usize,
     pub(super) weights: usize,
-    /// Where the feature's places begin in [`Starts`].
+    /// Index of the feature's first offset in [`Starts`].
     starts: usize,
 }
 
-/// Where every [`STRIDE`]th bag of a block begins, for the features with many ids.
+/// Offset of every [`STRIDE`]-th bag of a block, for the features with many ids.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Starts(Vec<u32>);
 
@@ -67,9 +65,9 @@ impl Shape {
     }
 }
 
-impl Layout {
-    /// The layout of a block of `samples` samples with `counts` ids of each feature. Cannot overflow: both are below
-    /// 2³², and a manifest has room for fewer than 2²⁶ columns.
+impl BlockLayout {
+    /// Computes the offsets in a block of `samples` samples with `counts` ids of each feature. They cannot overflow: both numbers
+    /// are below 2³², and a manifest has fewer than 2²⁶ columns.
     pub(super) fn set(&mut self, shape: &Shape, samples: usize, counts: &[u32]) {
         let mut at = FIXED + shape.sparse.len();
         let mut take = |words: usize| {
@@ -101,7 +99,7 @@ impl Layout {
         self.end = at;
     }
 
-    /// The layout of the block in `words`, which should have `samples` samples; or what is wrong with it.
+    /// Reads the offsets of the block in `words`, which should have `samples` samples. The error says what is wrong with it.
     pub(super) fn read(&mut self, shape: &Shape, samples: usize, words: &[u32]) -> Result<(), String> {
         let features = shape.sparse.len();
         let Some(counts) = words.get(FIXED..FIXED + features) else {
@@ -127,7 +125,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Writes the head of a block into `words`, which hold everything else; pads them, and returns the checksum.
+    /// Writes the head of a block into `words`, which hold the rest of the block, pads them, and returns the checksum.
     pub(super) fn seal(&self, words: &mut Vec<u32>) -> u64 {
         words.resize(self.end.next_multiple_of(WORDS), 0);
         words[CHECKSUM] = self.samples as u32;
@@ -140,8 +138,8 @@ impl Layout {
         checksum
     }
 
-    /// Where the bag of `sample` of `feature` begins among the feature's values; `samples` itself is their end.
-    /// `words` is the block.
+    /// Offset of the bag of `sample` among the values of `feature`; for the number of samples, the end of the values. `words` is
+    /// the block.
     #[inline]
     pub(super) fn bag_start(&self, starts: &Starts, words: &[u32], feature: usize, sample: usize) -> usize {
         let sections = &self.sparse[feature];
@@ -152,8 +150,8 @@ impl Layout {
 }
 
 impl Starts {
-    /// Adds up the lengths of the block in `words`; an error says whose do not agree with the count.
-    pub(super) fn set(&mut self, shape: &Shape, layout: &Layout, words: &[u32]) -> Result<(), String> {
+    /// Adds up the lengths of the block in `words`. The error names a feature whose lengths do not match its count.
+    pub(super) fn set(&mut self, shape: &Shape, layout: &BlockLayout, words: &[u32]) -> Result<(), String> {
         self.0.clear();
         for (feature, (column, sections)) in shape.sparse.iter().zip(&layout.sparse).enumerate() {
             if !column.many {
@@ -163,7 +161,7 @@ impl Starts {
             let lengths = &words[sections.lengths..][..layout.samples];
             let (whole, rest) = lengths.as_chunks::<STRIDE>();
             let sum = |lengths: &[u32]| lengths.iter().map(|&length| u64::from(length)).sum::<u64>();
-            // Once the sum is right, none of these was cut off.
+            // If the sum is right, none of these numbers was truncated.
             self.0.push(0);
             for chunk in whole {
                 at += sum(chunk);
@@ -179,13 +177,13 @@ impl Starts {
     }
 }
 
-/// The checksum that stands in the block.
+/// Checksum that is stored in the block.
 pub(super) fn stated_checksum(words: &[u32]) -> Option<u64> {
     let [low, high] = words.first_chunk::<CHECKSUM>()?;
     Some(u64::from(*low) | u64::from(*high) << 32)
 }
 
-/// The checksum that should stand in the block.
+/// Checksum computed from the contents of the block.
 pub(super) fn computed_checksum(words: &[u32]) -> u64 {
     xxh3_64(cast_slice(words.get(CHECKSUM..).unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! A prepared log as the input of a model.
+//! A prepared log that is bound to the features of a model.
 
 use super::gather::Gather;
 use super::reader::{Blocks, View};
@@ -8,14 +8,14 @@ use spec::feature::Feature;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One rank's reader of a prepared log, for the features of a model.
+/// Reader of a prepared log for one rank and the features of a model.
 ///
-/// It remembers where the parts of the blocks at hand lie, and the permutation of one window; after a warm-up it
-/// allocates only for batches, blocks or windows larger than any before.
+/// The reader keeps the offsets in recent blocks, and the permutation of one window. After warm-up it allocates only for
+/// batches, blocks or windows that are larger than any before.
 #[derive(Debug)]
 pub struct BoundLog {
     pub(super) log: Arc<PreparedLog>,
-    /// The samples of the log that are read; sample 0 is the first of them.
+    /// Samples of the log that are read; sample 0 of the reader is the first of them.
     pub(super) part: Range<u64>,
     pub(super) tables: Vec<Table>,
     pub(super) weighted: bool,
@@ -23,7 +23,7 @@ pub struct BoundLog {
     pub(super) gather: Gather,
 }
 
-/// How a feature's values become rows.
+/// Conversion of the stored values of a feature to rows of its table.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct Table {
 }
 
 impl BoundLog {
-    /// The features are those of the log.
+    /// Reader of `log` for `features`, which must be those of the log.
     pub(super) fn new(log: Arc<PreparedLog>, features: &[Feature]) -> Self {
         let ours = log.manifest().features.iter();
         let tables: Vec<Table> = ours
@@ -52,7 +52,7 @@ impl BoundLog {
         Self { log, part, tables, weighted, blocks: Blocks::default(), gather: Gather::default() }
     }
 
-    /// A reader of these samples alone, as if there were no others. Samples that the log does not have are left out.
+    /// Restricts the reader to these samples, as if there were no others. Samples that the log does not have are left out.
     pub fn part(mut self, samples: Range<u64>) -> Self {
         let end = samples.end.min(self.part.end);
         self.part = samples.start.min(end)..end;
@@ -64,17 +64,17 @@ impl BoundLog {
         self.part.end - self.part.start
     }
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The log.
+    /// The prepared log.
     pub fn log(&self) -> &Arc<PreparedLog> {
         &self.log
     }
 
-    /// Replaces the contents of `batch` by `samples`. After an error they mean nothing.
+    /// Replaces the contents of `batch` by `samples`. After an error the contents are undefined.
     pub fn fill(&mut self, samples: Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
         self.begin(&samples, batch)?;
         let samples = self.part.start + samples.start..self.part.start + samples.end;
@@ -144,7 +144,7 @@ impl BoundLog {
         Ok(())
     }
 
-    /// Ends a feature, whose rows must be in its table. Blocks were checked for that when they were first entered, but
+    /// Ends a feature and checks that its rows are in its table. Blocks were checked for that when they were first read, but
     /// kernels rely on it, and a file may change.
     pub(super) fn end_feature(&self, feature: usize, batch: &mut Batch) -> Result<(), DataError> {
         batch.feature_starts.push(batch.values.len());
@@ -160,14 +160,14 @@ impl BoundLog {
 }
 
 impl Table {
-    /// The row of a stored value.
+    /// Row of a stored value.
     #[inline]
     pub(super) fn row(&self, value: u32) -> u32 {
         if self.hashed { ((u64::from(value) * self.rows) >> 32) as u32 } else { value }
     }
 }
 
-/// The blocks that hold `samples`, and which samples of each.
+/// Blocks that hold `samples`, with the range of samples in each.
 fn pieces(samples: Range<u64>, size: u64) -> impl Iterator<Item = (usize, Range<usize>)> {
     let blocks = samples.start / size..samples.end.div_ceil(size);
     blocks.map(move |block| {

@@ -1,23 +1,23 @@
 //! A block that is being filled.
 
-use super::block::{Column, Layout, Shape};
+use super::block::{BlockLayout, Column, Shape};
 use super::manifest::{PreparedFeature, Values};
 use crate::{Bags, Samples};
 use bytemuck::cast_slice;
 use std::ops::Range;
 
-/// Samples of one block, and what has been counted over all blocks.
+/// Samples of the block that is being filled, and counts over all blocks.
 #[derive(Debug)]
 pub(super) struct Filling {
     shape: Shape,
     labels: Vec<f32>,
     dense: Vec<f32>,
     sparse: Vec<FillingColumn>,
-    layout: Layout,
+    layout: BlockLayout,
     words: Vec<u32>,
 }
 
-/// One feature of it.
+/// One feature of the block that is being filled.
 #[derive(Debug)]
 struct FillingColumn {
     name: String,
@@ -26,7 +26,7 @@ struct FillingColumn {
     lengths: Vec<u32>,
     ids: Vec<u32>,
     weights: Vec<f32>,
-    /// Ids of all blocks.
+    /// Number of ids in all blocks.
     total: u64,
     max: u32,
 }
@@ -48,7 +48,7 @@ impl Filling {
             shape,
             labels: vec![],
             dense: vec![],
-            layout: Layout::default(),
+            layout: BlockLayout::default(),
             words: vec![],
         }
     }
@@ -58,7 +58,7 @@ impl Filling {
         self.labels.len()
     }
 
-    /// Whether `samples` can be appended; if not, why.
+    /// Checks that `samples` can be appended. The error says why they cannot.
     pub(super) fn check(&self, samples: &Samples) -> Result<(), String> {
         let dense = self.shape.dense;
         if samples.dense.len() != samples.len() * dense {
@@ -81,7 +81,7 @@ impl Filling {
         self.sparse.iter().zip(&samples.bags).try_for_each(|(column, bags)| column.check(bags, samples.len()))
     }
 
-    /// Takes in the samples of `range`, whose ids begin at `ids` in each column, and moves `ids` on.
+    /// Appends the samples of `range`, whose ids begin at `ids` in each column, and advances `ids`.
     pub(super) fn append(&mut self, samples: &Samples, range: Range<usize>, ids: &mut [usize]) {
         self.labels.extend_from_slice(&samples.labels[range.clone()]);
         let dense = self.shape.dense;
@@ -91,7 +91,7 @@ impl Filling {
         }
     }
 
-    /// The block as it is written, and its checksum; or the feature with too many ids. Empties the block.
+    /// Encodes the block, and returns it with its checksum. Fails if a feature has too many ids. Empties the block.
     pub(super) fn encode(&mut self) -> Result<(&[u32], u64), String> {
         let mut counts = Vec::with_capacity(self.sparse.len());
         for column in &self.sparse {
@@ -123,7 +123,7 @@ impl Filling {
         Ok((&self.words, checksum))
     }
 
-    /// Writes down what was counted over `samples` samples.
+    /// Stores the counts over `samples` samples in `features`.
     pub(super) fn count(&self, samples: u64, features: &mut [PreparedFeature]) {
         for (feature, column) in features.iter_mut().zip(&self.sparse) {
             feature.mean_ids = column.total as f64 / samples.max(1) as f64;
@@ -169,7 +169,7 @@ impl FillingColumn {
         Ok(())
     }
 
-    /// Takes in the bags of `range`, whose ids begin at `at`; returns where they end.
+    /// Appends the bags of `range`, whose ids begin at `at`. Returns the end of their ids.
     fn append(&mut self, bags: &Bags, range: Range<usize>, at: usize) -> usize {
         let lengths = bags.lengths.get(range.clone()).unwrap_or_default();
         let count = match bags.lengths.is_empty() {

@@ -1,7 +1,7 @@
-//! Samples from all over a window.
+//! Reads shuffled batches: samples from all over a window.
 //!
-//! The samples of a batch are visited in the order of the log and put where the batch has them, part by part and block
-//! by block: reads move forward through one section at a time, and writes stay inside the batch, which is small.
+//! The samples of a batch are read in the order of the log and written at their places in the batch, part by part and block by
+//! block: reads move forward through one section at a time, and writes stay inside the batch, which is small.
 
 use super::reader::{Blocks, View};
 use super::{BoundLog, PreparedLog};
@@ -9,15 +9,15 @@ use crate::shuffle::{MAX_WINDOW, WindowOrder};
 use crate::{Batch, DataError, Shuffle};
 use std::ops::Range;
 
-/// What a reader keeps from one shuffled batch to the next.
+/// Memory that a reader reuses from one shuffled batch to the next.
 #[derive(Debug, Default)]
 pub(super) struct Gather {
     order: WindowOrder,
-    /// The samples of the batch, in the order of the log.
+    /// Samples of the batch, in the order of the log.
     picks: Vec<Pick>,
-    /// Where the bag of each pick begins among its block's values.
+    /// Offset of the bag of each sample among the values of its block.
     starts: Vec<u32>,
-    /// Where the bag of each sample of the batch begins among the batch's values.
+    /// Offset of the bag of each sample among the values of the batch.
     targets: Vec<usize>,
 }
 
@@ -25,14 +25,15 @@ pub(super) struct Gather {
 #[derive(Clone, Copy, Debug)]
 struct Pick {
     block: u64,
-    /// Its number in the block.
+    /// Index of the sample in its block.
     sample: u32,
-    /// Its number in the batch.
+    /// Index of the sample in the batch.
     target: u32,
 }
 
 impl BoundLog {
-    /// Replaces the contents of `batch` by the samples at some positions of `order`. After an error they mean nothing.
+    /// Replaces the contents of `batch` by the samples at some positions of a shuffled epoch. After an error the contents are
+    /// undefined.
     pub fn fill_shuffled(
         &mut self,
         positions: Range<u64>,
@@ -65,7 +66,7 @@ impl BoundLog {
         Ok(())
     }
 
-    /// Appends a feature with one id a sample.
+    /// Appends a feature with one id per sample.
     fn gather_ids(&mut self, feature: usize, batch: &mut Batch) {
         let table = &self.tables[feature];
         let ids = batch.values.len()..batch.values.len() + batch.samples;
@@ -92,7 +93,7 @@ impl BoundLog {
         }
     }
 
-    /// Appends a feature with any number of ids a sample.
+    /// Appends a feature with any number of ids per sample.
     fn gather_bags(&mut self, feature: usize, batch: &mut Batch) -> Result<(), DataError> {
         let table = &self.tables[feature];
         let Gather { picks, starts, targets, .. } = &mut self.gather;
@@ -141,7 +142,7 @@ impl BoundLog {
 }
 
 impl Gather {
-    /// Finds the samples at some positions and enters their blocks.
+    /// Finds the samples at some positions, and loads their blocks.
     fn pick(
         &mut self,
         log: &PreparedLog,
@@ -159,7 +160,7 @@ impl Gather {
         if positions.is_empty() {
             return Ok(());
         }
-        // Room for all blocks of the windows in question, so that none is entered twice.
+        // Capacity for all blocks of the windows, so that none is loaded twice.
         let size = u64::from(log.manifest().block_samples);
         let first = positions.start / window * window;
         let end = ((positions.end - 1) / window * window).saturating_add(window).min(len);
@@ -177,7 +178,7 @@ impl Gather {
     }
 }
 
-/// The picks of each block, and the block.
+/// Samples of each block, with the block.
 fn runs<'a>(
     picks: &'a [Pick],
     blocks: &'a Blocks,

@@ -1,6 +1,6 @@
 //! A prepared log, mapped into memory.
 
-use super::block::{Layout, Shape, Starts, computed_checksum, stated_checksum};
+use super::block::{BlockLayout, Shape, Starts, computed_checksum, stated_checksum};
 use super::bound::BoundLog;
 use super::manifest::{Checksummed, Manifest, PreparedFeature, Values, digits};
 use super::{ALIGNMENT, INDEX, INDEX_ENTRY, MANIFEST, SAMPLES, header};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// A prepared log. One is enough for all ranks of a process: [`bind`](Self::bind) gives each a reader.
+/// A prepared log. All ranks of a process share one: [`bind`](Self::bind) makes a reader for each.
 ///
-/// Its files must not change while it is open. If they are overwritten, readers get wrong samples or errors; if they are
-/// cut short, the system ends the process. Preparing the log again is harmless: that makes new files.
+/// The files must not change while the log is open. If they are overwritten, readers get wrong samples or errors; if they are
+/// cut short, the operating system ends the process. Preparing the log again is harmless: that creates new files.
 #[derive(Debug)]
 pub struct PreparedLog {
     folder: PathBuf,
@@ -24,13 +24,13 @@ pub struct PreparedLog {
     shape: Shape,
     samples: Mapping,
     index: Vec<Entry>,
-    /// Which blocks have been found sound since the log was opened.
+    /// Whether each block has been checked since the log was opened.
     checked: Vec<AtomicBool>,
-    /// What a user can do about damage, other than preparing the log again.
+    /// What a user can do about damage, instead of preparing the log again.
     remedy: Option<String>,
 }
 
-/// Where a block lies in samples.bin.
+/// Location of a block in samples.bin.
 #[derive(Debug)]
 struct Entry {
     bytes: Range<usize>,
@@ -59,23 +59,23 @@ impl PreparedLog {
         })
     }
 
-    /// The log, which tells users who meet damage in it to do this.
+    /// Sets what errors about damage tell users to do.
     pub fn with_remedy(self, remedy: impl Into<String>) -> Self {
         Self { remedy: Some(remedy.into()), ..self }
     }
 
-    /// What the log is.
+    /// Description of the log.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The folder it lies in.
+    /// Folder of the log.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The features of a model for this log. `rows` may give the rows of a hashed feature's table; else the schema must.
-    /// Tables of vocabularies and row numbers have the rows they need.
+    /// Features of a model for this log. `rows` may give the number of rows of the table of a hashed feature; otherwise the
+    /// schema must. Tables of vocabularies and row numbers have the rows that they need.
     pub fn features(&self, rows: impl Fn(&str) -> Option<usize>) -> Result<Vec<Feature>, DataError> {
         let feature = |(feature, column): (&PreparedFeature, &spec::schema::SparseColumn)| {
             let rows = match feature.values {
@@ -93,7 +93,7 @@ impl PreparedLog {
         self.manifest.features.iter().zip(&self.manifest.schema.sparse).map(feature).collect()
     }
 
-    /// A reader for a model with these features and `dense` dense inputs: they must be those of the log, in its order.
+    /// Makes a reader for a model with these features and `dense` dense inputs, which must be those of the log, in its order.
     pub fn bind(self: Arc<Self>, features: &[Feature], dense: usize) -> Result<BoundLog, DataError> {
         let (got, expected) = ((features.len(), dense), (self.shape.sparse.len(), self.shape.dense));
         if got != expected {
@@ -132,9 +132,9 @@ impl PreparedLog {
         Ok(BoundLog::new(self, features))
     }
 
-    /// Reads everything and checks all of it. `progress` hears of every block that was found sound, with their number.
+    /// Reads and checks all blocks. `progress` is called with the number of blocks checked so far.
     pub fn verify(&self, progress: &dyn Fn(u64)) -> Result<(), DataError> {
-        let (mut layout, mut starts) = (Layout::default(), Starts::default());
+        let (mut layout, mut starts) = (BlockLayout::default(), Starts::default());
         let mut hash = Xxh3::new();
         hash.update(&self.samples.bytes()[..ALIGNMENT]);
         for (number, entry) in self.index.iter().enumerate() {
@@ -150,21 +150,21 @@ impl PreparedLog {
         Ok(())
     }
 
-    /// The words of a block. Panics if there is none of that number.
+    /// Words of a block. Panics if there is no block of that number.
     pub(super) fn words(&self, number: usize) -> &[u32] {
         let bytes = &self.samples.bytes()[self.index[number].bytes.clone()];
         // Blocks begin at multiples of 64 bytes in a page-aligned mapping, so this always fits.
         bytemuck::try_cast_slice(bytes).unwrap_or_default()
     }
 
-    /// Finds the parts of a block, after checking it if that has not been done yet.
+    /// Finds the offsets in a block, after checking the block if that has not been done yet.
     pub(super) fn enter(
         &self,
         number: usize,
-        layout: &mut Layout,
+        layout: &mut BlockLayout,
         starts: &mut Starts,
     ) -> Result<(), DataError> {
-        // Two readers may check the same block at once: a waste, but no harm.
+        // Two readers may check the same block at once, which is wasteful but harmless.
         let checked = self.checked[number].load(Ordering::Relaxed);
         if !checked {
             self.check_contents(number)?;
@@ -181,18 +181,18 @@ impl PreparedLog {
         &self.shape
     }
 
-    /// A feature is not what it was when its block was entered.
+    /// Error about a feature that changed after its block was checked.
     pub(super) fn changed(&self, feature: &str) -> DataError {
         self.damaged(&format!("feature {feature} was changed while it was read"))
     }
 
-    /// Block `number` is not what it should be.
+    /// Error about a damaged block.
     fn damaged_block(&self, number: usize, what: &str) -> DataError {
         let first = number as u64 * u64::from(self.manifest.block_samples);
         self.damaged(&format!("block {number}, from sample {first} on: {what}"))
     }
 
-    /// The file with the samples is not what it should be.
+    /// Error about a damaged file of samples.
     fn damaged(&self, what: &str) -> DataError {
         match &self.remedy {
             None => damaged(self.samples.path(), what),
@@ -210,7 +210,7 @@ impl PreparedLog {
         Ok(())
     }
 
-    fn locate(&self, number: usize, layout: &mut Layout, starts: &mut Starts) -> Result<(), DataError> {
+    fn locate(&self, number: usize, layout: &mut BlockLayout, starts: &mut Starts) -> Result<(), DataError> {
         let size = u64::from(self.manifest.block_samples);
         let samples = size.min(self.manifest.samples - number as u64 * size) as usize;
         let words = self.words(number);
@@ -219,7 +219,7 @@ impl PreparedLog {
         found.map_err(|problem| self.damaged_block(number, &problem))
     }
 
-    fn check_rows(&self, number: usize, layout: &Layout) -> Result<(), DataError> {
+    fn check_rows(&self, number: usize, layout: &BlockLayout) -> Result<(), DataError> {
         let words = self.words(number);
         for (feature, sections) in self.manifest.features.iter().zip(&layout.sparse) {
             let largest = words[sections.values..][..sections.count].iter().max();
@@ -233,7 +233,7 @@ impl PreparedLog {
         Ok(())
     }
 
-    /// A feature is not what is needed.
+    /// Error about a feature that does not match the model.
     fn refuse(&self, feature: &str, problem: &str) -> DataError {
         DataError::file(self.folder.join(MANIFEST), format!("feature {feature}: {problem}"))
     }
@@ -253,7 +253,7 @@ fn open_file(folder: &Path, name: &str, expected: &Checksummed) -> Result<Mappin
     Ok(file)
 }
 
-/// The blocks, which must fill samples.bin without a gap.
+/// Reads the locations of the blocks, which must fill samples.bin without a gap.
 fn read_index(folder: &Path, manifest: &Manifest) -> Result<Vec<Entry>, DataError> {
     let file = open_file(folder, INDEX, &manifest.files.index)?;
     let refuse = |what: &str| damaged(file.path(), what);

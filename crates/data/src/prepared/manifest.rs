@@ -1,4 +1,4 @@
-//! `manifest.json`: what a prepared log is.
+//! `manifest.json`: description of a prepared log.
 
 use super::{MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, VERSION};
 use crate::DataError;
@@ -13,41 +13,41 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most bytes of a manifest.
+/// Largest size of a manifest, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
-/// What stands in the place of the manifest's checksum while it is computed.
+/// Text that replaces the checksum of the manifest while it is computed.
 const NO_CHECKSUM: &str = "0000000000000000";
 
-/// What a prepared log is. The format is described [above](super).
+/// Description of a prepared log. The format is documented in [`prepared`](super).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Of the format.
+    /// Version of the format.
     pub version: u32,
     /// Number of samples.
     pub samples: u64,
     /// Number of samples with label 1.
     pub clicks: u64,
-    /// Samples of every block but the last.
+    /// Number of samples of every block but the last.
     pub block_samples: u32,
     /// Names of the dense columns.
     pub dense: Vec<String>,
     /// The sparse features.
     pub features: Vec<PreparedFeature>,
-    /// The schema the log was read with.
+    /// Schema with which the log was read.
     pub schema: Schema,
-    /// What it was made from. Equal sources mean that nothing need be prepared again.
-    pub source: Source,
-    /// Lines that were left out.
-    pub bad_lines: BadLines,
-    /// What was noticed of the samples; absent in logs of older versions.
+    /// Files from which the log was prepared. If the source is equal, the log need not be prepared again.
+    pub source: LogSource,
+    /// Bad lines, which were left out.
+    pub bad_lines: BadLineSummary,
+    /// Observations about the samples; `None` in logs of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed: Option<Noticed>,
     /// Names of the files with vocabularies, by feature.
     pub vocabularies: BTreeMap<String, String>,
-    /// The other files.
+    /// Sizes and checksums of the other files.
     pub files: Files,
-    /// Of this file.
+    /// Checksum of the manifest itself.
     pub checksum: String,
 }
 
@@ -55,66 +55,66 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreparedFeature {
-    /// The column.
+    /// Name of the column.
     pub name: String,
-    /// What the stored values are.
+    /// Kind of the stored values.
     pub values: Values,
     /// Whether a sample may have any number of ids.
     pub many: bool,
     /// Whether ids have weights.
     pub weighted: bool,
-    /// How several rows become one vector.
+    /// How the rows of a bag become one vector.
     pub pooling: Pooling,
-    /// Rows of the table, where the schema says so.
+    /// Number of rows of the table, if the schema gives it.
     pub rows: Option<usize>,
-    /// Ids per sample, as counted.
+    /// Mean number of ids per sample, as counted.
     pub mean_ids: f64,
-    /// Ids of the sample with the most.
+    /// Largest number of ids in a sample.
     pub max_ids: u32,
 }
 
-/// What the stored values of a feature are.
+/// Kind of the stored values of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
     /// Hashes, for a table of any number of rows.
     Hashed,
-    /// Rows of a table with this many.
+    /// Rows of a table with this number of rows.
     Rows(u64),
 }
 
-/// The files a log was made from.
+/// Files from which a log was prepared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
-    /// Name of their format.
+pub struct LogSource {
+    /// Name of the format of the files.
     pub format: String,
-    /// In the order they were read.
+    /// Files in the order of reading.
     pub files: Vec<SourceFile>,
-    /// Which part of which split of these files the log is; absent, it is all of them.
+    /// Part of a split that the log is; `None` if it is all of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
 }
 
-/// A file, as it was when it was read.
+/// A source file, as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceFile {
-    /// Where it lies.
+    /// Path of the file.
     pub path: String,
-    /// Its size.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// Modification time of the file, in nanoseconds since 1970.
     pub modified_ns: u64,
 }
 
-/// Lines that could not be understood.
+/// Summary of the bad lines of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BadLines {
-    /// How many there were.
+pub struct BadLineSummary {
+    /// Number of bad lines.
     pub count: u64,
-    /// The first of them: where, and what is wrong.
+    /// Descriptions of the first bad lines.
     pub lines: Vec<String>,
 }
 
@@ -122,29 +122,29 @@ pub struct BadLines {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// samples.bin.
+    /// Size and checksum of samples.bin.
     pub samples: Checksummed,
-    /// index.bin.
+    /// Size and checksum of index.bin.
     pub index: Checksummed,
 }
 
-/// The size of a file and the checksum of its contents.
+/// Size and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checksummed {
-    /// Its size.
+    /// Size of the file, in bytes.
     pub bytes: u64,
-    /// XXH3-64 in hexadecimal digits.
+    /// XXH3-64 of the contents, in hexadecimal digits.
     pub xxh3: String,
 }
 
-/// A checksum as it stands in a manifest.
+/// Text of a checksum in a manifest.
 pub(super) fn digits(checksum: u64) -> String {
     format!("{checksum:016x}")
 }
 
-impl Source {
-    /// The files of a log of this format, as they are now.
+impl LogSource {
+    /// Describes the files of a log of this format, as they are now.
     pub fn of(format: &str, files: &[PathBuf]) -> Result<Self, DataError> {
         let files = files.iter().map(|path| SourceFile::of(path)).collect::<Result<_, _>>()?;
         Ok(Self { format: format.into(), files, split: None })
@@ -152,7 +152,7 @@ impl Source {
 }
 
 impl SourceFile {
-    /// The file at `path`, as it is now.
+    /// Describes the file at `path`, as it is now.
     pub fn of(path: &Path) -> Result<Self, DataError> {
         let problem = |e: std::io::Error| DataError::file(path, format!("cannot be read: {e}"));
         let about = fs::metadata(path).map_err(problem)?;
@@ -191,7 +191,7 @@ impl Manifest {
         }
         let damaged =
             |what: &dyn std::fmt::Display| refuse(format!("is damaged ({what}); prepare the log again"));
-        // Before the rest: another version may have other fields.
+        // The version is read first: another version may have other fields.
         let Version { version } = serde_json::from_str(&text).map_err(|e| damaged(&e))?;
         if version != VERSION {
             let problem =
@@ -207,7 +207,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Writes the manifest of `folder`, all of it or nothing, with its checksum.
+    /// Writes the manifest of `folder` atomically, with its checksum.
     pub(super) fn write(&mut self, folder: &Path) -> Result<(), DataError> {
         let path = folder.join(MANIFEST);
         let temporary = folder.join(format!("{MANIFEST}.tmp"));
@@ -227,18 +227,18 @@ impl Manifest {
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&temporary, &path)?;
-            // The name is safe when the folder is.
+            // The name is on disk once the folder is synchronized.
             File::open(folder)?.sync_all()
         });
         written.map_err(|e| {
-            // Whether they were there is no matter.
+            // It does not matter whether the files existed.
             let _ = fs::remove_file(&temporary);
             let _ = fs::remove_file(&path);
             DataError::file(&path, format!("cannot be written: {e}"))
         })
     }
 
-    /// Whether the parts agree with each other.
+    /// Checks that the fields agree with each other.
     fn check(&self) -> Result<(), String> {
         self.schema.check().map_err(|e| e.to_string())?;
         if !(1..=MAX_BLOCK_SAMPLES).contains(&self.block_samples) {
@@ -267,7 +267,7 @@ impl Manifest {
             }
         }
         for (feature, name) in &self.vocabularies {
-            // These are copied, and must not lead elsewhere.
+            // These files are copied, and their names must not lead out of the folder.
             if Path::new(name).file_name() != Some(name.as_ref()) {
                 return Err(format!("the vocabulary of {feature} is {name:?}, not a file beside it"));
             }
@@ -276,7 +276,7 @@ impl Manifest {
     }
 }
 
-/// The checksum of a manifest's text in which `digits` stands as its checksum; nothing if it does not stand there.
+/// Computes the checksum of the text of a manifest that states the checksum `stated`; `None` if the text does not contain it.
 fn checksum(text: &str, stated: &str) -> Option<String> {
     if stated.len() != NO_CHECKSUM.len() {
         return None;

@@ -1,12 +1,12 @@
-//! The blocks a reader is in.
+//! Blocks that a reader has loaded.
 
-use super::block::{Layout, Starts};
+use super::block::{BlockLayout, Starts};
 use super::{PreparedLog, Values};
 use crate::{Bags, DataError, Samples};
 use std::ops::Range;
 
-/// Blocks that have been entered: checked, and their parts found. Block `b` has its place at `b` modulo the number of
-/// places, so that any run of blocks that is not longer than that is held at once.
+/// Loaded blocks: checked, with their offsets. Block `b` is stored at index `b` modulo the capacity, so that any consecutive
+/// blocks up to the capacity are held at once.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     places: Vec<Entered>,
@@ -15,7 +15,7 @@ pub(super) struct Blocks {
 #[derive(Debug, Default)]
 struct Entered {
     number: Option<usize>,
-    layout: Layout,
+    layout: BlockLayout,
     starts: Starts,
 }
 
@@ -23,19 +23,19 @@ struct Entered {
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     words: &'a [u32],
-    layout: &'a Layout,
+    layout: &'a BlockLayout,
     starts: &'a Starts,
 }
 
 impl Blocks {
-    /// Makes room for a run of `count` blocks.
+    /// Sets the capacity to at least `count` consecutive blocks.
     pub(super) fn hold(&mut self, count: usize) {
         if self.places.len() < count {
             self.places.resize_with(count, Entered::default);
         }
     }
 
-    /// Enters block `number`, unless it has been.
+    /// Loads block `number`, unless it is loaded.
     pub(super) fn enter(&mut self, log: &PreparedLog, number: usize) -> Result<(), DataError> {
         let places = self.places.len();
         let place = &mut self.places[number % places];
@@ -47,7 +47,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Block `number`, which has been entered.
+    /// Block `number`, which must be loaded.
     pub(super) fn view<'a>(&'a self, log: &'a PreparedLog, number: usize) -> View<'a> {
         let place = &self.places[number % self.places.len()];
         debug_assert_eq!(place.number, Some(number));
@@ -56,12 +56,12 @@ impl Blocks {
 }
 
 impl<'a> View<'a> {
-    /// One per sample.
+    /// Labels, one per sample.
     pub(super) fn labels(&self) -> &'a [f32] {
         bytemuck::cast_slice(&self.words[self.layout.labels..self.layout.dense])
     }
 
-    /// Samples × dense columns.
+    /// Dense inputs: samples × dense columns.
     pub(super) fn dense(&self) -> &'a [f32] {
         bytemuck::cast_slice(&self.words[self.layout.dense..self.layout.dense_end])
     }
@@ -71,8 +71,8 @@ impl<'a> View<'a> {
         &self.words[self.layout.sparse[feature].lengths..][..self.layout.samples]
     }
 
-    /// Where the ids of some samples lie among those of a feature with many; nothing if the block has changed since it
-    /// was entered.
+    /// Range of the ids of some samples among those of a feature with many ids; `None` if the block has changed since it was
+    /// loaded.
     #[inline]
     pub(super) fn bags(&self, feature: usize, samples: &Range<usize>) -> Option<Range<usize>> {
         let start = |sample| self.layout.bag_start(self.starts, self.words, feature, sample);
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         &self.words[sections.values..][..sections.count]
     }
 
-    /// One for each id of a weighted feature.
+    /// Weights, one for each id of a weighted feature.
     pub(super) fn weights(&self, feature: usize) -> &'a [f32] {
         let sections = &self.layout.sparse[feature];
         bytemuck::cast_slice(&self.words[sections.weights..][..sections.count])
@@ -94,7 +94,7 @@ impl<'a> View<'a> {
 }
 
 impl PreparedLog {
-    /// Replaces `samples` by those of a block. Of the keys of hashed ids the upper half is left, the lower is zero.
+    /// Replaces `samples` by those of a block. Keys of hashed ids keep their upper half; the lower half is zero.
     pub fn read_block(&self, number: u64, samples: &mut Samples) -> Result<(), DataError> {
         let blocks = self.manifest().blocks();
         if number >= blocks {

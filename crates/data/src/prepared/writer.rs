@@ -2,9 +2,11 @@
 
 use super::block::Shape;
 use super::filling::Filling;
-use super::manifest::{BadLines, Checksummed, Files, Manifest, PreparedFeature, Source, Values, digits};
+use super::manifest::{
+    BadLineSummary, Checksummed, Files, LogSource, Manifest, PreparedFeature, Values, digits,
+};
 use super::{INDEX, MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, SAMPLES, VERSION, header};
-use crate::warnings::Watch;
+use crate::warnings::SampleObserver;
 use crate::{DataError, Samples};
 use bytemuck::cast_slice;
 use spec::schema::{IdRule, Schema, SparseColumn};
@@ -14,10 +16,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
-/// How a log is written.
+/// Options of writing a prepared log.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterOptions {
-    /// Samples of a block, at least 1.
+    /// Number of samples of a block, at least 1.
     pub block_samples: u32,
 }
 
@@ -27,46 +29,46 @@ impl Default for WriterOptions {
     }
 }
 
-/// What a manifest says that the samples do not.
+/// Fields of a manifest that do not follow from the samples.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// What the log was made from.
-    pub source: Source,
-    /// Lines that were left out.
-    pub bad_lines: BadLines,
+    /// Files from which the log was prepared.
+    pub source: LogSource,
+    /// Bad lines, which were left out.
+    pub bad_lines: BadLineSummary,
     /// Names of the files with vocabularies in the folder, by feature.
     pub vocabularies: BTreeMap<String, String>,
 }
 
-/// Writes a prepared log, one block after the other.
+/// Writer of a prepared log, one block after the other.
 ///
-/// It holds two blocks in memory, one being filled and one as it is written. A writer that is dropped before
-/// [`finish`](Self::finish) takes its files with it.
+/// The writer holds two blocks in memory, one that is being filled and one that is being written. A writer that is dropped
+/// before [`finish`](Self::finish) removes its files.
 pub struct Writer {
     folder: PathBuf,
     manifest: Manifest,
     filling: Filling,
-    watch: Watch,
+    observer: SampleObserver,
     pub(super) samples: Output,
     index: Output,
-    /// Whether a block was lost: what is on the disk is then no beginning of a log.
+    /// Whether writing a block failed, so that the files are not the beginning of a log.
     broken: bool,
 }
 
-/// A file on its way to the disk, and the checksum of what it got so far.
+/// A file that is being written, and the checksum of its contents so far.
 pub(super) struct Output {
     path: PathBuf,
     file: BufWriter<File>,
     hash: Box<Xxh3>,
     bytes: u64,
-    /// Whether the file stays when this value goes.
+    /// Whether the file is kept when this value is dropped.
     keep: bool,
 }
 
 impl Writer {
-    /// Begins a log in `folder`, which is made if need be. `rows` are those of the tables, by sparse column: needed for
-    /// vocabularies, and for row numbers unless the schema has them. A log that lies in the folder is removed; those
-    /// who have it mapped keep it.
+    /// Begins a log in `folder`, which is created if necessary. `rows` gives the number of rows of each table, by sparse column:
+    /// required for vocabularies, and for row numbers unless the schema has it. An existing log in the folder is removed;
+    /// processes that have it mapped can still read it.
     pub fn create(
         folder: &Path,
         schema: &Schema,
@@ -93,8 +95,8 @@ impl Writer {
             dense: schema.dense.iter().map(|dense| dense.column.clone()).collect(),
             features: features.map_err(refuse)?,
             schema: schema.clone(),
-            source: Source::default(),
-            bad_lines: BadLines::default(),
+            source: LogSource::default(),
+            bad_lines: BadLineSummary::default(),
             noticed: None,
             vocabularies: BTreeMap::new(),
             files: Files { samples: Checksummed::none(), index: Checksummed::none() },
@@ -102,7 +104,7 @@ impl Writer {
         };
         let shape = Shape::of(&manifest);
         fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be made: {e}")))?;
-        // The manifest first: from here on the folder is no prepared log.
+        // The manifest is removed first: from here on the folder is not a prepared log.
         for name in [MANIFEST, SAMPLES, INDEX] {
             let path = folder.join(name);
             match fs::remove_file(&path) {
@@ -117,7 +119,7 @@ impl Writer {
         Ok(Self {
             folder: folder.to_owned(),
             filling: Filling::new(shape, &manifest.features),
-            watch: Watch::new(schema),
+            observer: SampleObserver::new(schema),
             manifest,
             samples,
             index: Output::create(folder.join(INDEX))?,
@@ -125,8 +127,8 @@ impl Writer {
         })
     }
 
-    /// Appends samples, which must have the columns of the schema. Nothing is appended of samples that do not fit. After
-    /// a block could not be written, nothing can be appended any more.
+    /// Appends samples, which must have the columns of the schema. If they do not, none of them is appended. After an error of
+    /// writing a block, nothing more can be appended.
     pub fn append(&mut self, samples: &Samples) -> Result<(), DataError> {
         self.check_whole()?;
         self.filling.check(samples).map_err(|problem| {
@@ -144,20 +146,20 @@ impl Writer {
             }
             start = end;
         }
-        self.watch.add(samples);
+        self.observer.add(samples);
         self.manifest.samples += samples.len() as u64;
         self.manifest.clicks += samples.labels.iter().filter(|&&label| label == 1.0).count() as u64;
         Ok(())
     }
 
-    /// Writes what is left, then the manifest: now the folder is a prepared log.
+    /// Writes the remaining samples and then the manifest, which makes the folder a prepared log.
     pub fn finish(mut self, about: About) -> Result<Manifest, DataError> {
         self.check_whole()?;
         if self.filling.len() > 0 {
             self.write_block()?;
         }
         self.filling.count(self.manifest.samples, &mut self.manifest.features);
-        self.manifest.noticed = Some(self.watch.noticed());
+        self.manifest.noticed = Some(self.observer.noticed());
         self.manifest.source = about.source;
         self.manifest.bad_lines = about.bad_lines;
         self.manifest.vocabularies = about.vocabularies;
@@ -190,7 +192,7 @@ impl Writer {
     }
 }
 
-/// The feature of a column, without what is counted.
+/// Feature of a column, without its counts.
 fn feature(column: &SparseColumn, rows: Option<usize>) -> Result<PreparedFeature, String> {
     let values = match (column.ids, rows.or(column.rows)) {
         (IdRule::Hash, _) => Values::Hashed,
@@ -236,7 +238,7 @@ impl Output {
         written.map_err(|e| DataError::file(&self.path, format!("cannot be written: {e}")))
     }
 
-    /// Makes sure that the file is on the disk.
+    /// Synchronizes the file to disk, and returns its size and checksum.
     fn finish(&mut self) -> Result<Checksummed, DataError> {
         let written = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
         written.map_err(|e| DataError::file(&self.path, format!("cannot be written: {e}")))?;
@@ -247,7 +249,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.keep {
-            // Whoever gave up knows of a worse problem than a file that cannot be removed.
+            // The caller already has a more important error than a file that cannot be removed.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Length of a latent vector: short, so that a small model can learn the interactions from one epoch.
 pub(super) const LATENT: usize = 2;
 
-/// What an id, or a bag of ids, contributes.
+/// Contribution of an id, or of a bag of ids, to the logit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Truth {
     pub(super) latent: [f32; LATENT],
@@ -28,14 +28,14 @@ pub(super) struct Truth {
 pub(super) struct Column {
     law: Zipf,
     pub(super) group: usize,
-    /// The longest bag of a multi-hot feature.
+    /// Length of the longest bag of a multi-hot feature.
     longest: Option<u64>,
     mean: bool,
     pub(super) weighted: bool,
     truth: Stream,
-    /// Ids and their truths by rank, for small tables; otherwise empty. Shared by all copies of the column.
+    /// Ids and their contributions by Zipf rank, for small tables; otherwise empty. Shared by all clones of the column.
     table: Arc<[(u32, Truth)]>,
-    /// Mean latent over samples, taken off every latent: interactions then have no main effects hidden in them.
+    /// Mean latent vector over samples. It is subtracted from every latent vector, so that interactions contain no main effects.
     centre: [f32; LATENT],
     ids: Stream,
     lengths: Stream,
@@ -43,10 +43,10 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// The column of `feature`, which belongs to `group`.
+    /// Sets up the column of `feature`, which belongs to `group`.
     pub(super) fn new(settings: &Synthetic, feature: &Feature, group: usize) -> Self {
         let truth = Stream::new(settings.seed, &format!("synthetic.truth.{}", feature.name));
-        // Truths use the indices from 0; the last one is free.
+        // Contributions use the indices from 0; the last index is free.
         let law = Zipf::new(feature.rows, settings.zipf, truth.bits(u64::MAX));
         let mut column = Self {
             law,
@@ -64,7 +64,7 @@ impl Column {
             lengths: truth,
             weights: truth,
         };
-        // Beyond the tabled ranks the rest of the mass averages out by itself.
+        // The remaining mass beyond the ranks in the table averages out.
         let (mut before, mut centre) = (0.0, [0.0; LATENT]);
         for rank in 0..feature.rows.min(TABLED) as u64 {
             let (up_to, (_, truth)) = (column.law.cumulative(rank), column.row(rank));
@@ -78,12 +78,12 @@ impl Column {
         column
     }
 
-    /// Chooses the streams that samples are drawn from: one set per split, over the same truth.
+    /// Sets the random sequences from which samples are drawn: one set per split, with the same truth.
     pub(super) fn draw_from(&mut self, ids: Stream, lengths: Stream, weights: Stream) {
         (self.ids, self.lengths, self.weights) = (ids, lengths, weights);
     }
 
-    /// The id of `rank`, and what it contributes.
+    /// Id of a Zipf rank, and its contribution.
     #[inline]
     fn row(&self, rank: u64) -> (u32, Truth) {
         let bits = self.truth.bits(2 * rank);
@@ -93,13 +93,13 @@ impl Column {
         (self.law.id(rank), Truth { latent: std::array::from_fn(latent), effect })
     }
 
-    /// Ids in the bag of `sample`.
+    /// Number of ids in the bag of `sample`.
     #[inline]
     pub(super) fn length(&self, sample: u64) -> u64 {
         self.longest.map_or(1, |longest| self.lengths.bits(sample) % (longest + 1))
     }
 
-    /// What the bag of `sample` contributes; tells `id` each id with its weight.
+    /// Contribution of the bag of `sample`. Calls `id` with each id and its weight.
     #[inline]
     pub(super) fn bag(&self, sample: u64, mut id: impl FnMut(u32, f32)) -> Truth {
         let length = self.length(sample);
@@ -119,7 +119,7 @@ impl Column {
     }
 }
 
-/// Whether bags can be drawn for these features.
+/// Checks that bags can be drawn for these features.
 pub(super) fn check(features: &[Feature]) -> Result<(), DataError> {
     let mut names = HashSet::new();
     for feature in features {

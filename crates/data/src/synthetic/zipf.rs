@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-/// Tables of at most this many rows get look-up tables; the rest compute.
+/// Number of rows up to which a table has a look-up table; for larger tables ranks are computed.
 pub(super) const TABLED: usize = 1 << 14;
 
-/// Buckets of the guide for each row: enough that most searches end where they begin.
+/// Number of buckets of the guide for each row: enough that most searches end where they begin.
 const BUCKETS_PER_ROW: u64 = 4;
 
 /// A power law over the rows of one table.
@@ -24,7 +24,7 @@ pub(super) struct Zipf {
     log_end: f64,
     /// (n+1)^(1−s) − 1.
     span: f64,
-    /// `F` at the end of each rank, for small tables; otherwise empty. Shared by all copies of the law.
+    /// `F` at the end of each rank, for small tables; otherwise empty. Shared by all clones of the law.
     ends: Arc<[f64]>,
     /// `guide[b]`: the first rank that ends beyond `b / buckets`, where the search for a `u` of that bucket begins.
     guide: Arc<[u32]>,
@@ -34,7 +34,7 @@ pub(super) struct Zipf {
 }
 
 impl Zipf {
-    /// The law with `exponent` ≥ 0 over `rows` ≥ 1 rows; `bits` choose how ranks are spread over the rows.
+    /// Power law with `exponent` ≥ 0 over `rows` ≥ 1 rows. `bits` choose how ranks are spread over the rows.
     pub(super) fn new(rows: usize, exponent: f64, bits: u64) -> Self {
         let rows = rows as u64;
         let mut stride = (bits % rows).max(1);
@@ -72,7 +72,7 @@ impl Zipf {
         if self.power == 0.0 { log_x / self.log_end } else { (self.power * log_x).exp_m1() / self.span }
     }
 
-    /// The rank at `u` in `[0, 1)`.
+    /// Rank at `u` in `[0, 1)`.
     #[inline]
     pub(super) fn rank(&self, u: f64) -> u64 {
         if !self.guide.is_empty() {
@@ -86,7 +86,7 @@ impl Zipf {
         ((log_x.exp() as u64).max(1) - 1).min(self.rows - 1)
     }
 
-    /// The id of `rank`.
+    /// Id of a rank.
     #[inline]
     pub(super) fn id(&self, rank: u64) -> u32 {
         ((rank * self.stride + self.shift) % self.rows) as u32

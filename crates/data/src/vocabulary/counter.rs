@@ -1,4 +1,4 @@
-//! Counts ids in bounded memory.
+//! Counts the ids of a column in bounded memory.
 //!
 //! Keys are collected in a buffer. When it is full it is sorted, equal keys become one pair with their count, and the
 //! pairs go to a temporary file as a run. In the end all runs are merged, and only the keys that are kept are in memory.
@@ -9,19 +9,19 @@ use crate::{DataError, id};
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-/// Runs that are merged at once at most: with more, the buffers they are read through get small.
+/// Largest number of runs that are merged at once: with more, their read buffers become small.
 const MOST_RUNS: usize = 256;
 
-/// Keys there is room for at first.
+/// Initial capacity of the buffer, in keys.
 const FIRST_BUFFER: usize = 1024;
 
-/// Memory for an id that is kept: a pair in a vector that doubles, then a key and slots in the vocabulary.
+/// Memory for an id that is kept, in bytes: a pair in a vector that doubles, then a key and slots in the vocabulary.
 const BYTES_PER_ID: u64 = 64;
 
-/// The smallest buffer a run is read through where there is the memory.
+/// Smallest read buffer of a run in bytes, if there is enough memory.
 const SMALLEST_BUFFER: u64 = 4096;
 
-/// Counts the ids of one column.
+/// Counter of the ids of one column.
 #[derive(Debug)]
 pub struct Counter {
     column: String,
@@ -32,14 +32,14 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Counts for `column` with at most `memory` bytes in memory, and the rest in a temporary file of `folder`.
+    /// Counter of the ids of `column`, with at most `memory` bytes in memory and the rest in a temporary file in `folder`.
     pub fn new(column: &str, folder: &Path, memory: u64) -> Self {
         Self { column: column.into(), folder: folder.into(), memory, keys: vec![], runs: None }
     }
 
-    /// Counts some ids.
+    /// Counts ids.
     pub fn add(&mut self, mut keys: &[u64]) -> Result<(), DataError> {
-        // A quarter of the memory. The rest is for what is kept in the end, and for the buffer while it moves to grow.
+        // The buffer gets a quarter of the memory. The rest is for the ids that are kept, and for the buffer while it grows.
         let most = usize::try_from(self.memory / 4 / 8).unwrap_or(usize::MAX).max(1);
         while !keys.is_empty() {
             let room = most - self.keys.len();
@@ -57,7 +57,8 @@ impl Counter {
         Ok(())
     }
 
-    /// The ids counted at least `min_count` times, as many as a table of `rows` has room for, the most frequent first.
+    /// Makes the vocabulary of the ids that were counted at least `min_count` times, the most frequent first, at most as many as
+    /// fit into a table of `rows` rows.
     pub fn finish(mut self, min_count: u64, rows: Option<usize>) -> Result<Vocabulary, DataError> {
         let mut kept = Kept {
             column: self.column.clone(),
@@ -99,18 +100,18 @@ impl Counter {
     }
 }
 
-/// Each of the sorted `keys` once, with its count.
+/// Each distinct key of the sorted `keys`, with its count.
 fn pairs(keys: &[u64]) -> impl Iterator<Item = (u64, u64)> {
     keys.chunk_by(|a, b| a == b).filter_map(|equal| Some((*equal.first()?, equal.len() as u64)))
 }
 
-/// The ids that get rows.
+/// Ids that get rows of their own.
 struct Kept {
     column: String,
     memory: u64,
     min_count: u64,
     room: Option<usize>,
-    /// Count and key, so that the order of rows is that of the pairs.
+    /// Pairs of count and key, which sort in the order of rows.
     pairs: Vec<(Reverse<u64>, u64)>,
 }
 
@@ -133,7 +134,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Forgets all but the `room` most frequent.
+    /// Removes all but the `room` most frequent ids.
     fn shrink(&mut self, room: usize) {
         if room < self.pairs.len() {
             self.pairs.select_nth_unstable(room);

@@ -1,4 +1,4 @@
-//! Sorted keys with their counts, in a temporary file.
+//! Sorted runs of keys and counts, in a temporary file.
 //!
 //! A run is what was in memory when the limit was reached: (key, count) pairs with keys ascending, 16 bytes each. All
 //! runs of a column lie in one file, one after the other. Merging them gives every key once, with the sum of its counts.
@@ -10,23 +10,23 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a pair.
+/// Length of a pair, in bytes.
 const PAIR: u64 = 16;
 
-/// Told every key and its count.
+/// Callback that receives every key and its count.
 pub type Each<'a> = dyn FnMut(u64, u64) -> Result<(), DataError> + 'a;
 
-/// Runs in one file that has no name, so that it goes when the process does.
+/// Runs in one unnamed temporary file, which disappears with the process.
 #[derive(Debug)]
 pub struct Runs {
     folder: PathBuf,
     file: File,
-    /// Where each run ends. The first one starts at 0.
+    /// End of each run in the file. The first run starts at 0.
     ends: Vec<u64>,
 }
 
 impl Runs {
-    /// No runs, in a new file of `folder`.
+    /// No runs, in a new temporary file in `folder`.
     pub fn new(folder: &Path) -> Result<Self, DataError> {
         let file = tempfile::tempfile_in(folder).map_err(|error| DataError::file(folder, error))?;
         Ok(Self { folder: folder.to_owned(), file, ends: vec![] })
@@ -37,7 +37,7 @@ impl Runs {
         self.ends.len()
     }
 
-    /// Appends a run: what `fill` tells its argument, keys ascending.
+    /// Appends a run of the pairs that `fill` passes to its argument, with keys ascending.
     pub fn push(&mut self, fill: impl FnOnce(&mut Each) -> Result<(), DataError>) -> Result<(), DataError> {
         let refuse = |error: io::Error| DataError::file(&self.folder, error);
         let mut end = self.ends.last().copied().unwrap_or(0);
@@ -54,7 +54,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Every key with its count, keys ascending, read through `memory` bytes of buffers.
+    /// Calls `each` with every key and its total count, keys ascending. Buffers take `memory` bytes.
     pub fn merge(&self, memory: u64, each: &mut Each) -> Result<(), DataError> {
         let refuse = |error: io::Error| DataError::file(&self.folder, error);
         let room = (memory / self.ends.len().max(1) as u64 / PAIR).max(1) * PAIR;
@@ -83,7 +83,7 @@ impl Runs {
         sum.map_or(Ok(()), |(key, count)| each(key, count))
     }
 
-    /// The same keys and counts as a single run.
+    /// Merges all runs into a single run.
     pub fn merged(self, memory: u64) -> Result<Self, DataError> {
         let mut merged = Self::new(&self.folder)?;
         merged.push(|each| self.merge(memory, each))?;
@@ -91,18 +91,18 @@ impl Runs {
     }
 }
 
-/// What is left of a run while it is read.
+/// Rest of a run that is being read.
 struct Run {
-    /// Where the file has what follows the buffer.
+    /// Offset in the file after the buffer.
     next: u64,
     end: u64,
     buffer: Vec<u8>,
-    /// What of the buffer has been read.
+    /// Offset of the next pair in the buffer.
     at: usize,
 }
 
 impl Run {
-    /// The next pair. All runs read from the same file, `room` bytes at a time.
+    /// Reads the next pair. All runs read from the same file, `room` bytes at a time.
     fn pair(&mut self, mut file: &File, room: u64) -> io::Result<Option<(u64, u64)>> {
         if self.at == self.buffer.len() {
             let length = room.min(self.end - self.next);

@@ -14,7 +14,7 @@ fn schema(dense: &[(&str, Transform)]) -> Schema {
 
 fn watched(schema: &Schema, labels: &[f32], dense: Vec<f32>) -> Noticed {
     let samples = Samples { labels: labels.to_vec(), dense, ..Samples::default() };
-    let mut watch = Watch::new(schema);
+    let mut watch = SampleObserver::new(schema);
     watch.add(&samples);
     watch.noticed()
 }

@@ -15,11 +15,11 @@ pub fn shown(value: f64) -> bool {
 /// A range of values with marks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
-    /// Where it begins.
+    /// Smallest value of the axis.
     pub low: f64,
-    /// Where it ends.
+    /// Largest value of the axis.
     pub high: f64,
-    /// Between two marks.
+    /// Distance between two marks.
     pub step: f64,
 }
 
@@ -50,7 +50,7 @@ impl Axis {
         low >= 0.0 && low <= 0.5 * high
     }
 
-    /// The same axis, begun and ended at marks.
+    /// Extends the axis so that it begins and ends at marks.
     pub fn rounded(self) -> Self {
         let low = (self.low / self.step + 1e-9).floor() * self.step;
         let high = (self.high / self.step - 1e-9).ceil() * self.step;

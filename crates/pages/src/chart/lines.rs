@@ -5,7 +5,7 @@ use super::{COLOURS, Plot, Rule, key};
 use crate::Escaped;
 use std::fmt::Write;
 
-/// How a curve is drawn.
+/// Style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Bold: what to look at.
@@ -21,32 +21,32 @@ pub enum Look {
 /// A curve.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name in the legend and the read-out.
+    /// Name of the curve in the legend and the read-out.
     pub name: String,
-    /// Its colour in the palette.
+    /// Index of the curve's colour in the palette.
     pub colour: usize,
-    /// How it is drawn.
+    /// Style of the curve.
     pub look: Look,
-    /// Whether the legend lists it.
+    /// Whether the legend lists the curve.
     pub listed: bool,
-    /// Its points, left to right. Those that are no numbers interrupt it.
+    /// Points from left to right. A point that is NaN interrupts the curve.
     pub points: Vec<(f64, f64)>,
 }
 
 /// Curves over a common axis.
 #[derive(Clone, Debug)]
 pub struct LineChart<'a> {
-    /// What is across.
+    /// Name of the horizontal axis.
     pub x_name: &'a str,
-    /// What is up.
+    /// Name of the vertical axis.
     pub y_name: &'a str,
     /// Whether zero must be on the axis across, and on the upward one.
     pub from_zero: [bool; 2],
     /// The curves; later ones lie above.
     pub lines: Vec<Line>,
-    /// Places across that have a name.
+    /// Named positions on the horizontal axis.
     pub rules: &'a [Rule],
-    /// How wide the drawing is.
+    /// Width of the drawing.
     pub width: f64,
 }
 
@@ -110,7 +110,7 @@ impl LineChart<'_> {
 }
 
 impl Line {
-    /// This curve, left out of the legend.
+    /// Leaves the curve out of the legend.
     pub fn unlisted(self) -> Self {
         Self { listed: false, ..self }
     }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// A place across that has a name.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Where it is.
+    /// Position on the horizontal axis.
     pub x: f64,
     /// What is there.
     pub name: String,
@@ -30,7 +30,7 @@ struct Placed<'a> {
 }
 
 impl Plot {
-    /// The same plot, lower at the top by what the names of rules need.
+    /// Lowers the top of a plot by the height that the names of rules need.
     pub fn with_room_for(mut self, rules: &[Rule]) -> Self {
         let rows = self.placed(rules).iter().map(|placed| placed.row + 1).max().unwrap_or(0);
         // So many names say nothing: the values need some room too.

@@ -18,7 +18,7 @@ fn calibration(schedule: &Schedule) -> Calibration {
     let mut operations: Vec<OperationModel> = Vec::new();
     for phase in schedule.phases() {
         let Work::Compute(operation) = &phase.work else { continue };
-        let class = Class::of(operation, schedule.model());
+        let class = schedule.describe(operation).class;
         if !operations.iter().any(|operation| operation.class == class) {
             operations.push(OperationModel::new(class, 1e-3));
         }

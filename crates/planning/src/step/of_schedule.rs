@@ -1,11 +1,10 @@
 //! A schedule bound to a batch, as its busiest rank sees it.
 
 use super::alike::Alike;
-use super::{Compute, ComputeClass, Label, Op, Part, Period, Step, Transfer, Work};
-use spec::model::Block;
+use super::{Compute, ComputeClass, Label, Op, Period, Step, Transfer, Work};
 use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
 use spec::topology::LinkClass;
-use spec::volume::{BatchSizes, Leg, Traffic};
+use spec::volume::{BatchSizes, Traffic};
 use std::borrow::Cow;
 
 impl Step {
@@ -41,7 +40,7 @@ impl Bound<'_> {
             label: Label { layer: None, action: Cow::Owned(phase.name.clone()) },
             lane: phase.lane,
             after: phase.after.clone(),
-            part: part(phase),
+            part: self.schedule.part(phase),
             work: match &phase.work {
                 spec::schedule::Work::Compute(operation) => Work::Compute(self.compute(id, operation)),
                 spec::schedule::Work::Collective(collective) => Work::Transfer(self.transfer(collective)),
@@ -52,9 +51,10 @@ impl Bound<'_> {
     fn compute(&self, id: PhaseId, operation: &Operation) -> Compute {
         let ranks = &self.computing.first;
         let most = |of: &dyn Fn(usize) -> u64| ranks.iter().map(|&rank| of(rank)).max().unwrap_or(0) as f64;
-        let class = match operation {
-            Operation::Forward(_) | Operation::Backward(..) => ComputeClass::Gemm,
-            Operation::Lookup | Operation::UpdateTables => ComputeClass::Embedding,
+        // By FLOPs go matrix products, by bytes and ids go lookups and updates of tables.
+        let class = match self.schedule.describe(operation).class.goes_by() {
+            [true, ..] => ComputeClass::Gemm,
+            [_, true, true] => ComputeClass::Embedding,
             _ => ComputeClass::Other,
         };
         Compute {
@@ -74,7 +74,7 @@ impl Bound<'_> {
             Group::World => (topology.ranks(), hosts),
             Group::Host => (per_host, 1),
             Group::Across => (hosts, hosts),
-            Group::Group => groups.map_or((1, 1), |groups| (groups.size(), groups.hosts_per_group())),
+            Group::Tower => groups.map_or((1, 1), |groups| (groups.size(), groups.hosts_per_group())),
             Group::Peers => groups.map_or((1, 1), |groups| (groups.count(), groups.count())),
         };
         let vector = |elements: usize, bytes: u64| (elements as u64 * bytes) as f64;
@@ -153,46 +153,5 @@ impl Bound<'_> {
             }
         }
         (all as f64, between as f64)
-    }
-}
-
-fn part(phase: &Phase) -> Part {
-    use spec::schedule::Work::{Collective, Compute};
-    if phase.ahead {
-        return Part::Input;
-    }
-    let of_leg = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
-    match &phase.work {
-        Compute(operation) => match operation {
-            Operation::ReadBatch
-            | Operation::IndexIds
-            | Operation::IndexIdsInPeerOrder
-            | Operation::SortIds => Part::Input,
-            Operation::Lookup => Part::Lookup,
-            Operation::PermutePeers | Operation::Transpose | Operation::RestoreOrder => Part::VectorExchange,
-            Operation::Encode(leg) | Operation::Decode(leg) | Operation::Regroup(leg) => of_leg(leg),
-            Operation::Forward(Block::Bottom) => Part::BottomForward,
-            Operation::Forward(_) | Operation::Loss | Operation::Predict => Part::TopForward,
-            Operation::Backward(Block::Bottom, _) => Part::BottomBackward,
-            Operation::Backward(..) => Part::TopBackward,
-            Operation::SplitGradients | Operation::ReverseTranspose | Operation::ReversePermute => {
-                Part::GradientExchange
-            }
-            Operation::UpdateTables => Part::EmbeddingUpdate,
-            Operation::UpdateDense(_) => Part::DenseUpdate,
-        },
-        Collective(collective) => match &collective.traffic {
-            Traffic::AllReduce { .. } | Traffic::GroupAllReduce { .. } => Part::DenseExchange,
-            Traffic::ToSamples { .. }
-            | Traffic::ToGroup { .. }
-            | Traffic::PartialSums { .. }
-            | Traffic::ToPeers { .. } => Part::VectorExchange,
-            Traffic::InHost { of } | Traffic::BetweenHosts { of }
-                if matches!(**of, Traffic::ToSamples { .. }) =>
-            {
-                Part::VectorExchange
-            }
-            _ => Part::GradientExchange,
-        },
     }
 }

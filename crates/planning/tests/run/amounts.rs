@@ -1,6 +1,6 @@
 //! What the computations of a step amount to.
 
-use spec::calibration::{Amount, Class};
+use spec::calibration::Amount;
 use spec::run::Config;
 use spec::schedule::{PhaseId, Task, Work};
 use spec::volume::BatchSizes;
@@ -22,7 +22,7 @@ fn amounts_of_a_step() {
                 assert_eq!(amount, Amount::default());
                 continue;
             };
-            let class = Class::of(operation, &run.model);
+            let class = schedule.describe(operation).class;
             let by = [amount.flops, amount.bytes, amount.items].into_iter().zip(class.goes_by());
             assert!(
                 by.clone().filter(|(_, counts)| *counts).all(|(amount, _)| amount > 0.0),

@@ -1,7 +1,7 @@
 //! How much a phase computes on a rank, in the terms that rates are measured in.
 
 use crate::model::{Block, CrossLayer, Interaction, LinearLayer, Network};
-use crate::schedule::{Operation, PhaseId, Schedule, Work};
+use crate::schedule::{Cost, PhaseId, Schedule, Work};
 use crate::volume::{BatchSizes, Quantity, Volume};
 use std::ops::Range;
 
@@ -16,31 +16,15 @@ pub struct Amount {
     pub items: f64,
 }
 
-/// Bytes of a float.
-const FLOAT: f64 = 4.0;
-
 impl Amount {
-    /// Of a phase of `schedule` on `rank`; nothing for a collective.
+    /// Amount that a phase of `schedule` computes on `rank`; nothing for a collective.
     pub fn of(schedule: &Schedule, id: PhaseId, sizes: &BatchSizes, rank: usize) -> Self {
         let Work::Compute(operation) = &schedule.phases()[id.0].work else { return Self::default() };
-        let samples = sizes.samples[rank] as f64;
-        let network = schedule.model().network();
-        let bytes = match operation {
-            Operation::Forward(block) if *block != Block::Towers => {
-                FLOAT * samples * floats(network, *block, 0..network.layers(*block))
-            }
-            Operation::Backward(block, layers) if *block != Block::Towers => {
-                FLOAT * samples * floats(network, *block, layers.clone())
-            }
-            _ => schedule.memory(id, sizes, rank) as f64,
-        };
-        let items = match operation {
-            Operation::Lookup | Operation::UpdateTables => {
-                Volume::of(1, Quantity::HeldIds).bind(schedule.deployment(), sizes, rank) as f64
-            }
-            _ => samples,
-        };
-        Self { flops: schedule.flops(id, sizes, rank) as f64, bytes, items }
+        let described = schedule.describe(operation);
+        let bind = |volume: &Volume| volume.bind(schedule.deployment(), sizes, rank) as f64;
+        let Cost { flops, memory } = &described.cost;
+        let bytes = described.bytes.as_ref().unwrap_or(memory);
+        Self { flops: bind(flops), bytes: bind(bytes), items: bind(&described.items) }
     }
 
     /// Of what is read for `rank`'s samples.
@@ -52,7 +36,7 @@ impl Amount {
 }
 
 /// Floats that layers of a block read and give for a sample.
-fn floats(network: &Network, block: Block, layers: Range<usize>) -> f64 {
+pub(crate) fn floats(network: &Network, block: Block, layers: Range<usize>) -> u64 {
     let linear = |layer: &LinearLayer| layer.inputs + layer.outputs;
     // Beside its maps, a cross layer reads what it began with and adds its input.
     let cross =
@@ -64,5 +48,5 @@ fn floats(network: &Network, block: Block, layers: Range<usize>) -> f64 {
         (Block::Interaction, dot) => dot.input_width() + dot.output_width(),
         (Block::Towers, _) => 0,
     };
-    floats as f64
+    floats as u64
 }

@@ -1,7 +1,6 @@
 //! Classes of computations, each of which one set of rates describes.
 
 use crate::model::{Block, Interaction, Model};
-use crate::schedule::Operation;
 use crate::towers::Module;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -67,30 +66,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of an operation of a model's step.
-    pub fn of(operation: &Operation, model: &Model) -> Self {
-        match operation {
-            Operation::ReadBatch => Class::ReadBatch,
-            Operation::IndexIds | Operation::IndexIdsInPeerOrder => Class::IndexIds,
-            Operation::SortIds => Class::SortIds,
-            Operation::Lookup => Class::Lookup,
-            Operation::PermutePeers | Operation::ReversePermute => Class::Permute,
-            Operation::Encode(_) => Class::Encode,
-            Operation::Decode(_) => Class::Decode,
-            Operation::Regroup(_) => Class::Regroup,
-            Operation::Transpose | Operation::ReverseTranspose => Class::Transpose,
-            Operation::RestoreOrder => Class::RestoreOrder,
-            Operation::SplitGradients => Class::SplitGradients,
-            Operation::Loss | Operation::Predict => Class::Loss,
-            Operation::UpdateTables => Class::UpdateTables,
-            Operation::UpdateDense(_) => Class::UpdateDense,
-            Operation::Forward(block) => Self::of_block(*block, model).0,
-            Operation::Backward(block, _) => Self::of_block(*block, model).1,
-        }
-    }
-
-    /// Forward and backward.
-    fn of_block(block: Block, model: &Model) -> (Self, Self) {
+    /// Classes of a block's forward and backward passes.
+    pub(crate) fn of_block(block: Block, model: &Model) -> (Self, Self) {
         match (block, &model.network().interaction) {
             (Block::Bottom, _) => (Class::BottomForward, Class::BottomBackward),
             (Block::Top, _) => (Class::TopForward, Class::TopBackward),

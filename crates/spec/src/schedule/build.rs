@@ -1,11 +1,10 @@
 //! The phases that every dataflow has: input, dense network, loss, updates.
 
+use super::operation::WORD;
 use super::*;
 use crate::model::Parameter;
-use crate::volume::{Item, Quantity};
-
-/// Bytes of an id, a length or a float, in memory and, but for floats of another format, on the wire.
-pub(super) const WORD: u64 = 4;
+use crate::volume::Item;
+use std::ops::Range;
 
 /// A schedule in the making.
 pub(super) struct Build<'a> {
@@ -35,6 +34,17 @@ impl<'a> Build<'a> {
         self.phases.push(phase);
     }
 
+    /// Adds a computation, with the name and the cost of the operation.
+    pub fn compute(&mut self, operation: Operation, reads: &[Slot], writes: &[Slot]) {
+        let phase = self.computation(operation, reads, writes);
+        self.push(phase);
+    }
+
+    fn computation(&self, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
+        let Description { name, cost, .. } = operation.describe(self.deployment, &self.buckets);
+        Phase { cost, ..phase(&name, Work::Compute(operation), Lane::Compute, reads, writes) }
+    }
+
     fn push_ahead(&mut self, phase: Phase) {
         self.phases.push(Phase { ahead: true, ..phase });
     }
@@ -56,8 +66,7 @@ impl<'a> Build<'a> {
 
     /// The next batch is read, and its lengths set out.
     pub fn read_ahead(&mut self) {
-        let memory = Volume::of(2 * WORD, Quantity::Ids);
-        self.push_ahead(compute("read batch", Operation::ReadBatch, &[], &[Slot::Batch]).touching(memory));
+        self.push_ahead(self.computation(Operation::ReadBatch, &[], &[Slot::Batch]));
         if self.variable() {
             let traffic = Traffic::ToHolders { item: Item::Length, bytes: WORD };
             self.push_ahead(world("lengths exchange", traffic, Slot::Batch, Slot::Lengths));
@@ -81,32 +90,19 @@ impl<'a> Build<'a> {
     pub fn index_ahead(&mut self) {
         let reads = if self.variable() { vec![Slot::Ids, Slot::Lengths] } else { vec![Slot::Ids] };
         let permuted = self.deployment.dataflow.sptt().is_some_and(|sptt| sptt.permute() == PeerPermute::Ids);
-        let (name, operation) = match permuted {
-            false => ("index ids", Operation::IndexIds),
-            true => ("index ids in peer order", Operation::IndexIdsInPeerOrder),
-        };
-        let memory = Volume::of(2 * WORD, Quantity::HeldIds);
-        self.push_ahead(compute(name, operation, &reads, &[Slot::Index]).touching(memory));
+        let index = if permuted { Operation::IndexIdsInPeerOrder } else { Operation::IndexIds };
+        self.push_ahead(self.computation(index, &reads, &[Slot::Index]));
         if self.task == Task::Train {
             let reads = [Slot::Ids, Slot::Index];
-            let memory = Volume::of(4 * WORD, Quantity::HeldIds);
-            self.push_ahead(
-                compute("sort ids", Operation::SortIds, &reads, &[Slot::Sorted]).touching(memory),
-            );
+            self.push_ahead(self.computation(Operation::SortIds, &reads, &[Slot::Sorted]));
         }
     }
 
-    /// Every row is read once per id, every pooled vector written once.
+    /// The lookup of all tables that a rank holds.
     pub fn lookup(&mut self, writes: &[Slot]) {
         let mut reads = vec![Slot::Ids, Slot::Index, Slot::Tables];
         reads.extend(self.weighted().then_some(Slot::Weights));
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(1, Quantity::LookedUpRows),
-                memory: Volume::of(WORD, Quantity::LookedUpRows).and(WORD, Quantity::LookedUpVectors),
-            },
-            ..compute("lookup", Operation::Lookup, &reads, writes)
-        });
+        self.compute(Operation::Lookup, &reads, writes);
     }
 
     /// From the vectors that arrived, through the network, to the gradients that go back; for an evaluation, to predictions.
@@ -118,11 +114,11 @@ impl<'a> Build<'a> {
         self.forward(Block::Top);
         let output = Slot::Output(Block::Top);
         if self.task == Task::Evaluate {
-            self.push(compute("predict", Operation::Predict, &[output], &[Slot::Predictions]));
+            self.compute(Operation::Predict, &[output], &[Slot::Predictions]);
             return;
         }
         let gradient = [Slot::Gradient(Block::Top)];
-        self.push(compute("loss", Operation::Loss, &[output, Slot::Batch], &gradient));
+        self.compute(Operation::Loss, &[output, Slot::Batch], &gradient);
         self.backward(Block::Top);
         self.backward(Block::Interaction);
         self.split_gradients();
@@ -132,72 +128,44 @@ impl<'a> Build<'a> {
     fn restore_order(&mut self, arrived: &[Slot]) {
         let mut reads = arrived.to_vec();
         reads.extend(self.has_bottom().then_some(Slot::Output(Block::Bottom)));
-        let memory = self.features_touched();
-        self.push(
-            compute("restore order", Operation::RestoreOrder, &reads, &[Slot::Features]).touching(memory),
-        );
+        self.compute(Operation::RestoreOrder, &reads, &[Slot::Features]);
     }
 
     /// Their gradients, laid out for the way back.
     fn split_gradients(&mut self) {
         let mut writes = vec![Slot::PooledGradient];
         writes.extend(self.has_bottom().then_some(Slot::Gradient(Block::Bottom)));
-        let (reads, memory) = ([Slot::Gradient(Block::Interaction)], self.features_touched());
-        self.push(compute("split gradients", Operation::SplitGradients, &reads, &writes).touching(memory));
+        self.compute(Operation::SplitGradients, &[Slot::Gradient(Block::Interaction)], &writes);
     }
 
-    fn features_touched(&self) -> Volume {
-        let width = self.deployment.model.network().interaction.input_width();
-        Volume::of(2 * WORD * width as u64, Quantity::Samples)
-    }
-
-    /// Every gradient is read once per id, every row read and written once.
+    /// The backward pass of the lookup, with the update of the tables.
     pub fn update_tables(&mut self, gradients: &[Slot]) {
         let mut reads = gradients.to_vec();
         reads.extend([Slot::Sorted, Slot::Index, Slot::Tables]);
         reads.extend(self.weighted().then_some(Slot::Weights));
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(2, Quantity::HeldRows),
-                memory: Volume::of(3 * WORD, Quantity::HeldRows),
-            },
-            ..compute("update tables", Operation::UpdateTables, &reads, &[Slot::Tables])
-        });
+        self.compute(Operation::UpdateTables, &reads, &[Slot::Tables]);
     }
 
     /// One update for each bucket of dense parameters.
     pub fn update_dense(&mut self) {
-        for bucket in 0..self.buckets.len() {
-            let elements = self.buckets[bucket].elements as u64;
-            self.update_bucket(bucket, format!("update bucket {bucket}"), |each| {
-                Volume::of(each * elements, Quantity::Step)
-            });
-        }
+        (0..self.buckets.len()).for_each(|bucket| self.update_bucket(bucket));
     }
 
     /// The update of the towers' parameters, in the bucket behind those of the network.
     pub fn update_towers(&mut self) {
-        let volume = |each| Volume::of(each, Quantity::TowerWeights);
-        self.update_bucket(self.buckets.len(), "update towers".into(), volume);
+        self.update_bucket(self.buckets.len());
     }
 
-    fn update_bucket(&mut self, bucket: usize, name: String, volume: impl Fn(u64) -> Volume) {
+    fn update_bucket(&mut self, bucket: usize) {
         let slots = [Slot::BucketGradient(bucket), Slot::Parameters(bucket)];
-        self.push(Phase {
-            cost: Cost { flops: volume(2), memory: volume(3 * WORD) },
-            ..compute(&name, Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)])
-        });
+        self.compute(Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)]);
     }
 
     pub fn forward(&mut self, block: Block) {
         let mut reads = vec![input_of(block)];
         let buckets = buckets::of_block(&self.buckets, &self.parameters, block);
         reads.extend(buckets.iter().map(|(i, _)| Slot::Parameters(*i)));
-        let flops = Volume::of(self.deployment.model.network().forward_flops(block), Quantity::Samples);
-        self.push(Phase {
-            cost: Cost { flops, memory: Volume::none() },
-            ..compute(&format!("{block} forward"), Operation::Forward(block), &reads, &[Slot::Output(block)])
-        });
+        self.compute(Operation::Forward(block), &reads, &[Slot::Output(block)]);
     }
 
     /// The backward phases of a block, one per bucket, each followed by the reduction of its bucket.
@@ -206,23 +174,17 @@ impl<'a> Build<'a> {
         if parts.is_empty() {
             // The dot interaction has no parameters.
             let layers = 0..self.deployment.model.network().layers(block);
-            self.backward_part(block, layers, format!("{block} backward"), None);
+            self.backward_part(block, layers, None);
         }
-        let many = parts.len() > 1;
         for (bucket, layers) in parts {
-            let name = match many {
-                true if layers.len() == 1 => format!("{block} backward {}", layers.start),
-                true => format!("{block} backward {}-{}", layers.start, layers.end - 1),
-                false => format!("{block} backward"),
-            };
-            self.backward_part(block, layers, name, Some(bucket));
+            self.backward_part(block, layers, Some(bucket));
             let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense);
             let traffic = Traffic::AllReduce { elements, bytes: wire.bytes() };
             self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
         }
     }
 
-    fn backward_part(&mut self, block: Block, layers: Range<usize>, name: String, bucket: Option<usize>) {
+    fn backward_part(&mut self, block: Block, layers: Range<usize>, bucket: Option<usize>) {
         let mut reads = vec![Slot::Gradient(block), Slot::Output(block), input_of(block)];
         let mut writes = vec![Slot::Gradient(block)];
         if block == Block::Top && layers.start == 0 {
@@ -233,22 +195,12 @@ impl<'a> Build<'a> {
             reads.push(Slot::Parameters(bucket));
             writes.push(Slot::BucketGradient(bucket));
         }
-        let flops = self.deployment.model.network().backward_flops(block, layers.clone());
-        self.push(Phase {
-            cost: Cost { flops: Volume::of(flops, Quantity::Samples), memory: Volume::none() },
-            ..compute(&name, Operation::Backward(block, layers), &reads, &writes)
-        });
+        self.compute(Operation::Backward(block, layers), &reads, &writes);
     }
 
     pub fn towers_forward(&mut self) {
         let (reads, writes) = ([Slot::TowerInput, Slot::Parameters(self.buckets.len())], [Slot::Leaving]);
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(1, Quantity::TowerFlops),
-                memory: Volume::of(WORD, Quantity::GatheredVectors).and(WORD, Quantity::LeavingVectors),
-            },
-            ..compute("towers forward", Operation::Forward(Block::Towers), &reads, &writes)
-        });
+        self.compute(Operation::Forward(Block::Towers), &reads, &writes);
     }
 
     /// The towers' backward pass, and the reduction of their gradients inside each group.
@@ -257,24 +209,11 @@ impl<'a> Build<'a> {
         let reads = [Slot::LeavingGradient, Slot::TowerInput, Slot::Parameters(bucket)];
         let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
         let towers = 0..self.deployment.model.towers().len();
-        self.push(Phase {
-            cost: Cost {
-                flops: Volume::of(2, Quantity::TowerFlops),
-                memory: Volume::of(2 * WORD, Quantity::GatheredVectors).and(WORD, Quantity::LeavingVectors),
-            },
-            ..compute("towers backward", Operation::Backward(Block::Towers, towers), &reads, &writes)
-        });
+        self.compute(Operation::Backward(Block::Towers, towers), &reads, &writes);
         let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
         let wire = self.deployment.wire.dense;
         let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
-        self.push(reduction("reduce tower gradients", Group::Group, traffic, wire, bucket));
-    }
-}
-
-impl Phase {
-    /// The same phase, bound by memory.
-    pub(super) fn touching(self, memory: Volume) -> Self {
-        Self { cost: Cost { memory, ..self.cost }, ..self }
+        self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
     }
 }
 
@@ -285,10 +224,6 @@ fn input_of(block: Block) -> Slot {
         Block::Top => Slot::Output(Block::Interaction),
         Block::Towers => Slot::TowerInput,
     }
-}
-
-pub(super) fn compute(name: &str, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
-    phase(name, Work::Compute(operation), Lane::Compute, reads, writes)
 }
 
 /// An all-to-all over the world of what is never encoded.

@@ -7,10 +7,9 @@
 //! f  what leaves the group, to the samples, among peers
 //! ```
 
-use super::build::{Build, WORD, compute, exchange};
+use super::build::{Build, exchange};
 use super::*;
 use crate::dataflow::Sptt;
-use crate::volume::Quantity;
 
 pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_bytes: usize) -> Schedule {
     let mut build = Build::new(deployment, task, bucket_bytes);
@@ -61,15 +60,14 @@ impl Steps {
             (whole, partial) = (Slot::PeerPooled, Slot::PeerPartial);
             let mut ordered = vec![whole];
             ordered.extend(self.rows.then_some(partial));
-            let memory = Volume::of(2 * WORD, Quantity::OwnedVectors);
-            build.push(compute("peer permute", Operation::PermutePeers, &pooled, &ordered).touching(memory));
+            build.compute(Operation::PermutePeers, &pooled, &ordered);
         }
-        build.depart(Leg::Group, Group::Group, whole, Slot::Gathered);
+        build.depart(Leg::Group, Group::Tower, whole, Slot::Gathered);
         if self.rows {
             let wire = build.deployment.wire.vectors;
             let traffic = Traffic::PartialSums { bytes: wire.bytes() };
             let kind = CollectiveKind::ReduceScatter;
-            build.push(exchange("group sums", kind, Group::Group, traffic, wire, partial, Slot::Summed));
+            build.push(exchange("group sums", kind, Group::Tower, traffic, wire, partial, Slot::Summed));
         }
         // The next batch is read while vectors travel inside the group.
         build.read_ahead();
@@ -78,8 +76,7 @@ impl Steps {
         gathered.extend(self.rows.then_some(Slot::Summed));
         let mut transposed = vec![Slot::Leaving];
         transposed.extend(self.towers.then_some(Slot::TowerInput));
-        let memory = Volume::of(2 * WORD, Quantity::GatheredVectors);
-        build.push(compute("transpose", Operation::Transpose, &gathered, &transposed).touching(memory));
+        build.compute(Operation::Transpose, &gathered, &transposed);
         if self.towers {
             build.towers_forward();
         }
@@ -100,17 +97,14 @@ impl Steps {
         reads.extend(self.towers.then_some(Slot::TowerInputGradient));
         let mut gathered = vec![Slot::GatheredGradient];
         gathered.extend(self.rows.then_some(Slot::SummedGradient));
-        let memory = Volume::of(2 * WORD, Quantity::GatheredVectors);
-        build.push(
-            compute("reverse transpose", Operation::ReverseTranspose, &reads, &gathered).touching(memory),
-        );
+        build.compute(Operation::ReverseTranspose, &reads, &gathered);
         let (mut whole, mut partial) = (Slot::ArrivedGradient, Slot::ArrivedSumGradient);
-        build.depart(Leg::GroupGradient, Group::Group, Slot::GatheredGradient, whole);
+        build.depart(Leg::GroupGradient, Group::Tower, Slot::GatheredGradient, whole);
         if self.rows {
             let wire = build.deployment.wire.gradients;
             let traffic = Traffic::SumGradients { bytes: wire.bytes() };
             let (kind, from) = (CollectiveKind::AllGather, Slot::SummedGradient);
-            build.push(exchange("group gather", kind, Group::Group, traffic, wire, from, partial));
+            build.push(exchange("group gather", kind, Group::Tower, traffic, wire, from, partial));
         }
         // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
         build.index_ahead();
@@ -121,10 +115,7 @@ impl Steps {
             (whole, partial) = (Slot::OrderedGradient, Slot::OrderedSumGradient);
             let mut ordered = vec![whole];
             ordered.extend(self.rows.then_some(partial));
-            let memory = Volume::of(2 * WORD, Quantity::OwnedVectors);
-            build.push(
-                compute("reverse permute", Operation::ReversePermute, &arrived, &ordered).touching(memory),
-            );
+            build.compute(Operation::ReversePermute, &arrived, &ordered);
             arrived = ordered;
         }
         build.update_tables(&arrived);

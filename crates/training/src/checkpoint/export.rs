@@ -2,7 +2,7 @@
 
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
-use super::{Checkpoint, CheckpointError, FileRecord};
+use super::{Checkpoint, CheckpointError, FileEntry};
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn export(
     path: &Path,
     out: impl Write,
     contents: Contents,
-) -> Result<FileRecord, CheckpointError> {
+) -> Result<FileEntry, CheckpointError> {
     let wanted = |name: &str| match contents {
         Contents::Parameters => !name.starts_with(OPTIMIZER),
         Contents::ParametersAndOptimizer => true,

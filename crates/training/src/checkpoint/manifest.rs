@@ -4,11 +4,11 @@
 //! The checksum is of bytes, not of values, so that no second rendering of a number can differ from the first.
 
 use super::CheckpointError;
+use super::entries::{FileEntry, TensorEntry, TopologyEntry};
 use super::tiling;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashSet};
-use std::ops::Range;
 use std::path::Path;
 
 /// Name of the manifest in a checkpoint's folder.
@@ -36,7 +36,7 @@ pub struct Manifest {
     /// Updates done.
     pub step: u64,
     /// The cluster that wrote it.
-    pub topology: TopologyRecord,
+    pub topology: TopologyEntry,
     /// The run's config.
     pub run: serde_json::Value,
     /// Small state that is not a tensor.
@@ -44,56 +44,14 @@ pub struct Manifest {
     /// Digest of all parameters, where it was computed.
     pub parameters_sha256: Option<String>,
     /// The files.
-    pub files: Vec<FileRecord>,
+    pub files: Vec<FileEntry>,
     /// The pieces in the files.
-    pub tensors: Vec<TensorRecord>,
-}
-
-/// The cluster that wrote a checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TopologyRecord {
-    /// Number of hosts.
-    pub hosts: usize,
-    /// Ranks on each.
-    pub ranks_per_host: usize,
-}
-
-/// One file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileRecord {
-    /// Its name, without a folder.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Its SHA-256, in lower-case hexadecimal digits.
-    pub sha256: String,
-}
-
-/// One rectangle of a tensor. A tensor's rows are its first dimension, its columns the product of the others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TensorRecord {
-    /// The tensor's name.
-    pub name: String,
-    /// The file that holds the piece.
-    pub file: String,
-    /// The piece's name in that file.
-    pub key: String,
-    /// Shape of the whole tensor.
-    pub shape: Vec<usize>,
-    /// Rows of the piece.
-    #[serde(with = "pair")]
-    pub rows: Range<usize>,
-    /// Columns of the piece.
-    #[serde(with = "pair")]
-    pub columns: Range<usize>,
+    pub tensors: Vec<TensorEntry>,
 }
 
 impl Manifest {
     /// The manifest of what all ranks wrote. `run`, `extra` and `parameters_sha256` are left for the caller to fill.
-    pub fn new(step: u64, topology: TopologyRecord, written: Vec<super::Written>) -> Self {
+    pub fn new(step: u64, topology: TopologyEntry, written: Vec<super::Written>) -> Self {
         let mut files = Vec::with_capacity(written.len());
         let mut tensors = Vec::new();
         for rank in written {
@@ -154,8 +112,8 @@ impl Manifest {
     }
 
     /// The pieces of each tensor, by name.
-    fn by_tensor(&self) -> BTreeMap<&str, Vec<&TensorRecord>> {
-        let mut pieces: BTreeMap<&str, Vec<&TensorRecord>> = BTreeMap::new();
+    fn by_tensor(&self) -> BTreeMap<&str, Vec<&TensorEntry>> {
+        let mut pieces: BTreeMap<&str, Vec<&TensorEntry>> = BTreeMap::new();
         for piece in &self.tensors {
             pieces.entry(&piece.name).or_default().push(piece);
         }
@@ -165,7 +123,7 @@ impl Manifest {
     /// The manifest makes sense by itself: steps were done by some ranks, each of which wrote a file, and there are
     /// tensors.
     fn check_sense(&self, path: &Path) -> Result<(), CheckpointError> {
-        let TopologyRecord { hosts, ranks_per_host } = self.topology;
+        let TopologyEntry { hosts, ranks_per_host } = self.topology;
         let (files, ranks) = (self.files.len(), hosts.checked_mul(ranks_per_host));
         let problem = if self.step == 0 {
             "step is 0; a checkpoint is of a run that has done at least one".into()
@@ -205,7 +163,7 @@ impl Manifest {
             } else {
                 continue;
             };
-            let TensorRecord { name, file, key, .. } = piece;
+            let TensorEntry { name, file, key, .. } = piece;
             return Err(CheckpointError::malformed(
                 path,
                 format!("tensor {name} (key {key}): {file} {problem}"),
@@ -255,20 +213,6 @@ pub(super) fn hex(digest: impl AsRef<[u8]>) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A range as `[start, end]`.
-mod pair {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::ops::Range;
-
-    pub fn serialize<S: Serializer>(range: &Range<usize>, serializer: S) -> Result<S::Ok, S::Error> {
-        [range.start, range.end].serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Range<usize>, D::Error> {
-        <[usize; 2]>::deserialize(deserializer).map(|[start, end]| start..end)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,7 +225,7 @@ mod tests {
 
     fn manifest() -> Manifest {
         let name = file_name(0);
-        let tensor = |name: &str, rows, columns| TensorRecord {
+        let tensor = |name: &str, rows, columns| TensorEntry {
             name: name.into(),
             file: file_name(0),
             key: format!("{name}{rows:?}"),
@@ -290,8 +234,8 @@ mod tests {
             columns,
         };
         let tensors = vec![tensor("a", 0..4, 0..2), tensor("b", 0..1, 0..2), tensor("b", 1..4, 0..2)];
-        let file = FileRecord { name, bytes: 100, sha256: "0".repeat(CHECKSUM_DIGITS) };
-        let topology = TopologyRecord { hosts: 1, ranks_per_host: 1 };
+        let file = FileEntry { name, bytes: 100, sha256: "0".repeat(CHECKSUM_DIGITS) };
+        let topology = TopologyEntry { hosts: 1, ranks_per_host: 1 };
         Manifest {
             run: json!({ "rate": 0.1f32, "tiny": 5e-324, "third": 1.0 / 3.0, "model": "DLRM™" }),
             extra: json!([u64::MAX, -1, 1.7976931348623157e308]),

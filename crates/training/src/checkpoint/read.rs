@@ -1,7 +1,8 @@
 //! Reads any rectangle of any tensor, whoever wrote it.
 
 use super::CheckpointError;
-use super::manifest::{self, FileRecord, Manifest, TensorRecord, hex};
+use super::entries::{FileEntry, TensorEntry};
+use super::manifest::{self, Manifest, hex};
 use super::tensor_file;
 use super::tiling::Extent;
 use safetensors::Dtype;
@@ -205,7 +206,7 @@ fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
 }
 
 /// Opens a file that must have the size that the manifest says.
-fn open_file(path: &Path, record: &FileRecord) -> Result<File, CheckpointError> {
+fn open_file(path: &Path, record: &FileEntry) -> Result<File, CheckpointError> {
     let file = open_regular(path)?;
     let got = file.metadata().map_err(CheckpointError::io("look at", path))?.len();
     if got != record.bytes {
@@ -224,9 +225,9 @@ fn open_regular(path: &Path) -> Result<File, CheckpointError> {
 }
 
 /// Where the floats of `record` begin in a file, whose header must agree with it.
-fn find(path: &Path, header: &Metadata, start: u64, record: &TensorRecord) -> Result<u64, CheckpointError> {
+fn find(path: &Path, header: &Metadata, start: u64, record: &TensorEntry) -> Result<u64, CheckpointError> {
     let malformed = |problem: String| CheckpointError::malformed(path, problem);
-    let TensorRecord { key, rows, columns, .. } = record;
+    let TensorEntry { key, rows, columns, .. } = record;
     let info =
         header.info(key).ok_or_else(|| malformed(format!("no tensor {key}, which the manifest names")))?;
     let expected = rows.len() * columns.len();

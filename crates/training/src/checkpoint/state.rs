@@ -13,7 +13,7 @@
 //! its state to how a table's columns are cut, since every slice of a row has a number of its own.
 
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
-use crate::step::rank_state::Rank;
+use crate::step::rank_state::RankState;
 use kernels::Buffer;
 use spec::model::{Block, Parameter};
 use spec::optimizer::UpdateRule;
@@ -22,7 +22,7 @@ use spec::run::Run;
 use std::ops::Range;
 
 /// Copies what `index`, a rank of `run`, has to keep.
-pub(crate) fn snapshot(run: &Run, index: usize, rank: &Rank) -> Vec<Piece> {
+pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Vec<Piece> {
     let owned = run.placement.owned_by(index).len();
     let kept = if index == 0 { rank.tables.len() } else { owned };
     let mut pieces = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) enum Restore {
 pub(crate) fn restore(
     run: &Run,
     index: usize,
-    rank: &mut Rank,
+    rank: &mut RankState,
     checkpoint: &Checkpoint,
     what: Restore,
 ) -> Result<(), CheckpointError> {
@@ -216,7 +216,7 @@ struct Places {
 }
 
 /// The dense parameters that are here.
-fn places(run: &Run, rank: &Rank) -> Vec<(Parameter, Places)> {
+fn places(run: &Run, rank: &RankState) -> Vec<(Parameter, Places)> {
     let kept = run.dense_optimizer.update.state_per_row(1);
     let place = |(index, parameter): (usize, &Parameter)| {
         let (bucket, at) = rank.parameters.place(index)?;

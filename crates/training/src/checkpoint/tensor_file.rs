@@ -4,7 +4,8 @@
 //! neither syncs nor hashes, and wants all tensors at once, which an export must not need.
 
 use super::CheckpointError;
-use super::manifest::{FileRecord, hex};
+use super::entries::FileEntry;
+use super::manifest::hex;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
@@ -80,11 +81,11 @@ impl<W: Write> TensorFile<W> {
     }
 
     /// Hands on all that was written, and gives back where it went.
-    pub fn finish(self) -> Result<(FileRecord, W), CheckpointError> {
+    pub fn finish(self) -> Result<(FileEntry, W), CheckpointError> {
         let Self { path, mut out, hash, bytes } = self;
         out.flush().map_err(CheckpointError::io("write", &path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((FileRecord { name, bytes, sha256: hex(hash.finalize()) }, out.into_parts().0))
+        Ok((FileEntry { name, bytes, sha256: hex(hash.finalize()) }, out.into_parts().0))
     }
 }
 

@@ -4,7 +4,7 @@
 //! the column ranges that it crosses: a new one may overlap only its two neighbours.
 
 use super::CheckpointError;
-use super::manifest::TensorRecord;
+use super::entries::TensorEntry;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -39,9 +39,9 @@ impl Extent {
 }
 
 /// Checks the pieces of one tensor, all of which have its name. `path` is the manifest's, for errors.
-pub(super) fn check(path: &Path, pieces: &[&TensorRecord]) -> Result<(), CheckpointError> {
+pub(super) fn check(path: &Path, pieces: &[&TensorEntry]) -> Result<(), CheckpointError> {
     let Some(first) = pieces.first() else { return Ok(()) };
-    let refuse = |piece: &TensorRecord, problem: String| CheckpointError::Piece {
+    let refuse = |piece: &TensorEntry, problem: String| CheckpointError::Piece {
         path: path.to_owned(),
         tensor: piece.name.clone(),
         rows: piece.rows.clone(),
@@ -62,13 +62,13 @@ pub(super) fn check(path: &Path, pieces: &[&TensorRecord]) -> Result<(), Checkpo
     }
 
     // Where a piece ends and another begins at one row, the end comes first.
-    let mut events: Vec<(usize, bool, &TensorRecord)> = Vec::with_capacity(2 * pieces.len());
+    let mut events: Vec<(usize, bool, &TensorEntry)> = Vec::with_capacity(2 * pieces.len());
     for piece in pieces {
         events.push((piece.rows.start, true, piece));
         events.push((piece.rows.end, false, piece));
     }
     events.sort_by_key(|&(row, begins, piece)| (row, begins, piece.columns.start));
-    let mut crossed: BTreeMap<usize, &TensorRecord> = BTreeMap::new();
+    let mut crossed: BTreeMap<usize, &TensorEntry> = BTreeMap::new();
     for (_, begins, piece) in events {
         let columns = &piece.columns;
         if !begins {
@@ -102,8 +102,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn piece(rows: Range<usize>, columns: Range<usize>) -> TensorRecord {
-        TensorRecord {
+    fn piece(rows: Range<usize>, columns: Range<usize>) -> TensorEntry {
+        TensorEntry {
             name: "t".into(),
             file: "rank-0000.safetensors".into(),
             shape: vec![4, 3],
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    fn tiles(pieces: &[TensorRecord]) -> Result<(), CheckpointError> {
+    fn tiles(pieces: &[TensorEntry]) -> Result<(), CheckpointError> {
         check(Path::new("manifest.json"), &pieces.iter().collect::<Vec<_>>())
     }
 

@@ -1,7 +1,8 @@
 //! Writes what one rank holds.
 
 use super::CheckpointError;
-use super::manifest::{FileRecord, TensorRecord, file_name};
+use super::entries::{FileEntry, TensorEntry};
+use super::manifest::file_name;
 use super::tensor_file::TensorFile;
 use super::tiling::Extent;
 use serde::{Deserialize, Serialize};
@@ -30,9 +31,9 @@ pub struct Piece {
 #[serde(deny_unknown_fields)]
 pub struct Written {
     /// The file.
-    pub file: FileRecord,
+    pub file: FileEntry,
     /// The pieces in it.
-    pub tensors: Vec<TensorRecord>,
+    pub tensors: Vec<TensorEntry>,
 }
 
 impl Piece {
@@ -90,7 +91,7 @@ pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<Wri
     }
     let (file, written) = out.finish()?;
     written.sync_all().map_err(CheckpointError::io("sync", &path))?;
-    let tensors = keyed.into_iter().map(|(key, (_, piece))| TensorRecord {
+    let tensors = keyed.into_iter().map(|(key, (_, piece))| TensorEntry {
         name: piece.name.clone(),
         file: file.name.clone(),
         key,

@@ -18,7 +18,7 @@ pub struct Exchange<T> {
 }
 
 /// The buffers of an exchange while it goes on: send, then recv.
-pub type OnTheWay<T> = Pending<(Buffer<T>, Buffer<T>)>;
+pub type PendingExchange<T> = Pending<(Buffer<T>, Buffer<T>)>;
 
 impl<T: Element> Exchange<T> {
     /// Nothing yet, among `members`.
@@ -27,7 +27,11 @@ impl<T: Element> Exchange<T> {
     }
 
     /// Sets both buffers on their way by an all-to-all; whoever waits for them puts them back.
-    pub fn start(&mut self, group: &Communicator, label: &Label) -> Result<OnTheWay<T>, CollectiveError> {
+    pub fn start(
+        &mut self,
+        group: &Communicator,
+        label: &Label,
+    ) -> Result<PendingExchange<T>, CollectiveError> {
         let (send, recv) = self.take();
         group.start_all_to_all(label, send, &self.to, recv, &self.from)
     }
@@ -44,7 +48,7 @@ impl Exchange<f32> {
         collective: &Collective,
         group: &Communicator,
         label: &Label,
-    ) -> Result<OnTheWay<f32>, CollectiveError> {
+    ) -> Result<PendingExchange<f32>, CollectiveError> {
         let wire = collective.wire;
         match collective.kind {
             CollectiveKind::AllToAll => self.start(group, label),
@@ -59,4 +63,17 @@ impl Exchange<f32> {
             CollectiveKind::AllReduce => unreachable!("a reduction works on one buffer"),
         }
     }
+}
+
+/// What a collective works on.
+#[derive(Debug)]
+pub enum Payload<'a> {
+    /// Ids, or lengths of bags.
+    Words(&'a mut Exchange<u32>),
+    /// Weights of ids, vectors, or their gradients.
+    Floats(&'a mut Exchange<f32>),
+    /// Vectors or their gradients, encoded.
+    Halves(&'a mut Exchange<u16>),
+    /// The gradient of a bucket.
+    Gradient(&'a mut Buffer<f32>),
 }

@@ -4,9 +4,8 @@
 //! hierarchical all-to-all there are two exchanges: inside the host, to the rank of the receiver's index, and among ranks of
 //! equal index, by host.
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Payload};
 use crate::Error;
-use crate::step::rank_state::Carried;
 use kernels::{BlockCopy, Buffer, Device};
 use spec::topology::Groups;
 use spec::wire::Format;
@@ -127,19 +126,19 @@ impl Vectors {
     }
 
     /// The exchange that brings the vectors: the only one, or the second of two.
-    pub fn last(&mut self) -> Carried<'_> {
+    pub fn last(&mut self) -> Payload<'_> {
         match self.format.encodes() {
-            false => Carried::Floats(&mut self.floats),
-            true => Carried::Halves(&mut self.halves),
+            false => Payload::Floats(&mut self.floats),
+            true => Payload::Halves(&mut self.halves),
         }
     }
 
     /// The first of two.
-    pub fn in_host(&mut self) -> Carried<'_> {
+    pub fn in_host(&mut self) -> Payload<'_> {
         let first = self.first.as_mut().expect("a schedule exchanges in hosts in the first of two levels");
         match self.format.encodes() {
-            false => Carried::Floats(&mut first.floats),
-            true => Carried::Halves(&mut first.halves),
+            false => Payload::Floats(&mut first.floats),
+            true => Payload::Halves(&mut first.halves),
         }
     }
 }

@@ -121,3 +121,16 @@ fn refusals_say_where() {
     assert!(histogram.add(&[0.5, f32::NAN], &[0.0, 1.0]).is_err());
     assert_eq!(histogram.samples(), 0);
 }
+
+/// What reads metrics finds them by name.
+#[test]
+fn metrics_have_names_of_their_own() {
+    for (i, metric) in METRICS.iter().enumerate() {
+        assert!(METRICS[..i].iter().all(|other| other.field != metric.field && other.label != metric.label));
+    }
+    let evaluation = Evaluation::of(&[0.1, 0.4, 0.35, 0.8], &[0.0, 0.0, 1.0, 1.0]).unwrap();
+    assert_eq!(evaluation.metrics().count(), METRICS.len());
+    assert!(
+        evaluation.metrics().all(|(field, value)| value.is_some_and(f64::is_finite) && !field.is_empty())
+    );
+}

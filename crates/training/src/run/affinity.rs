@@ -7,20 +7,18 @@
 //! Every rank adds up the cosines of its own samples, batch by batch; the sums of all ranks are added at the end. A vector of
 //! zeros (an empty bag) has to do with nothing.
 
+use crate::Error;
 use crate::checkpoint::Checkpoint;
-use crate::checkpoint::state::{self, Restore};
-use crate::run::cluster::Cluster;
-use crate::run::memory::MemoryUse;
-use crate::run::trainer::{check_size, on_ranks, threads};
-use crate::samples::logs::Shared;
-use crate::step::communicators::Circles;
+use crate::run::launch::on_checkpoint;
+use crate::samples::logs::Logs;
+use crate::samples::source::Prefetch;
+use crate::samples::source::Source;
+use crate::step::communicators::Communicators;
 use crate::step::gather;
 use crate::step::interpreter::Execution;
-use crate::step::rank_state::Rank;
-use crate::{Error, Logs, Prefetch, Source};
+use crate::step::rank_state::RankState;
 use collectives::Label;
 use data::Split;
-use kernels::Device;
 use spec::affinity::Affinity;
 use spec::run::{Batches, Run};
 use spec::schedule::Task;
@@ -117,52 +115,51 @@ pub fn affinity(
     if batches.samples == 0 {
         return Err(Error::NoSamples);
     }
-    let cluster = &Cluster::Threads;
-    check_size(run, cluster, MemoryUse::EVALUATION)?;
-    let threads = threads(run, cluster);
-    let shared = Shared::new(run, logs);
-    let sums = on_ranks(
-        run,
-        cluster,
-        |_| Device::cpu(threads),
-        |world| {
-            let schedule = run.schedule(Task::Evaluate);
-            let steps = batches.per_epoch();
-            let source = Prefetch::of_rank(&world, shared.source(split)?, run, batches, 0..steps);
-            let mut rank =
-                Rank::new(world.device().clone(), run, &schedule, world.rank(), Source::Ahead(source))?;
-            state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
-            let circles = Circles::new(&world, &run.dataflow)?;
-            let (features, dim) = (run.model.features().len(), run.model.dim());
-            let mut sums = CosineSums::new(features, dim, of);
-            let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
-            let mut execution = Execution::new(schedule);
-            execution.run(
-                &mut rank,
-                &circles,
-                steps,
-                |step| batches.at(step),
-                |rank, step| {
-                    for sample in rank.network.features.to_vec().chunks_exact(width) {
-                        sums.add(&sample[first..first + features * dim]);
-                    }
-                    if world.rank() == 0 {
-                        let positions = batches.at(step);
-                        observe(positions.end - positions.start);
-                    }
-                    Ok(ControlFlow::Continue(()))
-                },
-            )?;
-            let label = Label::from("affinity");
-            gather::add_up(&world, &label, &mut sums.sums)?;
-            let mut samples = [sums.samples as f64];
-            world.all_reduce_f64(&label, &mut samples)?;
-            sums.samples = samples[0] as u64;
-            Ok(sums)
-        },
-    )?;
+    let sums = on_checkpoint(run, logs, checkpoint, split, |communicators, rank| {
+        add_up(run, communicators, rank, batches, of, observe)
+    })?;
     let names = run.model.features().iter().map(|feature| feature.name.clone()).collect();
     sums.first().ok_or(Error::NoRank)?.affinity(names)
+}
+
+/// Adds up the cosines of the samples of `batches`, over all ranks.
+fn add_up(
+    run: &Run,
+    communicators: &Communicators,
+    rank: &mut RankState,
+    batches: Batches,
+    of: Cosines,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<CosineSums, Error> {
+    let (world, steps) = (communicators.world(), batches.per_epoch());
+    let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
+    rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
+    let (features, dim) = (run.model.features().len(), run.model.dim());
+    let mut sums = CosineSums::new(features, dim, of);
+    let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
+    let mut execution = Execution::new(run.schedule(Task::Evaluate));
+    execution.run(
+        rank,
+        communicators,
+        steps,
+        |step| batches.at(step),
+        |rank, step| {
+            for sample in rank.network.features.to_vec().chunks_exact(width) {
+                sums.add(&sample[first..first + features * dim]);
+            }
+            if world.rank() == 0 {
+                let positions = batches.at(step);
+                observe(positions.end - positions.start);
+            }
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
+    let label = Label::from("affinity");
+    gather::add_up(world, &label, &mut sums.sums)?;
+    let mut samples = [sums.samples as f64];
+    world.all_reduce_f64(&label, &mut samples)?;
+    sums.samples = samples[0] as u64;
+    Ok(sums)
 }
 
 #[cfg(test)]

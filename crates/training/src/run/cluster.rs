@@ -4,6 +4,7 @@ use collectives::{Communicator, Failure, Options, launch};
 #[cfg(feature = "mpi")]
 use collectives::{MpiJob, MpiOptions};
 use kernels::{Device, KernelError};
+use spec::run::Run;
 use spec::topology::Topology;
 use std::error::Error;
 
@@ -62,4 +63,12 @@ impl Cluster {
         }
         .map_err(Box::new)
     }
+}
+
+/// Threads of each rank: as the run says, or the machine's cores shared out.
+pub fn threads(run: &Run, cluster: &Cluster) -> usize {
+    run.threads.unwrap_or_else(|| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        (cores / cluster.ranks_here(run.topology()).len().max(1)).max(1)
+    })
 }

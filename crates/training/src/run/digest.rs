@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::step::gather::gathered;
-use crate::step::rank_state::Rank;
+use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use kernels::Buffer;
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ const BLOCK: usize = 1 << 18;
 const HASHED: usize = 1 << 14;
 
 /// The digest of the parameters of all ranks, on every rank.
-pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &Rank) -> Result<String, Error> {
+pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<String, Error> {
     let mut whole = Sha256::new();
     for digest in tables(world, run, rank)? {
         whole.update(digest);
@@ -49,7 +49,7 @@ fn label() -> Label {
 }
 
 /// The digest of every table, by feature.
-fn tables(world: &Communicator, run: &Run, rank: &Rank) -> Result<Vec<[u8; LEN]>, Error> {
+fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
     let placement = &run.placement;
     // Whoever has a table whole hashes it.
     let is_whole = |shard: &Shard| shard.kind == ShardKind::Whole && shard.columns.len() == run.model.dim();
@@ -80,7 +80,7 @@ fn tables(world: &Communicator, run: &Run, rank: &Rank) -> Result<Vec<[u8; LEN]>
 }
 
 /// The digest of a table of which no rank has everything: its holders send it to rank 0, some rows at a time.
-fn in_pieces(world: &Communicator, run: &Run, rank: &Rank, feature: usize) -> Result<[u8; LEN], Error> {
+fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) -> Result<[u8; LEN], Error> {
     let (rows, dim) = (run.model.features()[feature].rows, run.model.dim());
     let shards_of = |rank: usize| {
         let held = run.placement.owned_by(rank).iter().enumerate();
@@ -133,7 +133,7 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &Rank, feature: usize) -> Re
 }
 
 /// The digests of the towers' parameters, by parameter. Every rank hashes those of its group; in a group they must agree.
-fn towers(world: &Communicator, run: &Run, rank: &Rank) -> Result<BTreeMap<usize, [u8; LEN]>, Error> {
+fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<usize, [u8; LEN]>, Error> {
     let Some(sptt) = run.dataflow.sptt() else { return Ok(BTreeMap::new()) };
     let groups = sptt.groups();
     let list = rank.parameters.list();
@@ -159,7 +159,7 @@ fn towers(world: &Communicator, run: &Run, rank: &Rank) -> Result<BTreeMap<usize
 }
 
 /// The digest of a dense parameter, which must be here.
-fn dense(rank: &Rank, index: usize) -> [u8; LEN] {
+fn dense(rank: &RankState, index: usize) -> [u8; LEN] {
     let (bucket, at) = rank.parameters.place(index).expect("a rank hashes what it has");
     hash_range(&rank.parameters.buckets[bucket].weights, at..at + rank.parameters.list()[index].len)
 }

@@ -3,14 +3,17 @@
 //! After each batch the predictions of all ranks go to rank 0. Shares of a batch lie in rank order, so they come out in
 //! the order of the log.
 
-use crate::metrics::{CalibrationBin, Evaluation, calibration_bins};
-use crate::run::trainer::Sources;
+use crate::Error;
+use crate::metrics::{Evaluation, calibration_bins};
+use crate::run::event::Event;
+use crate::run::scores::Scores;
+use crate::run::session::Sources;
+use crate::samples::source::Prefetch;
 use crate::samples::source::Source;
-use crate::step::communicators::Circles;
+use crate::step::communicators::Communicators;
 use crate::step::gather::to_first;
 use crate::step::interpreter::Execution;
-use crate::step::rank_state::Rank;
-use crate::{Error, Event, Prefetch};
+use crate::step::rank_state::RankState;
 use collectives::Label;
 use data::Split;
 use spec::placement::share;
@@ -20,17 +23,6 @@ use std::ops::ControlFlow;
 
 /// Bins of the calibration diagram.
 const BINS: usize = 20;
-
-/// What an evaluation gives.
-#[derive(Clone, Debug)]
-pub struct Scores {
-    /// What the predictions are worth.
-    pub evaluation: Evaluation,
-    /// What was predicted and what happened.
-    pub bins: Vec<CalibrationBin>,
-    /// AUC of the true probabilities on the same samples, where they are known: no model does better but by luck.
-    pub best_auc: Option<f64>,
-}
 
 /// Receives labels and probabilities, batch by batch in the order of the log.
 pub type Receiver<'a> = dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + Send + 'a;
@@ -45,22 +37,22 @@ pub(crate) type Between<'a> = dyn FnMut() -> Result<ControlFlow<()>, Error> + 'a
 /// evaluation samples, or when `between` ends the evaluation.
 pub(crate) fn evaluate(
     run: &Run,
-    circles: &Circles,
-    rank: &mut Rank,
+    communicators: &Communicators,
+    rank: &mut RankState,
     sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
     receive: &mut Receiver,
     between: &mut Between,
 ) -> Result<Option<Scores>, Error> {
     let (mut predictions, mut labels, mut best) = (Vec::new(), Vec::new(), Vec::new());
-    let whole = pass(run, circles, rank, sources, observe, between, &mut |batch| {
+    let whole = pass(run, communicators, rank, sources, observe, between, &mut |batch| {
         receive(&batch.labels, &batch.predictions)?;
         predictions.extend(batch.predictions);
         labels.extend(batch.labels);
         best.extend(batch.truth);
         Ok(())
     })?;
-    if circles.world().rank() != 0 || !whole {
+    if communicators.world().rank() != 0 || !whole {
         return Ok(None);
     }
     Ok(Some(Scores {
@@ -74,14 +66,14 @@ pub(crate) fn evaluate(
 /// looked at, and nothing is kept.
 pub(crate) fn predict(
     run: &Run,
-    circles: &Circles,
-    rank: &mut Rank,
+    communicators: &Communicators,
+    rank: &mut RankState,
     sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
     receive: &mut PredictionReceiver,
 ) -> Result<(), Error> {
     let go_on: &mut Between = &mut || Ok(ControlFlow::Continue(()));
-    pass(run, circles, rank, sources, observe, go_on, &mut |batch| receive(&batch.predictions))?;
+    pass(run, communicators, rank, sources, observe, go_on, &mut |batch| receive(&batch.predictions))?;
     Ok(())
 }
 
@@ -97,14 +89,14 @@ struct Scored {
 /// that has samples.
 fn pass(
     run: &Run,
-    circles: &Circles,
-    rank: &mut Rank,
+    communicators: &Communicators,
+    rank: &mut RankState,
     sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
     between: &mut Between,
     take: &mut dyn FnMut(Scored) -> Result<(), Error>,
 ) -> Result<bool, Error> {
-    let world = circles.world();
+    let world = communicators.world();
     let batches = run.eval_batches();
     if batches.samples == 0 {
         return Ok(false);
@@ -124,7 +116,7 @@ fn pass(
     let (mut true_share, mut ended) = (Vec::new(), false);
     let result = execution.run(
         rank,
-        circles,
+        communicators,
         steps,
         |step| batches.at(step),
         |rank, step| {

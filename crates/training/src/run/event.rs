@@ -1,6 +1,6 @@
 //! What a run tells while it goes on.
 
-use crate::Scores;
+use crate::run::scores::Scores;
 use std::path::Path;
 
 /// What just happened.

@@ -19,12 +19,12 @@
 
 mod available;
 mod rank;
+mod sizes;
 mod vectors;
 
 pub use available::available_memory;
 
-use crate::run::cluster::Cluster;
-use crate::run::trainer::threads;
+use crate::run::cluster::{Cluster, threads};
 use rank::Shape;
 use serde::Serialize;
 use spec::run::{Data, Run};

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::run::event::{Event, Progress};
 use crate::step::gather;
-use crate::step::rank_state::Rank;
+use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use spec::run::{Optimizer, Run};
 use std::time::Instant;
@@ -70,7 +70,7 @@ impl<'a> Meter<'a> {
     pub fn after_step(
         &mut self,
         world: &Communicator,
-        rank: &Rank,
+        rank: &RankState,
         observe: &(dyn Fn(Event) + Sync),
     ) -> Result<(), Error> {
         let batch = self.run.batches().at(rank.steps - 1);

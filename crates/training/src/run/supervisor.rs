@@ -9,15 +9,16 @@
 //! committing  once all have written, a thread of rank 0 writes the manifest and gives the folder its final name
 //! ```
 
+use crate::Error;
 use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, TopologyRecord, Written, write_pieces, writing,
+    Checkpoint, CheckpointError, Folder, Manifest, TopologyEntry, Written, write_pieces, writing,
 };
 use crate::metrics::Histogram;
-use crate::run::trainer::Session;
+use crate::run::event::Event;
+use crate::run::session::Session;
 use crate::step::gather::{gathered, merged, to_first};
-use crate::step::rank_state::Rank;
-use crate::{Error, Event};
+use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use serde::{Deserialize, Serialize};
 use spec::run::{Every, Run};
@@ -109,7 +110,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Brings the rank to where the checkpoint to be resumed left it.
-    pub fn restore(&self, rank: &mut Rank, checkpoint: &Checkpoint) -> Result<(), Error> {
+    pub fn restore(&self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
         state::restore(self.run, self.world.rank(), rank, checkpoint, Restore::Everything)?;
         let extra: Extra = serde_json::from_value(checkpoint.manifest().extra.clone())
             .map_err(|e| Error::Resume { problem: format!("the manifest's `extra`: {e}") })?;
@@ -125,7 +126,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Called after every step, `step` of them being done.
-    pub fn after_step(&mut self, rank: &Rank, step: u64) -> Result<ControlFlow<()>, Error> {
+    pub fn after_step(&mut self, rank: &RankState, step: u64) -> Result<ControlFlow<()>, Error> {
         let saves = self.session.checkpoints.is_some();
         let every = self.run.checkpoint_every.filter(|_| saves);
         let due_now = matches!(every, Some(Every::Steps(every)) if step.is_multiple_of(every));
@@ -166,7 +167,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Completes what is under way and saves the last state with its digest, if it was not saved yet.
-    pub fn finish(&mut self, rank: &Rank, step: u64, parameters_sha256: &str) -> Result<(), Error> {
+    pub fn finish(&mut self, rank: &RankState, step: u64, parameters_sha256: &str) -> Result<(), Error> {
         self.complete()?;
         self.parameters_sha256 = Some(parameters_sha256.into());
         if self.session.checkpoints.is_some() && self.last_saved != Some(step) {
@@ -177,7 +178,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Copies the rank's state and begins to write it.
-    fn begin(&mut self, rank: &Rank, step: u64) -> Result<(), Error> {
+    fn begin(&mut self, rank: &RankState, step: u64) -> Result<(), Error> {
         let Some(saving) = &self.session.checkpoints else { return Ok(()) };
         let began = Instant::now();
         if let Some(folder) = &self.folder {
@@ -275,7 +276,7 @@ impl<'a> Supervisor<'a> {
             at += count;
         }
         let topology = self.run.topology();
-        let topology = TopologyRecord { hosts: topology.hosts(), ranks_per_host: topology.ranks_per_host() };
+        let topology = TopologyEntry { hosts: topology.hosts(), ranks_per_host: topology.ranks_per_host() };
         let mut manifest = Manifest::new(step, topology, parts);
         (manifest.run, manifest.extra) = (saving.run.clone(), extra.take().unwrap_or_default());
         manifest.parameters_sha256.clone_from(&self.parameters_sha256);

@@ -1,6 +1,7 @@
 //! The logs of a run, which all its ranks share.
 
-use crate::{Error, Source};
+use crate::Error;
+use crate::samples::source::Source;
 use data::prepared::PreparedLog;
 use data::{Split, SyntheticLog};
 use spec::run::{Data, Run};
@@ -62,13 +63,13 @@ impl Logs {
 }
 
 /// The logs of one run, for all ranks of a process: what is generated is set up once, and shared.
-pub(crate) struct Shared<'a> {
+pub(crate) struct SharedLogs<'a> {
     run: &'a Run,
     logs: &'a Logs,
     synthetic: [Mutex<Option<SyntheticLog>>; 2],
 }
 
-impl<'a> Shared<'a> {
+impl<'a> SharedLogs<'a> {
     pub(crate) fn new(run: &'a Run, logs: &'a Logs) -> Self {
         Self { run, logs, synthetic: Default::default() }
     }

@@ -3,7 +3,10 @@
 //! Positions count on over epochs: position `p` is sample `p mod len` of epoch `p / len`, so that a position alone says
 //! where a run is, shuffling included. No range spans two epochs.
 
-use crate::samples::prefetch::Prefetch;
+mod prefetch;
+
+pub use prefetch::Prefetch;
+
 use data::prepared::BoundLog;
 use data::shuffle::Shuffle;
 use data::{Batch, DataError, SyntheticLog};

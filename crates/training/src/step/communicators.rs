@@ -9,7 +9,7 @@ use spec::topology::Groups;
 
 /// A rank's end of every group that its schedule names.
 #[derive(Debug)]
-pub struct Circles<'a> {
+pub struct Communicators<'a> {
     world: &'a Communicator,
     divided: Option<Divided>,
 }
@@ -25,7 +25,7 @@ struct Divided {
     peers: Communicator,
 }
 
-impl<'a> Circles<'a> {
+impl<'a> Communicators<'a> {
     /// Divides the world as `dataflow` needs it. All ranks call it.
     pub fn new(world: &'a Communicator, dataflow: &Dataflow) -> Result<Self, Error> {
         let groups = match dataflow {
@@ -54,7 +54,7 @@ impl<'a> Circles<'a> {
     pub fn of(&self, group: Group) -> &Communicator {
         match (group, &self.divided) {
             (Group::World, _) => self.world,
-            (Group::Group, Some(divided)) if divided.of_towers => &divided.group,
+            (Group::Tower, Some(divided)) if divided.of_towers => &divided.group,
             (Group::Peers, Some(divided)) if divided.of_towers => &divided.peers,
             (Group::Host, Some(divided)) if !divided.of_towers => &divided.group,
             (Group::Across, Some(divided)) if !divided.of_towers => &divided.peers,

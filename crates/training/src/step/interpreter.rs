@@ -5,29 +5,17 @@
 
 use crate::Error;
 use crate::cpu_clock;
-use crate::dataflow::OnTheWay;
-use crate::run::pace::Manner;
-use crate::step::communicators::Circles;
-use crate::step::rank_state::{Carried, Rank};
-use crate::step::trace::{Record, Recorder, Stream, Trace};
+use crate::dataflow::{Payload, PendingExchange};
+use crate::step::communicators::Communicators;
+use crate::step::pacing::Pacing;
+use crate::step::phase_time::PhaseTime;
+use crate::step::rank_state::RankState;
+use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
 use collectives::{Label, Pending};
 use kernels::Buffer;
 use spec::schedule::{Collective, Phase, PhaseId, Schedule, Slot, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
-
-/// Time of one phase on one rank, summed over steps.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PhaseTime {
-    /// At work: computing, or laying out and starting a collective.
-    pub busy: Duration,
-    /// CPU time of that, on the thread that issues phases: where ranks share cores, it is less.
-    pub cpu: Duration,
-    /// From the start of a collective until the transport had it done.
-    pub communication: Duration,
-    /// Waiting for a collective with nothing else to do.
-    pub exposed: Duration,
-}
 
 /// A schedule being executed by one rank.
 #[derive(Debug)]
@@ -38,7 +26,7 @@ pub struct Execution {
     times: Vec<PhaseTime>,
     /// By lane, since when it has nothing under way that was finished.
     free: [Option<Instant>; 3],
-    manner: Manner,
+    pacing: Pacing,
     recorder: Option<Recorder>,
 }
 
@@ -62,9 +50,9 @@ struct Issue {
 /// A collective that was started, by what it carries.
 #[derive(Debug)]
 enum InFlight {
-    Words(OnTheWay<u32>),
-    Floats(OnTheWay<f32>),
-    Halves(OnTheWay<u16>),
+    Words(PendingExchange<u32>),
+    Floats(PendingExchange<f32>),
+    Halves(PendingExchange<u16>),
     Sum(Pending<Buffer<f32>>),
 }
 
@@ -77,26 +65,26 @@ impl Execution {
         let labels = schedule.phases().iter().map(label).collect();
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
-        Self { schedule, labels, in_flight, times, free: [None; 3], manner: Manner::Real, recorder: None }
+        Self { schedule, labels, in_flight, times, free: [None; 3], pacing: Pacing::Real, recorder: None }
     }
 
     /// The same, where each phase takes the time given for it. The rank's device should compute nothing.
     pub fn paced(self, times: Vec<Duration>) -> Self {
         assert_eq!(times.len(), self.labels.len(), "a time for each phase");
-        Self { manner: Manner::Paced(times), ..self }
+        Self { pacing: Pacing::Paced(times), ..self }
     }
 
     /// The same, where ranks compute one after the other.
     pub(crate) fn in_turns(self) -> Self {
         let taken = vec![Vec::new(); self.labels.len()];
-        Self { manner: Manner::InTurns { label: Label::from("turn"), taken }, ..self }
+        Self { pacing: Pacing::InTurns { label: Label::from("turn"), taken }, ..self }
     }
 
     /// What each phase took alone, time after time; nothing unless ranks took turns.
     pub(crate) fn taken(&self) -> &[Vec<f64>] {
-        match &self.manner {
-            Manner::InTurns { taken, .. } => taken,
-            Manner::Real | Manner::Paced(_) => &[],
+        match &self.pacing {
+            Pacing::InTurns { taken, .. } => taken,
+            Pacing::Real | Pacing::Paced(_) => &[],
         }
     }
 
@@ -106,9 +94,9 @@ impl Execution {
     }
 
     /// The records of all ranks, on rank 0. All ranks call it; `None` where nothing was recorded.
-    pub fn trace(&self, circles: &Circles) -> Result<Option<Trace>, Error> {
+    pub fn trace(&self, communicators: &Communicators) -> Result<Option<Trace>, Error> {
         let Some(recorder) = &self.recorder else { return Ok(None) };
-        Trace::gather(circles.world(), self.schedule.phases(), recorder)
+        Trace::gather(communicators.world(), self.schedule.phases(), recorder)
     }
 
     /// The schedule.
@@ -130,21 +118,21 @@ impl Execution {
     /// end of each step, and may end the run there.
     pub fn run(
         &mut self,
-        rank: &mut Rank,
-        circles: &Circles,
+        rank: &mut RankState,
+        communicators: &Communicators,
         count: u64,
         batches: impl Fn(u64) -> Range<u64>,
-        mut after: impl FnMut(&mut Rank, u64) -> Result<ControlFlow<()>, Error>,
+        mut after: impl FnMut(&mut RankState, u64) -> Result<ControlFlow<()>, Error>,
     ) -> Result<(), Error> {
         if count == 0 {
             return Ok(());
         }
         // The prologue: what the step before the first would have done ahead. Batches are numbered from 1 here, so
         // that step i works on batch i and, ahead, on batch i + 1.
-        self.step(rank, circles, 0, Some(batches(0)), true)?;
+        self.step(rank, communicators, 0, Some(batches(0)), true)?;
         for step in 1..=count {
             let next = (step < count).then(|| batches(step));
-            self.step(rank, circles, step, next, false)?;
+            self.step(rank, communicators, step, next, false)?;
             if self.schedule.task() == Task::Train {
                 rank.steps += 1;
             }
@@ -160,8 +148,8 @@ impl Execution {
 
     fn step(
         &mut self,
-        rank: &mut Rank,
-        circles: &Circles,
+        rank: &mut RankState,
+        communicators: &Communicators,
         step: u64,
         next: Option<Range<u64>>,
         prologue: bool,
@@ -178,32 +166,34 @@ impl Execution {
                 }
             }
             let (began, cpu) = (Instant::now(), cpu_clock::of_this_thread());
-            circles.world().enter(&self.labels[phase]);
+            communicators.world().enter(&self.labels[phase]);
             let batch = if ahead { step + 1 } else { step };
             // The prologue belongs to the first step, whose batch it reads.
             let issue = Issue { step: rank.steps, batch: rank.steps + u64::from(ahead && !prologue) };
             match &self.schedule.phases()[phase].work {
-                Work::Compute(operation) => self.manner.carry_out(circles.world(), phase, began, || {
-                    rank.compute(operation, batch, next.clone())
-                })?,
+                Work::Compute(operation) => {
+                    self.pacing.carry_out(communicators.world(), phase, began, || {
+                        rank.compute(operation, batch, next.clone())
+                    })?
+                }
                 Work::Collective(collective) => {
                     let slot = carries(&self.schedule, phase);
-                    let pending = start(rank, circles, &self.labels[phase], collective, slot, batch)?;
+                    let pending = start(rank, communicators, &self.labels[phase], collective, slot, batch)?;
                     self.in_flight[phase] = Some(Started { step, issue, began, pending });
                 }
             }
             self.times[phase].cpu += cpu_clock::of_this_thread().saturating_sub(cpu);
             let ended = Instant::now();
             self.times[phase].busy += ended - began;
-            self.record(Stream::Compute, phase, issue, began..ended, 0);
+            self.record(TraceRow::Compute, phase, issue, began..ended, 0);
             // Outstanding collectives take their next step.
-            circles.world().progress()?;
+            communicators.world().progress()?;
         }
         Ok(())
     }
 
     /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
-    fn finish(&mut self, rank: &mut Rank, phase: usize, needed: u64) -> Result<(), Error> {
+    fn finish(&mut self, rank: &mut RankState, phase: usize, needed: u64) -> Result<(), Error> {
         match &self.in_flight[phase] {
             Some(started) if started.step <= needed => {}
             _ => return Ok(()),
@@ -214,22 +204,22 @@ impl Execution {
         let batch = if ahead { step + 1 } else { step };
         let slot = carries(&self.schedule, phase);
         let completion = match (rank.carried(slot, batch), pending) {
-            (Carried::Words(words), InFlight::Words(pending)) => {
+            (Payload::Words(words), InFlight::Words(pending)) => {
                 let (buffers, completion) = pending.wait_timed()?;
                 (words.send, words.recv) = buffers;
                 completion
             }
-            (Carried::Floats(floats), InFlight::Floats(pending)) => {
+            (Payload::Floats(floats), InFlight::Floats(pending)) => {
                 let (buffers, completion) = pending.wait_timed()?;
                 (floats.send, floats.recv) = buffers;
                 completion
             }
-            (Carried::Halves(halves), InFlight::Halves(pending)) => {
+            (Payload::Halves(halves), InFlight::Halves(pending)) => {
                 let (buffers, completion) = pending.wait_timed()?;
                 (halves.send, halves.recv) = buffers;
                 completion
             }
-            (Carried::Gradient(gradient), InFlight::Sum(pending)) => {
+            (Payload::Gradient(gradient), InFlight::Sum(pending)) => {
                 let (sum, completion) = pending.wait_timed()?;
                 *gradient = sum;
                 completion
@@ -243,15 +233,15 @@ impl Execution {
         self.times[phase].communication += completion.at.saturating_duration_since(from);
         *free = Some(free.map_or(completion.at, |free| free.max(completion.at)));
         self.times[phase].exposed += ended - waited;
-        self.record(Stream::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
-        self.record(Stream::Waiting, phase, issue, waited..ended, 0);
+        self.record(TraceRow::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
+        self.record(TraceRow::Waiting, phase, issue, waited..ended, 0);
         Ok(())
     }
 
-    fn record(&mut self, stream: Stream, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {
+    fn record(&mut self, row: TraceRow, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {
         if let Some(recorder) = &mut self.recorder {
             let Issue { step, batch } = issue;
-            recorder.add(Record { stream, phase, step, batch, began: time.start, ended: time.end, sent });
+            recorder.add(LocalSpan { row, phase, step, batch, began: time.start, ended: time.end, sent });
         }
     }
 }
@@ -263,8 +253,8 @@ fn carries(schedule: &Schedule, phase: usize) -> Slot {
 
 /// Starts the collective that brings `slot`, giving it the buffers it works on.
 fn start(
-    rank: &mut Rank,
-    circles: &Circles,
+    rank: &mut RankState,
+    communicators: &Communicators,
     label: &Label,
     collective: &Collective,
     slot: Slot,
@@ -273,12 +263,12 @@ fn start(
     if slot == Slot::Ids {
         rank.expect_ids(batch);
     }
-    let group = circles.of(collective.group);
+    let group = communicators.of(collective.group);
     Ok(match rank.carried(slot, batch) {
-        Carried::Words(words) => InFlight::Words(words.start(group, label)?),
-        Carried::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
-        Carried::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
-        Carried::Gradient(gradient) => {
+        Payload::Words(words) => InFlight::Words(words.start(group, label)?),
+        Payload::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
+        Payload::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
+        Payload::Gradient(gradient) => {
             let gradient = std::mem::take(gradient);
             InFlight::Sum(group.start_all_reduce_as(label, collective.wire, gradient)?)
         }

@@ -1,7 +1,8 @@
 //! What each phase took, on every rank and over all of them.
 
+use crate::Error;
 use crate::step::gather::to_first;
-use crate::{Error, PhaseTime};
+use crate::step::phase_time::PhaseTime;
 use collectives::{Communicator, Label};
 use serde::Serialize;
 use spec::schedule::{Lane, Schedule};

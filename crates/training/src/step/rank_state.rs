@@ -1,7 +1,7 @@
-//! One rank: its part of the model, its batches, and the code behind every operation of a schedule.
+//! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{self, Dataflow, Exchange, Flat, Input, Sptt, Step};
+use crate::dataflow::{self, Dataflow, Flat, Input, Payload, Sptt, Step};
 use crate::layers::dense::Parameters;
 use crate::layers::network::Network;
 use crate::metrics::Histogram;
@@ -15,9 +15,9 @@ use spec::schedule::{Bucket, Operation, Schedule, Slot};
 use spec::volume::Leg;
 use std::ops::Range;
 
-/// A rank's state.
+/// The state of one rank between and during steps.
 #[derive(Debug)]
-pub struct Rank {
+pub struct RankState {
     device: Device,
     model: Model,
     placement: Placement,
@@ -47,20 +47,7 @@ pub struct Rank {
     host: Vec<f32>,
 }
 
-/// What a collective works on.
-#[derive(Debug)]
-pub enum Carried<'a> {
-    /// Ids, or lengths of bags.
-    Words(&'a mut Exchange<u32>),
-    /// Weights of ids, vectors, or their gradients.
-    Floats(&'a mut Exchange<f32>),
-    /// Vectors or their gradients, encoded.
-    Halves(&'a mut Exchange<u16>),
-    /// The gradient of a bucket.
-    Gradient(&'a mut Buffer<f32>),
-}
-
-impl Rank {
+impl RankState {
     /// Rank `rank` of `run`, at its initial weights.
     pub fn new(
         device: Device,
@@ -115,17 +102,17 @@ impl Rank {
     }
 
     /// The buffers of the collective that brings `slot`.
-    pub fn carried(&mut self, slot: Slot, batch: u64) -> Carried<'_> {
+    pub fn carried(&mut self, slot: Slot, batch: u64) -> Payload<'_> {
         let input = &mut self.inputs[(batch % 2) as usize];
         match (slot, &mut self.dataflow) {
-            (Slot::Lengths, _) => Carried::Words(&mut input.lengths),
-            (Slot::Ids, _) => Carried::Words(&mut input.ids),
-            (Slot::Weights, _) => Carried::Floats(&mut input.weights),
+            (Slot::Lengths, _) => Payload::Words(&mut input.lengths),
+            (Slot::Ids, _) => Payload::Words(&mut input.ids),
+            (Slot::Weights, _) => Payload::Floats(&mut input.weights),
             (Slot::BucketGradient(bucket), _) => {
-                Carried::Gradient(&mut self.parameters.buckets[bucket].gradient)
+                Payload::Gradient(&mut self.parameters.buckets[bucket].gradient)
             }
-            (Slot::Summed, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.sums),
-            (Slot::ArrivedSumGradient, Dataflow::Sptt(sptt)) => Carried::Floats(&mut sptt.sum_gradients),
+            (Slot::Summed, Dataflow::Sptt(sptt)) => Payload::Floats(&mut sptt.sums),
+            (Slot::ArrivedSumGradient, Dataflow::Sptt(sptt)) => Payload::Floats(&mut sptt.sum_gradients),
             (Slot::InHost(leg), dataflow) => dataflow.leg(leg).in_host(),
             (Slot::Arriving(leg), dataflow) => dataflow.leg(leg).last(),
             // What is not encoded arrives as it is.
@@ -165,10 +152,8 @@ impl Rank {
                 Dataflow::Flat(flat) => flat.lookup(device, tables, input),
                 Dataflow::Sptt(sptt) => sptt.lookup(device, tables, input),
             },
-            Operation::PermutePeers => match dataflow {
-                Dataflow::Flat(flat) => flat.pooled.permute(device),
-                Dataflow::Sptt(sptt) => sptt.permute_peers(device, input),
-            },
+            Operation::PermutePeers => dataflow.sptt().permute_peers(device, input),
+            Operation::PermuteForHosts => dataflow.leg(Leg::Pooled).permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
             Operation::Encode(leg) => dataflow.leg(*leg).encode(device, *leg == Leg::Pooled),
             Operation::Decode(leg) => dataflow.leg(*leg).decode(device),

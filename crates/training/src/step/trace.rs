@@ -1,4 +1,4 @@
-//! When each phase ran, on which rank and stream: the last steps of a run as a timeline.
+//! When each phase ran, on which rank and row: the last steps of a run as a timeline.
 //!
 //! Every rank keeps its own clock. At the end the clocks are aligned by barriers: nobody leaves one before all have
 //! entered it, so every barrier bounds the difference of two clocks from both sides, and the middle of the tightest
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// A row of a rank's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stream {
+pub enum TraceRow {
     /// At work: computing, or starting a collective.
     Compute,
     /// Ids and embeddings under way.
@@ -25,29 +25,29 @@ pub enum Stream {
     Waiting,
 }
 
-impl Stream {
+impl TraceRow {
     /// All of them, by their names.
-    pub const ALL: [(Stream, &'static str); 4] = [
-        (Stream::Compute, "compute"),
-        (Stream::Exchange, "exchange"),
-        (Stream::Gradients, "gradients"),
-        (Stream::Waiting, "waiting"),
+    pub const ALL: [(TraceRow, &'static str); 4] = [
+        (TraceRow::Compute, "compute"),
+        (TraceRow::Exchange, "exchange"),
+        (TraceRow::Gradients, "gradients"),
+        (TraceRow::Waiting, "waiting"),
     ];
 
     /// Where a collective of `lane` is under way.
     pub(crate) fn of(lane: Lane) -> Self {
         match lane {
-            Lane::Compute => Stream::Compute,
-            Lane::Exchange => Stream::Exchange,
-            Lane::Gradients => Stream::Gradients,
+            Lane::Compute => TraceRow::Compute,
+            Lane::Exchange => TraceRow::Exchange,
+            Lane::Gradients => TraceRow::Gradients,
         }
     }
 }
 
 /// What one rank did.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    pub stream: Stream,
+pub(crate) struct LocalSpan {
+    pub row: TraceRow,
     pub phase: usize,
     /// The step in which it began, and the step whose batch it worked on, from 0.
     pub step: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     steps: u64,
-    records: VecDeque<Record>,
+    records: VecDeque<LocalSpan>,
 }
 
 impl Recorder {
@@ -73,7 +73,7 @@ impl Recorder {
         Self { steps, records: VecDeque::with_capacity(room) }
     }
 
-    pub fn add(&mut self, record: Record) {
+    pub fn add(&mut self, record: LocalSpan) {
         while self.records.front().is_some_and(|first| first.step + self.steps <= record.step) {
             self.records.pop_front();
         }
@@ -83,11 +83,11 @@ impl Recorder {
 
 /// Something that went on from one moment to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct TraceSpan {
     /// Whose.
     pub rank: usize,
-    /// On which of its streams.
-    pub stream: Stream,
+    /// On which of its rows.
+    pub row: TraceRow,
     /// Index of the phase.
     pub phase: usize,
     /// The step in which it was issued, from 0.
@@ -109,7 +109,7 @@ pub struct Span {
 pub struct Trace {
     hosts: Vec<usize>,
     phases: Vec<String>,
-    spans: Vec<Span>,
+    spans: Vec<TraceSpan>,
     uncertainty_s: f64,
 }
 
@@ -136,7 +136,7 @@ impl Trace {
         let mut mine = Vec::with_capacity(WIDTH * recorder.records.len());
         for record in &recorder.records {
             mine.extend([
-                record.stream as usize as f64,
+                record.row as usize as f64,
                 record.phase as f64,
                 record.step as f64,
                 record.batch as f64,
@@ -156,9 +156,9 @@ impl Trace {
         for (rank, count) in counts.into_iter().enumerate() {
             let (ahead, off) = difference(clocks[0], clocks[rank]);
             uncertainty_s = uncertainty_s.max(off);
-            spans.extend(all[at..at + count].chunks_exact(WIDTH).map(|record| Span {
+            spans.extend(all[at..at + count].chunks_exact(WIDTH).map(|record| TraceSpan {
                 rank,
-                stream: Stream::ALL[record[0] as usize].0,
+                row: TraceRow::ALL[record[0] as usize].0,
                 phase: record[1] as usize,
                 step: record[2] as u64,
                 batch: record[3] as u64,
@@ -174,8 +174,8 @@ impl Trace {
         Ok(Some(Self { hosts, phases, spans: in_order(spans), uncertainty_s }))
     }
 
-    /// What happened, rank by rank and stream by stream, in the order of time.
-    pub fn spans(&self) -> &[Span] {
+    /// What happened, rank by rank and row by row, in the order of time.
+    pub fn spans(&self) -> &[TraceSpan] {
         &self.spans
     }
 
@@ -184,14 +184,14 @@ impl Trace {
         &self.phases[phase]
     }
 
-    /// As Chrome (chrome://tracing) and Perfetto read it: a process for each rank, a thread for each stream, microseconds.
+    /// As Chrome (chrome://tracing) and Perfetto read it: a process for each rank, a thread for each row, microseconds.
     pub fn to_json(&self) -> Value {
         let mut events = Vec::new();
         for (rank, host) in self.hosts.iter().enumerate() {
             let name = format!("rank {rank} (host {host})");
             events.push(json!({ "ph": "M", "name": "process_name", "pid": rank, "args": { "name": name } }));
-            for (stream, name) in Stream::ALL {
-                let tid = stream as usize;
+            for (row, name) in TraceRow::ALL {
+                let tid = row as usize;
                 let args = json!({ "name": name });
                 events
                     .push(json!({ "ph": "M", "name": "thread_name", "pid": rank, "tid": tid, "args": args }));
@@ -208,9 +208,9 @@ impl Trace {
             events.push(json!({
                 "ph": "X",
                 "name": self.phases[span.phase],
-                "cat": Stream::ALL[span.stream as usize].1,
+                "cat": TraceRow::ALL[span.row as usize].1,
                 "pid": span.rank,
-                "tid": span.stream as usize,
+                "tid": span.row as usize,
                 "ts": ts,
                 "dur": us(span.ended_s - first) - ts,
                 "args": {
@@ -250,12 +250,12 @@ fn difference(first: &[f64], other: &[f64]) -> (f64, f64) {
     ((least + most) / 2.0, (most - least) / 2.0)
 }
 
-/// Sorted by rank, stream and time. What waits in its lane begins when the one before it has ended.
-fn in_order(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_by(|a, b| (a.rank, a.stream).cmp(&(b.rank, b.stream)).then(a.issued_s.total_cmp(&b.issued_s)));
-    let mut before: Option<Span> = None;
+/// Sorted by rank, row and time. What waits in its lane begins when the one before it has ended.
+fn in_order(mut spans: Vec<TraceSpan>) -> Vec<TraceSpan> {
+    spans.sort_by(|a, b| (a.rank, a.row).cmp(&(b.rank, b.row)).then(a.issued_s.total_cmp(&b.issued_s)));
+    let mut before: Option<TraceSpan> = None;
     for span in &mut spans {
-        if let Some(before) = before.filter(|b| (b.rank, b.stream) == (span.rank, span.stream)) {
+        if let Some(before) = before.filter(|b| (b.rank, b.row) == (span.rank, span.row)) {
             span.began_s = span.issued_s.max(before.ended_s);
             span.ended_s = span.ended_s.max(span.began_s);
         }
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn a_lane_works_through_its_phases_in_order() {
-        let span = |issued_s, ended_s| Span {
+        let span = |issued_s, ended_s| TraceSpan {
             rank: 0,
-            stream: Stream::Exchange,
+            row: TraceRow::Exchange,
             phase: 0,
             step: 0,
             batch: 0,

@@ -12,7 +12,7 @@ use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
-use training::{Execution, Logs, Outcome, Rank, Session, Source, train_on};
+use training::{Execution, Logs, Outcome, RankState, Session, Source, train_on};
 
 pub fn feature(name: &str, rows: usize) -> Feature {
     Feature { name: name.into(), rows, pooling: Pooling::Sum, hotness: Hotness::One, weighted: false }
@@ -99,22 +99,22 @@ pub fn ranks_after(
     device: impl Fn() -> Result<Device, kernels::KernelError> + Sync,
     source: impl Fn() -> Source + Sync,
     steps: u64,
-    prepare: impl Fn(usize, &mut Rank) + Sync,
-) -> Vec<(Rank, Vec<f64>)> {
+    prepare: impl Fn(usize, &mut RankState) + Sync,
+) -> Vec<(RankState, Vec<f64>)> {
     let ranks = collectives::launch(
         run.topology(),
         &collectives::Options::default(),
         |_| device(),
         |world| {
             let schedule = run.schedule(Task::Train);
-            let mut rank = Rank::new(world.device().clone(), run, &schedule, world.rank(), source())?;
+            let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source())?;
             prepare(world.rank(), &mut rank);
             let mut losses = Vec::new();
-            let circles = training::Circles::new(&world, &run.dataflow)?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
             let mut execution = Execution::new(schedule);
             execution.run(
                 &mut rank,
-                &circles,
+                &communicators,
                 steps,
                 |step| run.batches().at(step),
                 |rank, _| {

@@ -13,7 +13,7 @@ pub struct Step {
     pub config: Config,
     pub run: Run,
     pub schedule: Schedule,
-    /// Those of a typical batch, whatever the log: no data is read.
+    /// Sizes of a typical batch, whatever the log: no data is read.
     pub sizes: BatchSizes,
 }
 
@@ -26,9 +26,12 @@ pub fn read(path: &Path) -> Result<Step> {
 
 fn parse(text: &str) -> Result<Step> {
     const AGAIN: &str = "write it with `campanile schedule … --json`";
-    let file: Value = serde_json::from_str(text).with_context(|| format!("no schedule as JSON; {AGAIN}"))?;
+    let file: Value =
+        serde_json::from_str(text).with_context(|| format!("the file is no schedule as JSON; {AGAIN}"))?;
     let (Some(config), Some(task)) = (file.get("config"), file.get("task")) else {
-        bail!("it lacks the config or the task of its schedule, as those of older versions do; {AGAIN}");
+        bail!(
+            "the file lacks the config or the task of the schedule, as files of older versions do; {AGAIN}"
+        );
     };
     let config: Config = serde_json::from_value(config.clone()).context("its config")?;
     let task: Task = serde_json::from_value(task.clone()).context("its task")?;

@@ -20,7 +20,7 @@ pub struct Flight<'a> {
     group: &'a Communicator,
     /// Bytes to each member in an all-to-all, else floats.
     to: Vec<usize>,
-    /// The same, from each member.
+    /// Elements received from each member.
     from: Vec<usize>,
     bytes: Pair<u8>,
     floats: Pair<f32>,

@@ -42,7 +42,7 @@ pub fn on_ranks<R: Send>(
     Ok(results.into_iter().next().filter(|_| cluster.has_first_rank()))
 }
 
-/// Of each value the largest over all ranks: the slowest rank counts.
+/// Largest of each value over all ranks: the slowest rank counts.
 pub fn slowest(world: &Communicator, label: &Label, values: &[f64]) -> Result<Vec<f64>> {
     let mine = Buffer::from_slice(world.device(), values)?;
     let counts = vec![values.len(); world.size()];

@@ -17,12 +17,12 @@ use spec::schedule::{Phase, PhaseId, Work};
 use spec::topology::LinkClass;
 use spec::volume::LinkBytes;
 use std::time::Instant;
-use training::{Circles, Cluster};
+use training::{Cluster, Communicators};
 
 /// What a replay came to: medians over rounds, of the slowest rank of each.
 pub struct Replayed {
     pub collectives: Vec<One>,
-    /// Of a step, from its first collective to its last; `None` where all went one by one.
+    /// Seconds of a step from its first collective to its last; `None` where collectives ran one by one.
     pub step_s: Option<f64>,
     /// All collectives one by one.
     pub serial_s: f64,
@@ -39,7 +39,7 @@ pub struct One {
     pub total: LinkBytes,
     /// From its start until it was known to be complete, beside the others; `None` where all went one by one.
     pub in_flight_s: Option<f64>,
-    /// The same, alone.
+    /// Seconds of the collective alone.
     pub alone_s: f64,
 }
 
@@ -52,8 +52,8 @@ pub fn run(
     console: Console,
 ) -> Result<Option<Replayed>> {
     on_ranks(cluster, step.run.topology(), bytes_needed(step), |world| {
-        let circles = Circles::new(world, &step.run.dataflow)?;
-        Replay::new(step, &circles)?.run(rounds, serial, console)
+        let communicators = Communicators::new(world, &step.run.dataflow)?;
+        Replay::new(step, &communicators)?.run(rounds, serial, console)
     })
 }
 
@@ -86,13 +86,15 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(step: &'a Step, circles: &'a Circles) -> Result<Self> {
+    fn new(step: &'a Step, communicators: &'a Communicators) -> Result<Self> {
         let flight = |phase: &Phase| match &phase.work {
             Work::Compute(_) => Ok(None),
-            Work::Collective(one) => Flight::new(step, &phase.name, one, circles.of(one.group)).map(Some),
+            Work::Collective(one) => {
+                Flight::new(step, &phase.name, one, communicators.of(one.group)).map(Some)
+            }
         };
         let flights = step.schedule.phases().iter().map(flight).collect::<Result<Vec<_>>>()?;
-        Ok(Self { step, world: circles.world(), flights, between: "between rounds".into() })
+        Ok(Self { step, world: communicators.world(), flights, between: "between rounds".into() })
     }
 
     fn run(mut self, rounds: Rounds, serial: bool, console: Console) -> Result<Replayed> {
@@ -163,7 +165,7 @@ impl<'a> Replay<'a> {
         Ok(self.flights.iter().map(in_flight).chain([total]).collect())
     }
 
-    /// The same collectives, each alone. Gives the time of every one.
+    /// Runs the collectives of a step one by one, and returns the time of each.
     fn one_by_one(&mut self) -> Result<Vec<f64>> {
         self.world.reset_meter();
         let mut times = vec![0.0; self.flights.len()];
@@ -245,8 +247,8 @@ mod tests {
         let (small, large) = (step(64), step(128));
         for serial in [false, true] {
             let refused = on_ranks(&Cluster::Threads, small.run.topology(), 0, |world| {
-                let circles = Circles::new(world, &small.run.dataflow)?;
-                let replay = Replay { step: &large, ..Replay::new(&small, &circles)? };
+                let communicators = Communicators::new(world, &small.run.dataflow)?;
+                let replay = Replay { step: &large, ..Replay::new(&small, &communicators)? };
                 replay.run(Rounds { measured: 1, warm_up: 0 }, serial, Console::Quiet).map(|_| ())
             });
             let message = refused.unwrap_err().to_string();

@@ -38,7 +38,7 @@ pub struct Point {
     pub min_s: f64,
     /// Bytes over median time.
     pub algorithm_bytes_per_s: f64,
-    /// The same times what must cross a link for each byte, as NCCL's tests count it.
+    /// Bus bandwidth: algorithm bandwidth times the bytes that cross a link for each byte of a rank, as NCCL's tests count it.
     pub bus_bytes_per_s: f64,
     /// Bytes between hosts, from all ranks, as the transport counted them.
     pub network_bytes: u64,

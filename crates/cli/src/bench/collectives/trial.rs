@@ -28,7 +28,7 @@ fn value(rank: usize, index: usize) -> f32 {
 }
 
 impl<'a> Trial<'a> {
-    /// Of `elements` floats a rank, each a value that says whose it is.
+    /// A trial of `elements` floats a rank, each a value that identifies its rank.
     pub fn new(group: &'a Communicator, kind: CollectiveKind, elements: usize) -> Result<Self> {
         let counts: Vec<usize> = (0..group.size()).map(|i| share(elements, group.size(), i).len()).collect();
         let sent = match kind {

@@ -8,7 +8,7 @@ use crate::output::Inputs;
 use crate::progress::Console;
 use crate::text::printable;
 use anyhow::{Context, Result, ensure};
-use data::discover::{Asked, Found, discover};
+use data::discover::{Found, Request, discover};
 use data::inspect::Inspection;
 use serde_json::json;
 use spec::run::{Config, DataConfig, DataFormat};
@@ -30,8 +30,8 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     if let Some(folder) = &args.write {
         write::check(folder, args.force.force, &inputs)?;
     }
-    let asked = Asked { label: args.label.as_deref(), time: args.time.as_deref() };
-    let mut found = discover(&files, &asked)?;
+    let request = Request { label: args.label.as_deref(), time: args.time.as_deref() };
+    let mut found = discover(&files, &request)?;
     let data = DataConfig {
         format: Some(found.format),
         schema: Some(found.schema.clone()),

@@ -1,26 +1,26 @@
-//! One exchange: where the members of a group leave their memory for each other.
+//! One exchange in process: the place where the members of a group leave their memory for each other.
 //!
-//! Two members' data is copied, both ways, by whichever of them arrives later. So an exchange is complete once its last
+//! The later of two members to arrive copies for both, in both directions. So an exchange is complete once its last
 //! member has arrived, whoever waits for it and when.
 
 use crate::sync::lock;
-use crate::transport::{Header, Span};
+use crate::transport::{ExchangeRequest, Header, Span};
 use kernels::{Bytes, KernelError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// A meeting of `n` members. Reused once all of them have taken their memory back.
+/// An exchange between the members of a group. Reused once all members have taken their memory back.
 pub(super) struct Exchange {
     arrivals: Mutex<Vec<Arrival>>,
     cells: Vec<Cell>,
-    /// When this exchange was made: moments are counted from here.
+    /// Creation of this value; `last_copy` counts from here.
     made: Instant,
     /// Members that have not taken their memory back.
     untaken: AtomicUsize,
 }
 
-/// What one member came with.
+/// Header and ranges of a member that has arrived.
 #[derive(Default)]
 struct Arrival {
     header: Option<Header>,
@@ -28,17 +28,17 @@ struct Arrival {
     from: Vec<Span>,
 }
 
-/// One member's memory. `send` is read by several at once; `recv` is written by one at a time.
+/// Memory of one member. Several members read `send` at once; one at a time writes to `recv`.
 struct Cell {
     send: RwLock<Option<Bytes>>,
     recv: Mutex<Option<Bytes>>,
-    /// Members whose data has not been exchanged with this one's, itself included.
+    /// Number of members, this one included, with which this member has not exchanged data yet.
     remaining: AtomicUsize,
-    /// The moment of the last copy for this member, in nanoseconds.
+    /// Time of the last copy for this member, in nanoseconds since the exchange was made.
     last_copy: AtomicU64,
 }
 
-/// The two copies between the arriving member and one that was there before it (or itself).
+/// The two copies between an arriving member and one that arrived before it (or itself).
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
     pub(super) other: usize,
@@ -46,7 +46,8 @@ pub(super) struct Pair {
     back: (Span, Span),
 }
 
-/// Why an arriving member does not fit member `other`; bytes that each sends to and expects from the other.
+/// Mismatch between an arriving member and member `other`: the header of `other`, and the bytes that it sends to and expects
+/// from the arriving member.
 pub(super) struct Disagreement {
     pub(super) other: usize,
     pub(super) header: Header,
@@ -72,24 +73,21 @@ impl Exchange {
         }
     }
 
-    /// Member `me` arrives. Lists in `pairs` what it must now copy: with itself, and with all that came before it.
+    /// Adds member `me`. Lists in `pairs` what it must now copy: with itself, and with all members that arrived before it.
     pub(super) fn arrive(
         &self,
         me: usize,
-        header: Header,
-        send: Bytes,
-        to: &[Span],
-        recv: Bytes,
-        from: &[Span],
+        request: ExchangeRequest<'_>,
         pairs: &mut Vec<Pair>,
     ) -> Result<(), Disagreement> {
-        // In place before anyone can see that this member is here.
+        let ExchangeRequest { header, send, to, recv, from, .. } = request;
+        // The memory is in place before any other member can see that this one has arrived.
         *self.cells[me].send.write().unwrap_or_else(PoisonError::into_inner) = Some(send);
         *lock(&self.cells[me].recv) = Some(recv);
         let mut arrivals = lock(&self.arrivals);
         pairs.clear();
         pairs.push(Pair { other: me, out: (to[me], from[me]), back: <(Span, Span)>::default() });
-        // Each arriving member begins with its right neighbour, so that those who copy at once do not queue up.
+        // Each arriving member begins with its right neighbour, so that members that copy at once do not queue up.
         for other in (me + 1..arrivals.len()).chain(0..me) {
             let there = &arrivals[other];
             let Some(its) = &there.header else { continue };
@@ -113,7 +111,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Copies between `me` and another member. Calls `complete` with each member for whom this was the last pair.
+    /// Copies between `me` and the other member of `pair`. Calls `complete` with each member for which this pair was the last.
     pub(super) fn copy(
         &self,
         me: usize,
@@ -125,7 +123,7 @@ impl Exchange {
             self.copy_one(pair.other, me, pair.back)?;
             self.count_down(pair.other, &mut complete);
         }
-        // Last, because this exchange may be reused from here on.
+        // This comes last: the exchange may be reused from here on.
         self.count_down(me, &mut complete);
         Ok(())
     }
@@ -142,7 +140,7 @@ impl Exchange {
     }
 
     fn count_down(&self, member: usize, complete: &mut impl FnMut(usize)) {
-        // Before the count: whoever sees that nothing remains also sees the moment of the last copy.
+        // The time is stored before the count: whoever sees that nothing remains also sees the time of the last copy.
         let moment = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.cells[member].last_copy.fetch_max(moment, Ordering::Relaxed);
         if self.cells[member].remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -150,17 +148,17 @@ impl Exchange {
         }
     }
 
-    /// Whether everything for and from member `me` has been copied.
+    /// Whether all data to and from member `me` has been copied.
     pub(super) fn is_complete(&self, me: usize) -> bool {
         self.cells[me].remaining.load(Ordering::Acquire) == 0
     }
 
-    /// When everything for and from member `me`, for whom the exchange is complete, had been copied.
+    /// Time of the last copy to or from member `me`, for which the exchange is complete.
     pub(super) fn completed(&self, me: usize) -> Instant {
         self.made + Duration::from_nanos(self.cells[me].last_copy.load(Ordering::Relaxed))
     }
 
-    /// Gives member `me` its memory back, and says whether it was the last: then the exchange is as new.
+    /// Returns the memory of member `me`, and whether it was the last member to take it: the exchange can then be reused.
     pub(super) fn take(&self, me: usize) -> (Bytes, Bytes, bool) {
         let send = self.cells[me].send.write().unwrap_or_else(PoisonError::into_inner).take();
         let recv = lock(&self.cells[me].recv).take();
@@ -179,7 +177,7 @@ impl Exchange {
         (send.expect(expect), recv.expect(expect), last)
     }
 
-    /// Calls `see` with each member and the header it came with, if it has come.
+    /// Calls `see` with each member, and with its header if it has arrived.
     pub(super) fn for_each(&self, mut see: impl FnMut(usize, Option<&Header>)) {
         for (member, arrival) in lock(&self.arrivals).iter().enumerate() {
             see(member, arrival.header.as_ref());

@@ -1,4 +1,4 @@
-//! What the ranks of one process share: where each is, and whether the run has ended.
+//! State that the ranks of one process share: what each is doing, and whether the run has ended.
 
 use super::exchange::Exchange;
 use crate::sync::lock;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-/// Exchanges that a group of `size` has from the start: fewer in large groups, where each is large. More are made when
-/// ranks run further ahead of each other.
+/// Number of exchanges that a group of `size` ranks is created with: fewer in large groups, where each takes more memory.
+/// More are created when ranks run further ahead of each other.
 fn first_exchanges(size: usize) -> usize {
     (512 / size.max(1)).clamp(8, 32)
 }
@@ -22,21 +22,22 @@ pub(crate) struct World {
     pub(super) seats: Vec<Seat>,
     ended: AtomicBool,
     failure: Mutex<Option<Arc<Failure>>>,
-    /// All of the world, then whatever was split off and that some member has not yet joined.
+    /// The group of all ranks.
     pub(super) everyone: Arc<Group>,
+    /// Groups that not all of their members have joined yet.
     forming: Mutex<Forming>,
 }
 
-/// One rank, as the others see it.
+/// What the other ranks can see of one rank.
 pub(super) struct Seat {
-    /// Held while looking for something to wake up for, so that no wake-up falls between the look and the sleep.
+    /// Held while the rank checks for a reason to wake up, so that no wake-up is lost between the check and the sleep.
     pub(super) signal: Mutex<()>,
     pub(super) changed: Condvar,
     pub(super) status: Mutex<Status>,
     left: AtomicBool,
 }
 
-/// What a rank last said about itself.
+/// Last reported status of a rank.
 pub(super) struct Status {
     pub(super) phase: Label,
     pub(super) collective: Option<CollectiveStatus>,
@@ -58,7 +59,7 @@ struct Exchanges {
 
 struct Forming {
     next: u64,
-    /// By parent, sequence and color: the group, and how many members have yet to ask for it.
+    /// The group, and how many members have yet to join it, by parent, sequence and color.
     groups: HashMap<(GroupId, u64, usize), (Arc<Group>, usize)>,
 }
 
@@ -86,7 +87,7 @@ impl World {
         }
     }
 
-    /// The run's failure, once it has one.
+    /// Failure of the run, if it has failed.
     pub(crate) fn failure(&self) -> Option<Arc<Failure>> {
         lock(&self.failure).clone()
     }
@@ -99,8 +100,8 @@ impl World {
         Ok(())
     }
 
-    /// Ends the run because of `cause`, unless it has ended already: the first failure is the cause, whatever others
-    /// follow from it. Gives what the caller should report.
+    /// Ends the run because of `cause`, unless it has ended already: the first failure is reported, not those that follow
+    /// from it. Returns the error that the caller should report.
     pub(crate) fn fail(&self, cause: CollectiveError) -> CollectiveError {
         {
             let mut failure = lock(&self.failure);
@@ -115,7 +116,7 @@ impl World {
         cause
     }
 
-    /// A rank's body has failed; `cause` makes the error from its host and phase.
+    /// Ends the run because the body of a rank has failed. `cause` makes the error from the host and the phase of the rank.
     pub(crate) fn fail_rank(&self, rank: usize, cause: impl FnOnce(usize, Label) -> CollectiveError) {
         let phase = {
             let mut status = lock(&self.seats[rank].status);
@@ -144,13 +145,13 @@ impl World {
         seat.changed.notify_all();
     }
 
-    /// Marks that `rank` will start nothing more. Must come before the look at its groups: a member that starts an
-    /// exchange looks at these marks after it has arrived, so that one of the two sees the other.
+    /// Marks that `rank` will start no more exchanges. The caller must do so before it looks at the rank's groups: a member
+    /// that starts an exchange looks at these marks after it has arrived, so that one of the two sees the other.
     pub(super) fn leave(&self, rank: usize) {
         self.seats[rank].left.store(true, Ordering::SeqCst);
     }
 
-    /// Fails if an exchange has been started that lacks a rank which has left.
+    /// Fails the run if an exchange was started that needs a rank which has left.
     pub(super) fn check_left(
         &self,
         group: &Group,
@@ -169,7 +170,7 @@ impl World {
             }
         });
         let (Some(rank), Some(header)) = (left, there) else { return Ok(()) };
-        // Read before failing, which looks at all ranks and so needs this lock itself.
+        // The phase is read first: `fail` looks at all ranks and so needs this lock itself.
         let phase = lock(&self.seats[rank].status).phase.clone();
         let mut waiting = Vec::new();
         exchange.for_each(|member, header| waiting.extend(header.map(|_| group.members[member])));
@@ -184,7 +185,7 @@ impl World {
         }))
     }
 
-    /// The group that `members` make, the same for all of them.
+    /// Returns the group of `members`, the same one for all of them.
     pub(super) fn join(&self, parent: GroupId, sequence: u64, color: usize, members: &[usize]) -> Arc<Group> {
         let mut forming = lock(&self.forming);
         let Forming { next, groups } = &mut *forming;
@@ -211,7 +212,7 @@ impl Group {
         group
     }
 
-    /// The exchange with this number.
+    /// Returns the exchange with this number.
     pub(super) fn exchange(&self, sequence: u64) -> Arc<Exchange> {
         let mut exchanges = lock(&self.exchanges);
         if let Some((_, exchange)) = exchanges.active.iter().find(|(number, _)| *number == sequence) {
@@ -225,7 +226,7 @@ impl Group {
         exchange
     }
 
-    /// Takes back an exchange that all members are done with.
+    /// Makes an exchange that all members have ended available again.
     pub(super) fn recycle(&self, sequence: u64) {
         let mut exchanges = lock(&self.exchanges);
         if let Some(index) = exchanges.active.iter().position(|(number, _)| *number == sequence) {
@@ -241,8 +242,8 @@ impl Group {
 }
 
 impl Exchanges {
-    /// Triples the exchanges. How many are in use at once depends on timing, but with d operations outstanding on each
-    /// rank it is rarely more than 2d + 1: twice what warm-up has shown to be needed leaves room for that.
+    /// Triples the number of exchanges. How many are in use at once depends on timing, but with d operations outstanding on
+    /// each rank it is rarely more than 2d + 1, so twice as many as warm-up needed leave room for that.
     fn grow(&mut self, size: usize) {
         let more = (2 * self.active.len()).max(first_exchanges(size));
         self.free.extend((0..more).map(|_| Arc::new(Exchange::new(size))));

@@ -1,7 +1,8 @@
-//! Where a rank's thread and its worker meet: exchanges to start, exchanges that are done, and how the run ended.
+//! The board between a rank's thread and its MPI worker: exchanges to start, exchanges that are done, and how the run
+//! ended.
 
+use super::messages::{Envelope, HeaderBytes, set_lengths};
 use super::status::{self, StatusFile};
-use super::wire::{Envelope, HeaderBytes, set_lengths};
 use crate::sync::lock;
 use crate::transport::{Header, ROOM, Span};
 use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label, RankStatus};
@@ -11,40 +12,42 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// State that a rank's thread and its worker share.
 pub(super) struct Board {
     rank: usize,
     topology: Topology,
     state: Mutex<State>,
-    /// Something to do for the worker.
+    /// Signals that the worker has something to do.
     work: Condvar,
-    /// Something to know for the rank.
+    /// Signals that the worker has changed something that the rank may wait for.
     changed: Condvar,
 }
 
+/// Contents of the board.
 pub(super) struct State {
     pub(super) commands: Vec<Command>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<JobSlot>,
     pub(super) free: Vec<usize>,
-    /// Vectors of jobs that are done.
+    /// Vectors of jobs that are done, to be reused.
     pub(super) spare: Vec<Vectors>,
-    /// By group: this rank's index in it.
-    pub(super) places: Vec<usize>,
+    /// Index of this rank in each group.
+    pub(super) own_index: Vec<usize>,
     pub(super) status: Status,
-    /// Where others on this machine can read that, unless no file could be made.
+    /// Status file, in which other processes on this machine can read `status`; none if it could not be created.
     file: Option<StatusFile>,
-    /// The group made last, by its place among the worker's.
+    /// Index, among the worker's groups, of the group that was just created.
     pub(super) made: Option<usize>,
-    /// Why the run ends. The first cause stays.
+    /// Cause of the end of the run. Only the first one is kept.
     cause: Option<CollectiveError>,
-    /// How the run ended, once all ranks that answer have said where they are.
+    /// Failure of the run, once all ranks that answer have reported their status.
     pub(super) failure: Option<Arc<Failure>>,
-    /// All ranks have left.
+    /// Whether all ranks have left.
     pub(super) finished: bool,
-    /// The rank needs its worker no more.
+    /// Whether the rank no longer needs its worker.
     closed: bool,
 }
 
-/// What this rank last said about itself.
+/// Last reported status of this rank.
 pub(super) struct Status {
     pub(super) phase: Label,
     pub(super) collective: Option<CollectiveStatus>,
@@ -53,20 +56,21 @@ pub(super) struct Status {
     pub(super) left: bool,
 }
 
-/// What the rank wants of its worker.
+/// Command of a rank to its worker.
 pub(super) enum Command {
+    /// Start this exchange.
     Start(Job),
     /// The rank has waited too long for the exchange in this slot.
     Late(usize),
-    /// Make a group of these world ranks; the number is the same on all of them.
+    /// Create a group of these world ranks. The number is the same on all of them.
     Group(Vec<usize>, u64),
-    /// The rank will start nothing more.
+    /// The rank will start no more exchanges.
     Leave,
-    /// It has waited too long for the others to leave.
+    /// The rank has waited too long for the others to leave.
     LateToLeave,
 }
 
-/// An exchange to carry out. Owns the memory that MPI reads and writes.
+/// An exchange for the worker to carry out. The job owns the memory that MPI reads and writes.
 pub(super) struct Job {
     pub(super) slot: usize,
     pub(super) group: usize,
@@ -77,18 +81,21 @@ pub(super) struct Job {
     pub(super) vectors: Vectors,
 }
 
-/// What a job knows of each member. Reused from one to the next.
+/// Ranges and envelopes of a job, for each member. The vectors are reused for the next job.
 pub(super) struct Vectors {
-    /// Ranges of `send` and of `recv`, all inside.
+    /// Ranges of `send` by member, checked to lie inside it.
     pub(super) to: Vec<Span>,
+    /// Ranges of `recv` by member, checked to lie inside it.
     pub(super) from: Vec<Span>,
-    /// What to tell it, and what it has told.
+    /// Envelopes to send, by member.
     pub(super) outgoing: Vec<Envelope>,
+    /// Envelopes received, by member.
     pub(super) incoming: Vec<Envelope>,
 }
 
 impl Vectors {
-    /// For a group of this size; for the largest, because any job may get them next.
+    /// Vectors with capacity for a group of `size` members. Callers pass the size of the largest group, because any job may
+    /// get the vectors next.
     pub(super) fn with_room(size: usize) -> Self {
         Self {
             to: Vec::with_capacity(size),
@@ -98,7 +105,7 @@ impl Vectors {
         }
     }
 
-    /// For an exchange that sends these ranges, which lie inside `send`, and receives those.
+    /// Fills the vectors for an exchange that sends the ranges `to`, which lie inside `send`, and receives the ranges `from`.
     pub(super) fn fill(mut self, send: &Bytes, to: &[Span], from: &[Span], header: HeaderBytes) -> Self {
         self.to.clear();
         self.to.extend_from_slice(to);
@@ -110,7 +117,7 @@ impl Vectors {
             envelope.header = header;
             set_lengths(&mut envelope.header, to.len, from.len);
             if let Some(place) = envelope.data.get_mut(..to.len) {
-                // SAFETY: the span lies inside `send`, which nobody else has now, and `place` is as long.
+                // SAFETY: the span lies inside `send`, which nobody else uses now, and `place` is as long as the span.
                 unsafe { place.as_mut_ptr().copy_from_nonoverlapping(send.as_ptr().add(to.at), to.len) };
             }
         }
@@ -118,16 +125,16 @@ impl Vectors {
     }
 }
 
-/// The place of an exchange that the rank has started.
-pub(super) enum Slot {
+/// Slot of an exchange that the rank has started.
+pub(super) enum JobSlot {
     Free,
     UnderWay(CollectiveStatus),
-    /// When the last of it had come and gone.
+    /// The exchange is complete since this time.
     Done(Job, Instant),
 }
 
 impl State {
-    /// The rank enters a phase.
+    /// Records that the rank has entered a phase.
     pub(super) fn enter(&mut self, phase: &Label) {
         self.status.phase = phase.clone();
         if let Some(file) = &mut self.file {
@@ -135,7 +142,7 @@ impl State {
         }
     }
 
-    /// The rank has started this collective.
+    /// Records that the rank has started this collective.
     pub(super) fn started(&mut self, collective: CollectiveStatus) {
         if let Some(file) = &mut self.file {
             file.say(Activity::Computing, Some(&collective));
@@ -143,7 +150,7 @@ impl State {
         self.status.collective = Some(collective);
     }
 
-    /// The rank waits from now on; in this collective, if it is still under way.
+    /// Records that the rank waits from now on: in this collective, if it is still outstanding.
     pub(super) fn waits(&mut self, collective: Option<CollectiveStatus>) {
         self.status.waiting = Some(Instant::now());
         if let Some(file) = &mut self.file {
@@ -152,7 +159,7 @@ impl State {
         self.status.collective = collective.or(self.status.collective.take());
     }
 
-    /// The rank waits no longer, or has left or failed.
+    /// Records that the rank computes again, or has left or failed.
     pub(super) fn acts(&mut self, activity: Activity) {
         self.status.waiting = None;
         self.status.left |= activity == Activity::Finished;
@@ -171,7 +178,7 @@ impl Board {
             slots: Vec::with_capacity(ROOM),
             free: Vec::with_capacity(ROOM),
             spare: Vec::with_capacity(ROOM),
-            places: vec![rank],
+            own_index: vec![rank],
             status: Status { phase, collective: None, waiting: None, failed: false, left: false },
             file,
             made: None,
@@ -188,7 +195,7 @@ impl Board {
         lock(&self.state)
     }
 
-    /// Waits for the worker to change something, until `deadline` if there is one. False when it has passed.
+    /// Waits for the worker to change something, until `deadline` if there is one. Returns false if the deadline has passed.
     pub(super) fn wait<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -204,13 +211,13 @@ impl Board {
         (self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0, true)
     }
 
-    /// Tells the worker.
+    /// Gives the worker a command.
     pub(super) fn command(&self, state: &mut State, command: Command) {
         state.commands.push(command);
         self.work.notify_one();
     }
 
-    /// Says why the run must end, unless that is known already. The worker sees to the rest. False if it was known.
+    /// Tells the worker to end the run because of `cause`. Returns false if the run was already ending.
     pub(super) fn end(&self, cause: CollectiveError) -> bool {
         let mut state = self.state();
         let first = state.cause.is_none() && state.failure.is_none();
@@ -221,20 +228,20 @@ impl Board {
         first
     }
 
-    /// Ends the run for this rank.
+    /// Ends the run for this rank, with this failure.
     pub(super) fn fail(&self, failure: Failure) {
         self.state().failure.get_or_insert_with(|| Arc::new(failure));
         self.changed.notify_all();
     }
 
-    /// Ends the run for this rank with what it knows itself: its worker does not answer.
+    /// Ends the run for this rank with only what it knows itself, because its worker does not answer.
     pub(super) fn fail_alone(&self, cause: CollectiveError) {
         let mut ranks: Vec<_> = (0..self.topology.ranks()).map(|rank| self.silent(rank)).collect();
         ranks[self.rank] = self.status();
         self.fail(Failure { cause, ranks });
     }
 
-    /// What is known of a rank that does not answer: what its status file says, if it is on this machine.
+    /// Status of a rank that does not answer: from its status file, if the rank is on this machine.
     pub(super) fn silent(&self, rank: usize) -> RankStatus {
         let folder = self.state().file.as_ref().map(|file| file.folder().to_owned());
         folder.and_then(|folder| status::of_silent(&folder, rank)).unwrap_or_else(|| RankStatus {
@@ -247,7 +254,7 @@ impl Board {
         })
     }
 
-    /// Where this rank is.
+    /// Current status of this rank.
     pub(super) fn status(&self) -> RankStatus {
         let state = self.state();
         let status = &state.status;
@@ -268,14 +275,14 @@ impl Board {
         }
     }
 
-    /// For the worker: swaps the rank's commands with an empty vector. Gives the cause if the run must end.
+    /// Swaps the rank's commands with an empty vector, for the worker. Returns the cause if the run must end.
     pub(super) fn take(&self, commands: &mut Vec<Command>) -> Option<CollectiveError> {
         let mut state = self.state();
         std::mem::swap(&mut state.commands, commands);
         state.cause.clone()
     }
 
-    /// For the worker: sleeps until there is something to do, at most so long.
+    /// Lets the worker sleep until there is something to do, at most for `most`.
     pub(super) fn sleep(&self, most: Duration) {
         let state = self.state();
         if state.commands.is_empty() && state.cause.is_none() && !state.closed {
@@ -283,30 +290,31 @@ impl Board {
         }
     }
 
-    /// For the worker: an exchange is done.
+    /// Returns a completed exchange from the worker to the rank.
     pub(super) fn done(&self, job: Job) {
         let slot = job.slot;
-        self.state().slots[slot] = Slot::Done(job, Instant::now());
+        self.state().slots[slot] = JobSlot::Done(job, Instant::now());
         self.changed.notify_all();
     }
 
-    /// For the worker: something else the rank waits for.
+    /// Lets the worker change the board and wakes the rank.
     pub(super) fn tell(&self, tell: impl FnOnce(&mut State)) {
         tell(&mut self.state());
         self.changed.notify_all();
     }
 
+    /// Tells the worker that the rank no longer needs it.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.work.notify_one();
     }
 
-    /// Where the status file of this rank lies, if there is one.
+    /// Path of this rank's status file, if there is one.
     pub(super) fn status_path(&self) -> Option<PathBuf> {
         self.state().file.as_ref().map(|file| file.path().to_owned())
     }
 
-    /// Removes the status file: nobody will ask for it any more.
+    /// Removes this rank's status file, which nobody will read any more.
     pub(super) fn remove_status(&self) {
         drop(self.state().file.take());
     }

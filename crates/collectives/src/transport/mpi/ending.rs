@@ -1,21 +1,21 @@
-//! How a run that fails comes to its end on all ranks: whoever knows tells everyone, with where it is itself; after a
-//! moment each rank has the whole picture, and reports it.
+//! The end of a failed run on all ranks: a rank that learns of the failure tells all others, with its own status. After a
+//! moment each rank has the status of all ranks, and reports it.
 
-use super::wire::Message;
+use super::messages::Message;
 use super::worker::Worker;
 use crate::{CollectiveError, Failure};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long to wait for the other ranks to say where they are.
+/// How long to wait for the status of the other ranks.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a rank may take to notice that the run has ended, before its process is ended for it, and all others with
-/// it. Most launchers do that as soon as one process has returned its failure.
+/// How long a rank may take to notice that the run has ended, before `MPI_Abort` ends all processes. Most launchers do that
+/// as soon as one process has exited with an error.
 const LAST: Duration = Duration::from_secs(5);
 const NAP: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// Ends the run because of `cause`. MPI is not finished afterwards: the process must exit, and not with success.
+    /// Ends the run because of `cause`. MPI is not finalized: the process must exit with an error code.
     pub(super) fn end(mut self, cause: CollectiveError) {
         let (origin, text) = match &cause {
             CollectiveError::Elsewhere { rank, message, .. } => (*rank, message.clone()),
@@ -23,9 +23,9 @@ impl Worker {
         };
         let status = self.board.status();
         self.heard[self.rank] = Some(status.clone());
-        // From here on, faults are of no interest: the run has its cause.
+        // From here on, further errors are ignored: the run has its cause.
         let _ = self.control.tell(&Message::Ended { origin, cause: text, gave_up: cause.gave_up(), status });
-        // Read now: ranks that end at the same time, but cannot reach this one, will have removed theirs.
+        // Read now: ranks that end at the same time, but cannot reach this one, will later have removed their files.
         let silent: Vec<_> = (0..self.heard.len()).map(|rank| self.board.silent(rank)).collect();
         let begun = Instant::now();
         while begun.elapsed() < GRACE {

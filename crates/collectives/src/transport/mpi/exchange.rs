@@ -1,63 +1,64 @@
-//! One exchange as the worker sees it: its messages under way.
+//! One exchange as the MPI worker sees it: its outstanding messages.
 //!
-//! Every member sends every other one a header, with the data if they are short. So an exchange is complete once all
-//! members have started it, and each pair of them has checked that their calls fit.
+//! Every member sends every other one a header, together with the data if they are short. So an exchange is complete once
+//! all members have started it, and each pair of members has checked that their calls match.
 //!
-//! Longer data, for which MPI would wait for the other side anyway, follow when the other's header is here and fits. So
-//! nothing ever arrives where less is expected: Open MPI 4.1.4 would report that it was cut, but by then it has written
-//! past the end of the receive (in shared memory, by its single copy).
+//! Longer data, for which MPI would wait for the other side anyway, are sent when the header of the other side has arrived
+//! and matches. So a message is never longer than its receive: Open MPI 4.1.4 would report the truncation, but by then it
+//! has written beyond the end of the receive (in shared memory, by its single copy).
 
 use super::board::{Job, Vectors};
+use super::messages::{Envelope, HeaderBytes, SHORT, agree};
 use super::native::{Comm, Fault, Request, Tester};
-use super::wire::{Envelope, HeaderBytes, SHORT, agree};
 use std::time::Instant;
 
-/// A group's communicator, and its members' world ranks.
+/// MPI communicator of a group, and the world ranks of its members.
 pub(super) struct Group {
     pub(super) comm: Comm,
     pub(super) members: Vec<usize>,
     pub(super) me: usize,
 }
 
-/// How exchanges become messages.
+/// Limits of MPI messages, by which an exchange is divided into messages.
 #[derive(Clone, Copy)]
-pub(super) struct Cutting {
-    /// The longest message; MPI counts in 31 bits.
+pub(super) struct MessageLimits {
+    /// Longest message in bytes; MPI counts in 31 bits.
     pub(super) piece: usize,
-    /// The largest tag.
+    /// Largest tag that MPI allows.
     pub(super) largest_tag: u64,
 }
 
-impl Cutting {
-    /// The tags of an exchange's headers and of its data. Members use every sequence number once, and would have to be
-    /// millions apart to meet a tag again.
+impl MessageLimits {
+    /// Tags of the headers and of the data of an exchange. Members use every sequence number once, and would have to be
+    /// millions of exchanges apart to reuse a tag.
     fn tags(&self, sequence: u64) -> (i32, i32) {
         let tag = 2 * (sequence % self.largest_tag.div_ceil(2)) as i32;
         (tag, tag + 1)
     }
 
-    /// Offsets and lengths of the messages for `len` bytes. They share a tag, and MPI keeps their order.
+    /// Offsets and lengths of the messages for `len` bytes. The messages share a tag, and MPI keeps their order.
     fn pieces(&self, len: usize) -> impl Iterator<Item = (usize, usize)> {
         let piece = self.piece;
         (0..len).step_by(piece).map(move |at| (at, piece.min(len - at)))
     }
 }
 
-/// Messages under way. Reused for its vectors.
+/// Outstanding messages of an exchange. The value is reused for the sake of its vectors.
 pub(super) struct Exchange {
     job: Option<Job>,
     requests: Vec<Request>,
-    /// What each request is for.
+    /// Member and part of the exchange that each request belongs to.
     parts: Vec<(usize, Part)>,
-    /// Requests that have not completed, or are still to be made.
+    /// Number of requests that have not completed or are still to be made.
     open: usize,
     /// Members whose header has just arrived.
     ready: Vec<usize>,
-    /// By member: whether its header is here, and fits.
+    /// Whether the header of each member has arrived and matches.
     arrived: Vec<bool>,
     posted: Option<Instant>,
 }
 
+/// Part of an exchange that a request belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Header,
@@ -67,15 +68,15 @@ enum Part {
 
 /// Why an exchange cannot go on.
 pub(super) enum Trouble {
-    /// This member's call does not fit.
+    /// The call of this member does not match.
     Mismatch(usize),
-    /// A call failed; about this member, if it is known.
+    /// A call of MPI failed; with this member, if it is known.
     Fault(Option<usize>, Fault),
 }
 
 impl Exchange {
-    /// With room for a group of this size. Which of the spare ones carries out which job is a matter of luck, so each has
-    /// room for the largest: otherwise one would grow long after warm-up.
+    /// Exchange with capacity for a group of `size` members. Which spare exchange carries out which job depends on timing, so
+    /// each has capacity for the largest group: otherwise one could grow long after warm-up.
     pub(super) fn with_room(size: usize) -> Self {
         Self {
             job: None,
@@ -89,7 +90,7 @@ impl Exchange {
     }
 
     /// Starts all messages of a job.
-    pub(super) fn post(&mut self, job: Job, group: &Group, cutting: Cutting) -> Result<(), Trouble> {
+    pub(super) fn post(&mut self, job: Job, group: &Group, limits: MessageLimits) -> Result<(), Trouble> {
         let size = group.members.len();
         self.requests.clear();
         self.parts.clear();
@@ -99,12 +100,12 @@ impl Exchange {
         self.arrived[group.me] = true;
         self.posted = Some(Instant::now());
         let job = self.job.insert(job);
-        let (header, data) = cutting.tags(job.sequence);
+        let (header, data) = limits.tags(job.sequence);
         let recv = job.recv.as_mut_ptr();
         let Vectors { to, from, outgoing, incoming } = &mut job.vectors;
         let (outgoing, incoming) = (outgoing.as_ptr(), incoming.as_mut_ptr());
-        // Each begins with its right neighbour, so that not all send to the same one at once. Receives come first:
-        // what arrives for them then needs no place to wait.
+        // Each member begins with its right neighbour, so that not all send to the same one at once. Receives come first:
+        // then data that arrives need not be buffered.
         let others = || (group.me + 1..size).chain(0..group.me);
         let comm = &group.comm;
         for member in others() {
@@ -115,7 +116,7 @@ impl Exchange {
             let request = unsafe { comm.receive(incoming.add(member).cast(), len, Some(member), header) };
             self.requests.push(request.map_err(failed)?);
             self.parts.push((member, Part::Header));
-            for (at, len) in cutting.pieces(long(from[member].len)) {
+            for (at, len) in limits.pieces(long(from[member].len)) {
                 // SAFETY: the span lies inside `recv`, which was checked when the job was made; then as above.
                 let place = unsafe { recv.add(from[member].at + at) };
                 // SAFETY: as above.
@@ -131,17 +132,17 @@ impl Exchange {
             let request = unsafe { comm.send(outgoing.add(member).cast(), len, member, header) };
             self.requests.push(request.map_err(|fault| Trouble::Fault(Some(member), fault))?);
             self.parts.push((member, Part::Sent));
-            later += cutting.pieces(long(to[member].len)).count();
+            later += limits.pieces(long(to[member].len)).count();
         }
         self.open = self.requests.len() + later;
         Ok(())
     }
 
     /// Starts the messages with the data for one member, if they are long.
-    fn send(&mut self, member: usize, group: &Group, cutting: Cutting) -> Result<(), Trouble> {
+    fn send(&mut self, member: usize, group: &Group, limits: MessageLimits) -> Result<(), Trouble> {
         let Some(job) = &self.job else { return Ok(()) };
-        let (span, tag) = (job.vectors.to[member], cutting.tags(job.sequence).1);
-        for (at, len) in cutting.pieces(long(span.len)) {
+        let (span, tag) = (job.vectors.to[member], limits.tags(job.sequence).1);
+        for (at, len) in limits.pieces(long(span.len)) {
             // SAFETY: the span lies inside `send`, which was checked when the job was made.
             let place = unsafe { job.send.as_ptr().add(span.at + at) };
             // SAFETY: as for the headers in `post`; nobody changes it.
@@ -152,12 +153,12 @@ impl Exchange {
         Ok(())
     }
 
-    /// Looks at what has completed, and starts what that allows. True if anything has.
+    /// Handles the requests that have completed, and starts the messages that this allows. Returns whether any has completed.
     pub(super) fn test(
         &mut self,
         tester: &mut Tester,
         groups: &[Group],
-        cutting: Cutting,
+        limits: MessageLimits,
     ) -> Result<bool, Trouble> {
         let Self { job: Some(job), requests, parts, open, ready, arrived, .. } = self else {
             return Ok(false);
@@ -194,57 +195,58 @@ impl Exchange {
         }
         let count = tested.map_err(|fault| Trouble::Fault(None, fault))?;
         while let Some(member) = self.ready.pop() {
-            self.send(member, group, cutting)?;
+            self.send(member, group, limits)?;
         }
         Ok(count > 0)
     }
 
-    /// The job, if all its messages have arrived.
+    /// Returns the job, if all its messages are complete.
     pub(super) fn take(&mut self) -> Option<Job> {
         if self.open == 0 { self.job.take() } else { None }
     }
 
+    /// The job of this exchange, while it is outstanding.
     pub(super) fn job(&self) -> Option<&Job> {
         self.job.as_ref()
     }
 
-    /// What a member has told, once it has.
+    /// Header of a member that has arrived.
     pub(super) fn theirs(&self, member: usize) -> HeaderBytes {
         let job = self.job.as_ref().expect("asked while under way");
         // SAFETY: inside the vector. Read through a pointer, because MPI may still have others of it to write.
         unsafe { (*job.vectors.incoming.as_ptr().add(member)).header }
     }
 
-    /// Since when its messages are under way.
+    /// Time at which the messages were started.
     pub(super) fn posted(&self) -> Option<Instant> {
         self.posted
     }
 
-    /// Whether this member has started the exchange too.
+    /// Whether this member has started the exchange.
     pub(super) fn arrived(&self, member: usize) -> bool {
         self.arrived[member]
     }
 
-    /// Members with which something is still to be exchanged.
+    /// Members with which messages are outstanding: those that have not started the exchange, if there are any.
     pub(super) fn missing(&self) -> Vec<usize> {
         let parts = self.requests.iter().zip(&self.parts);
         let mut missing: Vec<usize> =
             parts.filter(|(request, _)| !request.is_none()).map(|(_, &(member, _))| member).collect();
         missing.sort_unstable();
         missing.dedup();
-        // Some may only be waiting for others, as this one does. Who has not even arrived is to blame.
+        // Some members may only be waiting for others, as this one does. Those that have not arrived are the cause.
         let absent: Vec<usize> = missing.iter().copied().filter(|&member| !self.arrived(member)).collect();
         if absent.is_empty() { missing } else { absent }
     }
 }
 
-/// How many of so many bytes travel by themselves, after the header.
+/// Bytes of data that are sent separately, after the header, when there are `len` bytes in all.
 fn long(len: usize) -> usize {
     if len > SHORT { len } else { 0 }
 }
 
 impl Drop for Exchange {
-    /// Memory of messages under way is never freed: MPI, or another process through it, may still write there.
+    /// Leaks the memory of outstanding messages: MPI, or another process through it, may still write there.
     fn drop(&mut self) {
         std::mem::forget(self.job.take());
     }

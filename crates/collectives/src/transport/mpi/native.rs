@@ -1,6 +1,6 @@
-//! MPI's calls: each with its return code checked, and with what it needs to be sound said beside it.
+//! Calls of the MPI library. Each checks the return code, and states what makes the call sound.
 //!
-//! Everything here stays on the thread that started MPI: no type of this file can be sent to another.
+//! All values stay on the thread that started MPI: no type of this file can be sent to another thread.
 
 use mpi::environment::Universe;
 use mpi::{Threading, ffi};
@@ -10,7 +10,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 
 pub(super) type Result<T = ()> = std::result::Result<T, Fault>;
 
-/// A call that failed.
+/// A call of MPI that failed.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) call: &'static str,
@@ -29,14 +29,14 @@ fn check(call: &'static str, code: c_int) -> Result {
     Err(Fault { call, message })
 }
 
-/// MPI itself, from start to end. Dropped without [`Environment::finish`], MPI is left as it is: after a failure there
-/// may be nobody left to finish with.
+/// MPI between `MPI_Init` and `MPI_Finalize`. Dropping the value without [`Environment::finish`] does not finalize MPI: after
+/// a failure some processes may be gone, and finalizing would wait for them.
 pub(super) struct Environment {
     universe: ManuallyDrop<Universe>,
 }
 
 impl Environment {
-    /// Starts MPI for this thread. Once per process.
+    /// Starts MPI for this thread. May be called once per process.
     pub(super) fn start() -> Result<Self> {
         let started = mpi::initialize_with_threading(Threading::Funneled);
         let fault = |message: &str| Fault { call: "MPI_Init_thread", message: message.into() };
@@ -49,20 +49,20 @@ impl Environment {
         Ok(Self { universe })
     }
 
-    /// Ends MPI, once every process does.
+    /// Finalizes MPI, which all processes must do.
     pub(super) fn finish(self) {
         drop(ManuallyDrop::into_inner(self.universe));
     }
 }
 
-/// A communicator: ranks that exchange messages which no other communicator sees.
+/// An MPI communicator: ranks that exchange messages which no other communicator receives.
 #[derive(Clone, Copy)]
 pub(super) struct Comm {
     raw: ffi::MPI_Comm,
     on_this_thread: PhantomData<*const ()>,
 }
 
-/// A send or receive under way, or none.
+/// An outstanding send or receive, or none.
 #[repr(transparent)]
 pub(super) struct Request(ffi::MPI_Request);
 
@@ -71,19 +71,20 @@ impl Comm {
         Self { raw, on_this_thread: PhantomData }
     }
 
-    /// All processes.
+    /// Communicator of all processes.
     pub(super) fn all() -> Self {
         // SAFETY: a constant of the library.
         Self::new(unsafe { ffi::RSMPI_COMM_WORLD })
     }
 
-    /// Makes errors come back instead of ending the process.
+    /// Makes MPI return errors instead of ending the process.
     fn return_errors(&self) -> Result {
         // SAFETY: a communicator that MPI gave, and a constant.
         let code = unsafe { ffi::MPI_Comm_set_errhandler(self.raw, ffi::RSMPI_ERRORS_RETURN) };
         check("MPI_Comm_set_errhandler", code)
     }
 
+    /// Rank of this process in the communicator.
     pub(super) fn rank(&self) -> Result<usize> {
         let mut rank = 0;
         // SAFETY: writes one integer.
@@ -91,6 +92,7 @@ impl Comm {
         Ok(rank as usize)
     }
 
+    /// Number of processes in the communicator.
     pub(super) fn size(&self) -> Result<usize> {
         let mut size = 0;
         // SAFETY: writes one integer.
@@ -98,7 +100,7 @@ impl Comm {
         Ok(size as usize)
     }
 
-    /// The same ranks, with messages of their own. All of them must call this.
+    /// New communicator of the same ranks. All of them must call this.
     pub(super) fn duplicate(&self) -> Result<Self> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: writes one communicator, when it succeeds.
@@ -109,7 +111,7 @@ impl Comm {
         Ok(comm)
     }
 
-    /// Some of the ranks, in this order. These ranks must call this, no others need.
+    /// New communicator of the ranks `members`, in this order. Only these ranks must call this.
     pub(super) fn subgroup(&self, members: &[usize], tag: c_int) -> Result<Self> {
         let members: Vec<c_int> = members.iter().map(|&rank| rank as c_int).collect();
         let (mut all, mut some) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -131,7 +133,7 @@ impl Comm {
         Ok(comm)
     }
 
-    /// By rank: the lowest rank that it shares memory with, maybe itself. All ranks must call this.
+    /// Lowest rank that shares memory with each rank, in rank order. All ranks must call this.
     pub(super) fn hosts(&self) -> Result<Vec<usize>> {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: writes one communicator, when it succeeds; the rest are constants.
@@ -150,10 +152,10 @@ impl Comm {
         Ok(self.gather(lowest)?.into_iter().map(|rank| rank as usize).collect())
     }
 
-    /// A number of each rank. All ranks must call this.
+    /// Gathers one number of each rank. All ranks must call this.
     pub(super) fn gather(&self, mine: u64) -> Result<Vec<u64>> {
         let mut all = vec![0u64; self.size()?];
-        // SAFETY: one number from here, and room for one of each rank.
+        // SAFETY: one number is read, and `all` has room for one of each rank.
         let gathered = unsafe {
             let (from, to) = ((&raw const mine).cast::<c_void>(), all.as_mut_ptr().cast::<c_void>());
             let number = ffi::RSMPI_UINT64_T;
@@ -162,7 +164,7 @@ impl Comm {
         check("MPI_Allgather", gathered).map(|()| all)
     }
 
-    /// Rank 0's text. All ranks must call this.
+    /// Broadcasts the text of rank 0. All ranks must call this.
     pub(super) fn first_text(&self, mine: &str) -> Result<String> {
         let mut len = mine.len() as u64;
         // SAFETY: one number, read on rank 0 and written on the others.
@@ -178,7 +180,7 @@ impl Comm {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The largest tag.
+    /// Largest tag that MPI allows.
     pub(super) fn largest_tag(&self) -> Result<u64> {
         let (mut value, mut found) = (std::ptr::null_mut::<c_int>(), 0);
         // SAFETY: MPI writes the address of an integer of its own, which lives as long as MPI does.
@@ -194,7 +196,7 @@ impl Comm {
     /// Sends `len` bytes from `data`.
     ///
     /// # Safety
-    /// The bytes must stay where they are, unchanged, until the request is complete or the process ends.
+    /// The caller must keep the bytes in place and unchanged until the request is complete or the process ends.
     pub(super) unsafe fn send(&self, data: *const u8, len: usize, to: usize, tag: c_int) -> Result<Request> {
         let mut request = Request::none();
         // SAFETY: the caller's promise.
@@ -205,10 +207,11 @@ impl Comm {
         check("MPI_Isend", code).map(|()| request)
     }
 
-    /// Receives at most `len` bytes to `data`, from one rank or (`None`) from any.
+    /// Receives at most `len` bytes into `data`, from one rank or (`None`) from any.
     ///
     /// # Safety
-    /// Nobody may touch the bytes, nor free them, until the request is complete or the process ends.
+    /// The caller must guarantee that nobody reads, writes or frees the bytes until the request is complete or the process
+    /// ends.
     pub(super) unsafe fn receive(
         &self,
         data: *mut u8,
@@ -226,7 +229,7 @@ impl Comm {
         check("MPI_Irecv", code).map(|()| request)
     }
 
-    /// Completes once all ranks have called it.
+    /// Starts a barrier, which completes once all ranks have called this.
     pub(super) fn start_barrier(&self) -> Result<Request> {
         let mut request = Request::none();
         // SAFETY: no memory of ours takes part.
@@ -234,9 +237,9 @@ impl Comm {
         check("MPI_Ibarrier", code).map(|()| request)
     }
 
-    /// Ends all processes.
+    /// Ends all processes of the job.
     pub(super) fn abort(&self) {
-        // SAFETY: does not come back, as far as we care.
+        // SAFETY: no memory of ours takes part.
         unsafe { ffi::MPI_Abort(self.raw, 1) };
     }
 }
@@ -248,11 +251,11 @@ impl Request {
     }
 
     pub(super) fn is_none(&self) -> bool {
-        // SAFETY: as above.
+        // SAFETY: a constant of the library.
         self.0 == unsafe { ffi::RSMPI_REQUEST_NULL }
     }
 
-    /// Gives up a receive that nothing will arrive for.
+    /// Cancels a receive for which no message will arrive.
     pub(super) fn cancel(mut self) -> Result {
         // SAFETY: a request that is under way; after the wait MPI has let go of its memory.
         unsafe {
@@ -262,7 +265,7 @@ impl Request {
     }
 }
 
-/// Finds which of many requests have completed; keeps the memory that this needs.
+/// Finds which of many requests have completed, and keeps the memory that this needs.
 #[derive(Default)]
 pub(super) struct Tester {
     indices: Vec<c_int>,
@@ -270,8 +273,8 @@ pub(super) struct Tester {
 }
 
 impl Tester {
-    /// Moves all communication on. Calls `done` with the index of each request that has completed, which becomes none,
-    /// and how it went. Gives how many there were.
+    /// Advances all communication. Calls `done` with the index and the outcome of each request that has completed, and sets
+    /// that request to none. Returns the number of completed requests.
     pub(super) fn test(
         &mut self,
         requests: &mut [Request],

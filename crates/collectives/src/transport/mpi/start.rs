@@ -1,15 +1,15 @@
-//! Joins the MPI job, starts the worker, and checks that all processes are of one mind about the cluster.
+//! Joins the MPI job, starts the worker, and checks that all processes were started for the same cluster.
 
 use super::Mpi;
 use super::board::Board;
 use super::control::Control;
-use super::exchange::{Cutting, Group};
+use super::exchange::{Group, MessageLimits};
 use super::native::{Comm, Environment, Fault, Tester};
 use super::status;
 use super::watcher::{Watch, Watcher};
 use super::worker::{Life, Worker};
 use crate::launch::panic_message;
-use crate::{CollectiveError, Label, MpiOptions, Peer};
+use crate::{CollectiveError, Label, MpiOptions, Remote};
 use spec::topology::Topology;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -19,35 +19,35 @@ use std::time::{Duration, Instant};
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
-/// How long the worker may take to end, once it is told to.
+/// How long the worker may take to end once it is told to.
 const CLOSING: Duration = Duration::from_secs(2);
-/// How long ranks that were started alike wait for the report of one that was not.
+/// How long the other ranks wait for the report of a rank that was started differently.
 const REPORTING: Duration = Duration::from_secs(2);
-/// Between two looks at whether all processes have come.
+/// Pause between two checks of whether all processes have arrived.
 const NAP: Duration = Duration::from_millis(1);
 
-/// This process's place in an MPI job, and the thread that owns MPI.
+/// An MPI job that this process has joined, and the thread that owns MPI.
 pub(crate) struct Joined {
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    /// By rank: the lowest rank on its host.
+    /// Lowest rank on the host of each rank, in rank order.
     pub(crate) hosts: Vec<usize>,
-    /// Empty once the job has been launched.
+    /// The thread that owns MPI; none once the job has been launched.
     thread: Mutex<Option<Serving>>,
 }
 
-/// The thread that owns MPI, how to ask it, and the watcher of this process.
+/// The thread that owns MPI, the channel to it, and the watcher of this process.
 struct Serving {
     ask: Sender<Ask>,
     thread: JoinHandle<()>,
     watcher: Option<Watcher>,
 }
 
-/// What the thread that owns MPI can be asked before the launch.
+/// Request to the thread that owns MPI, before the launch.
 enum Ask {
-    /// To come back when all processes have asked the same.
+    /// Answer once all processes have made this request.
     Meet(Sender<Result>),
-    /// To become the worker of a rank.
+    /// Become the worker of a rank.
     Launch(Box<Launch>),
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct Started {
 }
 
 impl Joined {
-    /// Starts MPI on a thread of its own. Once per process.
+    /// Starts MPI on a thread of its own. May be called once per process.
     pub(crate) fn new(watch: Option<&Watch>) -> Result<Self> {
-        // Before MPI, whose files and connections it must not inherit.
+        // The watcher starts before MPI, whose files and connections it must not inherit.
         let watcher = Watcher::start(watch);
         let (tell, told) = mpsc::channel();
         let (ask, asked) = mpsc::channel();
-        let work = move || match Host::join() {
+        let work = move || match MpiThread::join() {
             Ok(host) => {
                 let _ = tell.send(Ok((host.rank, host.hosts.clone())));
                 host.serve(&asked);
@@ -91,7 +91,7 @@ impl Joined {
         })
     }
 
-    /// Returns when all processes have called it, however long that takes.
+    /// Waits until all processes have called this, without a limit.
     pub(crate) fn meet(&self) -> Result {
         let (answer, answered) = mpsc::channel();
         let asked = match &*crate::sync::lock(&self.thread) {
@@ -125,13 +125,13 @@ impl Joined {
     }
 
     fn gone(&self) -> CollectiveError {
-        let message = "an MPI job is launched once, and this one was".to_owned();
+        let message = "MpiJob::launch was called before; a process may launch its MPI job once".to_owned();
         CollectiveError::Spawn { rank: self.rank, message }
     }
 }
 
 impl Started {
-    /// Ends the worker. One that is stuck inside MPI is left behind: the process is about to exit.
+    /// Ends the worker. A worker that is stuck inside MPI is left behind: the process is about to exit.
     pub(crate) fn close(self) {
         self.transport.board.close();
         let begun = Instant::now();
@@ -143,8 +143,8 @@ impl Started {
     }
 }
 
-/// MPI on its thread, before the launch.
-struct Host {
+/// State of the thread that owns MPI, before the launch.
+struct MpiThread {
     environment: Environment,
     all: Comm,
     rank: usize,
@@ -152,7 +152,7 @@ struct Host {
     tester: Tester,
 }
 
-impl Host {
+impl MpiThread {
     fn join() -> Result<Self> {
         let environment = Environment::start().map_err(fault(0))?;
         let all = Comm::all();
@@ -161,7 +161,7 @@ impl Host {
         Ok(Self { environment, all, rank, hosts, tester: Tester::default() })
     }
 
-    /// Answers until the job is launched or given up, and works for the rank then.
+    /// Answers requests until the job is launched, and then works for the rank.
     fn serve(mut self, asked: &Receiver<Ask>) {
         loop {
             match asked.recv() {
@@ -191,7 +191,7 @@ impl Host {
         Ok(())
     }
 
-    /// Checks what the ranks were started with, and makes what they need.
+    /// Checks that all ranks were started alike, and creates the worker of this rank.
     fn into_worker(self, topology: Topology, wait_limit: Duration, options: &MpiOptions) -> Result<Worker> {
         let Self { environment, all, rank, hosts, tester } = self;
         let (ranks, fault) = (hosts.len(), fault(rank));
@@ -211,16 +211,17 @@ impl Host {
         } else {
             None
         };
-        // All refuse to start if one does: no launcher need end the others. The lowest of them says why.
+        // If one rank refuses to start, all do, so that no launcher need end the others. The lowest that refuses says why.
         let refused = all.gather(u64::from(refusal.is_some())).map_err(&fault)?;
         let first = refused.iter().position(|&refused| refused > 0);
         if let Some(cause) = refusal.filter(|_| first == Some(rank)) {
             return Err(cause);
         }
         if let Some(rank) = first {
-            // It should get to say so: the launcher ends all processes as soon as one of them exits with an error.
+            // That rank needs time to report: the launcher ends all processes as soon as one of them exits with an error.
             thread::sleep(REPORTING);
-            let message = format!("rank {rank} was not started as the others were, and says how");
+            let message =
+                format!("rank {rank} was started differently from the other ranks; see its own message");
             return Err(CollectiveError::Elsewhere { rank, message, gave_up: false });
         }
         let job = all.first_text(&status::job_id()).map_err(&fault)?;
@@ -228,7 +229,7 @@ impl Host {
         let world = all.duplicate().map_err(&fault)?;
         let control = Control::new(all.duplicate().map_err(&fault)?).map_err(&fault)?;
         let largest_tag = world.largest_tag().map_err(&fault)?;
-        // Longer pieces do not fit MPI's counts, and no piece at all would never end.
+        // Longer pieces do not fit the counts of MPI, and pieces of no bytes would never end.
         let piece = options.piece.clamp(1, 1 << 30);
         Ok(Worker {
             environment,
@@ -236,7 +237,7 @@ impl Host {
             rank,
             topology,
             wait_limit,
-            cutting: Cutting { piece, largest_tag },
+            limits: MessageLimits { piece, largest_tag },
             control,
             groups: vec![Group { comm: world, members: (0..ranks).collect(), me: rank }],
             life: Life::Running,
@@ -249,11 +250,11 @@ impl Host {
     }
 }
 
-/// Runs the worker, and answers whoever waits for it first.
+/// Answers the rank that waits for its worker, and then runs the worker.
 fn work(worker: Worker, answer: Sender<Result<Arc<Board>>>) {
     let (rank, topology, board) = (worker.rank, worker.topology, worker.board.clone());
     let _ = answer.send(Ok(board.clone()));
-    // What the worker leaves half-done nobody looks at again: the run ends.
+    // Values that the panic may have left half-changed are not used again: the run ends.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
         let (host, phase) = (topology.host_of(rank), Label::from("MPI worker"));
         let message = panic_message(&*panic);
@@ -261,10 +262,10 @@ fn work(worker: Worker, answer: Sender<Result<Arc<Board>>>) {
     }
 }
 
-/// A call that failed before any collective.
+/// Error of a call that failed before any collective.
 fn fault(rank: usize) -> impl Fn(Fault) -> CollectiveError {
     move |Fault { call, message, .. }| {
         let (operation, label) = ("launch", Label::from("launch"));
-        CollectiveError::Mpi { rank, call, peer: Peer::Group, operation, label, message }
+        CollectiveError::Mpi { rank, call, remote: Remote::Group, operation, label, message }
     }
 }

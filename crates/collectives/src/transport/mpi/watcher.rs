@@ -1,13 +1,14 @@
-//! Names a rank that dies without a word: killed, out of memory, by a fault in native code.
+//! The watcher: a process that names a rank which dies without a report (killed, out of memory, a fault in native code).
 //!
 //! Each rank starts a small process, its watcher, from the same executable, and holds the only write end of a pipe to
-//! it. A rank that ends in good order, its failure reported if there was one, says so on the pipe. If the pipe closes
-//! without that, the watcher reads the rank's status file and says where the rank died.
+//! it. A rank that ends in good order, after reporting its failure if there was one, says so on the pipe. If the pipe
+//! closes without that, the watcher reads the rank's status file and reports the phase in which the rank died.
 //!
-//! The watcher stays in the rank's process group. A launcher that ends a job signals the groups of the ranks that are
-//! left (Open MPI 4.1: a second after the first death SIGTERM, then SIGKILL), so a watcher that has got SIGTERM knows that
-//! its rank did not end by itself, and keeps quiet: only the rank that died first is named. It inherits standard error,
-//! which the launcher reads on for that second. It is started before MPI, whose files and connections it must not hold.
+//! The watcher stays in the rank's process group. A launcher that ends a job signals the process groups of the remaining
+//! ranks (Open MPI 4.1: SIGTERM one second after the first death, then SIGKILL). So a watcher that has received SIGTERM
+//! knows that its rank did not die by itself, and reports nothing: only the rank that died first is named. The watcher
+//! inherits standard error, which the launcher still reads during that second. It is started before MPI, whose files and
+//! connections it must not inherit.
 
 use super::status;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -22,40 +23,41 @@ use std::time::{Duration, Instant};
 
 /// The first argument of a watcher; the second is the process it watches.
 const ARGUMENT: &str = "--campanile-watch";
-/// What a rank says that ends in good order.
+/// Message of a rank that ends in good order.
 const BYE: &str = "bye";
-/// How long a launcher's signal may take to get here after the rank that it ended is gone.
+/// How long the launcher's signal may take to arrive after the rank that it ended is gone.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How long a watcher may take once its rank is gone. A launcher that does not read what it says must not keep it.
+/// How long a watcher may live once its rank is gone, even if the launcher does not read its report.
 const LAST: Duration = Duration::from_secs(3);
 
-/// The right to start this program as a watcher, which it has proved to understand: see [`watch_if_asked`].
+/// Permission to start this executable as a watcher. Only [`watch_if_asked`] returns it, which proves that the program can
+/// act as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch(());
 
-/// Turns this process into the watcher of a rank if that is what it was started for, and then never returns. To be called
-/// first thing in `main`, by programs whose ranks are to be watched: see [`MpiJob::join`](crate::MpiJob::join).
+/// Runs this process as the watcher of a rank, and never returns, if it was started as one. A program whose ranks should be
+/// watched must call this first in `main`, and pass the result to [`MpiJob::join`](crate::MpiJob::join).
 pub fn watch_if_asked() -> Watch {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == ARGUMENT) {
         let pid = arguments.next().unwrap_or_default();
-        // No watcher is better than one that fails loudly: the job is not its own.
+        // An error of the watcher is not reported: the run is fine without it.
         let _ = watch(&pid.to_string_lossy());
         std::process::exit(0);
     }
     Watch(())
 }
 
-/// The watcher of this process. Dropped, it is told that all is in order.
+/// The watcher of this process. Dropping the value tells the watcher that the rank ends in good order.
 pub(super) struct Watcher {
     child: Child,
     pipe: ChildStdin,
-    /// On which it says that it is ready.
+    /// Pipe on which the watcher says that it is ready.
     ready: Option<ChildStdout>,
 }
 
 impl Watcher {
-    /// Starts it, if the program is able to. Without one a run is as good as with it, as long as nobody dies.
+    /// Starts the watcher, if the program can act as one. A run goes on without a watcher if it cannot be started.
     pub(super) fn start(watch: Option<&Watch>) -> Option<Self> {
         watch?;
         let start = || -> io::Result<Self> {
@@ -70,12 +72,12 @@ impl Watcher {
         start().inspect_err(missing).ok()
     }
 
-    /// Says where the rank's status file is, if it has one, once the watcher is ready to be signalled.
+    /// Waits until the watcher handles signals, and then tells it the path of the rank's status file, if there is one.
     pub(super) fn follow(&mut self, status: Option<&Path>) {
         if let Some(mut ready) = self.ready.take() {
             let _ = ready.read(&mut [0]);
         }
-        // A watcher that is gone watches no more; that is no reason to end the run.
+        // The run goes on even if the watcher is gone.
         let _ = writeln!(self.pipe, "{}", status.unwrap_or(Path::new("")).display());
     }
 }
@@ -90,9 +92,9 @@ impl Drop for Watcher {
     }
 }
 
-/// The life of a watcher.
+/// Main function of a watcher process.
 fn watch(pid: &str) -> io::Result<()> {
-    // From here on, these do not end it.
+    // From here on, these signals do not end the process.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     io::stdout().write_all(b"\n")?;
     let mut lines = io::stdin().lock().lines();
@@ -103,7 +105,7 @@ fn watch(pid: &str) -> io::Result<()> {
             thread::sleep(SETTLE);
             if signals.pending().next().is_none() {
                 let (rank, node) = (launcher_rank(), status::node_name());
-                // In one piece, as all that is said here: all ranks write to one place.
+                // Written in one piece, because all ranks write to the same stream.
                 io::stderr().write_all(
                     format!("rank {rank} ({node}, pid {pid}) died before its first step\n").as_bytes(),
                 )?;
@@ -116,7 +118,7 @@ fn watch(pid: &str) -> io::Result<()> {
     thread::spawn(move || {
         for _ in signals.forever() {
             tell.store(true, Ordering::SeqCst);
-            // Now, because a rank that does not heed the signal is killed together with its watcher.
+            // Removed now, because a rank that ignores the signal is killed together with its watcher.
             status::remove(&file);
         }
     });
@@ -132,7 +134,7 @@ fn watch(pid: &str) -> io::Result<()> {
     if !told.load(Ordering::SeqCst) {
         let report = match status::read(&path) {
             Ok(process) => format!("{process}\n"),
-            Err(error) => format!("process {pid} died, nobody knows where: {error}\n"),
+            Err(error) => format!("process {pid} died; its status file could not be read: {error}\n"),
         };
         if let (Err(_), Some(folder)) = (io::stderr().write_all(report.as_bytes()), path.parent()) {
             std::fs::write(folder.join("failure.txt"), report)?;
@@ -142,7 +144,7 @@ fn watch(pid: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The rank of a process that has not asked MPI yet, by what launchers tell it: Open MPI, MPICH and Slurm.
+/// World rank of a process that has not started MPI yet, from the environment that Open MPI, MPICH and Slurm set.
 fn launcher_rank() -> String {
     let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
     names.iter().find_map(|name| std::env::var(name).ok()).unwrap_or_else(|| "unknown".to_owned())

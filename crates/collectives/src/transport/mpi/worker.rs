@@ -1,12 +1,12 @@
-//! The one thread of a rank that talks to MPI. It carries out the rank's exchanges, moves all of them on whatever the
-//! rank is doing, and listens for how the other ranks fare.
+//! The worker: the only thread of a rank that calls MPI. It carries out the rank's exchanges, whatever the rank itself is
+//! doing, and receives control messages of the other ranks.
 
 use super::board::{Board, Command, Job};
 use super::control::Control;
-use super::exchange::{Cutting, Exchange, Group, Trouble};
+use super::exchange::{Exchange, Group, MessageLimits, Trouble};
+use super::messages::{Message, call};
 use super::native::{Environment, Fault, Request, Tester};
-use super::wire::{Message, call};
-use crate::{CollectiveError, Label, Peer, RankStatus};
+use crate::{CollectiveError, Label, RankStatus, Remote};
 use spec::topology::Topology;
 use std::sync::Arc;
 use std::thread;
@@ -14,40 +14,41 @@ use std::time::{Duration, Instant};
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
-/// Turns in which nothing happened before the worker sleeps between them.
+/// Number of turns without any event after which the worker sleeps between turns.
 const PATIENCE: u32 = 100;
-/// The shortest and the longest sleep while something is under way: ranks may share cores, and the others need them.
+/// Shortest and longest sleep while exchanges are outstanding: ranks may share cores, which the others need.
 const NAPS: (Duration, Duration) = (Duration::from_micros(20), Duration::from_micros(500));
-/// Sleep while nothing is under way but what others may have to say. A command ends it at once.
+/// Sleep while no exchange is outstanding and only control messages may arrive. A command ends it at once.
 const REST: Duration = Duration::from_millis(5);
-/// How long the last words of a rank that has left may overtake its last message.
+/// How long the message that a rank has left may arrive before the last data of that rank.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// Worker of one rank.
 pub(super) struct Worker {
     pub(super) environment: Environment,
     pub(super) board: Arc<Board>,
     pub(super) rank: usize,
     pub(super) topology: Topology,
     pub(super) wait_limit: Duration,
-    pub(super) cutting: Cutting,
+    pub(super) limits: MessageLimits,
     pub(super) control: Control,
     pub(super) groups: Vec<Group>,
     pub(super) life: Life,
     pub(super) tester: Tester,
     pub(super) under_way: Vec<Exchange>,
     pub(super) spare: Vec<Exchange>,
-    /// By rank: when it said that it has left, and in which phase.
+    /// When each rank reported that it has left, and in which phase.
     pub(super) left: Vec<Option<(Instant, Label)>>,
-    /// By rank: where it was when the run ended.
+    /// Status of each rank when the run ended, as far as received.
     pub(super) heard: Vec<Option<RankStatus>>,
 }
 
-/// How far this rank is in leaving.
+/// Whether this rank is still running, or how far it is in leaving.
 pub(super) enum Life {
     Running,
-    /// It has said that it leaves.
+    /// The rank has told the others that it leaves.
     Leaving,
-    /// All ranks have said so, and it is done with all its exchanges.
+    /// All ranks have left, and all exchanges of this rank are done; a final barrier is outstanding.
     Closing(Request),
 }
 
@@ -102,7 +103,7 @@ impl Worker {
                 let room = || Exchange::with_room(self.groups[0].members.len());
                 let mut exchange = self.spare.pop().unwrap_or_else(room);
                 let group = &self.groups[job.group];
-                let posted = exchange.post(job, group, self.cutting);
+                let posted = exchange.post(job, group, self.limits);
                 let posted = posted.map_err(|trouble| self.trouble(&exchange, trouble));
                 self.under_way.push(exchange);
                 posted
@@ -127,13 +128,13 @@ impl Worker {
         }
     }
 
-    /// Moves all exchanges on, and hands back those that are done.
+    /// Advances all exchanges, and returns those that are done to the rank.
     fn move_on(&mut self) -> Result<bool> {
         let mut moved = false;
         let mut index = 0;
         while index < self.under_way.len() {
             let exchange = &mut self.under_way[index];
-            match exchange.test(&mut self.tester, &self.groups, self.cutting) {
+            match exchange.test(&mut self.tester, &self.groups, self.limits) {
                 Ok(some) => moved |= some,
                 Err(trouble) => return Err(self.trouble(&self.under_way[index], trouble)),
             }
@@ -163,7 +164,7 @@ impl Worker {
         Ok(heard)
     }
 
-    /// The rank has waited too long for an exchange. If it was done at the last moment, well.
+    /// Fails because the rank has waited too long for an exchange, unless it is done by now.
     fn late(&self, slot: usize) -> Result {
         let late = |exchange: &&Exchange| exchange.job().is_some_and(|job| job.slot == slot);
         let Some(exchange) = self.under_way.iter().find(late) else { return Ok(()) };
@@ -180,7 +181,7 @@ impl Worker {
     }
 
     fn make_group(&mut self, members: Vec<usize>, number: u64) -> Result {
-        let tag = (number % self.cutting.largest_tag) as i32;
+        let tag = (number % self.limits.largest_tag) as i32;
         let made = self.groups[0].comm.subgroup(&members, tag);
         let comm = made.map_err(|fault| self.fault(fault, "split"))?;
         let me = comm.rank().map_err(|fault| self.fault(fault, "split"))?;
@@ -190,7 +191,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Fails if an exchange lacks a rank that has left for good.
+    /// Fails if an exchange needs a rank that has left.
     fn look_for_left(&self) -> Result {
         for (rank, left) in self.left.iter().enumerate() {
             let Some((since, phase)) = left else { continue };
@@ -220,7 +221,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether all ranks have left, are done with all their exchanges, and know it of each other.
+    /// Whether all ranks have left and know that all exchanges of all ranks are done.
     fn may_finish(&mut self) -> Result<bool> {
         match &mut self.life {
             Life::Leaving if self.left.iter().all(Option::is_some) && self.under_way.is_empty() => {
@@ -241,10 +242,10 @@ impl Worker {
         }
     }
 
-    /// Ends MPI, as all ranks do now.
+    /// Finalizes MPI, as all ranks do now.
     fn finish(self) {
         if let Err(fault) = self.control.close() {
-            // Nothing depends on it any more.
+            // Nothing depends on this any more.
             eprintln!("rank {}: {}: {}", self.rank, fault.call, fault.message);
         }
         self.environment.finish();
@@ -264,7 +265,7 @@ impl Worker {
             Trouble::Fault(member, fault) => CollectiveError::Mpi {
                 rank: self.rank,
                 call: fault.call,
-                peer: member.map_or(Peer::Group, |member| Peer::Rank(members[member])),
+                remote: member.map_or(Remote::Group, |member| Remote::Rank(members[member])),
                 operation: job.header.operation,
                 label: job.header.label.clone(),
                 message: fault.message,
@@ -272,17 +273,18 @@ impl Worker {
         }
     }
 
-    /// A fault outside any exchange.
+    /// Error of an MPI call outside any exchange.
     fn fault(&self, fault: Fault, operation: &'static str) -> CollectiveError {
         let Fault { call, message, .. } = fault;
         let (rank, label) = (self.rank, self.board.status().phase);
-        CollectiveError::Mpi { rank, call, peer: Peer::Group, operation, label, message }
+        CollectiveError::Mpi { rank, call, remote: Remote::Group, operation, label, message }
     }
 }
 
+/// Outcome of one turn of the worker.
 enum Turn {
     Moved,
     Idle,
-    /// All is done, on all ranks.
+    /// All ranks are done.
     Finished,
 }

@@ -125,7 +125,7 @@ fn sealed_nonsense_is_refused() {
     };
     forge(&|_| ()).unwrap();
     let shape = block::Shape::of(&manifest);
-    let mut layout = block::Layout::default();
+    let mut layout = block::BlockLayout::default();
     layout.read(&shape, 4, &words).unwrap();
     let parts = layout.sparse.clone();
     let refusal = |change: &dyn Fn(&mut Vec<u32>)| forge(change).unwrap_err();

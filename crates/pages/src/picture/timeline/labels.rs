@@ -12,12 +12,12 @@ const LETTER: f64 = 6.5;
 pub struct Labels {
     /// The drawing.
     pub svg: String,
-    /// Of each row of the lane at hand, where its last name may end: spans may lie on each other.
+    /// End of the last name on each row of the current lane: spans may overlap.
     ends: Vec<f64>,
 }
 
 impl Labels {
-    /// What follows is on another lane.
+    /// Begins another lane.
     pub fn begin_lane(&mut self) {
         self.ends.clear();
     }

@@ -1,11 +1,12 @@
 //! What one rank needs, buffer by buffer, and what all of them need together.
 
+use super::sizes::{exactly, floats, grown, samples_of};
 use super::vectors::Legs;
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
-use kernels::{LinearShape, Segment, linear_scratch, resident};
+use kernels::{LinearShape, Segment, linear_scratch};
 use spec::feature::Hotness;
 use spec::model::{Interaction, LinearLayer, TowerModule};
-use spec::placement::{Layout, Shard, share};
+use spec::placement::{Layout, Shard};
 use spec::run::Run;
 use spec::schedule::{Bucket, Schedule, Task};
 
@@ -33,26 +34,6 @@ pub(super) struct Shape<'a> {
     phases: f64,
     legs: Legs,
     sample: Sample,
-}
-
-/// Bytes of a buffer that grew to `elements` floats.
-pub(super) fn floats(elements: f64) -> f64 {
-    grown(4.0 * elements)
-}
-
-/// Bytes of a buffer that grew to `bytes`.
-pub(super) fn grown(bytes: f64) -> f64 {
-    resident(bytes as u64, true) as f64
-}
-
-/// Bytes of a buffer that was made for `elements` floats.
-pub(super) fn exactly(elements: f64) -> f64 {
-    resident((4.0 * elements) as u64, false) as f64
-}
-
-/// Samples of `rank` in a batch.
-pub(super) fn samples_of(run: &Run, rank: usize) -> usize {
-    share(run.batch, run.topology().ranks(), rank).len()
 }
 
 /// What one sample brings.

@@ -1,6 +1,6 @@
 //! What vectors take on their way between tables and samples, as the dataflows lay them out.
 
-use super::rank::{exactly, floats, grown, samples_of};
+use super::sizes::{exactly, floats, grown, samples_of};
 use kernels::ColumnCopy;
 use spec::dataflow::{AllToAll, Dataflow, PeerPermute, Sptt};
 use spec::model::TowerModule;

@@ -9,10 +9,10 @@ fn collective(sequence: u64) -> CollectiveStatus {
 
 /// The file of another process.
 pub(in super::super) fn write_as(path: &Path, pid: u32) {
-    let mut record = Record::new(0, 0, pid, &node_name());
-    record.seal(1);
+    let mut entry = StatusEntry::new(0, 0, pid, &node_name());
+    entry.seal(1);
     let version = VERSION.to_le_bytes();
-    fs::write(path, [&MAGIC[..], &version, &[0; LEN], record.bytes()].concat()).unwrap();
+    fs::write(path, [&MAGIC[..], &version, &[0; LEN], entry.bytes()].concat()).unwrap();
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_was_said_is_read() {
 }
 
 #[test]
-fn half_a_record_leaves_the_one_before() {
+fn half_an_entry_leaves_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let mut file = StatusFile::create(folder.path().join("job"), 0, 0, "node").unwrap();
     file.enter("first");
@@ -64,7 +64,7 @@ fn half_a_record_leaves_the_one_before() {
 }
 
 #[test]
-fn readers_see_whole_records() {
+fn readers_see_whole_entries() {
     let parent = tempfile::tempdir().unwrap();
     let mut file = StatusFile::create(parent.path().join("job"), 0, 0, "node").unwrap();
     file.say(Activity::Computing, Some(&collective(0)));

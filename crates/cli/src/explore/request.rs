@@ -1,0 +1,115 @@
+//! Flags of `campanile explore`, and the space that they describe.
+
+use crate::output::Inputs;
+use crate::simulate::read::{self, Subject as Read};
+use crate::simulate::task::{self, RequestedTask};
+use anyhow::{Context, Result, bail};
+use planning::cost::CostKind;
+use planning::explore::{Capability, Space, Subject, WhatIf};
+use planning::system::System;
+
+/// Models, systems and batch sizes to explore.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Request {
+    /// Models by name or file, with commas between
+    #[arg(
+        long,
+        visible_alias = "models",
+        value_name = "NAME|FILE,…",
+        value_delimiter = ',',
+        default_value = "dlrm-a"
+    )]
+    model: Vec<String>,
+    /// Systems by name, with :GPUS, or by file
+    #[arg(
+        long,
+        visible_alias = "system",
+        value_name = "NAME|FILE,…",
+        value_delimiter = ',',
+        default_value = "zionex:128"
+    )]
+    systems: Vec<String>,
+    /// Samples of each device in a step [default: as of `simulate`, for the first model]
+    #[arg(long, visible_alias = "batch", value_name = "N,…", value_delimiter = ',')]
+    batches: Vec<usize>,
+    /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb (the parts named stay as they are)
+    #[arg(long, value_name = "TASK", default_value = "pretrain")]
+    task: String,
+    /// How operations are priced: madmax, roofline or hierarchical
+    #[arg(long, value_name = "MODEL", default_value = "hierarchical")]
+    cost: CostKind,
+    /// Also explore hardware with a multiple of flops, memory, memory-bandwidth, intra, inter, or all of them, as inter=2,10; may be
+    /// repeated
+    #[arg(long, value_name = "WHAT=FACTOR,…")]
+    what_if: Vec<String>,
+    /// Explore every combination of the --what-if multiples, not only each alone
+    #[arg(long, requires = "what_if")]
+    combine: bool,
+}
+
+impl Request {
+    /// Files that are read: models and systems that are named by a file.
+    pub fn inputs(&self) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(self.model.iter().chain(&self.systems));
+        inputs
+    }
+
+    /// The cost model.
+    pub fn cost(&self) -> CostKind {
+        self.cost
+    }
+
+    /// All points that the flags describe.
+    pub fn space(&self) -> Result<Space> {
+        let models = self.model.iter().map(|name| {
+            Ok(match read::model(name)? {
+                Read::Layered(model) => Subject::Layered(model),
+                Read::Trained(model) => Subject::Trained(*model),
+            })
+        });
+        let models: Vec<Subject> = models.collect::<Result<_>>()?;
+        let systems: Vec<System> =
+            self.systems.iter().map(|name| read::system(name)).collect::<Result<_>>()?;
+        let task = match task::task(&self.task)? {
+            RequestedTask::Kind(kind) => kind,
+            RequestedTask::File(_, path) => {
+                bail!("{path}: a task file has one strategy; use --task pretrain, inference or finetune")
+            }
+        };
+        let batches = match (self.batches.is_empty(), models.first()) {
+            (true, Some(model)) => vec![usual_batch(model)],
+            _ => self.batches.clone(),
+        };
+        Ok(Space::new(models, systems, batches, task, self.what_if()?)?)
+    }
+
+    fn what_if(&self) -> Result<WhatIf> {
+        let mut what_if = WhatIf::default();
+        for text in &self.what_if {
+            let wrong = || format!("--what-if {text}: write it as inter=2,10");
+            let (name, factors) = text.split_once('=').with_context(wrong)?;
+            let capability = match name {
+                "all" => None,
+                name => Some(name.parse::<Capability>().with_context(|| format!("--what-if {text}"))?),
+            };
+            let factors: Result<Vec<f64>, _> =
+                factors.split(',').map(|factor| factor.trim().parse()).collect();
+            let factors = factors.with_context(wrong)?;
+            what_if.add(capability, &factors).with_context(|| format!("--what-if {text}"))?;
+        }
+        if self.combine {
+            what_if.combine();
+        }
+        Ok(what_if)
+    }
+}
+
+/// Samples a device where nobody says.
+fn usual_batch(model: &Subject) -> usize {
+    match model {
+        Subject::Layered(model) if model.bottom_layers + model.top_layers > 0 => 512,
+        Subject::Layered(_) => 1,
+        Subject::Trained(model) => model.per_device_batch(),
+    }
+}

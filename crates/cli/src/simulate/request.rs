@@ -1,0 +1,220 @@
+//! Flags of `campanile simulate`, and the prediction that they ask for.
+
+use super::prediction::{Prediction, Spread};
+use super::read::{self, Hardware, Subject};
+use super::strategy;
+use super::task::{self, RequestedTask};
+use crate::dataflow;
+use crate::output::Inputs;
+use crate::system_file::SystemFile;
+use anyhow::{Context, Result, bail, ensure};
+use planning::cost::CostKind;
+use planning::memory::Memory;
+use planning::simulator::Simulation;
+use planning::step::Step;
+use planning::system::System;
+use planning::trained::Trained;
+use planning::workload::{Job, Layered, TaskKind};
+use spec::run::Run;
+use spec::schedule::{Schedule, Task};
+use spec::wire::WireConfig;
+
+/// Model, system and task to predict a step of.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Request {
+    /// Model: a name, a model file, or the config of a run (TOML)
+    #[arg(long, value_name = "NAME|FILE", default_value = "dlrm")]
+    model: String,
+    /// System: a name, with :GPUS, or a system file
+    #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
+    system: String,
+    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that are frozen; or a task file
+    #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
+    task: String,
+    /// Cost model: madmax, roofline or hierarchical [default: hierarchical; a measured system file is priced by its rates]
+    #[arg(long, value_name = "MODEL")]
+    cost: Option<CostKind>,
+    /// Samples of each device in a step [default: as the run's file says; 16384 for trained models by name, 512 for others, 1
+    /// for language and vision models]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    batch: Option<u64>,
+    /// Format of floats on the wire, of trained models: f32, f16 or bf16, or by what travels, as `train --wire` has it [default:
+    /// bf16, or as the run's file says]
+    #[arg(long, value_name = "FORMAT")]
+    wire: Option<WireConfig>,
+    #[command(flatten)]
+    strategies: strategy::Flags,
+}
+
+impl Request {
+    /// Files that are read: model, system and task where they are files.
+    pub fn inputs(&self) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all([&self.model, &self.system, &self.task]);
+        inputs
+    }
+
+    /// Simulates a step.
+    pub fn predict(&self) -> Result<Prediction> {
+        let task = task::task(&self.task)?;
+        let prediction = match (read::hardware(&self.system)?, read::model(&self.model)?) {
+            (Hardware::Described(system), Subject::Layered(model)) => self.layered(&model, system, task),
+            (Hardware::Described(system), Subject::Trained(model)) => self.trained(&model, system, task),
+            (Hardware::Measured(file), Subject::Trained(model)) => self.measured(&model, &file, task),
+            (Hardware::Measured(_), Subject::Layered(model)) => bail!(
+                "{}: measured rates price only models that Campanile trains, and {} is only simulated. Give a system by name, or \
+                 a file that describes its hardware",
+                self.system,
+                model.name
+            ),
+        }?;
+        let numbers = [prediction.simulation.iteration_s(), prediction.memory.total()];
+        ensure!(
+            numbers.iter().all(|number| number.is_finite()),
+            "the numbers of {} on {} cannot be priced: a step takes {:e} s and {:e} bytes; some of them are far too large or \
+             too small",
+            prediction.model,
+            prediction.system.name,
+            numbers[0],
+            numbers[1]
+        );
+        Ok(prediction)
+    }
+
+    fn cost(&self) -> CostKind {
+        self.cost.unwrap_or(CostKind::Hierarchical)
+    }
+
+    fn layered(&self, model: &Layered, system: System, task: RequestedTask) -> Result<Prediction> {
+        ensure!(
+            self.wire.is_none(),
+            "--wire applies to models that Campanile trains; the file of {} has bytes_per_nonemb_param and bytes_per_emb_param",
+            model.name
+        );
+        let job = match task {
+            RequestedTask::Kind(kind) => {
+                let usual = if model.bottom_layers + model.top_layers > 0 { 512 } else { 1 };
+                let strategies = self.strategies.strategies(model, &system)?;
+                Job::new(model, kind, &strategies, self.batch.unwrap_or(usual) as f64, &system)
+            }
+            RequestedTask::File(file, path) => {
+                let flag = self.strategies.given().or(self.batch.map(|_| "--batch"));
+                if let Some(flag) = flag {
+                    bail!(
+                        "{flag} is set in the task file {path} too; leave the flag out, or give a task by name (--task pretrain)"
+                    );
+                }
+                Job::from_file(&file, model, &system).with_context(|| path)?
+            }
+        };
+        let step = job.step(model, &system, self.cost().convention()).with_context(|| model.name.clone())?;
+        let memory = Memory::of_job(&job, model, &system);
+        let mut spread = Vec::new();
+        if model.bottom_layers + model.top_layers > 0 {
+            spread.push(format!("MLPs {}", job.strategies.mlp));
+        }
+        if model.transformer.is_some() {
+            spread.push(format!("transformer layers {}", job.strategies.transformer));
+        }
+        if model.sparse.is_some() {
+            spread.push(format!("tables {}", job.strategies.embedding));
+        }
+        let spread = Spread { described: spread.join(", "), trained: false };
+        Ok(self.prediction(&model.name, job.task.to_string(), spread, system, step, memory))
+    }
+
+    fn trained(&self, model: &Trained, system: System, task: RequestedTask) -> Result<Prediction> {
+        let (run, kind) = self.run(model, &system, task)?;
+        let schedule = run.schedule(schedule_task(kind));
+        let step = Step::of_schedule(&schedule, run.batch);
+        let step = if self.cost() == CostKind::MadMax { step.on_two_lanes() } else { step };
+        let (memory, spread) =
+            (memory(&run, &schedule), Spread { described: dataflow::of_run(&run), trained: true });
+        Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
+    }
+
+    /// Prices a step by the measured rates of a cluster. Peak rates of its devices are not known.
+    fn measured(&self, model: &Trained, file: &SystemFile, task: RequestedTask) -> Result<Prediction> {
+        if let Some(cost) = self.cost {
+            bail!("--cost {cost}: {} was measured, and is priced by that; leave it out", self.system);
+        }
+        let memory_bytes = file.memory_bytes.unwrap_or(f64::INFINITY);
+        let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
+        let (run, kind) = self.run(model, &system, task)?;
+        let schedule = run.schedule(schedule_task(kind));
+        let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)
+            .with_context(|| self.system.clone())?;
+        Ok(Prediction {
+            model: model.name().into(),
+            task: kind.to_string(),
+            spread: Spread { described: dataflow::of_run(&run), trained: true },
+            cost: "what was measured",
+            memory: memory(&run, &schedule),
+            system,
+            step,
+            simulation,
+        })
+    }
+
+    /// The run of a model that Campanile trains, laid on a system.
+    fn run(&self, model: &Trained, system: &System, task: RequestedTask) -> Result<(Run, TaskKind)> {
+        let name = model.name();
+        if let Some(flag) = self.strategies.given() {
+            bail!(
+                "{flag}: {name} is a model that is trained; its tables are sharded and its layers replicated, and no strategy \
+                 applies. Leave it out"
+            );
+        }
+        let kind = match task {
+            RequestedTask::Kind(kind @ (TaskKind::PreTraining | TaskKind::Inference)) => kind,
+            RequestedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
+                bail!(
+                    "--task {}: {name} is a model that is trained, {kind} is not; use pretrain or inference",
+                    self.task
+                )
+            }
+            RequestedTask::File(_, path) => {
+                bail!(
+                    "{path}: {name} is a model that is trained, and no strategy applies; use --task pretrain or inference"
+                )
+            }
+        };
+        let per_device = match self.batch {
+            Some(batch) => usize::try_from(batch)?,
+            None => model.per_device_batch(),
+        };
+        let run = model.run(system, per_device, &self.wire.unwrap_or_default());
+        Ok((run.with_context(|| format!("{} on {}", self.model, system.name))?, kind))
+    }
+
+    fn prediction(
+        &self,
+        model: &str,
+        task: String,
+        spread: Spread,
+        system: System,
+        step: Step,
+        memory: Memory,
+    ) -> Prediction {
+        let simulation = Simulation::new(self.cost().model().as_ref(), &step, &system);
+        Prediction {
+            model: model.into(),
+            task,
+            spread,
+            cost: self.cost().name(),
+            system,
+            step,
+            simulation,
+            memory,
+        }
+    }
+}
+
+fn schedule_task(kind: TaskKind) -> Task {
+    if kind == TaskKind::Inference { Task::Evaluate } else { Task::Train }
+}
+
+fn memory(run: &Run, schedule: &Schedule) -> Memory {
+    let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);
+    Memory::of_schedule(schedule, run.batch, tables, dense)
+}

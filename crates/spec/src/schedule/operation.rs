@@ -1,0 +1,213 @@
+//! Operations: the computations of a step, each described once.
+//!
+//! [`Operation::describe`] is the only place that says what an operation is called, which rates apply to it, to which part of
+//! a step it belongs, and what it costs. A schedule takes names and costs from it, machine rates the class, and a simulation
+//! the part. A new operation is a variant, a line there, and code in training.
+
+use super::{Bucket, Cost, Part};
+use crate::calibration::{Class, floats};
+use crate::dataflow::Deployment;
+use crate::model::Block;
+use crate::volume::{Leg, Quantity, Volume};
+use serde::Serialize;
+use std::ops::Range;
+
+/// Bytes of an id, a length or a float, in memory and, except for floats in another format, on the wire.
+pub(super) const WORD: u64 = 4;
+
+/// A computation of the models that are trained. Training maps each to code, the simulator maps its cost to time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// Read this rank's samples and lay out their ids by holder.
+    ReadBatch,
+    /// Find the bags in the ids that arrived.
+    IndexIds,
+    /// Find the bags in the ids that arrived and bring them into peer order: steps b and c of SPTT swapped.
+    IndexIdsInPeerOrder,
+    /// Group ids by row, in global sample order.
+    SortIds,
+    /// Look up and pool the world's samples in all tables held here.
+    Lookup,
+    /// Step c of SPTT: bring pooled vectors from the order of ranks into peer order.
+    PermutePeers,
+    /// Bring pooled vectors from the order of ranks into the order that the first level of a hierarchical all-to-all sends
+    /// them in: by index on the host, then by host.
+    PermuteForHosts,
+    /// Encode what a leg carries, laid out as the first exchange of the leg needs it.
+    Encode(Leg),
+    /// Decode what a leg brought.
+    Decode(Leg),
+    /// Between the two levels of a hierarchical all-to-all: from what each host-mate sent to what each host gets.
+    Regroup(Leg),
+    /// Step e of SPTT: from features × peers to peers × features, for the towers and for what leaves as it is.
+    Transpose,
+    /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
+    RestoreOrder,
+    /// Forward pass of a block of the network.
+    Forward(Block),
+    /// Loss, and the gradient of the loss by the logits.
+    Loss,
+    /// Probabilities for evaluation.
+    Predict,
+    /// Backward pass of some layers of a block of the network, last layer first.
+    Backward(Block, Range<usize>),
+    /// Lay out the gradients of the vectors that arrived by where the vectors came from.
+    SplitGradients,
+    /// Step e of SPTT in reverse: gradients from peers × features to features × peers.
+    ReverseTranspose,
+    /// Step c of SPTT in reverse: gradients from peer order into the order of ranks.
+    ReversePermute,
+    /// Backward pass of the lookup fused with the tables' optimizer.
+    UpdateTables,
+    /// Update of one bucket of dense parameters.
+    UpdateDense(usize),
+}
+
+/// What is known of an operation in a step of one model on one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Name of the phase that carries the operation out.
+    pub name: String,
+    /// Class of computation, whose rates apply.
+    pub class: Class,
+    /// Part of a step that the operation belongs to.
+    pub part: Part,
+    /// Floating-point operations and bytes of memory on one rank.
+    pub cost: Cost,
+    /// Bytes by which rates are measured, where these are not the bytes of memory of the cost: in a block of the network, of
+    /// what its layers read and write.
+    pub bytes: Option<Volume>,
+    /// Items by which rates are measured: ids of a lookup or an update, samples of all other operations.
+    pub items: Volume,
+}
+
+impl Description {
+    fn new(name: impl Into<String>, class: Class, part: Part) -> Self {
+        let items = Volume::of(1, Quantity::Samples);
+        Self { name: name.into(), class, part, cost: Cost::default(), bytes: None, items }
+    }
+
+    fn flops(mut self, each: u64, quantity: Quantity) -> Self {
+        self.cost.flops = self.cost.flops.and(each, quantity);
+        self
+    }
+
+    fn touching(mut self, bytes: u64, quantity: Quantity) -> Self {
+        self.cost.memory = self.cost.memory.and(bytes, quantity);
+        self
+    }
+
+    /// With rates measured by the floats that layers read and write for a sample.
+    fn measured_by(self, floats: u64) -> Self {
+        Self { bytes: Some(Volume::of(WORD * floats, Quantity::Samples)), ..self }
+    }
+
+    fn by_ids(self) -> Self {
+        Self { items: Volume::of(1, Quantity::HeldIds), ..self }
+    }
+}
+
+impl Operation {
+    /// Name, class, part and cost of the operation in a step of a deployment, with the buckets of its network.
+    pub fn describe(&self, deployment: &Deployment, buckets: &[Bucket]) -> Description {
+        let wire = |leg: &Leg| deployment.wire.of(*leg).bytes();
+        let features = 2 * WORD * deployment.model.network().interaction.input_width() as u64;
+        let of = |name: &str, class, part| Description::new(name, class, part);
+        let exchange = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
+        match self {
+            Self::ReadBatch => {
+                of("read batch", Class::ReadBatch, Part::Input).touching(2 * WORD, Quantity::Ids)
+            }
+            Self::IndexIds => {
+                of("index ids", Class::IndexIds, Part::Input).touching(2 * WORD, Quantity::HeldIds)
+            }
+            Self::IndexIdsInPeerOrder => of("index ids in peer order", Class::IndexIds, Part::Input)
+                .touching(2 * WORD, Quantity::HeldIds),
+            Self::SortIds => {
+                of("sort ids", Class::SortIds, Part::Input).touching(4 * WORD, Quantity::HeldIds)
+            }
+            // Every row is read once per id, every pooled vector written once.
+            Self::Lookup => of("lookup", Class::Lookup, Part::Lookup)
+                .by_ids()
+                .flops(1, Quantity::LookedUpRows)
+                .touching(WORD, Quantity::LookedUpRows)
+                .touching(WORD, Quantity::LookedUpVectors),
+            Self::PermutePeers => of("peer permute", Class::Permute, Part::VectorExchange)
+                .touching(2 * WORD, Quantity::OwnedVectors),
+            Self::PermuteForHosts => of("peer permute", Class::Permute, Part::VectorExchange)
+                .touching(2 * WORD, Quantity::Sent(Leg::Pooled)),
+            Self::Encode(leg) => Description::new(format!("encode {leg}"), Class::Encode, exchange(leg))
+                .touching(WORD + wire(leg), Quantity::Sent(*leg)),
+            Self::Decode(leg) => Description::new(format!("decode {leg}"), Class::Decode, exchange(leg))
+                .touching(WORD + wire(leg), Quantity::Received(*leg)),
+            Self::Regroup(leg) => Description::new(format!("{leg} regroup"), Class::Regroup, exchange(leg))
+                .touching(2 * wire(leg), Quantity::Relayed(*leg)),
+            Self::Transpose => of("transpose", Class::Transpose, Part::VectorExchange)
+                .touching(2 * WORD, Quantity::GatheredVectors),
+            Self::RestoreOrder => of("restore order", Class::RestoreOrder, Part::VectorExchange)
+                .touching(features, Quantity::Samples),
+            Self::Forward(block) => Self::forward_of(*block, deployment),
+            Self::Loss => of("loss", Class::Loss, Part::TopForward),
+            Self::Predict => of("predict", Class::Loss, Part::TopForward),
+            Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), deployment),
+            Self::SplitGradients => of("split gradients", Class::SplitGradients, Part::GradientExchange)
+                .touching(features, Quantity::Samples),
+            Self::ReverseTranspose => of("reverse transpose", Class::Transpose, Part::GradientExchange)
+                .touching(2 * WORD, Quantity::GatheredVectors),
+            Self::ReversePermute => of("reverse permute", Class::Permute, Part::GradientExchange)
+                .touching(2 * WORD, Quantity::OwnedVectors),
+            // Every gradient is read once per id, every row read and written once.
+            Self::UpdateTables => of("update tables", Class::UpdateTables, Part::EmbeddingUpdate)
+                .by_ids()
+                .flops(2, Quantity::HeldRows)
+                .touching(3 * WORD, Quantity::HeldRows),
+            Self::UpdateDense(bucket) => {
+                // The bucket behind those of the network holds the parameters of towers.
+                let (name, elements, quantity) = match buckets.get(*bucket) {
+                    Some(of) => (format!("update bucket {bucket}"), of.elements as u64, Quantity::Step),
+                    None => ("update towers".into(), 1, Quantity::TowerWeights),
+                };
+                Description::new(name, Class::UpdateDense, Part::DenseUpdate)
+                    .flops(2 * elements, quantity)
+                    .touching(3 * WORD * elements, quantity)
+            }
+        }
+    }
+
+    fn forward_of(block: Block, deployment: &Deployment) -> Description {
+        let model = &deployment.model;
+        let part = if block == Block::Bottom { Part::BottomForward } else { Part::TopForward };
+        let of = Description::new(format!("{block} forward"), Class::of_block(block, model).0, part);
+        if block == Block::Towers {
+            let of = of.flops(1, Quantity::TowerFlops);
+            return of.touching(WORD, Quantity::GatheredVectors).touching(WORD, Quantity::LeavingVectors);
+        }
+        let network = model.network();
+        of.flops(network.forward_flops(block), Quantity::Samples).measured_by(floats(
+            network,
+            block,
+            0..network.layers(block),
+        ))
+    }
+
+    fn backward_of(block: Block, layers: Range<usize>, deployment: &Deployment) -> Description {
+        let model = &deployment.model;
+        let part = if block == Block::Bottom { Part::BottomBackward } else { Part::TopBackward };
+        let of = |name: String| Description::new(name, Class::of_block(block, model).1, part);
+        if block == Block::Towers {
+            let of = of(format!("{block} backward")).flops(2, Quantity::TowerFlops);
+            return of.touching(2 * WORD, Quantity::GatheredVectors).touching(WORD, Quantity::LeavingVectors);
+        }
+        let network = model.network();
+        // A block whose gradients lie in several buckets has a phase for each.
+        let name = match layers.len() {
+            all if all == network.layers(block) => format!("{block} backward"),
+            1 => format!("{block} backward {}", layers.start),
+            _ => format!("{block} backward {}-{}", layers.start, layers.end - 1),
+        };
+        of(name)
+            .flops(network.backward_flops(block, layers.clone()), Quantity::Samples)
+            .measured_by(floats(network, block, layers))
+    }
+}

@@ -1,0 +1,75 @@
+//! The launch of a run's ranks, once the run is known to fit into the machine.
+
+use crate::Error;
+use crate::checkpoint::Checkpoint;
+use crate::checkpoint::state::{self, Restore};
+use crate::run::cluster::{Cluster, threads};
+use crate::run::memory::{MemoryNeed, MemoryUse, available_memory};
+use crate::samples::logs::{Logs, SharedLogs};
+use crate::step::communicators::Communicators;
+use crate::step::rank_state::RankState;
+use collectives::{Communicator, Options};
+use data::Split;
+use kernels::{Device, KernelError};
+use spec::run::Run;
+use spec::schedule::Task;
+use std::time::Duration;
+
+/// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
+const MAX_RANKS: usize = 1024;
+
+/// Refuses a run that cannot fit into this process or machine, before anything is allocated. Gives what the run needs.
+pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<MemoryNeed, Error> {
+    let here = cluster.ranks_here(run.topology()).len();
+    if matches!(cluster, Cluster::Threads) && here > MAX_RANKS {
+        return Err(Error::Ranks { ranks: here, most: MAX_RANKS });
+    }
+    let need = MemoryNeed::of(run, cluster, purpose);
+    match available_memory() {
+        Some(available) if need.total() > available => {
+            Err(Error::Memory { need: Box::new(need), ranks: here, available })
+        }
+        _ => Ok(need),
+    }
+}
+
+/// Runs `body` on every rank of `run` that lives in this process, each on the device that `devices` makes for it.
+pub(crate) fn on_ranks<T: Send>(
+    run: &Run,
+    cluster: &Cluster,
+    devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
+    body: impl Fn(Communicator) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let options = Options { wait_limit: Duration::from_secs_f64(run.wait_limit_s) };
+    let results = cluster.launch(run.topology(), &options, devices, |world| {
+        let device = world.device().clone();
+        device.enter(|| body(world)).map_err(Error::of_rank)
+    });
+    Ok(results?)
+}
+
+/// Runs `body` on the ranks of `run`, as threads, with the parameters of `checkpoint` and the samples of `split`.
+pub(crate) fn on_checkpoint<T: Send>(
+    run: &Run,
+    logs: &Logs,
+    checkpoint: &Checkpoint,
+    split: Split,
+    body: impl Fn(&Communicators, &mut RankState) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let cluster = &Cluster::Threads;
+    check_size(run, cluster, MemoryUse::EVALUATION)?;
+    let threads = threads(run, cluster);
+    let shared = SharedLogs::new(run, logs);
+    on_ranks(
+        run,
+        cluster,
+        |_| Device::cpu(threads),
+        |world| {
+            let schedule = run.schedule(Task::Evaluate);
+            let source = shared.source(split)?;
+            let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+            state::restore(run, world.rank(), &mut rank, checkpoint, Restore::Parameters)?;
+            body(&Communicators::new(&world, &run.dataflow)?, &mut rank)
+        },
+    )
+}

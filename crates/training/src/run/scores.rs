@@ -1,0 +1,14 @@
+//! What an evaluation gives.
+
+use crate::metrics::{CalibrationBin, Evaluation};
+
+/// What an evaluation gives.
+#[derive(Clone, Debug)]
+pub struct Scores {
+    /// Metrics of the predictions.
+    pub evaluation: Evaluation,
+    /// Calibration diagram: what was predicted and what happened, bin by bin.
+    pub bins: Vec<CalibrationBin>,
+    /// AUC of the true probabilities on the same samples, where they are known: no model does better but by luck.
+    pub best_auc: Option<f64>,
+}

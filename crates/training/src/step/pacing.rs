@@ -1,0 +1,72 @@
+//! How an execution carries out its computations: truly, by the clock, or one rank after the other.
+
+use crate::Error;
+use collectives::{Communicator, Label};
+use std::time::{Duration, Instant};
+
+/// How an execution carries out its computations.
+#[derive(Debug)]
+pub(crate) enum Pacing {
+    /// As fast as it can, beside all others.
+    Real,
+    /// By the clock: each phase lasts so long.
+    Paced(Vec<Duration>),
+    /// One rank after the other, to measure each alone.
+    InTurns {
+        /// Of the barriers between turns.
+        label: Label,
+        /// What each phase took, time after time.
+        taken: Vec<Vec<f64>>,
+    },
+}
+
+impl Pacing {
+    /// Carries out the computation `work` of a phase that began at `began`.
+    pub(crate) fn carry_out(
+        &mut self,
+        world: &Communicator,
+        phase: usize,
+        began: Instant,
+        work: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self {
+            Pacing::Real => work(),
+            Pacing::Paced(times) => {
+                work()?;
+                rest_until(world, began + times[phase])
+            }
+            Pacing::InTurns { label, taken } => {
+                for _ in 0..world.rank() {
+                    world.barrier(label)?;
+                }
+                let began = Instant::now();
+                work()?;
+                taken[phase].push(began.elapsed().as_secs_f64());
+                for _ in world.rank()..world.size() {
+                    world.barrier(label)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The longest sleep: reductions need their rank between their exchanges.
+const SLICE: Duration = Duration::from_millis(1);
+/// How late a sleep may end; what is left of the time is spent awake.
+const LATE: Duration = Duration::from_micros(60);
+
+/// Sleeps until `deadline`, moving outstanding collectives on.
+fn rest_until(world: &Communicator, deadline: Instant) -> Result<(), Error> {
+    loop {
+        world.progress()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        match left.checked_sub(LATE) {
+            Some(sleep) => std::thread::sleep(sleep.min(SLICE)),
+            None => std::thread::yield_now(),
+        }
+    }
+}

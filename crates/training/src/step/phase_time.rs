@@ -1,0 +1,16 @@
+//! The time of a phase on one rank.
+
+use std::time::Duration;
+
+/// Time of one phase on one rank, summed over steps.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PhaseTime {
+    /// At work: computing, or laying out and starting a collective.
+    pub busy: Duration,
+    /// CPU time of that, on the thread that issues phases: where ranks share cores, it is less.
+    pub cpu: Duration,
+    /// From the start of a collective until the transport had it done.
+    pub communication: Duration,
+    /// Waiting for a collective with nothing else to do.
+    pub exposed: Duration,
+}
