@@ -85,9 +85,9 @@ impl UpdateRule {
     /// Why dense layers cannot use the rule, if they cannot.
     pub fn dense_problem(&self) -> Option<&'static str> {
         match self {
-            UpdateRule::RowWiseAdagrad { .. } => {
-                Some("row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad")
-            }
+            UpdateRule::RowWiseAdagrad { .. } => Some(
+                "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
+            ),
             UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::Adam { .. } => None,
         }
     }

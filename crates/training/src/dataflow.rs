@@ -16,7 +16,7 @@ pub use tables::allocate;
 pub use vectors::Vectors;
 
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device, Table};
+use kernels::{Buffer, ColumnCopy, Device, Table, Update, UpdateTables};
 use spec::optimizer::UpdateRule;
 use spec::volume::Leg;
 use std::ops::Range;
@@ -78,9 +78,17 @@ impl Step {
     ) -> Result<(), Error> {
         let Self { rule, rate, number } = self;
         let (index, sorted, weights) = (&input.index, &input.sorted, input.weights());
-        Ok(device.update_tables(
-            tables, which, columns, width, index, sorted, weights, gradients, rule, *rate, *number,
-        )?)
+        Ok(device.update_tables(UpdateTables {
+            tables,
+            which,
+            columns,
+            width,
+            index,
+            sorted,
+            weights,
+            dout: gradients,
+            update: Update { rule: *rule, rate: *rate, step: *number },
+        })?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Buffers that travel together.
 
 use collectives::{CollectiveError, Communicator, Label, Pending};
-use kernels::{Buffer, Element};
+use kernels::{Buffer, Device, Element};
 use spec::schedule::{Collective, CollectiveKind};
 
 /// What is sent, by destination, and what arrives, by source.
@@ -22,8 +22,9 @@ pub type PendingExchange<T> = Pending<(Buffer<T>, Buffer<T>)>;
 
 impl<T: Element> Exchange<T> {
     /// Nothing yet, among `members`.
-    pub fn new(members: usize) -> Self {
-        Self { send: Buffer::empty(), recv: Buffer::empty(), to: vec![0; members], from: vec![0; members] }
+    pub fn new(device: &Device, members: usize) -> Self {
+        let [send, recv] = [(); 2].map(|()| Buffer::new(device.for_exchange()));
+        Self { send, recv, to: vec![0; members], from: vec![0; members] }
     }
 
     /// Sets both buffers on their way by an all-to-all; whoever waits for them puts them back.
@@ -37,7 +38,7 @@ impl<T: Element> Exchange<T> {
     }
 
     fn take(&mut self) -> (Buffer<T>, Buffer<T>) {
-        (std::mem::take(&mut self.send), std::mem::take(&mut self.recv))
+        (self.send.take(), self.recv.take())
     }
 }
 

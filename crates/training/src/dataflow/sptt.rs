@@ -20,7 +20,7 @@ use super::vectors::Vectors;
 use crate::Error;
 use crate::layers::dense::Parameters;
 use crate::layers::tower::Tower;
-use kernels::{Buffer, ColumnCopy, Device, Table};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
 use layout::{Layout, Transposed};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
@@ -54,6 +54,7 @@ pub struct Sptt {
 impl Sptt {
     /// Of `rank`, with the modules of its group's towers over `parameters`.
     pub fn new(
+        device: &Device,
         model: &Model,
         placement: &Placement,
         plan: &dataflow::Sptt,
@@ -70,14 +71,14 @@ impl Sptt {
         Self {
             towers: layout.towers.iter().map(module).collect(),
             layout,
-            unordered: [Buffer::empty(), Buffer::empty()],
-            gathered: Vectors::direct(members, wire.vectors),
-            sums: Exchange::new(members),
-            leaving: Vectors::direct(peers, wire.vectors),
-            returned: Vectors::direct(peers, wire.gradients),
-            gathered_gradients: Vectors::direct(members, wire.gradients),
-            sum_gradients: Exchange::new(members),
-            ordered_gradients: [Buffer::empty(), Buffer::empty()],
+            unordered: [Buffer::new(device), Buffer::new(device)],
+            gathered: Vectors::direct(device, members, wire.vectors),
+            sums: Exchange::new(device, members),
+            leaving: Vectors::direct(device, peers, wire.vectors),
+            returned: Vectors::direct(device, peers, wire.gradients),
+            gathered_gradients: Vectors::direct(device, members, wire.gradients),
+            sum_gradients: Exchange::new(device, members),
+            ordered_gradients: [Buffer::new(device), Buffer::new(device)],
         }
     }
 
@@ -107,7 +108,17 @@ impl Sptt {
             output.resize(rows * held.width)?;
             let (which, columns) = (held.tables.clone(), &self.layout.table_columns);
             let (index, ids, weights) = (&input.index, &input.ids.recv, input.weights());
-            device.lookup(tables, which, columns, held.width, index, 0..rows, ids, weights, output)?;
+            device.lookup(Lookup {
+                tables,
+                which,
+                columns,
+                width: held.width,
+                index,
+                samples: 0..rows,
+                values: ids,
+                weights,
+                out: output,
+            })?;
         }
         for member in 0..self.layout.groups.size() {
             let samples = self.samples_of(input, member);
@@ -151,7 +162,12 @@ impl Sptt {
                     }
                     None => (&mut leaving.floats.send, layout.leaving_width),
                 };
-                device.copy_columns(rows, copies, from, at, width, to, 0, to_width)?;
+                device.copy_columns(
+                    rows,
+                    copies,
+                    Matrix { buffer: from, at, width },
+                    MatrixMut { buffer: to, at: 0, width: to_width },
+                )?;
             }
             Ok::<(), Error>(())
         };
@@ -192,12 +208,8 @@ impl Sptt {
                 device.copy_columns(
                     rows,
                     &[copy],
-                    from,
-                    0,
-                    output.width,
-                    leaving,
-                    0,
-                    self.layout.leaving_width,
+                    Matrix { buffer: from, at: 0, width: output.width },
+                    MatrixMut { buffer: leaving, at: 0, width: self.layout.leaving_width },
                 )?;
                 to += output.width;
             }
@@ -220,12 +232,8 @@ impl Sptt {
             device.copy_columns(
                 rows,
                 copies,
-                &self.leaving.floats.recv,
-                at,
-                *width,
-                features,
-                0,
-                to_width,
+                Matrix { buffer: &self.leaving.floats.recv, at, width: *width },
+                MatrixMut { buffer: features, at: 0, width: to_width },
             )?;
             at += rows * width;
         }
@@ -246,7 +254,12 @@ impl Sptt {
         send.resize(self.returned.floats.to.iter().sum())?;
         let mut at = 0;
         for (copies, (width, _)) in self.layout.returning.iter().zip(&self.layout.arriving) {
-            device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, *width)?;
+            device.copy_columns(
+                rows,
+                copies,
+                Matrix { buffer: dfeatures, at: 0, width: from_width },
+                MatrixMut { buffer: send, at, width: *width },
+            )?;
             at += rows * width;
         }
         Ok(())
@@ -269,12 +282,8 @@ impl Sptt {
                 device.copy_columns(
                     rows,
                     &[copy],
-                    returned,
-                    0,
-                    self.layout.leaving_width,
-                    to,
-                    0,
-                    output.width,
+                    Matrix { buffer: returned, at: 0, width: self.layout.leaving_width },
+                    MatrixMut { buffer: to, at: 0, width: output.width },
                 )?;
                 from += output.width;
             }
@@ -302,7 +311,12 @@ impl Sptt {
                     Some(tower) => (&towers[*tower].0.input_gradient, towers[*tower].0.width),
                     None => (&returned.floats.recv, layout.leaving_width),
                 };
-                device.copy_columns(rows, back, from, 0, from_width, to, at, width)?;
+                device.copy_columns(
+                    rows,
+                    back,
+                    Matrix { buffer: from, at: 0, width: from_width },
+                    MatrixMut { buffer: to, at, width },
+                )?;
             }
             Ok::<(), Error>(())
         };
@@ -363,5 +377,10 @@ fn copy_rows(
     to_row: usize,
 ) -> Result<(), Error> {
     let copy = ColumnCopy { from: 0, to: 0, width };
-    Ok(device.copy_columns(rows, &[copy], from, from_row * width, width, to, to_row * width, width)?)
+    Ok(device.copy_columns(
+        rows,
+        &[copy],
+        Matrix { buffer: from, at: from_row * width, width },
+        MatrixMut { buffer: to, at: to_row * width, width },
+    )?)
 }

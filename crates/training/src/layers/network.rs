@@ -40,7 +40,9 @@ impl Network {
     /// Instantiates the layers of `network` over `parameters`.
     pub fn new(network: &model::Network, parameters: &Parameters) -> Self {
         let interaction = match &network.interaction {
-            model::Interaction::Dot { vectors, dim } => Interaction::Dot(Dot::new(*vectors, *dim)),
+            model::Interaction::Dot { vectors, dim } => {
+                Interaction::Dot(Dot::new(parameters.space(), *vectors, *dim))
+            }
             model::Interaction::Cross { width, layers } => {
                 Interaction::Cross(CrossNet::new(*width, layers, parameters))
             }
@@ -49,8 +51,8 @@ impl Network {
             bottom: Mlp::new(&network.bottom, parameters),
             interaction,
             top: Mlp::new(&network.top, parameters),
-            features: Buffer::empty(),
-            dfeatures: Buffer::empty(),
+            features: parameters.buffer(),
+            dfeatures: parameters.buffer(),
         }
     }
 

@@ -144,7 +144,7 @@ fn add_up(
         steps,
         |step| batches.at(step),
         |rank, step| {
-            for sample in rank.network.features.to_vec().chunks_exact(width) {
+            for sample in rank.network.features.to_vec()?.chunks_exact(width) {
                 sums.add(&sample[first..first + features * dim]);
             }
             if world.rank() == 0 {

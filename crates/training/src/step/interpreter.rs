@@ -261,7 +261,7 @@ fn start(
     batch: u64,
 ) -> Result<InFlight, Error> {
     if slot == Slot::Ids {
-        rank.expect_ids(batch);
+        rank.expect_ids(batch)?;
     }
     let group = communicators.of(collective.group);
     Ok(match rank.carried(slot, batch) {
@@ -269,7 +269,7 @@ fn start(
         Payload::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
         Payload::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
         Payload::Gradient(gradient) => {
-            let gradient = std::mem::take(gradient);
+            let gradient = gradient.take();
             InFlight::Sum(group.start_all_reduce_as(label, collective.wire, gradient)?)
         }
     })

@@ -6,7 +6,7 @@ use crate::layers::dense::Parameters;
 use crate::layers::network::Network;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
-use kernels::{Buffer, Device, Table};
+use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{Block, Model};
 use spec::placement::Placement;
@@ -35,8 +35,8 @@ pub struct RankState {
     pub source: Source,
     /// Updates done so far.
     pub steps: u64,
-    /// Sum of the losses of this rank's samples in the last step.
-    pub loss: f64,
+    /// Sum of the losses of this rank's samples in the last step; `None` before the first, and on a device that computes nothing.
+    pub loss: Option<f64>,
     /// Predictions of the training steps, made before each update.
     pub seen: Histogram,
     /// Predictions of the last batch of an evaluation.
@@ -70,35 +70,40 @@ impl RankState {
             network: Network::new(model.network(), &parameters),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
-                Planned::Flat(all_to_all) => {
-                    Dataflow::Flat(Box::new(Flat::new(model, placement, *all_to_all, run.wire, rank)))
-                }
+                Planned::Flat(all_to_all) => Dataflow::Flat(Box::new(Flat::new(
+                    &device,
+                    model,
+                    placement,
+                    *all_to_all,
+                    run.wire,
+                    rank,
+                ))),
                 Planned::Sptt(plan) => {
-                    let sptt = Sptt::new(model, placement, plan, run.wire, rank, &parameters);
+                    let sptt = Sptt::new(&device, model, placement, plan, run.wire, rank, &parameters);
                     Dataflow::Sptt(Box::new(sptt))
                 }
             },
             parameters,
-            device,
             model: run.model.clone(),
             placement: run.placement.clone(),
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
-            inputs: [Input::new(rank, ranks), Input::new(rank, ranks)],
+            inputs: [Input::new(&device, rank, ranks), Input::new(&device, rank, ranks)],
             source,
             steps: 0,
-            loss: 0.0,
+            loss: None,
             seen: Histogram::default(),
             predictions: Vec::new(),
             labels: Vec::new(),
-            probabilities: Buffer::empty(),
+            probabilities: Buffer::new(&device),
             host: Vec::new(),
+            device,
         })
     }
 
     /// Prepares for the ids of a batch whose lengths have arrived.
-    pub fn expect_ids(&mut self, batch: u64) {
-        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement);
+    pub fn expect_ids(&mut self, batch: u64) -> Result<(), Error> {
+        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement)
     }
 
     /// The buffers of the collective that brings `slot`.
@@ -199,7 +204,13 @@ impl RankState {
                 let Optimizer { update, rate } = &self.dense_optimizer;
                 let b = &mut parameters.buckets[*bucket];
                 let (rate, step) = (rate.at(self.steps), self.steps + 1);
-                Ok(device.update_dense(update, rate, step, &mut b.weights, &b.gradient, &mut b.state)?)
+                Ok(device.update_dense(UpdateDense {
+                    update: Update { rule: *update, rate, step },
+                    tensors: &b.tensors,
+                    weights: &mut b.weights,
+                    gradient: &b.gradient,
+                    state: &mut b.state,
+                })?)
             }
         }
     }
@@ -211,21 +222,25 @@ impl RankState {
         let gradient = &mut self.network.top.gradient;
         gradient.resize(rows)?;
         // The output and the gradient of the top MLP are different buffers of one value: borrow them one by one.
-        let mut dlogits = std::mem::take(gradient);
+        let mut dlogits = gradient.take();
         let logits = self.network.top.output();
-        self.loss = self.device.bce(rows, logits, &input.labels, 1.0 / world as f32, &mut dlogits)?;
+        self.loss = self.device.bce(Bce {
+            rows,
+            logits,
+            labels: &input.labels,
+            scale: 1.0 / world as f32,
+            dlogits: &mut dlogits,
+        })?;
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, logits, &mut self.probabilities)?;
         self.network.top.gradient = dlogits;
-        if !self.device.computes() {
-            // Nothing was predicted.
-            return Ok(());
-        }
-        if !self.loss.is_finite() {
-            return Err(Error::Diverged { step: self.steps, loss: self.loss });
+        // Without a loss nothing was predicted.
+        let Some(loss) = self.loss else { return Ok(()) };
+        if !loss.is_finite() {
+            return Err(Error::Diverged { step: self.steps, loss });
         }
         self.host.resize(rows, 0.0);
-        self.probabilities.read(0, &mut self.host);
+        self.probabilities.read(0, &mut self.host)?;
         Ok(self.seen.add(&self.host, &input.batch.labels)?)
     }
 
@@ -235,7 +250,7 @@ impl RankState {
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, self.network.top.output(), &mut self.probabilities)?;
         self.predictions.resize(rows, 0.0);
-        self.probabilities.read(0, &mut self.predictions);
+        self.probabilities.read(0, &mut self.predictions)?;
         self.labels.clone_from(&input.batch.labels);
         Ok(())
     }
