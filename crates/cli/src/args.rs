@@ -2,9 +2,9 @@
 
 use crate::output::Inputs;
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
-use spec::optimizer::{LearningRate, UpdateRule};
+use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, DataFormat, Optimizer, Run};
@@ -93,8 +93,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "S", help_heading = "Training")]
     pub seed: Option<u64>,
     /// Update rule of dense layers and tables [default: adam; for the tables of logs on disk adagrad]
-    #[arg(long, value_enum, value_name = "RULE", help_heading = "Training")]
-    pub optimizer: Option<Rule>,
+    #[arg(long, value_parser = optimizer_parser(), value_name = "RULE", help_heading = "Training")]
+    pub optimizer: Option<NamedOptimizer>,
     /// Peak learning rate of dense layers and tables [default: dense 0.005 and tables 0.01 for the synthetic log, dense 0.001 to
     /// 0.004 by the batch and tables 0.05 for logs on disk; with --optimizer what is usual for the rule]
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
@@ -140,42 +140,11 @@ pub struct RunArgs {
     pub eval_samples: Option<u64>,
 }
 
-/// Update rules by name, with their usual constants; a config file sets the constants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Rule {
-    /// Plain stochastic gradient descent
-    Sgd,
-    /// One accumulator per weight
-    Adagrad,
-    /// One accumulator per table row; dense layers use adagrad
-    RowWiseAdagrad,
-    /// Two moments per weight; lazy on tables
-    Adam,
-    /// Adam with a weight decay of 0.01 on dense layers
-    Adamw,
-}
-
-impl Rule {
-    /// The rule of dense layers, and that of tables.
-    fn rules(self) -> (UpdateRule, UpdateRule) {
-        let adam = |weight_decay| UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay };
-        let adagrad = UpdateRule::Adagrad { eps: 1e-8 };
-        match self {
-            Rule::Sgd => (UpdateRule::Sgd, UpdateRule::Sgd),
-            Rule::Adagrad => (adagrad, adagrad),
-            Rule::RowWiseAdagrad => (adagrad, UpdateRule::RowWiseAdagrad { eps: 1e-8 }),
-            Rule::Adam => (adam(0.0), adam(0.0)),
-            Rule::Adamw => (adam(0.01), adam(0.0)),
-        }
-    }
-
-    fn usual_rate(self) -> f32 {
-        match self {
-            Rule::Sgd => 0.1,
-            Rule::Adagrad | Rule::RowWiseAdagrad => 0.01,
-            Rule::Adam | Rule::Adamw => 0.002,
-        }
-    }
+/// Parses the name of an optimizer; help texts list all of them.
+fn optimizer_parser() -> impl TypedValueParser<Value = NamedOptimizer> {
+    let value = |named: &NamedOptimizer| PossibleValue::new(named.name).help(named.about);
+    let names: Vec<PossibleValue> = NamedOptimizer::ALL.iter().map(value).collect();
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<NamedOptimizer>())
 }
 
 /// What all commands take, alone.
@@ -251,13 +220,12 @@ impl RunArgs {
         set(&mut config.train.seed, &self.seed);
         set(&mut config.optimizer.peak, &self.lr);
         self.set_data(&mut config)?;
-        if let Some(rule) = self.optimizer {
+        if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.
             let with_rate = |update, given: Option<Optimizer>| {
-                let rate = given.map_or(LearningRate::constant(rule.usual_rate()), |o| o.rate);
+                let rate = given.map_or(LearningRate::constant(usual_rate), |o| o.rate);
                 Some(Optimizer { update, rate })
             };
-            let (dense, tables) = rule.rules();
             config.optimizer.dense = with_rate(dense, config.optimizer.dense);
             config.optimizer.tables = with_rate(tables, config.optimizer.tables);
         }
