@@ -1,4 +1,4 @@
-"""Predicts with an exported DLRM in PyTorch, from a Criteo log, and compares with campanile's own predictions.
+"""Predicts with an exported DLRM or DeepFM in PyTorch, from a Criteo log, and compares with campanile's own predictions.
 
     campanile train --data train.tsv --eval test.tsv --preset kaggle --out run
     campanile checkpoint export run --out model.safetensors
@@ -46,12 +46,21 @@ for line in islice(open(sys.argv[2]), SAMPLES):
     ids.append([row(text, len(table)) for text, table in zip(fields[14:], tables)])
 ids = torch.tensor(ids)
 
-dense = mlp(torch.tensor(counts), "bottom", relu_at_end=True)
-vectors = torch.stack([dense] + [table[ids[:, i]] for i, table in enumerate(tables)], dim=1)
-products = torch.bmm(vectors, vectors.transpose(1, 2))
-below, left = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
-logits = mlp(torch.cat([dense, products[:, below, left]], dim=1), "top", relu_at_end=False)
-probabilities = torch.sigmoid(logits).squeeze(1)
+counts = torch.tensor(counts)
+rows = torch.stack([table[ids[:, i]] for i, table in enumerate(tables)], dim=1)
+if "deep.0.weight" in weights:
+    # The last column of a DeepFM's row is the linear weight of the id.
+    vectors, linear = rows[..., :-1], rows[..., -1].sum(1) + mlp(counts, "linear", relu_at_end=False).squeeze(1)
+    pairs = 0.5 * (vectors.sum(1).square() - vectors.square().sum(1)).sum(1)
+    deep = mlp(torch.cat([vectors.flatten(1), counts], dim=1), "deep", relu_at_end=False).squeeze(1)
+    logits = linear + pairs + deep
+else:
+    dense = mlp(counts, "bottom", relu_at_end=True)
+    vectors = torch.cat([dense.unsqueeze(1), rows], dim=1)
+    products = torch.bmm(vectors, vectors.transpose(1, 2))
+    below, left = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
+    logits = mlp(torch.cat([dense, products[:, below, left]], dim=1), "top", relu_at_end=False).squeeze(1)
+probabilities = torch.sigmoid(logits)
 
 ours = torch.tensor([float(r["probability"]) for r in islice(csv.DictReader(open(sys.argv[3])), SAMPLES)])
 print(f"{len(ours)} samples, largest difference {(probabilities - ours).abs().max():.1e}")

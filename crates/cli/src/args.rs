@@ -18,7 +18,7 @@ pub struct RunArgs {
     /// A run as TOML, with sections model, topology, placement, train, wire, optimizer and data
     pub config: Option<PathBuf>,
 
-    /// Network over the embeddings: dlrm or dcn [default: dlrm]
+    /// Network over the embeddings: dlrm, dcn or deepfm [default: dlrm]
     #[arg(long, value_name = "KIND", help_heading = "Model")]
     pub model: Option<ModelKind>,
     /// Tables and widths: demo, kaggle, mlperf or terabyte [default: demo, or kaggle with --data]

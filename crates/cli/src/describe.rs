@@ -7,7 +7,7 @@ use crate::dataflow;
 use crate::text::{bytes, columns, si};
 use anyhow::Result;
 use serde_json::{Value, json};
-use spec::model::{Block, Model};
+use spec::model::{BlockName, Model};
 use spec::run::Run;
 use spec::schedule::Task;
 use training::{Cluster, MemoryNeed, MemoryUse};
@@ -40,7 +40,7 @@ fn memory(run: &Run) -> (MemoryNeed, u64) {
 fn to_json(run: &Run) -> Value {
     let model = &run.model;
     let (world, largest) = memory(run);
-    json!({
+    let mut described = json!({
         "model": model.kind(),
         "mflops_per_sample": model.training_flops() as f64 / 1e6,
         "parameters": model.parameters(),
@@ -55,7 +55,11 @@ fn to_json(run: &Run) -> Value {
         "memory_bytes": world.total(),
         "memory": world,
         "largest_rank_bytes": largest,
-    })
+    });
+    if model.row_width() != model.dim() {
+        described["row_width"] = model.row_width().into();
+    }
+    described
 }
 
 fn to_text(run: &Run) -> String {
@@ -64,8 +68,9 @@ fn to_text(run: &Run) -> String {
     let tower_table =
         if towers.is_empty() { String::new() } else { format!("towers\n{}", towers::table(&towers)) };
     let (world, largest) = memory(run);
+    let linear = if model.row_width() > model.dim() { " and a linear weight" } else { "" };
     format!(
-        "{} with {} tables of dimension {}, {} dense features\n  \
+        "{} with {} tables of dimension {}{linear}, {} dense features\n  \
          {:.3} MFlops a sample to train\n  \
          {} parameters: {} in tables, {} in dense layers\n  \
          dataflow {}\n\
@@ -91,26 +96,23 @@ fn to_text(run: &Run) -> String {
 
 /// A row for each block of dense layers, and their sum.
 fn block_table(model: &Model) -> String {
-    let network = model.network();
     let parameters = model.dense_parameter_list();
     let row = |name: &str, layers: String, parameters: u64, flops: u64| {
         vec![name.to_string(), layers, si(parameters as f64), format!("{:.3}", flops as f64 / 1e6)]
     };
     let head = ["block", "layers", "parameters", "MFlops/sample"];
     let mut rows = vec![head.map(String::from).to_vec()];
-    for block in [Block::Towers, Block::Bottom, Block::Interaction, Block::Top] {
-        let (layers, flops) = match block {
-            Block::Towers if !model.has_tower_modules() => continue,
-            Block::Towers => {
-                (model.towers().iter().filter(|tower| !tower.passes_through()).count(), model.tower_flops())
-            }
-            _ => {
-                let layers = network.layers(block);
-                (layers, network.forward_flops(block) + network.backward_flops(block, 0..layers))
-            }
-        };
-        let weights = parameters.iter().filter(|p| p.owner.0 == block).map(|p| p.len as u64).sum();
-        rows.push(row(&block.to_string(), layers.to_string(), weights, flops));
+    let weights = |block: BlockName| -> u64 {
+        parameters.iter().filter(|p| p.owner.0 == block).map(|p| p.len as u64).sum()
+    };
+    if model.has_tower_modules() {
+        let towers = model.towers().iter().filter(|tower| !tower.passes_through()).count();
+        let name = BlockName::TOWERS;
+        rows.push(row(name.as_str(), towers.to_string(), weights(name), model.tower_flops()));
+    }
+    for block in model.network().blocks() {
+        let (name, layers) = (block.name, &block.layers);
+        rows.push(row(name.as_str(), layers.count().to_string(), weights(name), layers.training_flops()));
     }
     rows.push(row("all", String::new(), model.dense_parameters(), model.training_flops()));
     columns(&rows)

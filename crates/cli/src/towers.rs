@@ -147,7 +147,7 @@ impl<'a> Recipe<'a> {
         );
         let pilot_logs = logs.for_pilots()?;
         let towers = towers_asked(asked.as_deref(), &whole)?;
-        let module = module.unwrap_or_else(|| usual_module(&config, &whole));
+        let module = module.map_or_else(|| usual_module(&config, &whole), Ok)?;
         args.division.check(&whole.model, towers, &args.strategies)?;
         let strided = Assignment::Strided(towers.min(whole.model.features().len()));
         logs.check(&in_towers(&config, strided, module))
@@ -265,11 +265,14 @@ fn towers_asked(asked: Option<&str>, run: &Run) -> Result<usize> {
 }
 
 /// Half of a vector for each feature, or one vector for each tower: what suits the model.
-fn usual_module(config: &Config, run: &Run) -> Module {
+fn usual_module(config: &Config, run: &Run) -> Result<Module> {
     let dim = run.model.dim();
     match config.model.kind.unwrap_or_default() {
-        ModelKind::Dlrm => Module::Dlrm { c: 1, p: 0, d: (dim / 2).max(1) },
-        ModelKind::Dcn => Module::Dcn { d: dim, rank: None, out: DcnOutput::Tower },
+        ModelKind::Dlrm => Ok(Module::Dlrm { c: 1, p: 0, d: (dim / 2).max(1) }),
+        ModelKind::Dcn => Ok(Module::Dcn { d: dim, rank: None, out: DcnOutput::Tower }),
+        ModelKind::DeepFm => bail!(
+            "--model deepfm: this command compares models by their tower modules, and deepfm has none; use --model dlrm or dcn"
+        ),
     }
 }
 

@@ -239,6 +239,31 @@ fn describe_counts_the_terabyte_models_without_allocating_them() {
     assert!((dcn["parameters"].as_f64().unwrap() / 1e9 - 22.79).abs() < 0.005);
 }
 
+/// DeepFM from flags to predictions: a linear weight in every row, three terms of a logit.
+#[test]
+fn deepfm_is_described_scheduled_and_trained() {
+    let described = json(&["describe", "--model", "deepfm", "--json"]);
+    assert_eq!((described["dim"].as_u64(), described["row_width"].as_u64()), (Some(16), Some(17)));
+    let text = String::from_utf8(campanile(&["describe", "--model", "deepfm"]).stdout).unwrap();
+    assert!(text.starts_with("deepfm with 26 tables of dimension 16 and a linear weight"), "{text}");
+    for block in ["linear", "deep", "fm", "logit"] {
+        assert!(text.lines().any(|line| line.trim_start().starts_with(block)), "{block}: {text}");
+    }
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/deepfm.toml");
+    assert_eq!(json(&["describe", example, "--json"])["row_width"], 9);
+    let schedule = String::from_utf8(campanile(&["schedule", "--model", "deepfm"]).stdout).unwrap();
+    assert!(schedule.contains("fm backward") && schedule.contains("logit forward"), "{schedule}");
+    let simulated = json(&["simulate", "--model", "deepfm", "--system", "a100:16", "--json"]);
+    assert!(simulated["iteration_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{simulated}");
+    let run = [&["train", "--model", "deepfm", "--hosts", "2", "--steps", "3", "--json"], SMALL].concat();
+    has(&json(&run), "parameters_sha256 auc");
+    let refused = refusal(
+        &[&["train", "--model", "deepfm", "--towers", "strided:2", "--tower-module", "dcn:d=8"], SMALL]
+            .concat(),
+    );
+    assert!(refused.contains("their last column is the linear weight of an id"), "{refused}");
+}
+
 #[test]
 fn benches_give_their_keys() {
     let step = json(&["bench", "step", "--batch", "128", "--steps", "3", "--warm-up", "1", "--json"]);
@@ -286,7 +311,7 @@ fn mistakes_are_refused_with_what_to_do() {
         (vec!["train", "--batch", "0"], vec!["train.batch", "at least 1"]),
         (vec!["train", "--hosts", "0"], vec!["topology", "at least 1"]),
         (vec!["train", "--preset", "criteo"], vec!["criteo", "kaggle, mlperf and terabyte"]),
-        (vec!["train", "--model", "resnet"], vec!["resnet", "dlrm and dcn"]),
+        (vec!["train", "--model", "resnet"], vec!["resnet", "dlrm, dcn and deepfm"]),
         (vec!["train", "--format", "xml"], vec!["xml", "synthetic"]),
         (vec!["train", "--preset", "terabyte", "--dim", "4096"], vec!["GB are free", "rows_cap"]),
         (vec!["train", "--hosts", "1025", "--ranks-per-host", "1"], vec!["1025 ranks", "1024"]),

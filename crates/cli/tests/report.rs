@@ -133,6 +133,8 @@ fn results_are_json_on_request() {
     assert_eq!((&runs[0]["state"], &runs[1]["state"]), (&"finished".into(), &"not_finished".into()));
     assert_eq!(runs[0]["steps"], 2000);
     assert!((runs[0]["auc"].as_f64().unwrap() - 0.7776).abs() < 0.001, "{}", runs[0]);
+    // The records are those of a version that did not know this metric.
+    assert_eq!(runs[0].get("pr_auc"), Some(&Value::Null), "{}", runs[0]);
 }
 
 #[test]

@@ -268,7 +268,10 @@ fn arguments_that_do_not_fit() {
         // Even a rank that does not care about the error ends the others.
         Ok(())
     });
-    says(&failure, &["rank 0: all_to_all (`pooled`): elements to send: expected 4, got 3"]);
+    says(
+        &failure,
+        &["rank 0: invalid arguments of all_to_all (`pooled`): elements to send: expected 4, got 3"],
+    );
     let failure = fails(|world| {
         let send = Buffer::<f32>::zeroed(world.device(), 3)?;
         world.all_gather(&Label::from("weights"), send, &[1; 3], Buffer::new(world.device()))?;

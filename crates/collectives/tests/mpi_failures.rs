@@ -208,7 +208,12 @@ fn main() -> ExitCode {
                 fails("root", &["disagree on their collective #1"]);
             }),
             ("arguments_that_do_not_fit", || {
-                fails("arguments", &["rank 0: all_to_all (`pooled`): elements to send: expected 4, got 3"]);
+                fails(
+                    "arguments",
+                    &[
+                        "rank 0: invalid arguments of all_to_all (`pooled`): elements to send: expected 4, got 3",
+                    ],
+                );
             }),
             ("a_rank_that_leaves", || {
                 let need = "need it in all_to_all #1 (`pooled`)";

@@ -9,9 +9,9 @@
 
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, HalfFormat, IndexBags,
-    LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds, SumBlocks,
-    SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -32,6 +32,14 @@ pub(crate) trait Backend {
         dvectors: &mut Buffer<f32>,
     ) -> Result;
     fn cross_backward(&self, args: CrossBackward) -> Result;
+    fn fm_forward(&self, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
+    fn fm_backward(
+        &self,
+        shape: FmShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result;
 
     fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result;
     fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result;

@@ -5,6 +5,7 @@
 
 mod backend;
 pub(crate) mod elementwise;
+pub(crate) mod fm;
 pub(crate) mod gemm;
 pub(crate) mod index;
 pub(crate) mod interaction;

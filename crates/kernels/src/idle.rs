@@ -3,9 +3,9 @@
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, HalfFormat, IndexBags,
-    LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds, SumBlocks,
-    SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
@@ -38,6 +38,14 @@ impl Backend for Idle {
     }
 
     fn cross_backward(&self, _: CrossBackward) -> Result {
+        Ok(())
+    }
+
+    fn fm_forward(&self, _: FmShape, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn fm_backward(&self, _: FmShape, _: &Buffer<f32>, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
         Ok(())
     }
 

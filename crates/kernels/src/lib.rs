@@ -28,6 +28,7 @@ pub use memory::Space;
 pub use memory::host::resident;
 pub use op::elementwise::{Bce, ColumnCopy, Matrix, MatrixMut, SumBlocks};
 pub use op::embedding::{IndexBags, Lookup, UpdateTables};
+pub use op::fm::FmShape;
 pub use op::interaction::{CrossBackward, DotShape};
 pub use op::linear::{
     InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,

@@ -7,6 +7,7 @@
 
 pub(crate) mod elementwise;
 pub(crate) mod embedding;
+pub(crate) mod fm;
 pub(crate) mod interaction;
 pub(crate) mod linear;
 pub(crate) mod optimizer;

@@ -6,6 +6,7 @@
 
 pub mod elementwise;
 pub mod embedding;
+pub mod fm;
 pub mod interaction;
 pub mod linear;
 pub mod optimizer;
@@ -14,9 +15,9 @@ pub mod wire;
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, HalfFormat, IndexBags,
-    LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds, SumBlocks,
-    SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).
@@ -70,6 +71,22 @@ impl Backend for Reference {
 
     fn cross_backward(&self, args: CrossBackward) -> Result {
         interaction::cross_backward(args);
+        Ok(())
+    }
+
+    fn fm_forward(&self, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        fm::forward(shape, vectors.host(), out.host_mut());
+        Ok(())
+    }
+
+    fn fm_backward(
+        &self,
+        shape: FmShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        fm::backward(shape, vectors.host(), dout.host(), dvectors.host_mut());
         Ok(())
     }
 

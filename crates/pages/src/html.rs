@@ -1,8 +1,8 @@
-//! Text on its way into a page.
+//! HTML documents, and text that is escaped for them.
 
 use std::fmt::{self, Display, Write};
 
-/// Text that stands for itself in HTML, between tags or in a quoted attribute, whatever it contains.
+/// Text that HTML shows as it is, between tags or in a quoted attribute, whatever it contains.
 pub struct Escaped<T>(pub T);
 
 impl<T: Display> Display for Escaped<T> {
@@ -41,7 +41,7 @@ pub fn document(title: &str, body: &str) -> String {
     document_with(title, body, "", "")
 }
 
-/// A whole page with rules and a script of its own, beside those of every page.
+/// A whole page with further style rules and a further script, beside those of every page.
 pub fn document_with(title: &str, body: &str, style: &str, script: &str) -> String {
     // The policy keeps a page from loading anything, whatever a file smuggled into it.
     format!(

@@ -2,7 +2,7 @@
 
 use crate::system::System;
 use crate::workload::{Convention, Job, Layered, Parallel, TaskKind};
-use spec::model::Interaction;
+use spec::model::{Block, Layers};
 use spec::optimizer::UpdateRule;
 use spec::schedule::{Schedule, Task};
 use spec::volume::{BatchSizes, Quantity, Volume};
@@ -130,14 +130,19 @@ impl Memory {
         let trains = schedule.task() == Task::Train;
         let samples = most(&|rank| sizes.samples[rank] as f64);
         let network = model.network();
-        let inside: usize = match &network.interaction {
-            Interaction::Dot { .. } => network.interaction.output_width(),
-            Interaction::Cross { layers, .. } => {
-                layers.iter().map(|layer| layer.w.outputs + layer.v.as_ref().map_or(0, |v| v.outputs)).sum()
-            }
+        let kept = |block: &Block| -> usize {
+            let joined = if network.reads_whole(block) { 0 } else { block.layers.input_width() };
+            let outputs = match &block.layers {
+                // A sum is what was joined.
+                Layers::Sum { .. } => 0,
+                Layers::Dot { .. } | Layers::Fm { .. } => block.layers.output_width(),
+                Layers::Mlp(_) | Layers::Cross { .. } => {
+                    block.layers.maps().iter().map(|layer| layer.outputs).sum()
+                }
+            };
+            joined + outputs
         };
-        let widths = network.interaction.input_width() + inside;
-        let layers: usize = network.bottom.iter().chain(&network.top).map(|layer| layer.outputs).sum();
+        let kept = network.features_width() + network.blocks().iter().map(kept).sum::<usize>();
         let vectors = most(&|rank| bound(Quantity::OwnedVectors, rank))
             + 2.0 * most(&|rank| bound(Quantity::GatheredVectors, rank))
             + most(&|rank| bound(Quantity::LeavingVectors, rank));
@@ -152,7 +157,7 @@ impl Memory {
             weights: weights * float,
             gradients: if trains { weights * float } else { 0.0 },
             state: if trains { weights * dense.state_per_row(1) as f64 * float } else { 0.0 },
-            activations: samples * (widths + layers) as f64 * float * if trains { 2.0 } else { 1.0 },
+            activations: samples * kept as f64 * float * if trains { 2.0 } else { 1.0 },
             buffers: 2.0 * vectors * float,
         }
     }

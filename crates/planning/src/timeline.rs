@@ -252,7 +252,7 @@ mod tests {
     fn pooled_exchange_hides_behind_the_bottom_and_no_further() {
         let schedule = schedule();
         let bottom = |phase: &Phase| {
-            let operation = Work::Compute(Operation::Forward(spec::model::Block::Bottom));
+            let operation = Work::Compute(Operation::Forward(spec::model::BlockName::new("bottom")));
             if phase.work == operation { 3.0 } else { 0.0 }
         };
         let step = |exchange: f64| {

@@ -1,11 +1,11 @@
-//! What the models of the DMT paper cost, as its Tables 3, 4 and 5 print it.
+//! FLOPs, parameters and compression ratios of the DMT paper's models, beside its Tables 3, 4 and 5.
 //!
 //! ```text
 //! model        table  MFlops  paper  parameters, G  paper  ratio  paper
 //! DMT 8T-DLRM      4   8.953   8.95         22.778  22.78   2.00      –
 //! ```
 //!
-//! A model is described as users describe it and built as the trainer builds it; it says of itself what it costs.
+//! Models are described as users describe them and built as the trainer builds them; the costs follow from their layers.
 
 use crate::Report;
 use crate::error::{During, Result};
@@ -16,7 +16,7 @@ use spec::presets::{ModelKind, Preset};
 use spec::run::ModelConfig;
 use spec::towers::{Assignment, DcnOutput, Module};
 
-/// What a row of the paper is made of, and what it prints.
+/// A row of the paper: the description of its model, and the printed numbers.
 struct Printed {
     table: u32,
     model: &'static str,
@@ -28,7 +28,7 @@ struct Printed {
     compression_ratio: Option<f64>,
 }
 
-/// A row of the paper, and what we count.
+/// A row of the paper, and the numbers counted here.
 struct Row {
     printed: Printed,
     mflops: f64,
@@ -113,7 +113,7 @@ pub fn report() -> Result<Report> {
 }
 
 impl Printed {
-    /// What of the model is inferred from its FLOPs, and not printed in the paper, beside the widths of all.
+    /// Property of the model that is inferred from its FLOPs and not printed in the paper, beside the widths of all layers.
     fn inferred(&self) -> Option<&'static str> {
         match self.module {
             Module::None => None,
@@ -183,7 +183,7 @@ fn to_text(rows: &[Row]) -> String {
     )
 }
 
-/// The largest difference, and whose it is.
+/// The largest difference, and the name of its model.
 fn largest(rows: &[Row], apart: fn(&Row) -> f64) -> String {
     let row = rows.iter().max_by(|a, b| apart(a).total_cmp(&apart(b)));
     row.map_or("none".into(), |row| format!("{:.3} ({})", apart(row), row.printed.model))

@@ -19,7 +19,7 @@ use spec::presets::ModelKind;
 use spec::towers::{Assignment, DcnOutput, Module, TowersFile};
 use std::path::{Path, PathBuf};
 
-/// What is trained and compared.
+/// Runs to train and compare, and the folder of results.
 pub struct Request<'a> {
     /// Runs with each kind of towers.
     pub runs: u64,
@@ -27,7 +27,7 @@ pub struct Request<'a> {
     pub strategies: &'a [Strategy],
     /// Folder for the affinity, towers and results.
     pub out: &'a Path,
-    /// Settings of the measurement beside its strategies. A folder with results of other settings is refused.
+    /// Settings of the measurement. A folder with results of other settings is refused.
     pub settings: Value,
 }
 
@@ -87,17 +87,17 @@ pub struct Division {
     pub picture: String,
 }
 
-/// A row of the table.
+/// A row of the paper's table.
 struct Row {
     name: &'static str,
     kind: ModelKind,
     towers: usize,
     module: fn(usize) -> Module,
-    /// Medians of TP and of strided towers, and p, as printed.
+    /// Median AUC of TP's and of strided towers, and p, as the paper prints them.
     paper: (f64, f64, f64),
 }
 
-/// The paper's two.
+/// Both rows of the paper's table.
 const ROWS: [Row; 2] = [
     Row {
         name: "DMT 8T-DCN",
@@ -115,16 +115,16 @@ const ROWS: [Row; 2] = [
     },
 ];
 
-/// One run.
+/// Result of one run.
 #[derive(Serialize, Deserialize)]
 struct Record {
     model: String,
     towers: Towers,
     strategy: String,
-    /// 0 is the pilot's.
+    /// Seed of the run; 0 for pilots.
     seed: u64,
     auc: f64,
-    /// Which rows the AUC is of. Until this was written down, pilots were judged by the test rows too.
+    /// Rows that the AUC is computed on. Results without this field used the test rows for pilots too.
     #[serde(default)]
     rows: Rows,
     seconds: f64,
@@ -182,7 +182,7 @@ struct Attempt<'a> {
     row: &'a Row,
     towers: Towers,
     strategy: Strategy,
-    /// 0 for a pilot.
+    /// Seed of the run; 0 for pilots.
     seed: u64,
     assignment: Assignment,
 }
@@ -280,16 +280,18 @@ impl Lab<'_> {
     }
 }
 
-/// A row, measured.
+/// Results of a row's runs.
 struct Compared {
     row: &'static Row,
-    /// TP's strategy, and the AUC of every pilot by strategy.
+    /// Strategy of TP that the pilots decided for.
     strategy: String,
+    /// AUC of every pilot, by strategy.
     pilots: Vec<(String, f64)>,
-    /// The rows by which it was chosen.
+    /// Rows by which the strategy was chosen.
     chosen_by: Rows,
-    /// AUCs of TP's and of strided towers.
+    /// AUC of every run with TP's towers.
     partitioner: Vec<f64>,
+    /// AUC of every run with strided towers.
     strided: Vec<f64>,
 }
 
@@ -360,3 +362,6 @@ fn table(rows: &[Compared]) -> String {
         columns(&cells)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,7 @@ pub struct FlatModel {
 /// Trains the flat model of a config. The text is shown while it trains.
 pub type TrainFlat<'a> = &'a dyn Fn(&Config, &str) -> std::result::Result<FlatModel, Failure>;
 
-/// What is compared, by name: strategies, with the dimensions of their plane.
+/// Names of what is compared, with strategies and dimensions of the plane.
 const COMPARED: [(&str, Strategy, usize); 5] = [
     ("coherent, n = 2", Strategy::Coherent, 2),
     ("coherent, n = 4", Strategy::Coherent, 4),
@@ -60,7 +60,7 @@ const COMPARED: [(&str, Strategy, usize); 5] = [
     ("strided", Strategy::Strided, 2),
 ];
 
-/// One log.
+/// Result of one log.
 #[derive(Serialize, Deserialize)]
 struct Record {
     ratio: f64,
@@ -68,7 +68,7 @@ struct Record {
     auc: Option<f64>,
     best_auc: Option<f64>,
     seconds: f64,
-    /// The adjusted Rand index of what is compared.
+    /// Adjusted Rand index of towers and planted groups, by name of what is compared.
     adjusted_rand: Vec<(String, f64)>,
 }
 
@@ -189,3 +189,6 @@ fn table(records: &[Record]) -> String {
     }
     format!("Adjusted Rand index of towers and planted groups: median (least) over logs\n{}", columns(&rows))
 }
+
+#[cfg(test)]
+mod tests;

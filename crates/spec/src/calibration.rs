@@ -14,7 +14,6 @@ mod amount;
 mod class;
 
 pub use amount::Amount;
-pub(crate) use amount::floats;
 pub use class::Class;
 
 use crate::links::{Circle, LinkModel};

@@ -326,7 +326,7 @@ fn shards_of(placement: &Placement, groups: Groups, group: usize) -> impl Iterat
 fn columns_by_feature(model: &Model) -> Vec<Vec<Columns>> {
     if model.towers().is_empty() {
         let whole =
-            |feature| Columns { columns: 0..model.dim(), tower: None, place: model.place(feature, 0) };
+            |feature| Columns { columns: 0..model.row_width(), tower: None, place: model.place(feature, 0) };
         return (0..model.features().len()).map(|feature| vec![whole(feature)]).collect();
     }
     let has_modules = model.has_tower_modules();

@@ -9,15 +9,22 @@
 //! assert_eq!(format!("{:.2}", model.parameters() as f64 / 1e9), "22.78");
 //! ```
 
+mod architecture;
+mod block;
+mod layer;
 mod network;
 mod tower;
 
-pub use network::{Block, CrossLayer, Interaction, LinearLayer, Network, Parameter};
+pub use architecture::Architecture;
+pub use block::{Block, BlockName, Input, Layers};
+pub use layer::{CrossLayer, LinearLayer, Parameter};
+pub use network::{Network, Read, Source};
 pub use tower::{Member, Tower, TowerModule};
 
 use crate::feature::{Feature, Hotness};
 use crate::towers::{Assignment, Module};
-use serde::{Deserialize, Serialize};
+use architecture::Sample;
+use serde::Serialize;
 use std::collections::HashSet;
 
 /// A recommendation model.
@@ -30,30 +37,6 @@ pub struct Model {
     towers: Vec<Tower>,
     module: Module,
     network: Network,
-}
-
-/// Which network stands over the embeddings. Widths leave out the input, which follows from what is below.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Architecture {
-    /// Bottom MLP, pairwise dot products, top MLP (Naumov et al.).
-    Dlrm {
-        /// Widths of the bottom MLP; the last is the embedding dimension. Empty when there is no dense feature.
-        bottom: Vec<usize>,
-        /// Widths of the top MLP; the last is 1.
-        top: Vec<usize>,
-    },
-    /// Bottom MLP, cross layers over the concatenation, top MLP (Wang et al., DCN-v2, stacked).
-    Dcn {
-        /// Widths of the bottom MLP; the last is the embedding dimension. Empty when there is no dense feature.
-        bottom: Vec<usize>,
-        /// Number of cross layers.
-        cross_layers: usize,
-        /// Rank of their matrices; `None` for full rank.
-        cross_rank: Option<usize>,
-        /// Widths of the top MLP; the last is 1.
-        top: Vec<usize>,
-    },
 }
 
 /// Why a model cannot be. Names the field as it stands in a config, and says what to do.
@@ -103,85 +86,26 @@ impl Model {
         module
             .check()
             .map_err(|problem| ModelError::new("model.tower_module", format!("{module}: {problem}")))?;
-        if dim == 0 || dim > 65_536 {
-            return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
+        architecture.check_module(module)?;
+        check_sizes(dense_features, dim)?;
+        let row_width = architecture.row_width(dim);
+        let meets = architecture.meeting_dim(dim, module);
+        architecture.check(dense_features, dim, meets)?;
+        if (features.len() + 1) * row_width > 64 * MAX_WIDTH {
+            let problem = format!("{} vectors of {dim} are too wide", features.len());
+            return Err(ModelError::new("model.dim", problem));
         }
-        if dense_features > MAX_WIDTH {
-            return Err(ModelError::new(
-                "model.dense_features",
-                format!("{dense_features} is beyond {MAX_WIDTH}"),
-            ));
-        }
-        let (bottom, top) = match &architecture {
-            Architecture::Dlrm { bottom, top } | Architecture::Dcn { bottom, top, .. } => (bottom, top),
+        let towers = lay_out_towers(&features, row_width, &architecture, assignment, module)?;
+        let sparse_width: usize = match towers.is_empty() {
+            true => features.len() * row_width,
+            false => towers.iter().map(Tower::output_width).sum(),
         };
-        check_widths("model.bottom", bottom)?;
-        check_widths("model.top", top)?;
-        // Dot products need vectors of one length; cross layers take the dense vector as long as an embedding.
-        let meets = match (&architecture, module) {
-            (Architecture::Dlrm { .. }, Module::Dlrm { d, .. } | Module::Dcn { d, .. }) => d,
-            _ => dim,
-        };
-        match (dense_features, bottom.last()) {
-            (0, Some(_)) => {
-                return Err(ModelError::new(
-                    "model.bottom",
-                    "there is no dense feature to feed it; leave it empty, or set model.dense_features",
-                ));
-            }
-            (0, None) => {}
-            (_, Some(&last)) if last == meets => {}
-            (_, last) => {
-                let whose = if meets == dim { "model.dim" } else { "the towers' d" };
-                return Err(ModelError::new(
-                    "model.bottom",
-                    format!(
-                        "must end in {whose} = {meets} so that the dense vector can meet the others, got {}",
-                        last.map_or("no layer".into(), |last| last.to_string())
-                    ),
-                ));
-            }
-        }
-        if top.last() != Some(&1) {
-            return Err(ModelError::new("model.top", format!("must end in 1 (the logit), got {top:?}")));
-        }
-        if let Architecture::Dcn { cross_layers, cross_rank, .. } = &architecture {
-            if !(1..=MAX_LAYERS).contains(cross_layers) {
-                return Err(ModelError::new(
-                    "model.cross_layers",
-                    format!("{cross_layers} is not in 1..=256"),
-                ));
-            }
-            if cross_rank.is_some_and(|rank| rank == 0 || rank > MAX_WIDTH) {
-                let problem =
-                    format!("a rank lies between 1 and {MAX_WIDTH}; in a config, 0 asks for full rank");
-                return Err(ModelError::new("model.cross_rank", problem));
-            }
-        }
-        if (features.len() + 1) * dim > 64 * MAX_WIDTH {
-            return Err(ModelError::new(
-                "model.dim",
-                format!("{} vectors of {dim} are too wide", features.len()),
-            ));
-        }
-        let towers = lay_out_towers(&features, dim, &architecture, assignment, module)?;
-        let dense = if dense_features > 0 { meets } else { 0 };
-        let sparse: usize = if towers.is_empty() {
-            features.len() * dim
-        } else {
-            towers.iter().map(Tower::output_width).sum()
-        };
-        let width = dense + sparse;
-        if width > 64 * MAX_WIDTH {
-            let problem = format!("{} towers give {sparse} columns: too wide", towers.len());
+        let dense_width = if dense_features > 0 { meets } else { 0 };
+        if dense_width + sparse_width > 64 * MAX_WIDTH {
+            let problem = format!("{} towers give {sparse_width} columns: too wide", towers.len());
             return Err(ModelError::new("model.tower_module", problem));
         }
-        let vectors = width / meets;
-        if matches!(architecture, Architecture::Dlrm { .. }) && vectors > MAX_FEATURES + 1 {
-            let problem = format!("dot products of {vectors} vectors; at most {} can meet", MAX_FEATURES + 1);
-            return Err(ModelError::new("model.tower_module", problem));
-        }
-        let network = Network::new(dense_features, (vectors, meets), width, &architecture);
+        let network = architecture.network(Sample { dense_features, dim: meets, sparse_width })?;
         Ok(Self { features, dense_features, dim, architecture, towers, module, network })
     }
 
@@ -200,25 +124,27 @@ impl Model {
         self.dim
     }
 
+    /// Columns of a table's row: those of a vector, and behind them the linear weight of the id where the model has one.
+    pub fn row_width(&self) -> usize {
+        self.architecture.row_width(self.dim)
+    }
+
     /// What the model was made from.
     pub fn architecture(&self) -> &Architecture {
         &self.architecture
     }
 
-    /// Its dense layers.
+    /// The dense network.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// `dlrm` or `dcn`.
+    /// Name of the architecture: `dlrm`, `dcn` or `deepfm`.
     pub fn kind(&self) -> &'static str {
-        match self.architecture {
-            Architecture::Dlrm { .. } => "dlrm",
-            Architecture::Dcn { .. } => "dcn",
-        }
+        self.architecture.name()
     }
 
-    /// What stands over the features of its towers.
+    /// Module that stands over the features of each tower.
     pub fn tower_module(&self) -> Module {
         self.module
     }
@@ -236,7 +162,7 @@ impl Model {
 
     /// Weights in all tables.
     pub fn table_parameters(&self) -> u64 {
-        self.features.iter().map(|f| f.rows as u64 * self.dim as u64).sum()
+        self.features.iter().map(|f| f.rows as u64 * self.row_width() as u64).sum()
     }
 
     /// Weights in dense layers, those of towers included.
@@ -252,10 +178,7 @@ impl Model {
     /// Floating-point operations to train on one sample: the matrix products of forward and of both gradients, less
     /// the gradients that nothing needs. Element-wise work is not counted.
     pub fn training_flops(&self) -> u64 {
-        let network = [Block::Bottom, Block::Interaction, Block::Top].into_iter().map(|block| {
-            let layers = 0..self.network.layers(block);
-            self.network.forward_flops(block) + self.network.backward_flops(block, layers)
-        });
+        let network = self.network.blocks().iter().map(|block| block.layers.training_flops());
         network.sum::<u64>() + self.tower_flops()
     }
 
@@ -268,7 +191,7 @@ impl Model {
 /// The towers of an assignment, each with its layers.
 fn lay_out_towers(
     features: &[Feature],
-    dim: usize,
+    row_width: usize,
     architecture: &Architecture,
     assignment: Option<&Assignment>,
     module: Module,
@@ -283,23 +206,21 @@ fn lay_out_towers(
     };
     let usual_rank = match architecture {
         Architecture::Dcn { cross_rank, .. } => *cross_rank,
-        Architecture::Dlrm { .. } => None,
+        Architecture::Dlrm { .. } | Architecture::DeepFm { .. } => None,
     };
-    let members = assignment.members(features, dim)?.into_iter().enumerate();
+    let members = assignment.members(features, row_width)?.into_iter().enumerate();
     members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect()
 }
 
-fn check_widths(field: &str, widths: &[usize]) -> Result<(), ModelError> {
-    if widths.len() > MAX_LAYERS {
-        return Err(ModelError::new(field, format!("{} layers are more than {MAX_LAYERS}", widths.len())));
+fn check_sizes(dense_features: usize, dim: usize) -> Result<(), ModelError> {
+    if dim == 0 || dim > 65_536 {
+        return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
     }
-    match widths.iter().position(|&w| w == 0 || w > MAX_WIDTH) {
-        Some(i) => Err(ModelError::new(
-            format!("{field}[{i}]"),
-            format!("a layer of width {} cannot be; widths lie between 1 and {MAX_WIDTH}", widths[i]),
-        )),
-        None => Ok(()),
+    if dense_features > MAX_WIDTH {
+        let problem = format!("{dense_features} is beyond {MAX_WIDTH}");
+        return Err(ModelError::new("model.dense_features", problem));
     }
+    Ok(())
 }
 
 fn check_features(features: &[Feature]) -> Result<(), ModelError> {

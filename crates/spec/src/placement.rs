@@ -162,7 +162,7 @@ impl Placement {
         let mut held = vec![Vec::new(); topology.ranks()];
         let mut replicas = Vec::new();
         for (feature, layout) in layouts.iter().enumerate() {
-            let (rows, dim) = (model.features()[feature].rows, model.dim());
+            let (rows, dim) = (model.features()[feature].rows, model.row_width());
             let name = || model.features()[feature].name.clone();
             let known = |what, index: usize, count: usize| {
                 if index < count {

@@ -31,6 +31,9 @@ pub enum ModelKind {
     Dlrm,
     /// Cross layers.
     Dcn,
+    /// Factorization machine beside an MLP.
+    #[serde(rename = "deepfm")]
+    DeepFm,
 }
 
 const DEMO_ROWS: [usize; 26] = [
@@ -66,15 +69,17 @@ pub struct Outline {
     pub tower_top: Vec<usize>,
     /// Cross layers, for DCN.
     pub cross_layers: usize,
-    /// Their rank, for DCN.
+    /// Rank of the cross layers, for DCN.
     pub cross_rank: Option<usize>,
+    /// The MLP over all vectors and dense inputs, for DeepFM.
+    pub deep: Vec<usize>,
 }
 
 impl Preset {
     /// All of them.
     pub const ALL: [Preset; 4] = [Preset::Demo, Preset::Kaggle, Preset::Mlperf, Preset::Terabyte];
 
-    /// Its name as users write it.
+    /// Name of the preset, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Demo => "demo",
@@ -96,6 +101,8 @@ impl Preset {
             }
             Preset::Terabyte => (TERABYTE_ROWS.to_vec(), 128, &[512, 256], &[1024, 1024, 512, 256, 1], 512),
         };
+        // On Criteo's log of seven days, the MLP of the DeepFM paper (§3.1); else that of the other models.
+        let deep: &[usize] = if self == Preset::Kaggle { &[400, 400, 400, 1] } else { top };
         // Inferred: 8T-DLRM has 8.95 MFlops a sample in DMT's Table 4, and would have 15.24 with the top MLP of the flat model.
         let tower_top = if top.starts_with(&[1024, 1024]) { &top[1..] } else { top };
         Outline {
@@ -107,6 +114,7 @@ impl Preset {
             tower_top: tower_top.to_vec(),
             cross_layers: 3,
             cross_rank: Some(cross_rank),
+            deep: deep.to_vec(),
         }
     }
 
@@ -131,12 +139,12 @@ impl Outline {
         self.rows.iter_mut().for_each(|rows| *rows = (*rows).min(cap));
     }
 
-    /// The model it outlines.
+    /// The model that is outlined, without towers.
     pub fn model(self, kind: ModelKind) -> Result<Model, ModelError> {
         self.model_with_towers(kind, None, Module::None)
     }
 
-    /// The same, with towers.
+    /// The model that is outlined, over the towers of an assignment.
     pub fn model_with_towers(
         self,
         kind: ModelKind,
@@ -147,7 +155,7 @@ impl Outline {
         Model::with_towers(self.features(), self.dense_features, self.dim, architecture, assignment, module)
     }
 
-    /// Its sparse features, all single-hot.
+    /// Sparse features of the model, all single-hot.
     pub fn features(&self) -> Vec<Feature> {
         let feature = |(i, &rows): (usize, &usize)| Feature {
             name: format!("C{}", i + 1),
@@ -159,7 +167,7 @@ impl Outline {
         self.rows.iter().enumerate().map(feature).collect()
     }
 
-    /// Its network, for a model of the given kind over towers with the given module.
+    /// Architecture of the network, for a model of the given kind over towers with the given module.
     pub fn architecture(&self, kind: ModelKind, module: Module) -> Architecture {
         let bottom = |last: usize| match self.dense_features {
             0 => Vec::new(),
@@ -178,6 +186,7 @@ impl Outline {
                 cross_rank: self.cross_rank,
                 top: self.top.clone(),
             },
+            (ModelKind::DeepFm, _) => Architecture::DeepFm { deep: self.deep.clone() },
         }
     }
 }
@@ -200,11 +209,15 @@ impl FromStr for Preset {
 }
 
 impl ModelKind {
-    /// Its name, as users write it.
+    /// All of them.
+    pub const ALL: [ModelKind; 3] = [ModelKind::Dlrm, ModelKind::Dcn, ModelKind::DeepFm];
+
+    /// Name of the kind, as users write it.
     pub fn name(self) -> &'static str {
         match self {
             ModelKind::Dlrm => "dlrm",
             ModelKind::Dcn => "dcn",
+            ModelKind::DeepFm => "deepfm",
         }
     }
 }
@@ -216,7 +229,8 @@ impl FromStr for ModelKind {
         match s {
             "dlrm" => Ok(ModelKind::Dlrm),
             "dcn" => Ok(ModelKind::Dcn),
-            _ => Err(format!("{s:?} is no model; there are dlrm and dcn")),
+            "deepfm" => Ok(ModelKind::DeepFm),
+            _ => Err(format!("{s:?} is no model; there are dlrm, dcn and deepfm")),
         }
     }
 }
@@ -239,11 +253,23 @@ mod tests {
         assert!((parameters(ModelKind::Dcn) - 22.79).abs() < 0.005);
     }
 
+    /// Guo et al. §3.1: a hidden part of 400-400-400 over all vectors and dense inputs, and a linear weight for every id.
+    #[test]
+    fn deepfm_has_the_layers_of_its_paper() {
+        let model = Preset::Kaggle.model(ModelKind::DeepFm, None, None).unwrap();
+        assert_eq!((model.dim(), model.row_width()), (16, 17));
+        let rows: usize = KAGGLE_ROWS.iter().sum();
+        assert_eq!(model.table_parameters(), 17 * rows as u64);
+        let (inputs, hidden) = (26 * 16 + 13, 400);
+        let deep = (inputs + 1) * hidden + 2 * (hidden + 1) * hidden + hidden + 1;
+        assert_eq!(model.dense_parameters(), (deep + 13 + 1) as u64);
+    }
+
     /// Quantised collectives, §4: the top MLP of Criteo Kaggle has 367 inputs.
     #[test]
     fn kaggle_matches_the_quantised_collectives_paper() {
         let model = Preset::Kaggle.model(ModelKind::Dlrm, None, None).unwrap();
-        assert_eq!(model.network().top[0].inputs, 367);
+        assert_eq!(model.network().logit().layers.input_width(), 367);
         assert_eq!(model.dim(), 16);
     }
 }

@@ -12,6 +12,7 @@ mod collective;
 mod dependencies;
 mod flat;
 mod legs;
+mod network;
 mod operation;
 mod part;
 mod sptt;
@@ -22,7 +23,7 @@ pub use operation::{Description, Operation};
 pub use part::Part;
 
 use crate::dataflow::{Dataflow, Deployment, PeerPermute};
-use crate::model::{Block, Model};
+use crate::model::{BlockName, Model};
 use crate::placement::Placement;
 use crate::volume::{BatchSizes, Leg, LinkBytes, Traffic, Volume};
 use crate::wire::Format;
@@ -118,9 +119,9 @@ pub enum Slot {
     /// All vectors of a sample, as the interaction sees them.
     Features,
     /// A block's output.
-    Output(Block),
+    Output(BlockName),
     /// The gradient of a block's output, or, below the last block, of what it reads.
-    Gradient(Block),
+    Gradient(BlockName),
     /// The gradient of what arrived, laid out by where it came from.
     PooledGradient,
     /// The gradient of what left the group.
@@ -301,17 +302,6 @@ impl fmt::Display for Lane {
             Lane::Compute => "compute",
             Lane::Exchange => "exchange",
             Lane::Gradients => "gradients",
-        })
-    }
-}
-
-impl fmt::Display for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Block::Bottom => "bottom",
-            Block::Interaction => "interaction",
-            Block::Top => "top",
-            Block::Towers => "towers",
         })
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! AUC         = P(p⁺ > p⁻) + ½·P(p⁺ = p⁻), over pairs of a positive and a negative sample
+//! PR-AUC      = Σ (recall − recall before)·precision, over distinct p from the largest: average precision
 //! logloss     = −mean(y·ln p + (1 − y)·ln(1 − p))
 //! NE          = logloss / entropy of the mean label: below 1, the model knows more than the click rate
 //! calibration = Σp / Σy
@@ -27,6 +28,8 @@ pub struct Evaluation {
     pub samples: usize,
     /// Area under the ROC curve, ties counted half; `None` when all labels are the same.
     pub auc: Option<f64>,
+    /// Area under the curve of precision and recall, as average precision; `None` without clicks.
+    pub pr_auc: Option<f64>,
     /// Mean cross-entropy, in nats.
     pub logloss: f64,
     /// Normalised entropy; `None` when all labels are the same.
@@ -78,7 +81,7 @@ impl Metric {
 }
 
 /// All metrics, in the order in which they are shown and recorded. A new one is a row here and a field of [`Evaluation`].
-pub static METRICS: [Metric; 5] = [
+pub static METRICS: [Metric; 6] = [
     Metric {
         field: "auc",
         label: "AUC",
@@ -86,6 +89,14 @@ pub static METRICS: [Metric; 5] = [
         note: "",
         better: Better::Higher,
         of: |evaluation| evaluation.auc,
+    },
+    Metric {
+        field: "pr_auc",
+        label: "PR-AUC",
+        title: Some("PR-AUC"),
+        note: "average precision; a random order has the click rate",
+        better: Better::Higher,
+        of: |evaluation| evaluation.pr_auc,
     },
     Metric {
         field: "logloss",
@@ -143,10 +154,11 @@ impl Evaluation {
         }
         let (logloss, click_rate) = (loss / n, clicks / n);
         let both = clicks > 0.0 && clicks < n;
-        let ranked = both.then(|| Ranked::new(scores, labels));
+        let ranked = (clicks > 0.0).then(|| Ranked::new(scores, labels));
         Ok(Self {
             samples: scores.len(),
             auc: ranked.as_ref().and_then(Ranked::auc),
+            pr_auc: ranked.as_ref().map(Ranked::average_precision),
             logloss,
             ne: both.then(|| logloss / entropy(click_rate)),
             accuracy: right as f64 / n,
@@ -284,6 +296,18 @@ impl Ranked {
     /// Area under the ROC curve.
     fn auc(&self) -> Option<f64> {
         area(self.runs())
+    }
+
+    /// Area under the curve of precision and recall. Predictions of equal score enter together; nothing is interpolated.
+    fn average_precision(&self) -> f64 {
+        let (mut seen, mut clicks, mut sum) = (0u64, 0u64, 0.0);
+        for (negative, positive) in self.runs().rev() {
+            seen += negative + positive;
+            clicks += positive;
+            // The gain of recall times all clicks, times precision.
+            sum += positive as f64 * (clicks as f64 / seen as f64);
+        }
+        sum / clicks as f64
     }
 }
 

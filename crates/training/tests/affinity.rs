@@ -92,7 +92,7 @@ fn assert_near(found: &Affinity, expected: &[Vec<f64>]) {
 #[test]
 fn affinity_is_what_its_definition_says() {
     let nobody = |_: u64| ();
-    for (kind, multi_hot) in [(ModelKind::Dlrm, true), (ModelKind::Dcn, false)] {
+    for (kind, multi_hot) in [(ModelKind::Dlrm, true), (ModelKind::Dcn, false), (ModelKind::DeepFm, true)] {
         let root = tempfile::tempdir().unwrap();
         let run = planning::check(&config(kind, multi_hot, 2, 2)).unwrap();
         let checkpoint = trained(&run, root.path());

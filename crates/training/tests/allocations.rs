@@ -107,6 +107,7 @@ fn a_step_after_warm_up_allocates_nothing() {
         (ModelKind::Dcn, true, 1, 1, 1),
         (ModelKind::Dlrm, true, 2, 2, 1),
         (ModelKind::Dcn, false, 1, 2, 2),
+        (ModelKind::DeepFm, true, 1, 2, 1),
     ] {
         // Large enough that the number of multi-hot ids varies by less than the slack of a buffer.
         let run = with_batches(config(kind, multi_hot, hosts, ranks), 960);

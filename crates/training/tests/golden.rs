@@ -32,12 +32,20 @@ fn golden_features() -> Vec<Feature> {
 
 fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) -> Run {
     let mut config = Config::default();
-    config.model.kind = Some(if model.ends_with("dlrm") { ModelKind::Dlrm } else { ModelKind::Dcn });
+    config.model.kind = Some(match model {
+        "dlrm" | "dmt-dlrm" => ModelKind::Dlrm,
+        "deepfm" => ModelKind::DeepFm,
+        _ => ModelKind::Dcn,
+    });
     config.model.features = Some(golden_features());
     config.model.dense_features = Some(5);
     config.model.dim = Some(8);
-    config.model.bottom = Some(vec![16, 8]);
-    config.model.top = Some(vec![16, 1]);
+    if model == "deepfm" {
+        config.model.deep = Some(vec![16, 1]);
+    } else {
+        config.model.bottom = Some(vec![16, 8]);
+        config.model.top = Some(vec![16, 1]);
+    }
     config.model.cross_layers = Some(2);
     config.model.cross_rank = Some(if model == "dcn-full" { 0 } else { 4 });
     if model.starts_with("dmt") {
@@ -109,7 +117,7 @@ fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Ve
     let held = |rank| run.placement.held_by(rank).iter().position(|shard| shard.feature == feature);
     let mut holders = (0..ranks.len()).filter_map(|rank| Some(&ranks[rank].0.tables[held(rank)?]));
     let table = holders.next().unwrap();
-    assert_eq!(table.weights.len(), ROWS[feature] * 8, "tables are not cut here");
+    assert_eq!(table.weights.len(), ROWS[feature] * run.model.row_width(), "tables are not cut here");
     table.weights.to_vec().unwrap()
 }
 
@@ -151,7 +159,9 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
                 }
             };
             let expected = expected.as_array().unwrap();
-            assert_eq!(expected.len(), ours.len().min(8), "first values of {name}");
+            // Of DeepFM two rows of a table, with their linear weights.
+            let first = if file == "deepfm" { 18 } else { 8 };
+            assert_eq!(expected.len(), ours.len().min(first), "first values of {name}");
             for (i, (expected, ours)) in expected.iter().zip(ours).enumerate() {
                 let expected = expected.as_f64().unwrap();
                 assert!(
@@ -171,6 +181,13 @@ fn dlrm_as_pytorch() {
 #[test]
 fn dcn_as_pytorch() {
     check("dcn", 1, 1);
+}
+
+/// Guo et al., 2017: the linear term, the factorization machine and the MLP share the tables.
+#[test]
+fn deepfm_as_pytorch() {
+    check("deepfm", 1, 1);
+    check("deepfm", 2, 2);
 }
 
 #[test]

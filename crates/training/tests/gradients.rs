@@ -144,6 +144,21 @@ fn dcn_full_rank() {
     check(config);
 }
 
+/// Two branches and a linear term, of which the vectors get the sum of the gradients.
+#[test]
+fn deepfm() {
+    check(config(ModelKind::DeepFm, true, 1, 1));
+}
+
+/// Without dense inputs there is no linear map, and the linear weights are those of the rows.
+#[test]
+fn deepfm_without_dense_inputs() {
+    let mut config = config(ModelKind::DeepFm, true, 1, 1);
+    config.model.dense_features = Some(0);
+    config.data.synthetic.as_mut().unwrap().dense = 0.0;
+    check(config);
+}
+
 /// Three towers on two groups of two ranks, tables cut as the paper cuts them.
 fn on_towers(kind: ModelKind, module: &str) -> Config {
     let mut config = config(kind, true, 2, 2);

@@ -139,6 +139,7 @@ fn single_hot() {
 fn multi_hot() {
     for (hosts, ranks) in [(1, 3), (2, 2), (4, 2)] {
         check(ModelKind::Dcn, true, hosts, ranks, 0);
+        check(ModelKind::DeepFm, true, hosts, ranks, 0);
     }
 }
 

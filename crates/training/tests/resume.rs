@@ -102,6 +102,15 @@ fn a_dcn_on_many_ranks_with_replicated_tables_and_evaluations() {
 }
 
 #[test]
+fn a_deepfm_with_tables_cut_by_columns() {
+    let mut config = long(ModelKind::DeepFm, true, 2, 2);
+    config.placement.cut = Some(Cut::Columns);
+    config.optimizer.dense = Some(optimizer(ADAM, 0.01));
+    config.optimizer.tables = Some(optimizer(ROW_WISE, 0.01));
+    same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
+}
+
+#[test]
 fn another_topology_takes_the_state_up() {
     let run = planning::check(&long(ModelKind::Dlrm, true, 2, 2)).unwrap();
     let other = planning::check(&long(ModelKind::Dlrm, true, 1, 3)).unwrap();

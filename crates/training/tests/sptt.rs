@@ -105,6 +105,17 @@ fn dlrm_by_row_wise_adagrad_multi_hot() {
     same_bits_everywhere(ModelKind::Dlrm, true, ROW_WISE, 0);
 }
 
+/// The linear weight of an id travels with its vector, or apart from it where columns are cut.
+#[test]
+fn deepfm_by_adam() {
+    same_bits_everywhere(ModelKind::DeepFm, false, ADAM, 0);
+}
+
+#[test]
+fn deepfm_by_row_wise_adagrad_multi_hot() {
+    same_bits_everywhere(ModelKind::DeepFm, true, ROW_WISE, 1);
+}
+
 #[test]
 fn dcn_by_sgd() {
     same_bits_everywhere(ModelKind::Dcn, false, UpdateRule::Sgd, 2);

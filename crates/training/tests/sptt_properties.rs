@@ -152,17 +152,22 @@ proptest! {
         samples in 1u64..=90,
         permute in proptest::sample::select(vec![PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None]),
         (dense, sparse) in any_rule(),
-        dcn in any::<bool>(),
+        kind in proptest::sample::select(ModelKind::ALL.to_vec()),
     ) {
         let features: Vec<Feature> = tables.iter().map(|table| table.feature.clone()).collect();
         let mut config = Config::default();
-        config.model.kind = Some(if dcn { ModelKind::Dcn } else { ModelKind::Dlrm });
-        config.model.towers = towers.assignment(&features, dim);
+        config.model.kind = Some(kind);
+        let row_width = if kind == ModelKind::DeepFm { dim + 1 } else { dim };
+        config.model.towers = towers.assignment(&features, row_width);
         config.model.features = Some(features);
         config.model.dense_features = Some(dense_features);
         config.model.dim = Some(dim);
-        config.model.bottom = Some(if dense_features > 0 { vec![6, dim] } else { vec![] });
-        config.model.top = Some(vec![8, 1]);
+        if kind == ModelKind::DeepFm {
+            config.model.deep = Some(vec![8, 1]);
+        } else {
+            config.model.bottom = Some(if dense_features > 0 { vec![6, dim] } else { vec![] });
+            config.model.top = Some(vec![8, 1]);
+        }
         config.model.cross_layers = Some(2);
         config.model.cross_rank = Some(3);
         config.topology.hosts = Some(hosts);
@@ -181,7 +186,7 @@ proptest! {
         });
         let groups = Groups::new(Topology::new(hosts, ranks_per_host).unwrap(), hosts_per_group).unwrap();
         let place = |config: &mut Config, groups| {
-            let layout = |table: &Drawn| (table.feature.name.clone(), table.layout(groups, dim));
+            let layout = |table: &Drawn| (table.feature.name.clone(), table.layout(groups, row_width));
             config.placement.tables = tables.iter().map(layout).collect();
         };
 

@@ -8,7 +8,7 @@ use data::{Split, SyntheticLog};
 use kernels::Device;
 use spec::dataflow::PeerPermute;
 use spec::feature::Hotness;
-use spec::model::{Block, Parameter, TowerModule};
+use spec::model::{BlockName, Parameter, TowerModule};
 use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
 use spec::presets::ModelKind;
@@ -255,10 +255,10 @@ fn parameters_of_a_tower_are_on_its_group() {
             for (index, parameter) in after[0].0.parameters.list().iter().enumerate() {
                 let Parameter { name, owner: (block, layer), .. } = parameter;
                 let is_home = |rank: usize| {
-                    *block != Block::Towers || sptt.group_of_tower(*layer) == Some(groups.group_of(rank))
+                    *block != BlockName::TOWERS || sptt.group_of_tower(*layer) == Some(groups.group_of(rank))
                 };
                 let homes: Vec<usize> = (0..after.len()).filter(|&rank| is_home(rank)).collect();
-                let expected = if *block == Block::Towers { groups.size() } else { after.len() };
+                let expected = if *block == BlockName::TOWERS { groups.size() } else { after.len() };
                 assert_eq!(homes.len(), expected, "{name} on {place:?}");
                 for (rank, (state, _)) in after.iter().enumerate() {
                     let here = state.parameters.place(index).is_some();

@@ -47,6 +47,16 @@ fn dcn_by_sgd_multi_hot() {
 }
 
 #[test]
+fn deepfm_by_sgd_multi_hot() {
+    curves_agree(ModelKind::DeepFm, true, UpdateRule::Sgd, 0.05, 50);
+}
+
+#[test]
+fn deepfm_by_adam() {
+    curves_agree(ModelKind::DeepFm, false, ADAM, 0.002, 20);
+}
+
+#[test]
 fn dlrm_by_adam_multi_hot() {
     curves_agree(ModelKind::Dlrm, true, ADAM, 0.002, 20);
 }
@@ -58,7 +68,7 @@ fn dcn_by_adam() {
 
 #[test]
 fn the_same_run_twice_has_the_same_bits() {
-    for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
+    for kind in ModelKind::ALL {
         let run = planning::check(&config(kind, true, 2, 2)).unwrap();
         let (one, two) = (train(&run), train(&run));
         assert_eq!(one.parameters_sha256, two.parameters_sha256);
@@ -98,17 +108,19 @@ fn a_rank_without_samples_takes_part() {
 
 #[test]
 fn threads_change_no_bit() {
-    let mut config = config(ModelKind::Dcn, true, 1, 2);
-    config.train.steps = Some(5);
-    let one = train(&planning::check(&config).unwrap());
-    config.train.threads = Some(3);
-    assert_eq!(one.parameters_sha256, train(&planning::check(&config).unwrap()).parameters_sha256);
+    for kind in [ModelKind::Dcn, ModelKind::DeepFm] {
+        let mut config = config(kind, true, 1, 2);
+        config.train.steps = Some(5);
+        let one = train(&planning::check(&config).unwrap());
+        config.train.threads = Some(3);
+        assert_eq!(one.parameters_sha256, train(&planning::check(&config).unwrap()).parameters_sha256);
+    }
 }
 
 /// The whole trainer on the slow reference device follows the same curve.
 #[test]
 fn the_reference_device_agrees() {
-    for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
+    for kind in ModelKind::ALL {
         let mut config = config(kind, true, 1, 2);
         config.train.steps = Some(20);
         let run = planning::check(&config).unwrap();

@@ -5,7 +5,7 @@ use crate::text::{columns, median};
 use anyhow::Result;
 use kernels::{Buffer, Device, InputGradient, LinearAt, LinearBackward, LinearForward, LinearShape};
 use serde_json::{Value, json};
-use spec::model::{Interaction, LinearLayer, Model};
+use spec::model::{Layers, LinearLayer, Model};
 use spec::schedule::Task;
 use std::time::Instant;
 use training::Cluster;
@@ -61,13 +61,14 @@ fn filled(device: &Device, len: usize) -> Result<Buffer<f32>> {
 /// `bench gemm`: forward, and both gradients, of every distinct layer shape.
 pub fn gemm(args: Args) -> Result<()> {
     let (Setup { model, device, threads, rows }, _) = setup(&args)?;
-    let network = model.network();
-    let mut layers: Vec<&LinearLayer> = network.bottom.iter().collect();
-    if let Interaction::Cross { layers: cross, .. } = &network.interaction {
-        layers.extend(cross[0].v.iter());
-        layers.push(&cross[0].w);
+    let mut layers: Vec<&LinearLayer> = Vec::new();
+    for block in model.network().blocks() {
+        match &block.layers {
+            // All cross layers are alike.
+            Layers::Cross { layers: cross, .. } => layers.extend(cross[0].maps()),
+            other => layers.extend(other.maps()),
+        }
     }
-    layers.extend(&network.top);
     let mut results: Vec<Value> = Vec::new();
     let mut table = vec![["layer", "inputs", "outputs", "forward", "backward"].map(String::from).to_vec()];
     for layer in layers {
@@ -129,7 +130,7 @@ pub fn gemm(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// `bench mlp`: the bottom and the top MLP, forward and backward.
+/// `bench mlp`: every MLP of the network, forward and backward.
 pub fn mlp(args: Args) -> Result<()> {
     let (Setup { model, device, threads, rows }, run) = setup(&args)?;
     let schedule = run.schedule(Task::Train);
@@ -137,11 +138,12 @@ pub fn mlp(args: Args) -> Result<()> {
     let mut parameters = Parameters::new(&device, network.parameters(), schedule.buckets(), &rule, run.seed)?;
     let mut results = Vec::new();
     let mut table = vec![["MLP", "forward ms", "backward ms", "GFLOP/s"].map(String::from).to_vec()];
-    for (name, layers) in [("bottom", &network.bottom), ("top", &network.top)] {
-        let (Some(first), Some(last)) = (layers.first(), layers.last()) else { continue };
+    for block in network.blocks() {
+        let Layers::Mlp(layers) = &block.layers else { continue };
+        let (name, widths) = (block.name, &block.layers);
         let mut mlp = Mlp::new(layers, &parameters);
-        let input = filled(&device, rows * first.inputs)?;
-        let gradient = filled(&device, rows * last.outputs)?.to_vec()?;
+        let input = filled(&device, rows * widths.input_width())?;
+        let gradient = filled(&device, rows * widths.output_width())?.to_vec()?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward = time(args.rounds, || Ok(mlp.forward(&device, &parameters, rows, &input)?))?;
             let backward = time(args.rounds, || {
@@ -151,8 +153,7 @@ pub fn mlp(args: Args) -> Result<()> {
             })?;
             Ok((forward, backward))
         })?;
-        let block = if name == "bottom" { spec::model::Block::Bottom } else { spec::model::Block::Top };
-        let flops = network.forward_flops(block) + network.backward_flops(block, 0..layers.len());
+        let flops = widths.training_flops();
         let gflops = (flops * rows as u64) as f64 / (forward + backward) / 1e9;
         let cells = [1e3 * forward, 1e3 * backward, gflops].map(|v| format!("{v:.2}"));
         table.push([vec![name.to_string()], cells.to_vec()].concat());

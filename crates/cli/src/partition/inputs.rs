@@ -31,7 +31,7 @@ pub fn affinity(path: &Path) -> Result<Affinity> {
     Ok(affinity)
 }
 
-/// An affinity as a program may have written it, numbers that are none included.
+/// An affinity as a program may have written it, with `null` for numbers that are not finite.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -39,7 +39,7 @@ struct Written {
     affinity: Vec<Vec<Option<f64>>>,
 }
 
-/// NaN and Infinity, which JSON does not have and Python writes, as null.
+/// Replaces NaN and Infinity, which Python writes and JSON does not have, by null.
 fn without_bare_words(text: &str) -> String {
     let (mut inside, mut escaped) = (false, false);
     let mut clean = String::with_capacity(text.len());

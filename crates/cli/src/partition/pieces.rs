@@ -7,7 +7,7 @@ use spec::placement::share;
 
 /// Features, or slices of their tables.
 pub struct Pieces {
-    /// Affinity between pieces; those of one feature have all to do with each other.
+    /// Affinity between pieces; 1 for pieces of one feature.
     pub affinity: Affinity,
     /// The feature of each piece, and its share of the feature's columns.
     of: Vec<(usize, f64)>,
@@ -32,7 +32,7 @@ impl Pieces {
         (width > 0 && features.saturating_mul(dim.div_ceil(width)) <= MOST).then_some(width)
     }
 
-    /// Every feature as it is.
+    /// Every feature as one piece.
     pub fn whole(affinity: &Affinity) -> Self {
         let of = (0..affinity.features().len()).map(|feature| (feature, 1.0)).collect();
         Self { affinity: affinity.clone(), of }
@@ -57,7 +57,7 @@ impl Pieces {
         Ok(Self { affinity: Affinity::new((0..pieces).map(name).collect(), rows)?, of })
     }
 
-    /// What is known of features, for each of their pieces.
+    /// Values of features, repeated for each of their pieces.
     pub fn of_features<T: Copy>(&self, features: &[T]) -> Vec<T> {
         self.of.iter().map(|&(feature, _)| features[feature]).collect()
     }

@@ -28,11 +28,14 @@ pub fn page(runs: &[RecordedRun]) -> String {
     document(&format!("{} runs · campanile", runs.len()), &body)
 }
 
+/// Reads a number of a run; `None` where the run has none.
+type Read = Box<dyn Fn(&Results) -> Option<f64>>;
+
 /// A number of a run that is compared.
 struct Figure {
     /// Head of the column.
     name: &'static str,
-    of: Box<dyn Fn(&Results) -> Option<f64>>,
+    of: Read,
     show: fn(f64) -> String,
     better: Better,
 }
@@ -46,7 +49,7 @@ fn figures() -> Vec<Figure> {
         better: metric.better,
     };
     let figure = |name, of: fn(&Results) -> Option<f64>, show, better| {
-        let of: Box<dyn Fn(&Results) -> Option<f64>> = Box::new(of);
+        let of: Read = Box::new(of);
         Figure { name, of, show, better }
     };
     let training = [

@@ -57,6 +57,15 @@ fn read_csv(path: &str) -> Vec<(f32, f32)> {
     lines.map(|line| row(line).unwrap()).collect()
 }
 
+/// For each click, the share of clicks among samples with at least its probability; the mean of those.
+fn naive_pr_auc(predictions: &[(f32, f32)]) -> f64 {
+    let clicks: Vec<f32> = predictions.iter().filter(|(label, _)| *label == 1.0).map(|(_, p)| *p).collect();
+    let above = |all: &mut dyn Iterator<Item = f32>, p: f32| all.filter(|other| *other >= p).count() as f64;
+    let precision =
+        |&p: &f32| above(&mut clicks.iter().copied(), p) / above(&mut predictions.iter().map(|(_, p)| *p), p);
+    clicks.iter().map(precision).sum::<f64>() / clicks.len() as f64
+}
+
 fn read_parquet(path: &str) -> Vec<(f32, f32)> {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
@@ -66,7 +75,7 @@ fn read_parquet(path: &str) -> Vec<(f32, f32)> {
 #[test]
 fn eval_repeats_what_training_reported() {
     let trained = Trained::new();
-    has(&trained.result, "auc logloss ne accuracy calibration eval_samples");
+    has(&trained.result, "auc pr_auc logloss ne accuracy calibration eval_samples");
     // What the run was evaluated on; the same, named; the same, on other numbers of ranks and with other batches.
     let again: [&[&str]; 4] = [
         &[],
@@ -78,7 +87,7 @@ fn eval_repeats_what_training_reported() {
         let scores = trained.eval(args);
         has(&scores, "click_rate mean_prediction step checkpoint bins");
         assert_eq!(scores["samples"], 1001);
-        for key in ["auc", "logloss"] {
+        for key in ["auc", "pr_auc", "logloss"] {
             assert_eq!(scores[key], trained.result[key], "{key} with {args:?}");
         }
     }
@@ -89,13 +98,16 @@ fn predictions_bear_out_the_score() {
     let trained = Trained::new();
     let (csv, parquet) = (trained.folder.path("p.csv"), trained.folder.path("p.parquet"));
     let files = ["--data", &trained.held_out, "--predictions"];
-    let auc = trained.eval(&[&files[..], &[&csv]].concat())["auc"].as_f64().unwrap();
+    let scores = trained.eval(&[&files[..], &[&csv]].concat());
+    let auc = scores["auc"].as_f64().unwrap();
     trained.eval(&[&files[..], &[&parquet]].concat());
     let predictions = read_csv(&csv);
     assert_eq!(predictions, read_parquet(&parquet));
     assert_eq!(predictions.iter().map(|p| p.0).collect::<Vec<_>>(), trained.labels);
     let naive = naive_auc(&predictions);
     assert!((naive - auc).abs() < 1e-12, "{naive} by pairs, {auc} reported");
+    let (naive, pr_auc) = (naive_pr_auc(&predictions), scores["pr_auc"].as_f64().unwrap());
+    assert!((naive - pr_auc).abs() < 1e-12, "{naive} by clicks, {pr_auc} reported");
     let logloss = |&(label, p): &(f32, f32)| -f64::from(if label == 1.0 { p } else { 1.0 - p }).ln();
     let mean = predictions.iter().map(logloss).sum::<f64>() / predictions.len() as f64;
     assert!((mean - trained.result["logloss"].as_f64().unwrap()).abs() < 1e-6, "a loss of {mean}");

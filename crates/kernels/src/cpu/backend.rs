@@ -1,12 +1,12 @@
 //! The operations of the host's cores, each in the module of its family.
 
-use super::{Cpu, elementwise, index, interaction, linear, lookup, optimizer, sort, update, wire};
+use super::{Cpu, elementwise, fm, index, interaction, linear, lookup, optimizer, sort, update, wire};
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, HalfFormat, IndexBags,
-    LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds, SumBlocks,
-    SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 impl Backend for Cpu {
@@ -47,6 +47,22 @@ impl Backend for Cpu {
 
     fn cross_backward(&self, args: CrossBackward) -> Result {
         elementwise::cross_backward(self, args);
+        Ok(())
+    }
+
+    fn fm_forward(&self, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        fm::forward(self, shape, vectors.host(), out.host_mut());
+        Ok(())
+    }
+
+    fn fm_backward(
+        &self,
+        shape: FmShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        fm::backward(self, shape, vectors.host(), dout.host(), dvectors.host_mut());
         Ok(())
     }
 

@@ -8,13 +8,13 @@ use std::fmt::Write;
 /// Style of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Bold: what to look at.
+    /// A bold line, for the main curve.
     Bold,
-    /// Thin and faint: what the bold one summarises.
+    /// A thin, faint line, for values that a bold curve smooths.
     Faint,
-    /// Dots joined by a thin line: few, separate measurements.
+    /// Dots joined by a thin line, for few, separate measurements.
     Dots,
-    /// Dashed: something to compare with.
+    /// A dashed line, for a value to compare with.
     Dashed,
 }
 
@@ -40,7 +40,7 @@ pub struct LineChart<'a> {
     pub x_name: &'a str,
     /// Name of the vertical axis.
     pub y_name: &'a str,
-    /// Whether zero must be on the axis across, and on the upward one.
+    /// Whether the horizontal and the vertical axis must include zero.
     pub from_zero: [bool; 2],
     /// The curves; later ones lie above.
     pub lines: Vec<Line>,
@@ -52,11 +52,11 @@ pub struct LineChart<'a> {
 
 const HEIGHT: f64 = 290.0;
 
-/// More points than this are more than can be seen.
+/// Most points of a curve that are drawn.
 const MOST_POINTS: usize = 1500;
 
 impl LineChart<'_> {
-    /// The legend, as HTML: nothing when there is only one name to tell.
+    /// The legend, as HTML; empty where only one curve has a name.
     pub fn legend(&self) -> String {
         let named: Vec<&Line> = self.lines.iter().filter(|l| l.listed && !l.points.is_empty()).collect();
         match named.len() {
@@ -65,7 +65,7 @@ impl LineChart<'_> {
         }
     }
 
-    /// The drawing; a sentence when there is nothing to draw.
+    /// The chart as SVG; a sentence where there is nothing to draw.
     pub fn svg(&self) -> String {
         let points =
             || self.lines.iter().flat_map(|line| &line.points).filter(|(x, y)| shown(*x) && shown(*y));

@@ -4,12 +4,12 @@ use super::axis::shown;
 use super::{Escaped, Plot};
 use std::fmt::Write;
 
-/// A place across that has a name.
+/// A named position on the horizontal axis, drawn as a vertical line.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Position on the horizontal axis.
     pub x: f64,
-    /// What is there.
+    /// Name of the position.
     pub name: String,
 }
 
@@ -21,11 +21,11 @@ const ROW: f64 = 15.0;
 /// The name of a rule in its place.
 struct Placed<'a> {
     rule: &'a Rule,
-    /// Where the rule is.
+    /// Horizontal position of the rule in the drawing.
     x: f64,
-    /// Whether the name is to its left, for want of room.
+    /// Whether the name stands to the left of the rule, because there is no room to the right.
     to_the_left: bool,
-    /// Counted upward from the plot.
+    /// Row of the name, counted upward from the plot.
     row: usize,
 }
 
@@ -82,7 +82,7 @@ impl Plot {
 }
 
 impl Placed<'_> {
-    /// From where to where the name goes.
+    /// Horizontal range that the name covers.
     fn ends(&self) -> (f64, f64) {
         let length = length(self.rule);
         if self.to_the_left { (self.x - length, self.x) } else { (self.x, self.x + length) }

@@ -21,7 +21,7 @@ struct Piece {
 /// up and exchange so far, largest first. Where there are more ranks than tables, the columns of the largest are halved
 /// until every rank has some.
 pub fn balanced(model: &Model, topology: Topology, replicate_rows: usize) -> Placement {
-    let (features, dim) = (model.features(), model.dim());
+    let (features, dim) = (model.features(), model.row_width());
     let placed: Vec<usize> = (0..features.len()).filter(|&f| features[f].rows > replicate_rows).collect();
     let load = |feature: usize, columns: usize| {
         let each = features[feature].hotness.mean() + 1;

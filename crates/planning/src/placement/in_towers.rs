@@ -33,7 +33,7 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
     let sliced = towers.iter().flatten().any(|&(_, number)| number > 0);
     let spread = !sliced && !model.has_tower_modules() && groups.count() > towers.len();
     let towers = if spread {
-        let slices = groups.count().div_ceil(features).min(model.dim());
+        let slices = groups.count().div_ceil(features).min(model.row_width());
         (0..slices).flat_map(|number| (0..features).map(move |feature| vec![(feature, number)])).collect()
     } else {
         towers
@@ -63,10 +63,10 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
         let whole = slices_of[slice.feature] == 1;
         let rows = model.features()[slice.feature].rows;
         match resolve(cut, model.features()[slice.feature].hotness) {
-            Cut::Columns if whole && model.dim() > 1 && members.len() > 1 => {
+            Cut::Columns if whole && model.row_width() > 1 && members.len() > 1 => {
                 let mut ranks = members;
                 ranks.sort_by_key(|&rank| (rank_loads[rank], rank));
-                ranks.truncate(model.dim());
+                ranks.truncate(model.row_width());
                 let each = Load::of(model, slice.feature, ranks.len());
                 ranks.iter().for_each(|&rank| rank_loads[rank] = rank_loads[rank].plus(each));
                 layouts[slice.feature] = Layout::ColumnWise { ranks };
@@ -110,7 +110,7 @@ impl Load {
     /// Of one of `slices` slices of a feature's table.
     fn of(model: &Model, feature: usize, slices: usize) -> Self {
         let feature = &model.features()[feature];
-        let columns = model.dim().div_ceil(slices.max(1)) as u64;
+        let columns = model.row_width().div_ceil(slices.max(1)) as u64;
         Load((feature.hotness.mean() + 1) * columns, feature.rows as u64)
     }
 

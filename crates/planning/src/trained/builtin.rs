@@ -15,12 +15,14 @@ struct Named(&'static str, ModelKind, Option<Assignment>, Module);
 /// and the top MLP over DLRM towers has one layer of 1024 less than that of the flat DLRM.
 fn on_terabyte() -> Vec<Named> {
     use Assignment::{Each, Strided};
-    use ModelKind::{Dcn, Dlrm};
+    use ModelKind::{Dcn, DeepFm, Dlrm};
     let single = |d| Module::Dlrm { c: 1, p: 0, d };
     let crossed = Module::Dcn { d: 128, rank: None, out: DcnOutput::Tower };
     vec![
         Named("dlrm", Dlrm, None, Module::None),
         Named("dcn", Dcn, None, Module::None),
+        Named("deepfm", DeepFm, None, Module::None),
+        Named("sptt-deepfm", DeepFm, Some(Each), Module::None),
         Named("sptt-dlrm", Dlrm, Some(Each), Module::None),
         Named("sptt-dcn", Dcn, Some(Each), Module::None),
         Named("2t-dlrm", Dlrm, Some(Strided(2)), single(64)),

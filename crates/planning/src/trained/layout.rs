@@ -46,7 +46,7 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
 /// Holders of the pieces of some tables over some ranks: the columns of the largest are halved until every rank has some, and each
 /// piece goes to the rank with the least so far, largest first.
 fn over_group(model: &Model, features: &[usize], members: &[usize]) -> Vec<(usize, Vec<usize>)> {
-    let dim = model.dim();
+    let dim = model.row_width();
     let load = |feature: usize, columns: usize| {
         let feature = &model.features()[feature];
         ((feature.hotness.mean() + 1) * columns as u64, feature.rows as u64 * columns as u64)

@@ -10,6 +10,24 @@ fn refused(change: impl Fn(&mut Config)) -> String {
     planning::check(&config).expect_err("this config cannot run").to_string()
 }
 
+fn deepfm(config: &mut Config) -> &mut spec::run::ModelConfig {
+    config.model.kind = Some(spec::presets::ModelKind::DeepFm);
+    &mut config.model
+}
+
+/// What a checkpoint keeps of a run gives the same run, for every kind of model.
+#[test]
+fn an_explicit_config_gives_the_same_model() {
+    for kind in spec::presets::ModelKind::ALL {
+        let mut config = Config::default();
+        config.model.kind = Some(kind);
+        let run = planning::check(&config).unwrap();
+        let written = toml::to_string(&config.explicit(&run)).unwrap();
+        let read: Config = toml::from_str(&written).unwrap();
+        assert_eq!(planning::check(&read).unwrap().model, run.model, "{written}");
+    }
+}
+
 #[test]
 fn errors_name_the_field_and_the_remedy() {
     let cases: Vec<(String, &str, &str)> = vec![
@@ -28,6 +46,11 @@ fn errors_name_the_field_and_the_remedy() {
         (refused(|c| c.model.bottom = Some(vec![])), "model.bottom", "model.dim = 16"),
         (refused(|c| c.model.top = Some(vec![64, 2])), "model.top", "must end in 1"),
         (refused(|c| c.model.top = Some(vec![0, 1])), "model.top[0]", "between 1 and"),
+        (refused(|c| c.model.deep = Some(vec![8, 1])), "model.deep", "model.bottom and model.top"),
+        (refused(|c| deepfm(c).bottom = Some(vec![8, 16])), "model.bottom", "its widths are model.deep"),
+        (refused(|c| deepfm(c).top = Some(vec![8, 1])), "model.top", "its widths are model.deep"),
+        (refused(|c| deepfm(c).deep = Some(vec![8, 2])), "model.deep", "must end in 1"),
+        (refused(|c| deepfm(c).deep = Some(vec![0, 1])), "model.deep[0]", "between 1 and"),
         (refused(|c| c.model.features = Some(vec![])), "model.features", "1 to"),
         (refused(|c| c.model.dense_features = Some(0)), "data.synthetic", "dense"),
         (
@@ -94,8 +117,8 @@ fn a_model_without_dense_features_has_no_bottom() {
     config.model.dense_features = Some(0);
     config.data.synthetic = Some(spec::synthetic::Synthetic { dense: 0.0, ..Default::default() });
     let run = planning::check(&config).unwrap();
-    assert!(run.model.network().bottom.is_empty());
-    assert_eq!(run.model.network().interaction.input_width(), 26 * run.model.dim());
+    assert!(run.model.network().leading().is_none());
+    assert_eq!(run.model.network().features_width(), 26 * run.model.row_width());
 }
 
 /// Column-wise, row-wise and hierarchical layouts cut tables without gaps.
@@ -120,12 +143,12 @@ fn layouts_cover_their_tables() {
             let mut cells = 0;
             for rank in 0..topology.ranks() {
                 for shard in placement.held_by(rank).iter().filter(|s| s.feature == feature) {
-                    assert!(shard.rows.end <= table.rows && shard.columns.end <= model.dim());
+                    assert!(shard.rows.end <= table.rows && shard.columns.end <= model.row_width());
                     cells += shard.rows.len() * shard.columns.len();
                 }
             }
             let copies = if i == 4 { topology.ranks() } else { 1 };
-            assert_eq!(cells, copies * table.rows * model.dim(), "{layout:?} of {}", table.name);
+            assert_eq!(cells, copies * table.rows * model.row_width(), "{layout:?} of {}", table.name);
         }
     }
 }

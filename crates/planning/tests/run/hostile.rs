@@ -83,11 +83,11 @@ fn layout() -> impl Strategy<Value = Layout> {
 
 fn model() -> impl Strategy<Value = ModelConfig> {
     let widths = || proptest::option::weighted(0.1, proptest::collection::vec(0..6usize, 0..3));
-    let shape = (0..9usize, 0..3usize, widths(), widths(), proptest::option::of(0..3usize));
-    let kind = select(vec![ModelKind::Dlrm, ModelKind::Dcn]);
+    let shape = (0..9usize, 0..3usize, widths(), widths(), widths(), proptest::option::of(0..3usize));
+    let kind = select(ModelKind::ALL.to_vec());
     let towers = (proptest::option::weighted(0.8, assignment()), proptest::option::weighted(0.6, module()));
     (kind, features(), shape, towers, 0..5usize).prop_map(|(kind, features, shape, towers, cross)| {
-        let (dim, dense, bottom, top, rank) = shape;
+        let (dim, dense, bottom, top, deep, rank) = shape;
         ModelConfig {
             kind: Some(kind),
             features: Some(features),
@@ -95,6 +95,7 @@ fn model() -> impl Strategy<Value = ModelConfig> {
             dense_features: Some(dense),
             bottom,
             top: top.map(|widths| widths.into_iter().chain([1]).collect()),
+            deep: deep.map(|widths| widths.into_iter().chain([1]).collect()),
             cross_layers: Some(cross),
             cross_rank: rank,
             towers: towers.0,
@@ -181,7 +182,7 @@ fn no_number_is_too_large() {
             use_up(&run);
         }
     };
-    for kind in [ModelKind::Dlrm, ModelKind::Dcn] {
+    for kind in ModelKind::ALL {
         for number in NUMBERS {
             for other in NUMBERS {
                 check(&|c| {

@@ -13,7 +13,7 @@ use spec::wire::{Wire, WireConfig};
 use std::collections::{HashMap, HashSet};
 
 fn schedules() -> Vec<Schedule> {
-    let mut models: Vec<Model> = [ModelKind::Dlrm, ModelKind::Dcn]
+    let mut models: Vec<Model> = ModelKind::ALL
         .into_iter()
         .flat_map(|kind| [Preset::Demo, Preset::Mlperf].map(|p| p.model(kind, None, Some(1000)).unwrap()))
         .collect();
@@ -79,6 +79,44 @@ fn phases_of_a_leg() {
     assert_eq!(names(AllToAll::Hierarchical, "f16"), both);
 }
 
+/// DeepFM's branches: what needs no vector runs while vectors travel, forward and backward; the factorization machine gives
+/// all columns a gradient before the MLP adds its own; the sum hands its gradient to all three.
+#[test]
+fn phases_of_parallel_branches() {
+    let model = Preset::Demo.model(ModelKind::DeepFm, None, Some(1000)).unwrap();
+    let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
+    let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Wire::default());
+    let deployment = Deployment { model, placement, dataflow, wire };
+    let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
+    let computed = |phase: &&spec::schedule::Phase| matches!(phase.work, Work::Compute(_)) && !phase.ahead;
+    let names: Vec<&str> = schedule.phases().iter().filter(computed).map(|phase| &phase.name[..]).collect();
+    let expected = [
+        "lookup",
+        "linear forward",
+        "restore order",
+        "deep forward",
+        "fm forward",
+        "logit forward",
+        "loss",
+        "logit backward",
+        "fm backward",
+        "deep backward",
+        "split gradients",
+        "linear backward",
+        "update tables",
+        "update bucket 0",
+        "update bucket 1",
+    ];
+    assert_eq!(names, expected);
+    let phase = |name: &str| schedule.phases().iter().find(|phase| phase.name == name).unwrap();
+    let [linear, deep, fm] = ["linear", "deep", "fm"].map(spec::model::BlockName::new);
+    let terms = [linear, deep, fm];
+    assert_eq!(phase("logit forward").reads, terms.map(Slot::Output));
+    assert_eq!(phase("logit backward").writes[1..], terms.map(Slot::Gradient));
+    assert_eq!(phase("deep forward").reads[..2], [Slot::Features, Slot::Batch]);
+    assert_eq!(phase("split gradients").reads, [deep, fm].map(Slot::Gradient));
+}
+
 /// SPTT with every permute, tables whole and cut, with and without modules, with and without a bottom MLP.
 fn by_towers() -> Vec<Deployment> {
     let permutes = [PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None];
@@ -87,6 +125,8 @@ fn by_towers() -> Vec<Deployment> {
         (ModelKind::Dlrm, 13, Module::Dlrm { c: 1, p: 1, d: 8 }),
         (ModelKind::Dcn, 13, Module::Dcn { d: 16, rank: Some(4), out: Default::default() }),
         (ModelKind::Dlrm, 0, Module::Dlrm { c: 0, p: 1, d: 16 }),
+        (ModelKind::DeepFm, 13, Module::None),
+        (ModelKind::DeepFm, 0, Module::None),
     ];
     let mut all = Vec::new();
     for (kind, dense_features, module) in modules {
@@ -218,7 +258,8 @@ fn the_phases_spend_all_of_the_models_flops() {
         assert_eq!(spent(&["towers"]), of_towers);
         assert_eq!(of_towers > 0, model.has_tower_modules());
         let of_network = model.training_flops() * batch as u64 - of_towers;
-        assert_eq!(spent(&["bottom", "interaction", "top"]), of_network);
+        let blocks: Vec<&str> = model.network().blocks().iter().map(|block| block.name.as_str()).collect();
+        assert_eq!(spent(&blocks), of_network);
     }
 }
 
@@ -254,6 +295,7 @@ fn phases_of_sptt_follow_from_the_deployment() {
         let sptt = deployment.dataflow.sptt().unwrap();
         let cut = (0..8).any(|rank| !deployment.placement.rows_by(rank).is_empty());
         let modules = deployment.model.has_tower_modules();
+        let (dense, fm) = (deployment.model.dense_features() > 0, deployment.model.kind() == "deepfm");
         let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
         let has = |name: &str| schedule.phases().iter().any(|phase| phase.name == name);
         for name in ["group exchange", "transpose", "peer exchange", "peer gradient exchange"] {
@@ -265,7 +307,9 @@ fn phases_of_sptt_follow_from_the_deployment() {
             (sptt.permute() != PeerPermute::Ids, vec!["index ids"]),
             (cut, vec!["group sums", "group gather"]),
             (modules, vec!["towers forward", "towers backward", "reduce tower gradients", "update towers"]),
-            (deployment.model.dense_features() > 0, vec!["bottom forward"]),
+            (dense && !fm, vec!["bottom forward"]),
+            (dense && fm, vec!["linear forward"]),
+            (fm, vec!["deep forward", "fm backward"]),
             (false, vec!["pooled exchange", "gradient exchange"]),
         ] {
             names.iter().for_each(|name| assert_eq!(has(name), there, "{name}"));

@@ -28,7 +28,7 @@ fn peer_order_of_several_clusters() {
 
 /// Every column of every table is held once, whatever is cut: rows of a column add up to the table's.
 fn held_once(model: &Model, placement: &Placement) {
-    let mut held = vec![vec![0; model.dim()]; model.features().len()];
+    let mut held = vec![vec![0; model.row_width()]; model.features().len()];
     for rank in 0..placement.topology().ranks() {
         for shard in placement.held_by(rank) {
             shard.columns.clone().for_each(|column| held[shard.feature][column] += shard.rows.len());
@@ -48,7 +48,7 @@ fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
     let sptt = Sptt::new(model, &placement, groups, permute).unwrap();
     held_once(model, &placement);
     // What the groups give is all that the interaction sees, besides the dense vector; each column once.
-    let dense = model.network().bottom.last().map_or(0, |layer| layer.outputs);
+    let dense = model.network().leading_width();
     let mut outputs: Vec<(usize, usize)> = (0..groups.count())
         .flat_map(|group| sptt.plan(group).outputs.iter().map(|output| (output.place, output.width)))
         .collect();
@@ -57,7 +57,7 @@ fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
         assert_eq!(*place, at);
         at + width
     });
-    assert_eq!(end, model.network().interaction.input_width());
+    assert_eq!(end, model.network().features_width());
     // A module has all its members on its group.
     for (t, tower) in model.towers().iter().enumerate().filter(|(_, tower)| !tower.passes_through()) {
         let home = sptt.group_of_tower(t).expect("a tower with a module has a group");
@@ -139,7 +139,7 @@ fn slices_that_pass_through_stand_behind_a_dense_vector_of_their_length() {
     let module = Module::Dlrm { c: 0, p: 1, d: 4 };
     let model = Model::with_towers(features(2), 2, 8, architecture, Some(&names), module).unwrap();
     assert!(!model.has_tower_modules());
-    assert_eq!(model.network().interaction.input_width(), 4 + 2 * 8);
+    assert_eq!(model.network().features_width(), 4 + 2 * 8);
     placed(&model, Groups::new(Topology::new(2, 2).unwrap(), 1).unwrap(), Cut::Whole);
 }
 
@@ -230,7 +230,7 @@ fn every_rank_holds_something() {
     use spec::placement::width;
     use spec::presets::{ModelKind, Preset};
     let model = Preset::Mlperf.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
-    for (hosts, columns) in [(3, model.dim()), (4, model.dim()), (8, model.dim() / 2)] {
+    for (hosts, columns) in [(3, model.row_width()), (4, model.row_width()), (8, model.row_width() / 2)] {
         let placement = planning::placement::balanced(&model, Topology::new(hosts, 8).unwrap(), 0);
         held_once(&model, &placement);
         let widths: Vec<usize> = (0..hosts * 8).map(|rank| width(placement.held_by(rank))).collect();

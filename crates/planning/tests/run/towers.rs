@@ -125,6 +125,15 @@ fn wrong_modules_and_groups_are_refused_by_name() {
         (refused(&|c| towers(c, dcn(8, Some(0)))), "model.tower_module", "rank is 0"),
         (refused(&|c| towers(c, dcn(usize::MAX, None))), "model.tower_module", "1048576"),
         (refused(&|c| c.model.tower_module = Some(d8)), "model.tower_module", "say which with model.towers"),
+        (
+            refused(&|c| {
+                *c = Config::default();
+                c.model.kind = Some(spec::presets::ModelKind::DeepFm);
+                towers(c, d8);
+            }),
+            "model.tower_module",
+            "dlrm:c=1,p=0,d=8 cannot stand over the rows of a deepfm model: their last column is the linear weight",
+        ),
         (refused(&|c| c.topology.hosts_per_tower = Some(0)), "topology.hosts_per_tower", "groups of 0"),
         (
             refused(&|c| (c.topology.hosts, c.topology.hosts_per_tower) = (Some(4), Some(3))),

@@ -153,6 +153,7 @@ impl Case {
             (None, _) if way == Way::Paper => format!("dcn:d={DIM}"),
             (None, _) => "none".into(),
             (Some(ratio), ModelKind::Dlrm) => format!("dlrm:c=1,p=0,d={}", DIM / ratio),
+            (Some(_), ModelKind::DeepFm) => "none".into(),
             (Some(ratio), ModelKind::Dcn) => format!("dcn:d={}", FEATURES * DIM / ratio / self.hosts),
         }
     }
@@ -181,6 +182,8 @@ pub fn all(models: &[ModelKind], hosts: &[usize], wires: &[Wire], ways: &[Way]) 
                 let fits = |way: &&Way| match model {
                     ModelKind::Dlrm => **way != Way::Paper,
                     ModelKind::Dcn => !way.serial(),
+                    // There are no tower modules for it.
+                    ModelKind::DeepFm => !way.serial() && !way.has_modules(),
                 };
                 cases.extend(ways.iter().filter(fits).map(|&way| Case { model, hosts, wire, way }));
             }

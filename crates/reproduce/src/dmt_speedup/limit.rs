@@ -1,4 +1,4 @@
-//! What a step of a case takes at least: its schedule's critical path, with computations at their pace and collectives at the
+//! Lower bound of a case's step time: the critical path of its schedule, with computations at their pace and collectives at the
 //! speed that was measured on the same links.
 
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ impl Step {
         Self { schedule, sizes, ranks: run.topology().ranks() }
     }
 
-    /// The timeline of the rank that needs longest.
+    /// The timeline of the slowest rank.
     pub fn priced(&self, pace: &Pace, links: &[LinkModel]) -> Result<Timeline> {
         pace.check(&self.schedule)?;
         let phases = self.schedule.phases();
@@ -55,13 +55,13 @@ impl Step {
         slowest.ok_or(Error::NoRanks)
     }
 
-    /// Seconds of communication that computation can hide, if phases take the times which were measured, by name.
+    /// Seconds of communication that computation can hide, if each phase takes `seconds` of its name.
     pub fn hideable_s(&self, seconds: &dyn Fn(&str) -> f64) -> f64 {
         let seconds: Vec<f64> = self.schedule.phases().iter().map(|phase| seconds(&phase.name)).collect();
         Timeline::new(&self.schedule, &seconds, Links::Shared).hideable_s()
     }
 
-    /// What crosses between hosts, and in how many messages.
+    /// Counts messages between hosts and their bytes.
     pub fn messages(&self) -> Messages {
         let deployment = self.schedule.deployment();
         let topology = deployment.placement.topology();

@@ -23,14 +23,14 @@ pub struct Row {
     metered_share: Option<f64>,
     over_flat: Option<f64>,
     over_sptt: Option<f64>,
-    /// The schedule's critical path.
+    /// Lower bound of the step time: the schedule's critical path.
     limit_s: Option<f64>,
-    /// The share of the communication that overlap can hide which it hides.
+    /// Share of the hideable communication that overlap hides.
     hidden: Option<f64>,
     paper: &'static str,
 }
 
-/// The rows of all cases with results, in the order of their first.
+/// Rows of all cases with results, in the order of their first result.
 pub fn rows(records: &[Record], measured: &Measured) -> Result<Vec<Row>> {
     let mut cases: Vec<Case> = Vec::new();
     for record in records {
@@ -99,7 +99,7 @@ fn row(case: &Case, records: &[Record], measured: &Measured) -> Result<Row> {
     })
 }
 
-/// What the paper says of such a model at its largest clusters: over flat, or over SPTT.
+/// The paper's statement on such a model on its largest clusters.
 fn paper(case: &Case) -> &'static str {
     match (case.way, case.model) {
         (Way::Flat, ModelKind::Dcn) => "30 % exposed on 64 GPUs",
@@ -110,15 +110,15 @@ fn paper(case: &Case) -> &'static str {
     }
 }
 
-/// What part of a DLRM's speedup is not the towers'.
+/// Note on the part of a DLRM's speedup that does not come from towers.
 const SHORTER_TOP: &str = "\
 Part of the speedup of a DLRM's tower modules is their shorter top MLP: one layer of 1024 less than that of flat and SPTT. It is
 inferred from the FLOPs of the paper's Table 4 and not printed in it, as is that a DCN tower gives one vector.";
 
-/// What of a case is inferred from the paper's FLOPs.
+/// Property of a case's model that is inferred from the paper's FLOPs.
 fn inferred(case: &Case) -> Option<&'static str> {
     match (case.way.has_modules(), case.model) {
-        (false, _) => None,
+        (false, _) | (_, ModelKind::DeepFm) => None,
         (true, ModelKind::Dlrm) => {
             Some("a top MLP of one 1024 layer less than flat and SPTT, which is part of the speedup")
         }

@@ -1,10 +1,10 @@
-//! What is predicted: runs that no calibration has seen, in other sizes, widths and tables.
+//! Runs that are predicted: in sizes, widths and tables that no calibration has seen.
 
 use crate::error::{During, Error, Result};
 use crate::program::Program;
 use spec::run::Run;
 
-/// One run.
+/// A run that is measured and predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// Name in tables and records.

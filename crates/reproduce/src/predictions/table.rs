@@ -1,4 +1,4 @@
-//! Measured against predicted.
+//! A table of measured and predicted step times.
 
 use super::cases::ALL;
 use super::{Kind, Record, Setting};
@@ -13,7 +13,7 @@ use spec::volume::BatchSizes;
 use std::fmt::Write;
 use std::path::Path;
 
-/// One case on ranks of one kind.
+/// Step times of one case on ranks of one kind.
 pub struct Row {
     kind: Kind,
     case: String,
@@ -24,7 +24,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Predicted over measured.
+    /// Predicted over measured step time.
     fn ratio(&self) -> f64 {
         self.predicted_s / self.measured_s
     }
@@ -80,7 +80,7 @@ fn rows(records: &[Record], setting: &Setting, folder: &Path, program: &dyn Prog
     Ok(rows)
 }
 
-/// The error in the median, and at worst.
+/// Number of rows, their median error and their largest error.
 fn errors<'a>(rows: impl Iterator<Item = &'a Row>) -> (usize, f64, f64) {
     let mut errors: Vec<f64> = rows.map(Row::error).collect();
     let middle = median(&mut errors); // sorts them

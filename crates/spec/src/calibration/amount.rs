@@ -1,9 +1,7 @@
 //! How much a phase computes on a rank, in the terms that rates are measured in.
 
-use crate::model::{Block, CrossLayer, Interaction, LinearLayer, Network};
 use crate::schedule::{Cost, PhaseId, Schedule, Work};
 use crate::volume::{BatchSizes, Quantity, Volume};
-use std::ops::Range;
 
 /// What a computation has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,20 +31,4 @@ impl Amount {
         let dense = sizes.samples[rank] * schedule.model().dense_features() as u64;
         Self { items: (ids + dense) as f64, ..Self::default() }
     }
-}
-
-/// Floats that layers of a block read and give for a sample.
-pub(crate) fn floats(network: &Network, block: Block, layers: Range<usize>) -> u64 {
-    let linear = |layer: &LinearLayer| layer.inputs + layer.outputs;
-    // Beside its maps, a cross layer reads what it began with and adds its input.
-    let cross =
-        |layer: &CrossLayer| layer.v.as_ref().map_or(0, linear) + linear(&layer.w) + 2 * layer.w.outputs;
-    let floats: usize = match (block, &network.interaction) {
-        (Block::Bottom, _) => network.bottom[layers].iter().map(linear).sum(),
-        (Block::Top, _) => network.top[layers].iter().map(linear).sum(),
-        (Block::Interaction, Interaction::Cross { layers: all, .. }) => all[layers].iter().map(cross).sum(),
-        (Block::Interaction, dot) => dot.input_width() + dot.output_width(),
-        (Block::Towers, _) => 0,
-    };
-    floats as u64
 }

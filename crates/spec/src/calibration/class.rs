@@ -1,6 +1,6 @@
 //! Classes of computations, each of which one set of rates describes.
 
-use crate::model::{Block, Interaction, Model};
+use crate::model::{BlockName, Layers, Model};
 use crate::towers::Module;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -67,18 +67,26 @@ pub enum Class {
 
 impl Class {
     /// Classes of a block's forward and backward passes.
-    pub(crate) fn of_block(block: Block, model: &Model) -> (Self, Self) {
-        match (block, &model.network().interaction) {
-            (Block::Bottom, _) => (Class::BottomForward, Class::BottomBackward),
-            (Block::Top, _) => (Class::TopForward, Class::TopBackward),
-            (Block::Interaction, Interaction::Dot { .. }) => (Class::DotForward, Class::DotBackward),
-            (Block::Interaction, Interaction::Cross { .. }) => (Class::CrossForward, Class::CrossBackward),
-            (Block::Towers, _) => match model.tower_module() {
+    pub(crate) fn of_block(name: BlockName, model: &Model) -> (Self, Self) {
+        if name == BlockName::TOWERS {
+            return match model.tower_module() {
                 Module::Dcn { .. } => (Class::CrossTowersForward, Class::CrossTowersBackward),
                 Module::None | Module::Dlrm { .. } => {
                     (Class::LinearTowersForward, Class::LinearTowersBackward)
                 }
-            },
+            };
+        }
+        let network = model.network();
+        match &network.block(name).layers {
+            Layers::Mlp(_) if network.runs_before_vectors(name) => {
+                (Class::BottomForward, Class::BottomBackward)
+            }
+            Layers::Mlp(_) => (Class::TopForward, Class::TopBackward),
+            // Both bring the vectors of a sample together, pair by pair.
+            Layers::Dot { .. } | Layers::Fm { .. } => (Class::DotForward, Class::DotBackward),
+            Layers::Cross { .. } => (Class::CrossForward, Class::CrossBackward),
+            // Columns are copied and added, as vectors are brought into order.
+            Layers::Sum { .. } => (Class::RestoreOrder, Class::SplitGradients),
         }
     }
 

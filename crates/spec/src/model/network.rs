@@ -1,284 +1,178 @@
-//! The dense layers of a model, with their shapes: training instantiates them, `describe` counts them.
+//! The dense network of a model: blocks in forward order, each with named inputs.
+//!
+//! ```
+//! use spec::model::{BlockName, Input, Source};
+//! use spec::presets::Preset;
+//! let model = Preset::Kaggle.model("dlrm".parse().unwrap(), None, None).unwrap();
+//! let network = model.network();
+//! let names: Vec<&str> = network.blocks().iter().map(|block| block.name.as_str()).collect();
+//! assert_eq!(names, ["bottom", "interaction", "top"]);
+//! let bottom = BlockName::new("bottom");
+//! assert_eq!(network.block(BlockName::new("interaction")).inputs, [Input::Block(bottom), Input::Vectors]);
+//! // The output of the bottom MLP is laid out before the vectors, so the interaction reads one buffer.
+//! assert_eq!(network.leading().map(|block| block.name), Some(bottom));
+//! assert!(network.runs_before_vectors(bottom));
+//! ```
 
-use super::Architecture;
-use crate::Activation;
-use serde::{Deserialize, Serialize};
+use super::block::{Block, BlockName, Input, Layers};
+use super::layer::Parameter;
+use serde::Serialize;
 use std::ops::Range;
 
-/// The dense layers of a model, in forward order.
+/// The dense layers of a model: blocks in forward order. The last one gives the logit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
-    /// Maps dense features to one vector of the embedding dimension.
-    pub bottom: Vec<LinearLayer>,
-    /// Brings the vectors of a sample together.
-    pub interaction: Interaction,
-    /// Maps the interaction to one logit.
-    pub top: Vec<LinearLayer>,
+    blocks: Vec<Block>,
+    dense_features: usize,
+    sparse_width: usize,
+    /// Vectors among the sparse columns, where not all columns are of vectors.
+    vectors: Vec<Range<usize>>,
 }
 
-/// `y = act(x·Wᵀ + b)`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LinearLayer {
-    /// Prefix of its parameters' names.
-    pub name: String,
-    /// Input width.
-    pub inputs: usize,
-    /// Output width.
-    pub outputs: usize,
-    /// What follows the map.
-    pub activation: Activation,
-    /// Whether it has a bias.
-    pub bias: bool,
-    /// Whether anything below needs the gradient of its input.
-    pub input_gradient: bool,
+/// A buffer that blocks read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Dense inputs of the batch.
+    Dense,
+    /// What the sparse features bring, behind the output of the [leading](Network::leading) block.
+    Features,
+    /// Output of a block.
+    Output(BlockName),
 }
 
-/// How the vectors of a sample meet.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub enum Interaction {
-    /// The first vector, then the dot product of every pair.
-    Dot {
-        /// Vectors per sample.
-        vectors: usize,
-        /// Their length.
-        dim: usize,
-    },
-    /// `x ← x₀ ⊙ (W·(V·x) + b) + x` for each layer, over the concatenation of all vectors.
-    Cross {
-        /// Length of the concatenation.
-        width: usize,
-        /// The layers.
-        layers: Vec<CrossLayer>,
-    },
-}
-
-/// One cross layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CrossLayer {
-    /// Down to the rank, without bias; `None` for full rank.
-    pub v: Option<LinearLayer>,
-    /// Back to the width, with bias.
-    pub w: LinearLayer,
-    /// Name of that bias.
-    pub bias: String,
-}
-
-/// A part of the network that runs as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Block {
-    /// The bottom MLP.
-    Bottom,
-    /// The interaction.
-    Interaction,
-    /// The top MLP.
-    Top,
-    /// The tower modules; here "layer" is a tower.
-    Towers,
-}
-
-/// One dense tensor that training changes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
-    /// Its name, unique in the model.
-    pub name: String,
-    /// The block and the layer inside it that own it.
-    pub owner: (Block, usize),
-    /// Outputs × inputs of a matrix, outputs of a bias; row-major.
-    pub shape: Vec<usize>,
-    /// Number of weights.
-    pub len: usize,
-    /// Initial weights are uniform in ± this.
-    pub bound: f32,
+/// Columns of a buffer that a block reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The buffer.
+    pub from: Source,
+    /// Columns of the buffer, in the order in which the block sees them; adjoining ones are one range.
+    pub columns: Vec<Range<usize>>,
 }
 
 impl Network {
-    /// Layers over `vectors` vectors of `dim` for a dot interaction, or over `width` columns for cross layers.
-    pub(super) fn new(
-        dense_features: usize,
-        (vectors, dim): (usize, usize),
-        width: usize,
-        architecture: &Architecture,
-    ) -> Self {
-        let (bottom, interaction, top) = match architecture {
-            Architecture::Dlrm { bottom, top } => (bottom, Interaction::Dot { vectors, dim }, top),
-            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
-                let layer = |i| CrossLayer::new(&format!("cross.{i}"), width, *cross_rank);
-                let layers = (0..*cross_layers).map(layer).collect();
-                (bottom, Interaction::Cross { width, layers }, top)
+    /// The network of these blocks, for samples of `dense_features` dense inputs and of `sparse_width` columns that the
+    /// sparse features bring.
+    pub(super) fn new(blocks: Vec<Block>, dense_features: usize, sparse_width: usize) -> Self {
+        Self { blocks, dense_features, sparse_width, vectors: vec![0..sparse_width] }
+    }
+
+    /// This network over rows of which only the first `dim` of every `row_width` columns are a vector.
+    pub(super) fn with_rows(self, dim: usize, row_width: usize) -> Self {
+        let starts = (0..self.sparse_width).step_by(row_width);
+        Self { vectors: starts.map(|start| start..start + dim).collect(), ..self }
+    }
+
+    /// The blocks, in forward order.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// The block of this name. Panics where the network has none.
+    pub fn block(&self, name: BlockName) -> &Block {
+        let found = self.blocks.iter().find(|block| block.name == name);
+        found.unwrap_or_else(|| panic!("the network has no block {name}"))
+    }
+
+    /// The last block, whose output is the logit.
+    pub fn logit(&self) -> &Block {
+        self.blocks.last().expect("a network has blocks")
+    }
+
+    /// The block whose output is laid out before the vectors of a sample: whoever reads both reads one buffer.
+    pub fn leading(&self) -> Option<&Block> {
+        let pairs = self.blocks.iter().flat_map(|block| block.inputs.windows(2));
+        pairs.into_iter().find_map(|pair| match pair {
+            [Input::Block(name), Input::Vectors] if self.runs_before_vectors(*name) => {
+                Some(self.block(*name))
             }
-        };
-        // The bottom MLP ends in a ReLU, the top MLP in a bare logit.
-        let top = mlp("top", interaction.output_width(), top, false);
-        Self { bottom: mlp("bottom", dense_features, bottom, true), interaction, top }
+            _ => None,
+        })
     }
 
-    /// Layers of a block.
-    pub fn layers(&self, block: Block) -> usize {
-        match (block, &self.interaction) {
-            (Block::Bottom, _) => self.bottom.len(),
-            (Block::Interaction, Interaction::Dot { .. }) => 1,
-            (Block::Interaction, Interaction::Cross { layers, .. }) => layers.len(),
-            (Block::Top, _) => self.top.len(),
-            (Block::Towers, _) => 0,
+    /// Columns of [`Source::Features`]: the output of the leading block, and what the sparse features bring.
+    pub fn features_width(&self) -> usize {
+        self.leading_width() + self.sparse_width
+    }
+
+    /// Columns of the leading block's output: where the sparse features begin in [`Source::Features`].
+    pub fn leading_width(&self) -> usize {
+        self.leading().map_or(0, |block| block.layers.output_width())
+    }
+
+    /// Whether a block can run before the vectors of the batch have arrived: neither it nor any block below it reads them.
+    pub fn runs_before_vectors(&self, name: BlockName) -> bool {
+        self.block(name).inputs.iter().all(|input| match input {
+            Input::Dense => true,
+            Input::Vectors | Input::Rows => false,
+            Input::Block(below) => self.runs_before_vectors(*below),
+        })
+    }
+
+    /// Blocks that can run while vectors travel, in forward order.
+    pub fn before_vectors(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.blocks.iter().filter(|block| self.runs_before_vectors(block.name))
+    }
+
+    /// Blocks that run once vectors have arrived, in forward order.
+    pub fn after_vectors(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.blocks.iter().filter(|block| !self.runs_before_vectors(block.name))
+    }
+
+    /// Columns of a buffer.
+    pub fn width(&self, source: Source) -> usize {
+        match source {
+            Source::Dense => self.dense_features,
+            Source::Features => self.features_width(),
+            Source::Output(name) => self.block(name).layers.output_width(),
         }
     }
 
-    /// FLOPs of a block's forward pass, per sample.
-    pub fn forward_flops(&self, block: Block) -> u64 {
-        match block {
-            Block::Bottom => self.bottom.iter().map(LinearLayer::forward_flops).sum(),
-            Block::Interaction => match &self.interaction {
-                // As a full product, as the papers count it.
-                Interaction::Dot { vectors, dim } => 2 * (vectors * vectors * dim) as u64,
-                Interaction::Cross { layers, .. } => layers.iter().map(CrossLayer::forward_flops).sum(),
-            },
-            Block::Top => self.top.iter().map(LinearLayer::forward_flops).sum(),
-            Block::Towers => 0,
-        }
-    }
-
-    /// FLOPs of the backward pass of some of a block's layers, per sample.
-    pub fn backward_flops(&self, block: Block, range: Range<usize>) -> u64 {
-        match block {
-            Block::Bottom => self.bottom[range].iter().map(LinearLayer::backward_flops).sum(),
-            Block::Interaction => match &self.interaction {
-                Interaction::Dot { .. } => 2 * self.forward_flops(block),
-                Interaction::Cross { layers, .. } => {
-                    layers[range].iter().map(|l| 2 * l.forward_flops()).sum()
+    /// What a block reads, input by input; inputs that adjoin in one buffer are one read.
+    pub fn reads(&self, block: &Block) -> Vec<Read> {
+        let (leading, first) = (self.leading().map(|leading| leading.name), self.leading_width());
+        let mut reads: Vec<Read> = Vec::new();
+        for input in &block.inputs {
+            let (from, columns) = match *input {
+                Input::Dense => (Source::Dense, vec![0..self.dense_features]),
+                Input::Rows => (Source::Features, vec![first..self.features_width()]),
+                Input::Vectors => {
+                    let behind = |columns: &Range<usize>| first + columns.start..first + columns.end;
+                    (Source::Features, self.vectors.iter().map(behind).collect())
                 }
-            },
-            Block::Top => self.top[range].iter().map(LinearLayer::backward_flops).sum(),
-            Block::Towers => 0,
+                Input::Block(name) if Some(name) == leading && block.inputs.contains(&Input::Vectors) => {
+                    (Source::Features, vec![0..first])
+                }
+                Input::Block(name) => (Source::Output(name), vec![0..self.width(Source::Output(name))]),
+            };
+            let summed = matches!(block.layers, Layers::Sum { .. });
+            match reads.last_mut() {
+                Some(last) if last.from == from && !summed => append(&mut last.columns, columns),
+                _ => reads.push(Read { from, columns }),
+            }
+        }
+        reads
+    }
+
+    /// Whether a block reads exactly one buffer, and all of its columns, so that nothing must be joined for it.
+    pub fn reads_whole(&self, block: &Block) -> bool {
+        match &self.reads(block)[..] {
+            [Read { from, columns }] => columns[..] == [0..self.width(*from)],
+            _ => false,
         }
     }
 
-    /// Its parameters in forward order.
+    /// Parameters of all blocks, in forward order.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        for (i, layer) in self.bottom.iter().enumerate() {
-            all.extend(layer.parameters((Block::Bottom, i)));
-        }
-        if let Interaction::Cross { layers, .. } = &self.interaction {
-            for (i, layer) in layers.iter().enumerate() {
-                all.extend(layer.parameters((Block::Interaction, i)));
-            }
-        }
-        for (i, layer) in self.top.iter().enumerate() {
-            all.extend(layer.parameters((Block::Top, i)));
-        }
-        all
+        self.blocks.iter().flat_map(Block::parameters).collect()
     }
 }
 
-impl LinearLayer {
-    /// A bare linear map with a bias.
-    pub(super) fn map(name: String, inputs: usize, outputs: usize) -> Self {
-        Self { name, inputs, outputs, activation: Activation::Identity, bias: true, input_gradient: true }
-    }
-
-    /// Its matrix, then its bias.
-    pub(super) fn parameters(&self, owner: (Block, usize)) -> Vec<Parameter> {
-        let mut all = vec![self.matrix(owner, format!("{}.weight", self.name))];
-        if self.bias {
-            let bound = 1.0 / (self.inputs as f32).sqrt();
-            let (name, shape, len) = (format!("{}.bias", self.name), vec![self.outputs], self.outputs);
-            all.push(Parameter { name, owner, shape, len, bound });
-        }
-        all
-    }
-
-    fn matrix(&self, owner: (Block, usize), name: String) -> Parameter {
-        let (inputs, outputs) = (self.inputs, self.outputs);
-        let bound = (6.0 / (inputs + outputs) as f32).sqrt();
-        Parameter { name, owner, shape: vec![outputs, inputs], len: inputs * outputs, bound }
-    }
-
-    /// Weights of its matrix and its bias.
-    pub fn weights(&self) -> u64 {
-        (self.inputs * self.outputs + if self.bias { self.outputs } else { 0 }) as u64
-    }
-
-    /// FLOPs of one row forward.
-    pub fn forward_flops(&self) -> u64 {
-        2 * (self.inputs * self.outputs) as u64
-    }
-
-    fn backward_flops(&self) -> u64 {
-        self.forward_flops() * (1 + u64::from(self.input_gradient))
-    }
-}
-
-impl CrossLayer {
-    /// A layer over `width`, of low or of full rank.
-    pub(super) fn new(name: &str, width: usize, rank: Option<usize>) -> Self {
-        let linear = |part: &str, inputs, outputs, bias| LinearLayer {
-            bias,
-            ..LinearLayer::map(format!("{name}.{part}"), inputs, outputs)
-        };
-        let bias = format!("{name}.bias");
-        match rank {
-            Some(rank) => {
-                Self { v: Some(linear("v", width, rank, false)), w: linear("w", rank, width, true), bias }
-            }
-            None => Self { v: None, w: linear("w", width, width, true), bias },
+/// Adds columns behind others; adjoining ones become one range.
+fn append(all: &mut Vec<Range<usize>>, more: Vec<Range<usize>>) {
+    for columns in more {
+        match all.last_mut() {
+            Some(last) if last.end == columns.start => last.end = columns.end,
+            _ => all.push(columns),
         }
     }
-
-    /// Its matrices, then its bias, which begins at zero.
-    pub(super) fn parameters(&self, owner: (Block, usize)) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        all.extend(self.v.as_ref().map(|v| v.matrix(owner, v.name.clone())));
-        all.push(self.w.matrix(owner, self.w.name.clone()));
-        let width = self.w.outputs;
-        all.push(Parameter { name: self.bias.clone(), owner, shape: vec![width], len: width, bound: 0.0 });
-        all
-    }
-
-    /// Weights of its matrices and its bias.
-    pub fn weights(&self) -> u64 {
-        self.v.as_ref().map_or(0, LinearLayer::weights) + self.w.weights()
-    }
-
-    /// FLOPs of one sample forward.
-    pub fn forward_flops(&self) -> u64 {
-        self.v.as_ref().map_or(0, LinearLayer::forward_flops) + self.w.forward_flops()
-    }
-}
-
-impl Interaction {
-    /// Length of a sample's input: all its vectors.
-    pub fn input_width(&self) -> usize {
-        match self {
-            Interaction::Dot { vectors, dim } => vectors * dim,
-            Interaction::Cross { width, .. } => *width,
-        }
-    }
-
-    /// Length of what it gives for a sample.
-    pub fn output_width(&self) -> usize {
-        match self {
-            Interaction::Dot { vectors, dim } => dim + vectors * (vectors - 1) / 2,
-            Interaction::Cross { width, .. } => *width,
-        }
-    }
-}
-
-fn mlp(name: &str, inputs: usize, widths: &[usize], activate_last: bool) -> Vec<LinearLayer> {
-    let mut inputs = inputs;
-    let mut layers = Vec::with_capacity(widths.len());
-    for (i, &outputs) in widths.iter().enumerate() {
-        let last = i + 1 == widths.len();
-        layers.push(LinearLayer {
-            name: format!("{name}.{i}"),
-            inputs,
-            outputs,
-            activation: if last && !activate_last { Activation::Identity } else { Activation::Relu },
-            bias: true,
-            // Nothing lies below the first bottom layer but the data.
-            input_gradient: !(name == "bottom" && i == 0),
-        });
-        inputs = outputs;
-    }
-    layers
 }

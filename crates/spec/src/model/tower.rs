@@ -1,6 +1,7 @@
 //! A tower of a model: some features, and the module in which they meet before the others.
 
-use super::network::{Block, CrossLayer, LinearLayer, Parameter};
+use super::block::BlockName;
+use super::layer::{CrossLayer, LinearLayer, Parameter};
 use super::{Model, ModelError};
 use crate::feature::Feature;
 use crate::towers::{DcnOutput, Module};
@@ -12,16 +13,16 @@ use std::ops::Range;
 pub struct Member {
     /// Index of the feature.
     pub feature: usize,
-    /// Columns of its table.
+    /// Columns of the feature's table.
     pub columns: Range<usize>,
 }
 
 /// A tower of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tower {
-    /// Its inputs, in the order in which the module sees them.
+    /// Features of the tower, in the order in which its module sees them.
     pub members: Vec<Member>,
-    /// What stands over them.
+    /// Layers over the members.
     pub module: TowerModule,
 }
 
@@ -53,7 +54,7 @@ impl Member {
         self.name_of(&features[self.feature].name, dim)
     }
 
-    /// The same, of a feature of this name.
+    /// Name of the member where its feature has this name: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
     pub fn name_of(&self, feature: &str, dim: usize) -> String {
         let Range { start, end } = &self.columns;
         if (*start, *end) == (0, dim) { feature.into() } else { format!("{feature}[{start}..{end}]") }
@@ -141,7 +142,7 @@ impl Tower {
         3 * self.forward_flops()
     }
 
-    /// How many weights it has.
+    /// Number of weights of the tower's module.
     pub fn weights(&self) -> u64 {
         match &self.module {
             TowerModule::PassThrough => 0,
@@ -152,9 +153,9 @@ impl Tower {
         }
     }
 
-    /// Its parameters, in forward order; it is tower number `index`.
+    /// Parameters of the tower, which is number `index` of its model, in forward order.
     pub fn parameters(&self, index: usize) -> Vec<Parameter> {
-        let owner = (Block::Towers, index);
+        let owner = (BlockName::TOWERS, index);
         match &self.module {
             TowerModule::PassThrough => Vec::new(),
             TowerModule::Projection { all, each } => {
@@ -169,14 +170,14 @@ impl Tower {
 }
 
 impl Model {
-    /// Its towers; none where the model was described without.
+    /// Towers of the model; none where it was described without.
     pub fn towers(&self) -> &[Tower] {
         &self.towers
     }
 
     /// The names of each tower's members, as an assignment has them.
     pub fn tower_names(&self) -> Vec<Vec<String>> {
-        let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.dim)).collect();
+        let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.row_width())).collect();
         self.towers.iter().map(names).collect()
     }
 
@@ -194,12 +195,7 @@ impl Model {
     /// Where the output of tower `index` begins among the columns that the interaction sees. The towers follow the
     /// dense vector in their order; only where all pass through does everything stand in the order of the features.
     pub fn tower_place(&self, index: usize) -> usize {
-        self.dense_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
-    }
-
-    /// Length of the dense vector.
-    fn dense_width(&self) -> usize {
-        self.network.bottom.last().map_or(0, |layer| layer.outputs)
+        self.network.leading_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
     }
 
     /// Where columns of a feature that pass through begin among the columns that the interaction sees.
@@ -213,6 +209,6 @@ impl Model {
                 }
             }
         }
-        self.dense_width() + feature * self.dim + column
+        self.network.leading_width() + feature * self.row_width() + column
     }
 }

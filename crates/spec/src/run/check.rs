@@ -208,16 +208,7 @@ impl ModelConfig {
         outline.cap_rows(self.rows_cap);
         let module = self.tower_module.unwrap_or_default();
         let mut architecture = outline.architecture(self.kind.unwrap_or_default(), module);
-        match &mut architecture {
-            Architecture::Dlrm { bottom, top } | Architecture::Dcn { bottom, top, .. } => {
-                if let Some(widths) = &self.bottom {
-                    bottom.clone_from(widths);
-                }
-                if let Some(widths) = &self.top {
-                    top.clone_from(widths);
-                }
-            }
-        }
+        self.set_widths(&mut architecture)?;
         let field = |e: crate::model::ModelError| RunError::new(e.field, e.problem);
         let features = match (&self.features, log) {
             (Some(features), log) => {
@@ -232,6 +223,39 @@ impl ModelConfig {
         };
         let (dense, dim) = (outline.dense_features, outline.dim);
         Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module).map_err(field)
+    }
+}
+
+impl ModelConfig {
+    /// Puts the widths that are written here in place of the preset's; refuses those of layers that the model has not.
+    fn set_widths(&self, architecture: &mut Architecture) -> Result<(), RunError> {
+        let name = architecture.name();
+        let set = |widths: &mut Vec<usize>, asked: &Option<Vec<usize>>| {
+            if let Some(asked) = asked {
+                widths.clone_from(asked);
+            }
+        };
+        match architecture {
+            Architecture::Dlrm { bottom, top } | Architecture::Dcn { bottom, top, .. } => {
+                if self.deep.is_some() {
+                    let problem =
+                        format!("{name} has no such MLP: its widths are model.bottom and model.top");
+                    return Err(RunError::new("model.deep", problem));
+                }
+                set(bottom, &self.bottom);
+                set(top, &self.top);
+            }
+            Architecture::DeepFm { deep } => {
+                for (field, asked) in [("model.bottom", &self.bottom), ("model.top", &self.top)] {
+                    if asked.is_some() {
+                        let problem = format!("{name} has no such MLP: its widths are model.deep");
+                        return Err(RunError::new(field, problem));
+                    }
+                }
+                set(deep, &self.deep);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -43,7 +43,7 @@ pub struct ModelConfig {
     /// Tables and widths to start from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// `dlrm` or `dcn`.
+    /// `dlrm`, `dcn` or `deepfm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ModelKind>,
     /// Embedding dimension, N.
@@ -61,6 +61,9 @@ pub struct ModelConfig {
     /// Widths of the top MLP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top: Option<Vec<usize>>,
+    /// Widths of the MLP of a DeepFM, which has neither bottom nor top.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deep: Option<Vec<usize>>,
     /// Cross layers of a DCN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_layers: Option<usize>,

@@ -15,25 +15,34 @@ impl Config {
     pub fn explicit(&self, run: &Run) -> Config {
         let mut config = self.clone();
         let model = &run.model;
-        let (kind, bottom, cross, top) = match model.architecture().clone() {
-            Architecture::Dlrm { bottom, top } => (ModelKind::Dlrm, bottom, None, top),
-            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
-                (ModelKind::Dcn, bottom, Some((cross_layers, cross_rank.unwrap_or(0))), top)
+        let layers = match model.architecture().clone() {
+            Architecture::Dlrm { bottom, top } => ModelConfig {
+                kind: Some(ModelKind::Dlrm),
+                bottom: Some(bottom),
+                top: Some(top),
+                ..ModelConfig::default()
+            },
+            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => ModelConfig {
+                kind: Some(ModelKind::Dcn),
+                bottom: Some(bottom),
+                top: Some(top),
+                cross_layers: Some(cross_layers),
+                cross_rank: Some(cross_rank.unwrap_or(0)),
+                ..ModelConfig::default()
+            },
+            Architecture::DeepFm { deep } => {
+                ModelConfig { kind: Some(ModelKind::DeepFm), deep: Some(deep), ..ModelConfig::default() }
             }
         };
         config.model = ModelConfig {
             preset: self.model.preset,
-            kind: Some(kind),
             dim: Some(model.dim()),
             rows_cap: None,
             dense_features: Some(model.dense_features()),
-            bottom: Some(bottom),
-            top: Some(top),
-            cross_layers: cross.map(|(layers, _)| layers),
-            cross_rank: cross.map(|(_, rank)| rank),
             features: Some(model.features().to_vec()),
             towers: (!model.towers().is_empty()).then(|| Assignment::Lists(model.tower_names())),
             tower_module: (model.tower_module() != Module::None).then(|| model.tower_module()),
+            ..layers
         };
         let topology = run.topology();
         config.topology.hosts = Some(topology.hosts());

@@ -2,7 +2,7 @@
 
 use super::Bucket;
 use crate::dataflow::Deployment;
-use crate::model::{Block, Parameter};
+use crate::model::{BlockName, Parameter};
 use std::ops::Range;
 
 /// Parameters of a bucket begin at multiples of this many floats: a cache line.
@@ -59,7 +59,7 @@ impl Bucket {
 pub(super) fn of_block(
     buckets: &[Bucket],
     parameters: &[Parameter],
-    block: Block,
+    block: BlockName,
 ) -> Vec<(usize, Range<usize>)> {
     buckets
         .iter()

@@ -1,18 +1,17 @@
-//! The phases that every dataflow has: input, dense network, loss, updates.
+//! The phases that every dataflow has: input and updates here, the dense network in [`network`](super::network).
 
 use super::operation::WORD;
 use super::*;
 use crate::model::Parameter;
 use crate::volume::Item;
-use std::ops::Range;
 
 /// A schedule in the making.
 pub(super) struct Build<'a> {
     pub deployment: &'a Deployment,
     pub task: Task,
-    buckets: Vec<Bucket>,
-    tower_buckets: Vec<Bucket>,
-    parameters: Vec<Parameter>,
+    pub(super) buckets: Vec<Bucket>,
+    pub(super) tower_buckets: Vec<Bucket>,
+    pub(super) parameters: Vec<Parameter>,
     phases: Vec<Phase>,
 }
 
@@ -49,10 +48,6 @@ impl<'a> Build<'a> {
         self.phases.push(Phase { ahead: true, ..phase });
     }
 
-    pub fn has_bottom(&self) -> bool {
-        !self.deployment.model.network().bottom.is_empty()
-    }
-
     /// Whether lengths of bags travel.
     fn variable(&self) -> bool {
         let Deployment { model, placement, .. } = self.deployment;
@@ -74,7 +69,7 @@ impl<'a> Build<'a> {
     }
 
     /// Ids set out, when their lengths are known.
-    fn ids_ahead(&mut self) {
+    pub fn ids_ahead(&mut self) {
         let exchange = |name, item, to, variable: bool| {
             let mut phase = world(name, Traffic::ToHolders { item, bytes: WORD }, Slot::Batch, to);
             phase.reads.extend(variable.then_some(Slot::Lengths));
@@ -105,39 +100,6 @@ impl<'a> Build<'a> {
         self.compute(Operation::Lookup, &reads, writes);
     }
 
-    /// From the vectors that arrived, through the network, to the gradients that go back; for an evaluation, to predictions.
-    pub fn network(&mut self, arrived: &[Slot]) {
-        self.restore_order(arrived);
-        self.forward(Block::Interaction);
-        // Ids travel beside the top MLP.
-        self.ids_ahead();
-        self.forward(Block::Top);
-        let output = Slot::Output(Block::Top);
-        if self.task == Task::Evaluate {
-            self.compute(Operation::Predict, &[output], &[Slot::Predictions]);
-            return;
-        }
-        let gradient = [Slot::Gradient(Block::Top)];
-        self.compute(Operation::Loss, &[output, Slot::Batch], &gradient);
-        self.backward(Block::Top);
-        self.backward(Block::Interaction);
-        self.split_gradients();
-    }
-
-    /// All vectors of a sample in the order in which the interaction sees them.
-    fn restore_order(&mut self, arrived: &[Slot]) {
-        let mut reads = arrived.to_vec();
-        reads.extend(self.has_bottom().then_some(Slot::Output(Block::Bottom)));
-        self.compute(Operation::RestoreOrder, &reads, &[Slot::Features]);
-    }
-
-    /// Their gradients, laid out for the way back.
-    fn split_gradients(&mut self) {
-        let mut writes = vec![Slot::PooledGradient];
-        writes.extend(self.has_bottom().then_some(Slot::Gradient(Block::Bottom)));
-        self.compute(Operation::SplitGradients, &[Slot::Gradient(Block::Interaction)], &writes);
-    }
-
     /// The backward pass of the lookup, with the update of the tables.
     pub fn update_tables(&mut self, gradients: &[Slot]) {
         let mut reads = gradients.to_vec();
@@ -160,70 +122,6 @@ impl<'a> Build<'a> {
         let slots = [Slot::BucketGradient(bucket), Slot::Parameters(bucket)];
         self.compute(Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)]);
     }
-
-    pub fn forward(&mut self, block: Block) {
-        let mut reads = vec![input_of(block)];
-        let buckets = buckets::of_block(&self.buckets, &self.parameters, block);
-        reads.extend(buckets.iter().map(|(i, _)| Slot::Parameters(*i)));
-        self.compute(Operation::Forward(block), &reads, &[Slot::Output(block)]);
-    }
-
-    /// The backward phases of a block, one per bucket, each followed by the reduction of its bucket.
-    pub fn backward(&mut self, block: Block) {
-        let parts = buckets::of_block(&self.buckets, &self.parameters, block);
-        if parts.is_empty() {
-            // The dot interaction has no parameters.
-            let layers = 0..self.deployment.model.network().layers(block);
-            self.backward_part(block, layers, None);
-        }
-        for (bucket, layers) in parts {
-            self.backward_part(block, layers, Some(bucket));
-            let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense);
-            let traffic = Traffic::AllReduce { elements, bytes: wire.bytes() };
-            self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
-        }
-    }
-
-    fn backward_part(&mut self, block: Block, layers: Range<usize>, bucket: Option<usize>) {
-        let mut reads = vec![Slot::Gradient(block), Slot::Output(block), input_of(block)];
-        let mut writes = vec![Slot::Gradient(block)];
-        if block == Block::Top && layers.start == 0 {
-            // The last of the top MLP's backward phases leaves the gradient of the interaction's output.
-            writes.push(Slot::Gradient(Block::Interaction));
-        }
-        if let Some(bucket) = bucket {
-            reads.push(Slot::Parameters(bucket));
-            writes.push(Slot::BucketGradient(bucket));
-        }
-        self.compute(Operation::Backward(block, layers), &reads, &writes);
-    }
-
-    pub fn towers_forward(&mut self) {
-        let (reads, writes) = ([Slot::TowerInput, Slot::Parameters(self.buckets.len())], [Slot::Leaving]);
-        self.compute(Operation::Forward(Block::Towers), &reads, &writes);
-    }
-
-    /// The towers' backward pass, and the reduction of their gradients inside each group.
-    pub fn towers_backward(&mut self) {
-        let bucket = self.buckets.len();
-        let reads = [Slot::LeavingGradient, Slot::TowerInput, Slot::Parameters(bucket)];
-        let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
-        let towers = 0..self.deployment.model.towers().len();
-        self.compute(Operation::Backward(Block::Towers, towers), &reads, &writes);
-        let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
-        let wire = self.deployment.wire.dense;
-        let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
-        self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
-    }
-}
-
-fn input_of(block: Block) -> Slot {
-    match block {
-        Block::Bottom => Slot::Batch,
-        Block::Interaction => Slot::Features,
-        Block::Top => Slot::Output(Block::Interaction),
-        Block::Towers => Slot::TowerInput,
-    }
 }
 
 /// An all-to-all over the world of what is never encoded.
@@ -245,15 +143,8 @@ pub(super) fn exchange(
     phase(name, Work::Collective(collective), Lane::Exchange, &[from], &[to])
 }
 
-/// The reduction of a bucket's gradient.
-fn reduction(name: &str, group: Group, traffic: Traffic, wire: Format, bucket: usize) -> Phase {
-    let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic, wire };
-    let slot = [Slot::BucketGradient(bucket)];
-    phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot)
-}
-
 /// A phase of this batch that costs nothing yet and waits for nothing yet.
-fn phase(name: &str, work: Work<Operation>, lane: Lane, reads: &[Slot], writes: &[Slot]) -> Phase {
+pub(super) fn phase(name: &str, work: Work<Operation>, lane: Lane, reads: &[Slot], writes: &[Slot]) -> Phase {
     Phase {
         name: name.into(),
         work,

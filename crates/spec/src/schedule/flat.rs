@@ -7,9 +7,7 @@ pub(super) fn build(deployment: &Deployment, task: Task, bucket_bytes: usize) ->
     let mut build = Build::new(deployment, task, bucket_bytes);
     build.lookup(&[Slot::Pooled]);
     build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
-    if build.has_bottom() {
-        build.forward(Block::Bottom);
-    }
+    build.forward_before_vectors();
     // The next batch is read while the pooled vectors travel.
     build.read_ahead();
     build.arrive(Leg::Pooled, Slot::Arrived);
@@ -20,9 +18,7 @@ pub(super) fn build(deployment: &Deployment, task: Task, bucket_bytes: usize) ->
     }
 
     build.depart(Leg::Gradient, Group::World, Slot::PooledGradient, Slot::ArrivedGradient);
-    if build.has_bottom() {
-        build.backward(Block::Bottom);
-    }
+    build.backward_before_vectors();
     // Sorting hides behind the gradient exchange.
     build.index_ahead();
     build.arrive(Leg::Gradient, Slot::ArrivedGradient);

@@ -5,9 +5,9 @@
 //! the part. A new operation is a variant, a line there, and code in training.
 
 use super::{Bucket, Cost, Part};
-use crate::calibration::{Class, floats};
+use crate::calibration::Class;
 use crate::dataflow::Deployment;
-use crate::model::Block;
+use crate::model::{BlockName, Model};
 use crate::volume::{Leg, Quantity, Volume};
 use serde::Serialize;
 use std::ops::Range;
@@ -45,13 +45,13 @@ pub enum Operation {
     /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
     RestoreOrder,
     /// Forward pass of a block of the network.
-    Forward(Block),
+    Forward(BlockName),
     /// Loss, and the gradient of the loss by the logits.
     Loss,
     /// Probabilities for evaluation.
     Predict,
     /// Backward pass of some layers of a block of the network, last layer first.
-    Backward(Block, Range<usize>),
+    Backward(BlockName, Range<usize>),
     /// Lay out the gradients of the vectors that arrived by where the vectors came from.
     SplitGradients,
     /// Step e of SPTT in reverse: gradients from peers × features to features × peers.
@@ -99,8 +99,8 @@ impl Description {
     }
 
     /// With rates measured by the floats that layers read and write for a sample.
-    fn measured_by(self, floats: u64) -> Self {
-        Self { bytes: Some(Volume::of(WORD * floats, Quantity::Samples)), ..self }
+    fn measured_by(self, floats: usize) -> Self {
+        Self { bytes: Some(Volume::of(WORD * floats as u64, Quantity::Samples)), ..self }
     }
 
     fn by_ids(self) -> Self {
@@ -112,7 +112,7 @@ impl Operation {
     /// Name, class, part and cost of the operation in a step of a deployment, with the buckets of its network.
     pub fn describe(&self, deployment: &Deployment, buckets: &[Bucket]) -> Description {
         let wire = |leg: &Leg| deployment.wire.of(*leg).bytes();
-        let features = 2 * WORD * deployment.model.network().interaction.input_width() as u64;
+        let features = 2 * WORD * deployment.model.network().features_width() as u64;
         let of = |name: &str, class, part| Description::new(name, class, part);
         let exchange = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
         match self {
@@ -147,10 +147,10 @@ impl Operation {
                 .touching(2 * WORD, Quantity::GatheredVectors),
             Self::RestoreOrder => of("restore order", Class::RestoreOrder, Part::VectorExchange)
                 .touching(features, Quantity::Samples),
-            Self::Forward(block) => Self::forward_of(*block, deployment),
+            Self::Forward(block) => Self::forward_of(*block, &deployment.model),
             Self::Loss => of("loss", Class::Loss, Part::TopForward),
             Self::Predict => of("predict", Class::Loss, Part::TopForward),
-            Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), deployment),
+            Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), &deployment.model),
             Self::SplitGradients => of("split gradients", Class::SplitGradients, Part::GradientExchange)
                 .touching(features, Quantity::Samples),
             Self::ReverseTranspose => of("reverse transpose", Class::Transpose, Part::GradientExchange)
@@ -175,39 +175,35 @@ impl Operation {
         }
     }
 
-    fn forward_of(block: Block, deployment: &Deployment) -> Description {
-        let model = &deployment.model;
-        let part = if block == Block::Bottom { Part::BottomForward } else { Part::TopForward };
-        let of = Description::new(format!("{block} forward"), Class::of_block(block, model).0, part);
-        if block == Block::Towers {
-            let of = of.flops(1, Quantity::TowerFlops);
+    fn forward_of(block: BlockName, model: &Model) -> Description {
+        let of = |part| Description::new(format!("{block} forward"), Class::of_block(block, model).0, part);
+        if block == BlockName::TOWERS {
+            let of = of(Part::TopForward).flops(1, Quantity::TowerFlops);
             return of.touching(WORD, Quantity::GatheredVectors).touching(WORD, Quantity::LeavingVectors);
         }
-        let network = model.network();
-        of.flops(network.forward_flops(block), Quantity::Samples).measured_by(floats(
-            network,
-            block,
-            0..network.layers(block),
-        ))
+        let below = model.network().runs_before_vectors(block);
+        let layers = &model.network().block(block).layers;
+        of(if below { Part::BottomForward } else { Part::TopForward })
+            .flops(layers.forward_flops(), Quantity::Samples)
+            .measured_by(layers.floats_touched(0..layers.count()))
     }
 
-    fn backward_of(block: Block, layers: Range<usize>, deployment: &Deployment) -> Description {
-        let model = &deployment.model;
-        let part = if block == Block::Bottom { Part::BottomBackward } else { Part::TopBackward };
-        let of = |name: String| Description::new(name, Class::of_block(block, model).1, part);
-        if block == Block::Towers {
-            let of = of(format!("{block} backward")).flops(2, Quantity::TowerFlops);
+    fn backward_of(block: BlockName, range: Range<usize>, model: &Model) -> Description {
+        let of = |name: String, part| Description::new(name, Class::of_block(block, model).1, part);
+        if block == BlockName::TOWERS {
+            let of = of(format!("{block} backward"), Part::TopBackward).flops(2, Quantity::TowerFlops);
             return of.touching(2 * WORD, Quantity::GatheredVectors).touching(WORD, Quantity::LeavingVectors);
         }
-        let network = model.network();
+        let below = model.network().runs_before_vectors(block);
+        let layers = &model.network().block(block).layers;
         // A block whose gradients lie in several buckets has a phase for each.
-        let name = match layers.len() {
-            all if all == network.layers(block) => format!("{block} backward"),
-            1 => format!("{block} backward {}", layers.start),
-            _ => format!("{block} backward {}-{}", layers.start, layers.end - 1),
+        let name = match range.len() {
+            all if all == layers.count() => format!("{block} backward"),
+            1 => format!("{block} backward {}", range.start),
+            _ => format!("{block} backward {}-{}", range.start, range.end - 1),
         };
-        of(name)
-            .flops(network.backward_flops(block, layers.clone()), Quantity::Samples)
-            .measured_by(floats(network, block, layers))
+        of(name, if below { Part::BottomBackward } else { Part::TopBackward })
+            .flops(layers.backward_flops(range.clone()), Quantity::Samples)
+            .measured_by(layers.floats_touched(range))
     }
 }

@@ -20,10 +20,8 @@ pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_byt
         towers: deployment.model.has_tower_modules(),
     };
     steps.forward(&mut build);
-    // The bottom MLP hides the exchange among peers, which crosses hosts.
-    if build.has_bottom() {
-        build.forward(Block::Bottom);
-    }
+    // Blocks that need no vector hide the exchange among peers, which crosses hosts.
+    build.forward_before_vectors();
     build.arrive(Leg::Peer, Slot::Arrived);
     build.network(&[Slot::Arrived]);
     if task == Task::Evaluate {
@@ -86,9 +84,7 @@ impl Steps {
     /// From the gradients of what the interaction saw to the tables.
     fn backward(&self, build: &mut Build) {
         build.depart(Leg::PeerGradient, Group::Peers, Slot::PooledGradient, Slot::LeavingGradient);
-        if build.has_bottom() {
-            build.backward(Block::Bottom);
-        }
+        build.backward_before_vectors();
         build.arrive(Leg::PeerGradient, Slot::LeavingGradient);
         if self.towers {
             build.towers_backward();

@@ -43,8 +43,8 @@ pub fn check_contents(
 fn expected(model: &Model, dense: &UpdateRule, tables: &UpdateRule) -> Vec<(String, Vec<usize>)> {
     let mut expected = Vec::new();
     for feature in model.features() {
-        expected.push((table_weight(&feature.name), vec![feature.rows, model.dim()]));
-        let kept = tables.state_per_row(model.dim());
+        expected.push((table_weight(&feature.name), vec![feature.rows, model.row_width()]));
+        let kept = tables.state_per_row(model.row_width());
         if kept > 0 {
             expected.push((table_state_name(&feature.name), vec![feature.rows, kept]));
         }

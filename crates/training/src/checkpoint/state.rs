@@ -15,7 +15,7 @@
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::step::rank_state::RankState;
 use kernels::{Buffer, KernelError};
-use spec::model::{Block, Parameter};
+use spec::model::{BlockName, Parameter};
 use spec::placement::{Layout, Shard, share};
 use spec::run::Run;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
         let rows = shard.rows.clone();
         pieces.push(Piece {
             name: table_weight(&feature.name),
-            shape: vec![feature.rows, run.model.dim()],
+            shape: vec![feature.rows, run.model.row_width()],
             rows: rows.clone(),
             columns: shard.columns.clone(),
             data: table.weights.to_vec()?,
@@ -56,7 +56,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
     }
     let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
     for (parameter, Places { bucket, weights, state }) in places(run, rank) {
-        let kept = if parameter.owner.0 == Block::Towers { first_of_group } else { index == 0 };
+        let kept = if parameter.owner.0 == BlockName::TOWERS { first_of_group } else { index == 0 };
         if !kept {
             continue;
         }
@@ -146,7 +146,7 @@ struct StatePart {
 /// What the optimizer keeps of a shard: for every weight as many numbers as the rule needs, so that columns of the table
 /// are columns of each; for row-wise Adagrad one number for every slice of a row.
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
-    let (rule, dim, width) = (&run.table_optimizer.update, run.model.dim(), shard.columns.len());
+    let (rule, dim, width) = (&run.table_optimizer.update, run.model.row_width(), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
     match &run.placement.layouts()[shard.feature] {
         Layout::ColumnWise { ranks } if ranks.len() > 1 && rule.keeps_one_per_row() => {

@@ -173,7 +173,7 @@ impl Flat {
         device: &Device,
         input: &Input,
         dfeatures: &Buffer<f32>,
-        ddense: &mut Buffer<f32>,
+        ddense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error> {
         let rows = input.rows();
         self.order.take_dense(device, rows, dfeatures, ddense)?;

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Matrix, MatrixMut};
-use spec::model::Model;
+use spec::model::{Block, Model};
 
 /// Columns of a sample, and the dense vector's place among them.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ impl Order {
     /// Of a model.
     pub fn new(model: &Model) -> Self {
         let network = model.network();
-        let dense = network.bottom.last().map(|layer| ColumnCopy { from: 0, to: 0, width: layer.outputs });
-        Self { width: network.interaction.input_width(), dense }
+        let copy = |block: &Block| ColumnCopy { from: 0, to: 0, width: block.layers.output_width() };
+        Self { width: network.features_width(), dense: network.leading().map(copy) }
     }
 
     /// Makes room for all vectors of `rows` samples, and puts the dense ones in their place.
@@ -46,9 +46,9 @@ impl Order {
         device: &Device,
         rows: usize,
         dfeatures: &Buffer<f32>,
-        ddense: &mut Buffer<f32>,
+        ddense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error> {
-        if let Some(copy) = self.dense {
+        if let (Some(copy), Some(ddense)) = (self.dense, ddense) {
             ddense.resize(rows * copy.width)?;
             device.copy_columns(
                 rows,

@@ -246,7 +246,7 @@ impl Sptt {
         device: &Device,
         rows: usize,
         dfeatures: &Buffer<f32>,
-        ddense: &mut Buffer<f32>,
+        ddense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error> {
         self.layout.order.take_dense(device, rows, dfeatures, ddense)?;
         let from_width = self.layout.order.width;

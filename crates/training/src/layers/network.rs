@@ -1,78 +1,143 @@
-//! The dense network of a model: layers composed, nothing else. No communication, no arithmetic of its own.
+//! The dense network of a model: blocks that run by what they read. No communication, no arithmetic of its own.
+//!
+//! A buffer (the dense inputs, the vectors of a sample, a block's output) may be read by several blocks. In the backward
+//! pass the first of them sets the buffer's gradient and the others add to it, always in the same order: that of the blocks,
+//! last first. The first must therefore read all columns.
 
-use crate::layers::dense::{CrossNet, Dot, Mlp, Parameters};
+mod inputs;
+
+use crate::layers::dense::{Back, CrossNet, Dot, Fm, Mlp, Parameters};
+use inputs::{From, Inputs};
 use kernels::{Buffer, Device, KernelError};
-use spec::model::{self, Block};
+use spec::model::{self, Block, BlockName};
 use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
 
-/// Bottom MLP → interaction → top MLP.
+/// The blocks of a network, with the buffers that they read and fill.
 #[derive(Debug)]
 pub struct Network {
-    /// Maps dense inputs to a vector.
-    pub bottom: Mlp,
-    interaction: Interaction,
-    /// Maps the interaction to a logit.
-    pub top: Mlp,
-    /// All vectors of each sample, in feature order: the interaction's input.
+    nodes: Vec<Node>,
+    /// The block whose output is laid out before the vectors.
+    leading: Option<usize>,
+    /// All vectors of each sample, behind the output of the leading block.
     pub features: Buffer<f32>,
-    /// Their gradient.
-    pub dfeatures: Buffer<f32>,
+    /// Gradient of [`features`](Self::features).
+    dfeatures: Buffer<f32>,
 }
 
+/// A block at work.
 #[derive(Debug)]
-enum Interaction {
+struct Node {
+    name: BlockName,
+    layers: Layers,
+    inputs: Inputs,
+    /// What the block reads, joined, where that is more or less than one whole buffer.
+    joined: Buffer<f32>,
+    /// The only block that reads the output, where that is an MLP which reads nothing else: the gradient of the output
+    /// then lies in that MLP's buffer.
+    gradient_in: Option<usize>,
+    /// Gradient of the output, where it lies neither there nor in an MLP of this block.
+    gradient: Buffer<f32>,
+    /// Gradient of the input, where it must be added to that of other blocks.
+    dx: Buffer<f32>,
+}
+
+/// Layers of one kind.
+#[derive(Debug)]
+enum Layers {
+    Mlp(Mlp),
     Dot(Dot),
     Cross(CrossNet),
+    Fm(Fm),
+    /// The inputs are added up as they are joined.
+    Sum,
 }
 
-impl Interaction {
-    fn output(&self) -> &Buffer<f32> {
-        match self {
-            Interaction::Dot(dot) => &dot.output,
-            Interaction::Cross(cross) => cross.output(),
-        }
-    }
+/// The samples that go through the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Samples<'a> {
+    /// Number of samples.
+    pub rows: usize,
+    /// Dense inputs of the samples, row by row.
+    pub dense: &'a Buffer<f32>,
 }
 
 impl Network {
-    /// Instantiates the layers of `network` over `parameters`.
+    /// Instantiates the blocks of `network` over `parameters`.
     pub fn new(network: &model::Network, parameters: &Parameters) -> Self {
-        let interaction = match &network.interaction {
-            model::Interaction::Dot { vectors, dim } => {
-                Interaction::Dot(Dot::new(parameters.space(), *vectors, *dim))
-            }
-            model::Interaction::Cross { width, layers } => {
-                Interaction::Cross(CrossNet::new(*width, layers, parameters))
-            }
+        let node = |(i, block): (usize, &Block)| Node {
+            name: block.name,
+            layers: Layers::new(&block.layers, parameters),
+            inputs: Inputs::new(network, i),
+            joined: parameters.buffer(),
+            gradient_in: inputs::gradient_in_reader(network, block),
+            gradient: parameters.buffer(),
+            dx: parameters.buffer(),
         };
         Self {
-            bottom: Mlp::new(&network.bottom, parameters),
-            interaction,
-            top: Mlp::new(&network.top, parameters),
+            nodes: network.blocks().iter().enumerate().map(node).collect(),
+            leading: network.leading().map(|block| inputs::position(network, block.name)),
             features: parameters.buffer(),
             dfeatures: parameters.buffer(),
         }
     }
 
-    /// One block forward, for `rows` samples whose dense inputs are `dense`.
+    fn position(&self, name: BlockName) -> usize {
+        let found = self.nodes.iter().position(|node| node.name == name);
+        found.unwrap_or_else(|| panic!("the network has no block {name}"))
+    }
+
+    /// Output of the last block.
+    pub fn logits(&self) -> &Buffer<f32> {
+        self.nodes.last().expect("a network has blocks").output()
+    }
+
+    /// Output of the last block, and the buffer for its gradient.
+    pub fn logits_and_gradient(&mut self) -> (&Buffer<f32>, &mut Buffer<f32>) {
+        self.nodes.last_mut().expect("a network has blocks").output_and_gradient()
+    }
+
+    /// Output of the leading block, and the buffer in which it and the vectors of a sample stand side by side.
+    pub fn leading_and_features(&mut self) -> (Option<&Buffer<f32>>, &mut Buffer<f32>) {
+        (self.leading.map(|i| self.nodes[i].output()), &mut self.features)
+    }
+
+    /// Gradient of [`features`](Self::features), and the buffer for that of the leading block's output.
+    pub fn features_and_leading_gradient(&mut self) -> (&Buffer<f32>, Option<&mut Buffer<f32>>) {
+        let leading = self.leading.map(|i| self.nodes[i].output_and_gradient().1);
+        (&self.dfeatures, leading)
+    }
+
+    /// One block forward.
     pub fn forward(
         &mut self,
         device: &Device,
         parameters: &Parameters,
-        block: Block,
-        rows: usize,
-        dense: &Buffer<f32>,
+        block: BlockName,
+        samples: Samples<'_>,
     ) -> Result {
-        match (block, &mut self.interaction) {
-            (Block::Bottom, _) => self.bottom.forward(device, parameters, rows, dense),
-            (Block::Interaction, Interaction::Dot(dot)) => dot.forward(device, rows, &self.features),
-            (Block::Interaction, Interaction::Cross(cross)) => {
-                cross.forward(device, parameters, rows, &self.features)
+        let at = self.position(block);
+        let (below, node) = self.nodes.split_at_mut(at);
+        let Node { layers, inputs, joined, .. } = &mut node[0];
+        let source = |from| match from {
+            From::Dense => samples.dense,
+            From::Features => &self.features,
+            From::Block(i) => below[i].output(),
+        };
+        let x = match inputs.whole {
+            Some(from) => source(from),
+            None => {
+                inputs.join(device, samples.rows, joined, source)?;
+                joined
             }
-            (Block::Top, interaction) => self.top.forward(device, parameters, rows, interaction.output()),
-            (Block::Towers, _) => unreachable!("towers stand in the dataflow, below the network"),
+        };
+        match layers {
+            Layers::Mlp(mlp) => mlp.forward(device, parameters, samples.rows, x),
+            Layers::Dot(dot) => dot.forward(device, samples.rows, x),
+            Layers::Cross(cross) => cross.forward(device, parameters, samples.rows, x),
+            Layers::Fm(fm) => fm.forward(device, samples.rows, x),
+            Layers::Sum => Ok(()),
         }
     }
 
@@ -81,22 +146,96 @@ impl Network {
         &mut self,
         device: &Device,
         parameters: &mut Parameters,
-        block: Block,
-        layers: Range<usize>,
-        rows: usize,
-        dense: &Buffer<f32>,
+        block: BlockName,
+        range: Range<usize>,
+        samples: Samples<'_>,
     ) -> Result {
-        let Self { bottom, interaction, top, features, dfeatures } = self;
-        match (block, interaction) {
-            (Block::Bottom, _) => bottom.backward(device, parameters, rows, dense, layers),
-            (Block::Interaction, Interaction::Dot(dot)) => {
-                dot.backward(device, rows, features, &top.gradient, dfeatures)
+        let Samples { rows, dense } = samples;
+        let at = self.position(block);
+        let Self { nodes, features, dfeatures, .. } = self;
+        let (below, rest) = nodes.split_at_mut(at);
+        let (node, above) = rest.split_at_mut(1);
+        let Node { layers, inputs, joined, gradient_in, gradient, dx, .. } = &mut node[0];
+        let gradient = match gradient_in {
+            Some(reader) => above[*reader - at - 1].output_and_gradient().1,
+            None => gradient,
+        };
+        let input = match inputs.whole {
+            Some(From::Dense) => dense,
+            Some(From::Features) => features,
+            Some(From::Block(i)) => below[i].output(),
+            None => joined,
+        };
+        let complete = range.start == 0;
+        let straight = inputs.set_features() && !matches!(layers, Layers::Mlp(_));
+        let input_gradient = if straight { &mut *dfeatures } else { &mut *dx };
+        let back = Back { input, gradient: &mut *gradient, input_gradient };
+        match layers {
+            Layers::Mlp(mlp) => {
+                if gradient_in.is_some() && range.end == mlp.count() {
+                    std::mem::swap(&mut mlp.gradient, back.gradient);
+                }
+                mlp.backward(device, parameters, rows, input, range)?;
             }
-            (Block::Interaction, Interaction::Cross(cross)) => {
-                cross.backward(device, parameters, rows, features, &mut top.gradient, dfeatures, layers)
+            Layers::Dot(dot) => dot.backward(device, rows, back)?,
+            Layers::Cross(cross) => cross.backward(device, parameters, rows, back, range)?,
+            Layers::Fm(fm) => fm.backward(device, rows, back)?,
+            Layers::Sum => {}
+        }
+        if !complete || straight {
+            return Ok(());
+        }
+        let given: &Buffer<f32> = match layers {
+            Layers::Mlp(mlp) => &mlp.gradient,
+            Layers::Dot(_) | Layers::Cross(_) | Layers::Fm(_) => dx,
+            Layers::Sum => gradient,
+        };
+        for part in &inputs.parts {
+            let to = match part.from {
+                From::Dense => continue,
+                From::Features => &mut *dfeatures,
+                From::Block(i) => below[i].output_and_gradient().1,
+            };
+            part.hand_on(device, rows, given, inputs.width, to)?;
+        }
+        Ok(())
+    }
+}
+
+impl Layers {
+    fn new(layers: &model::Layers, parameters: &Parameters) -> Self {
+        match layers {
+            model::Layers::Mlp(layers) => Layers::Mlp(Mlp::new(layers, parameters)),
+            model::Layers::Dot { vectors, dim } => Layers::Dot(Dot::new(parameters.space(), *vectors, *dim)),
+            model::Layers::Cross { width, layers } => {
+                Layers::Cross(CrossNet::new(*width, layers, parameters))
             }
-            (Block::Top, interaction) => top.backward(device, parameters, rows, interaction.output(), layers),
-            (Block::Towers, _) => unreachable!("towers stand in the dataflow, below the network"),
+            model::Layers::Fm { vectors, dim } => Layers::Fm(Fm::new(parameters.space(), *vectors, *dim)),
+            model::Layers::Sum { .. } => Layers::Sum,
+        }
+    }
+}
+
+impl Node {
+    fn output(&self) -> &Buffer<f32> {
+        match &self.layers {
+            Layers::Mlp(mlp) => mlp.output(),
+            Layers::Dot(dot) => &dot.output,
+            Layers::Cross(cross) => cross.output(),
+            Layers::Fm(fm) => &fm.output,
+            Layers::Sum => &self.joined,
+        }
+    }
+
+    /// Output, and the buffer for its gradient.
+    fn output_and_gradient(&mut self) -> (&Buffer<f32>, &mut Buffer<f32>) {
+        let Self { layers, joined, gradient, .. } = self;
+        match layers {
+            Layers::Mlp(mlp) => mlp.output_and_gradient(),
+            Layers::Dot(dot) => (&dot.output, gradient),
+            Layers::Cross(cross) => (cross.output(), gradient),
+            Layers::Fm(fm) => (&fm.output, gradient),
+            Layers::Sum => (joined, gradient),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! cross (listing 2)             (x ⊙ (W·V·x + b) + x)·Mᵀ + m
 //! ```
 
-use crate::layers::dense::{CrossNet, Linear, Parameters};
+use crate::layers::dense::{Back, CrossNet, Linear, Parameters};
 use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError, Matrix, MatrixMut};
 use spec::model::{self, TowerModule};
 
@@ -14,13 +14,13 @@ type Result<T = ()> = std::result::Result<T, KernelError>;
 /// A tower module, what goes in and what comes out.
 #[derive(Debug)]
 pub struct Tower {
-    /// Columns of its input.
+    /// Columns of the module's input.
     pub width: usize,
-    /// What it sees: samples × columns.
+    /// Input of the module: samples × columns.
     pub input: Buffer<f32>,
-    /// The gradient of that.
+    /// Gradient of the input.
     pub input_gradient: Buffer<f32>,
-    /// What it gives, in parts that stand side by side.
+    /// Output of the module, in parts that stand side by side.
     pub outputs: Vec<Output>,
     layers: Layers,
 }
@@ -28,11 +28,11 @@ pub struct Tower {
 /// Columns that a tower gives.
 #[derive(Debug)]
 pub struct Output {
-    /// How many.
+    /// Number of columns.
     pub width: usize,
-    /// Samples × columns.
+    /// Values of the columns: samples × columns.
     pub values: Buffer<f32>,
-    /// Their gradient.
+    /// Gradient of the values.
     pub gradient: Buffer<f32>,
 }
 
@@ -70,7 +70,7 @@ impl Tower {
         Some(Self { width, input: parameters.buffer(), input_gradient: parameters.buffer(), outputs, layers })
     }
 
-    /// What the parts of its output are, for `rows` samples.
+    /// Fills the parts of the output, for `rows` samples.
     pub fn forward(&mut self, device: &Device, parameters: &Parameters, rows: usize) -> Result {
         let Self { width, input, outputs, layers, .. } = self;
         match layers {
@@ -104,7 +104,7 @@ impl Tower {
         Ok(())
     }
 
-    /// From the gradients of the parts of its output to that of its input and of its parameters.
+    /// Takes the gradients of the parts of the output back to those of the input and of the parameters.
     pub fn backward(&mut self, device: &Device, parameters: &mut Parameters, rows: usize) -> Result {
         let Self { width, input, input_gradient, outputs, layers } = self;
         input_gradient.resize(rows * *width)?;
@@ -129,7 +129,8 @@ impl Tower {
                     }
                     None => std::mem::swap(gradient, &mut output.gradient),
                 }
-                cross.backward(device, parameters, rows, input, gradient, input_gradient, 0..1)?;
+                let back = Back { input, gradient, input_gradient };
+                cross.backward(device, parameters, rows, back, 0..1)?;
             }
         }
         Ok(())

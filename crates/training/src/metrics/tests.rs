@@ -134,3 +134,52 @@ fn metrics_have_names_of_their_own() {
         evaluation.metrics().all(|(field, value)| value.is_some_and(f64::is_finite) && !field.is_empty())
     );
 }
+
+/// Each positive by hand: its precision is that of all samples with a score at least as large.
+#[test]
+fn pr_auc_is_the_mean_precision_at_positives() {
+    let pr_auc = |scores: &[f32], labels: &[f32]| Evaluation::of(scores, labels).unwrap().pr_auc;
+    // In descending order the labels are 1 0 1 0, and both positives count half: 1/2·1 + 1/2·2/3.
+    close(pr_auc(&[0.1, 0.4, 0.35, 0.8], &[0.0, 0.0, 1.0, 1.0]).unwrap(), 5.0 / 6.0);
+    // Equal scores enter together: precision is the click rate, whatever the order of the samples.
+    assert_eq!(pr_auc(&[0.5; 4], &[0.0, 1.0, 0.0, 1.0]), Some(0.5));
+    assert_eq!(pr_auc(&[0.5; 4], &[1.0, 1.0, 0.0, 0.0]), Some(0.5));
+    // 1/3·1 + 2/3·3/4.
+    close(pr_auc(&[0.9, 0.5, 0.5, 0.5, 0.1], &[1.0, 1.0, 0.0, 1.0, 0.0]).unwrap(), 5.0 / 6.0);
+    assert_eq!(pr_auc(&[0.0, -0.0], &[1.0, 0.0]), Some(0.5));
+    assert_eq!(pr_auc(&[0.2, 0.9, 0.5], &[1.0, 1.0, 1.0]), Some(1.0));
+    assert_eq!(pr_auc(&[0.2, 0.9], &[0.0, 0.0]), None);
+}
+
+/// Numbers of scikit-learn 1.9.1, `average_precision_score(labels, scores)`, for the same generated samples:
+///
+/// ```text
+/// x = 12345
+/// for _ in range(n):
+///     x = (x * 1103515245 + 12345) % 2**31; p = (x >> 8) % (grid + 1)
+///     x = (x * 1103515245 + 12345) % 2**31; u = (x >> 8) % grid
+///     scores.append(p / grid); labels.append(int(u < p))
+/// ```
+#[test]
+fn pr_auc_is_that_of_scikit_learn() {
+    for (n, grid, clicks, expected) in [
+        (50, 8, 30, 0.839_402_707_473_359_7),
+        (1000, 64, 506, 0.848_258_480_180_515_3),
+        (5000, 4096, 2521, 0.825_993_293_862_357_4),
+    ] {
+        let mut state = 12345u64;
+        let mut draw = || {
+            state = (state * 1_103_515_245 + 12345) % (1 << 31);
+            state >> 8
+        };
+        let (mut scores, mut labels) = (Vec::new(), Vec::new());
+        for _ in 0..n {
+            let (p, u) = (draw() % (grid + 1), draw() % grid);
+            scores.push(p as f32 / grid as f32);
+            labels.push(f32::from(u8::from(u < p)));
+        }
+        assert_eq!(labels.iter().sum::<f32>() as u64, clicks, "the generator is that of the comment");
+        let pr_auc = Evaluation::of(&scores, &labels).unwrap().pr_auc.unwrap();
+        assert!((pr_auc - expected).abs() < 1e-12, "{n} samples: {pr_auc}, scikit-learn has {expected}");
+    }
+}

@@ -52,10 +52,10 @@ impl CosineSums {
         Self { features, dim, of, samples: 0, sums, unit }
     }
 
-    /// Adds one sample: its vectors one after the other.
-    pub fn add(&mut self, vectors: &[f32]) {
+    /// Adds one sample: the vectors of its features, in their order.
+    pub fn add<'a>(&mut self, vectors: impl Iterator<Item = &'a [f32]>) {
         let Self { features, dim, of, sums, unit, .. } = self;
-        for (to, vector) in unit.chunks_exact_mut(*dim).zip(vectors.chunks_exact(*dim)) {
+        for (to, vector) in unit.chunks_exact_mut(*dim).zip(vectors) {
             let norm = vector.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
             let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
             to.iter_mut().zip(vector).for_each(|(to, &x)| *to = (f64::from(x) * scale) as f32);
@@ -135,8 +135,9 @@ fn add_up(
     let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
     rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
     let (features, dim) = (run.model.features().len(), run.model.dim());
+    let row_width = run.model.row_width();
     let mut sums = CosineSums::new(features, dim, of);
-    let (width, first) = (run.model.network().interaction.input_width(), run.model.place(0, 0));
+    let (width, first) = (run.model.network().features_width(), run.model.place(0, 0));
     let mut execution = Execution::new(run.schedule(Task::Evaluate));
     execution.run(
         rank,
@@ -145,7 +146,7 @@ fn add_up(
         |step| batches.at(step),
         |rank, step| {
             for sample in rank.network.features.to_vec()?.chunks_exact(width) {
-                sums.add(&sample[first..first + features * dim]);
+                sums.add(sample[first..].chunks_exact(row_width).map(|row| &row[..dim]));
             }
             if world.rank() == 0 {
                 let positions = batches.at(step);
@@ -174,11 +175,11 @@ mod tests {
         let names = || vec!["A".to_string(), "B".to_string()];
         let measured = |of| {
             let mut sums = CosineSums::new(2, 2, of);
-            samples.iter().for_each(|sample| sums.add(sample));
+            samples.iter().for_each(|sample| sums.add(sample.chunks_exact(2)));
             sums.affinity(names()).unwrap().between(0, 1)
         };
         let mut diverged = CosineSums::new(2, 2, Cosines::AbsOfMean);
-        diverged.add(&[1.0, 0.0, f32::NAN, 0.0]);
+        diverged.add([1.0, 0.0, f32::NAN, 0.0].chunks_exact(2));
         let refused = diverged.affinity(names()).unwrap_err().to_string();
         assert!(refused.contains("A and B"), "{refused}");
         let half = 0.5f64.sqrt();

@@ -7,7 +7,7 @@ use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use kernels::{Buffer, KernelError};
 use sha2::{Digest, Sha256};
-use spec::model::{Block, Parameter};
+use spec::model::{BlockName, Parameter};
 use spec::placement::{Shard, ShardKind};
 use spec::run::Run;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> R
         match towers.get(&index) {
             Some(digest) => whole.update(digest),
             None => {
-                debug_assert_ne!(parameter.owner.0, Block::Towers, "its group has hashed it");
+                debug_assert_ne!(parameter.owner.0, BlockName::TOWERS, "its group has hashed it");
                 whole.update(dense(rank, index)?);
             }
         }
@@ -52,7 +52,8 @@ fn label() -> Label {
 fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
     let placement = &run.placement;
     // Whoever has a table whole hashes it.
-    let is_whole = |shard: &Shard| shard.kind == ShardKind::Whole && shard.columns.len() == run.model.dim();
+    let is_whole =
+        |shard: &Shard| shard.kind == ShardKind::Whole && shard.columns.len() == run.model.row_width();
     let mut mine = Vec::new();
     for (shard, table) in placement.owned_by(world.rank()).iter().zip(&rank.tables) {
         if is_whole(shard) {
@@ -81,7 +82,7 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
 
 /// The digest of a table of which no rank has everything: its holders send it to rank 0, some rows at a time.
 fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) -> Result<[u8; LEN], Error> {
-    let (rows, dim) = (run.model.features()[feature].rows, run.model.dim());
+    let (rows, dim) = (run.model.features()[feature].rows, run.model.row_width());
     let shards_of = |rank: usize| {
         let held = run.placement.owned_by(rank).iter().enumerate();
         held.filter(|(_, shard)| shard.feature == feature)
@@ -139,8 +140,9 @@ fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<
     let groups = sptt.groups();
     let list = rank.parameters.list();
     let of_group = |group: usize| {
-        let of =
-            move |p: &Parameter| p.owner.0 == Block::Towers && sptt.plan(group).towers.contains(&p.owner.1);
+        let of = move |p: &Parameter| {
+            p.owner.0 == BlockName::TOWERS && sptt.plan(group).towers.contains(&p.owner.1)
+        };
         list.iter().enumerate().filter(move |(_, p)| of(p)).map(|(index, _)| index)
     };
     let mut mine = Vec::new();

@@ -3,12 +3,12 @@
 use crate::Error;
 use crate::dataflow::{self, Dataflow, Flat, Input, Payload, Sptt, Step};
 use crate::layers::dense::Parameters;
-use crate::layers::network::Network;
+use crate::layers::network::{Network, Samples};
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
 use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
-use spec::model::{Block, Model};
+use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Run};
 use spec::schedule::{Bucket, Operation, Schedule, Slot};
@@ -165,26 +165,30 @@ impl RankState {
             Operation::Regroup(leg) => dataflow.leg(*leg).regroup(device),
             Operation::Transpose => dataflow.sptt().transpose(device, input),
             Operation::RestoreOrder => {
-                let dense = (self.model.dense_features() > 0).then(|| network.bottom.output());
+                let (dense, features) = network.leading_and_features();
                 match dataflow {
-                    Dataflow::Flat(flat) => flat.restore_order(device, rows, dense, &mut network.features),
-                    Dataflow::Sptt(sptt) => sptt.restore_order(device, rows, dense, &mut network.features),
+                    Dataflow::Flat(flat) => flat.restore_order(device, rows, dense, features),
+                    Dataflow::Sptt(sptt) => sptt.restore_order(device, rows, dense, features),
                 }
             }
-            Operation::Forward(Block::Towers) => dataflow.sptt().towers_forward(device, parameters, input),
+            Operation::Forward(BlockName::TOWERS) => {
+                dataflow.sptt().towers_forward(device, parameters, input)
+            }
             Operation::Forward(block) => {
-                Ok(network.forward(device, parameters, *block, rows, &input.dense)?)
+                let samples = Samples { rows, dense: &input.dense };
+                Ok(network.forward(device, parameters, *block, samples)?)
             }
             Operation::Loss => self.take_loss(batch),
             Operation::Predict => self.predict(batch),
-            Operation::Backward(Block::Towers, _) => {
+            Operation::Backward(BlockName::TOWERS, _) => {
                 dataflow.sptt().towers_backward(device, parameters, input)
             }
             Operation::Backward(block, layers) => {
-                Ok(network.backward(device, parameters, *block, layers.clone(), rows, &input.dense)?)
+                let samples = Samples { rows, dense: &input.dense };
+                Ok(network.backward(device, parameters, *block, layers.clone(), samples)?)
             }
             Operation::SplitGradients => {
-                let (features, dense) = (&network.dfeatures, &mut network.bottom.gradient);
+                let (features, dense) = network.features_and_leading_gradient();
                 match dataflow {
                     Dataflow::Flat(flat) => flat.split_gradients(device, input, features, dense),
                     Dataflow::Sptt(sptt) => sptt.split_gradients(device, rows, features, dense),
@@ -219,21 +223,17 @@ impl RankState {
     fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
         let (rows, world) = (input.rows(), input.world_rows());
-        let gradient = &mut self.network.top.gradient;
+        let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
-        // The output and the gradient of the top MLP are different buffers of one value: borrow them one by one.
-        let mut dlogits = gradient.take();
-        let logits = self.network.top.output();
         self.loss = self.device.bce(Bce {
             rows,
             logits,
             labels: &input.labels,
             scale: 1.0 / world as f32,
-            dlogits: &mut dlogits,
+            dlogits: gradient,
         })?;
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, logits, &mut self.probabilities)?;
-        self.network.top.gradient = dlogits;
         // Without a loss nothing was predicted.
         let Some(loss) = self.loss else { return Ok(()) };
         if !loss.is_finite() {
@@ -248,7 +248,7 @@ impl RankState {
         let input = &self.inputs[(batch % 2) as usize];
         let rows = input.rows();
         self.probabilities.resize(rows)?;
-        self.device.sigmoid(rows, self.network.top.output(), &mut self.probabilities)?;
+        self.device.sigmoid(rows, self.network.logits(), &mut self.probabilities)?;
         self.predictions.resize(rows, 0.0);
         self.probabilities.read(0, &mut self.predictions)?;
         self.labels.clone_from(&input.batch.labels);

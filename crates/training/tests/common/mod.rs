@@ -48,8 +48,13 @@ pub fn config(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: us
     config.model.features = Some(features(multi_hot));
     config.model.dense_features = Some(5);
     config.model.dim = Some(8);
-    config.model.bottom = Some(vec![16, 8]);
-    config.model.top = Some(vec![16, 8, 1]);
+    match kind {
+        ModelKind::Dlrm | ModelKind::Dcn => {
+            config.model.bottom = Some(vec![16, 8]);
+            config.model.top = Some(vec![16, 8, 1]);
+        }
+        ModelKind::DeepFm => config.model.deep = Some(vec![16, 8, 1]),
+    }
     config.model.cross_layers = Some(2);
     config.model.cross_rank = Some(4);
     config.topology.hosts = Some(hosts);

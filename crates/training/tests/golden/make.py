@@ -4,16 +4,19 @@ Run from this folder, with PyTorch 2.x and numpy (scripts/compare-torch makes su
 
     python make.py
 
-It writes dlrm.json, dcn.json, dcn-full.json, dmt-dlrm.json and dmt-dcn.json: one case per optimizer, with the loss of
-each of 20 steps and the first 8 values of every parameter after the last. Parameters and data come from `spec::random`,
-mirrored below, so that both sides start from the same bits. Arithmetic is f32 on the CPU, one thread.
+It writes dlrm.json, dcn.json, dcn-full.json, deepfm.json, dmt-dlrm.json and dmt-dcn.json, or only those of the models that
+are named as arguments: one case per optimizer, with the loss of each of 20 steps and the first 8 values (DeepFM: 18, two rows
+of a table) of every parameter after the last. Parameters and data come from `spec::random`, mirrored below, so that both sides
+start from the same bits. Arithmetic is f32 on the CPU, one thread.
 
-The dmt models are DLRM and DCN over the tower modules of DMT (Luo et al., 2024), §4.
+DeepFM is Guo et al., 2017, with the linear weight of an id as the last column of its row. The dmt models are DLRM and DCN over
+the tower modules of DMT (Luo et al., 2024), §4.
 """
 
 import json
 import math
 import re
+import sys
 
 import numpy as np
 import torch
@@ -135,6 +138,12 @@ def towers(model):
     return {name: tower(name, len(features), TOWER_DIM[model]) for name, features in zip(names, TOWERS)}
 
 
+def tables(columns):
+    """The tables by name, of rows with this many columns."""
+    bound = {name: np.float32(1) / np.sqrt(np.float32(rows)) for name, rows in ROWS.items()}
+    return {f"table.{name}": uniform(f"table.{name}", (rows, columns), bound[name]) for name, rows in ROWS.items()}
+
+
 def build(model):
     """All parameters by name, and the towers that some of them belong to."""
     params, modules = {}, towers(model)
@@ -143,6 +152,11 @@ def build(model):
         for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:])):
             params[f"{prefix}.{i}.weight"] = weight(f"{prefix}.{i}.weight", inputs, outputs)
             params[f"{prefix}.{i}.bias"] = bias(f"{prefix}.{i}.bias", inputs, outputs)
+
+    if model == "deepfm":
+        mlp("linear", [DENSE, 1])
+        mlp("deep", [len(ROWS) * DIM + DENSE, 16, 1])
+        return params | tables(DIM + 1), modules
 
     # The dense vector, and what comes from the tables. Dot products need vectors of one length.
     dim = TOWER_DIM["dmt-dlrm"] if model == "dmt-dlrm" else DIM
@@ -161,9 +175,7 @@ def build(model):
         mlp("top", [width, 16, 1])
     for prefix, tower in modules.items():
         params |= {f"{prefix}.{name}": param for name, param in tower.named_parameters()}
-    for name, rows in ROWS.items():
-        params[f"table.{name}"] = uniform(f"table.{name}", (rows, DIM), np.float32(1) / np.sqrt(np.float32(rows)))
-    return params, modules
+    return params | tables(DIM), modules
 
 
 # Data -----------------------------------------------------------------------------------------------------------------
@@ -204,7 +216,18 @@ def linear(params, name, x):
     return nn.functional.linear(x, params[f"{name}.weight"], params[f"{name}.bias"])
 
 
+def deepfm(params, dense, rows):
+    """Linear term + FM of second order + MLP over all vectors and the dense inputs, of rows [samples, features, DIM + 1]."""
+    vectors, weights = rows[..., :DIM], rows[..., DIM]
+    first_order = linear(params, "linear.0", dense).squeeze(1) + weights.sum(1)
+    pairs = 0.5 * (vectors.sum(1).square() - vectors.square().sum(1)).sum(1)
+    h = torch.relu(linear(params, "deep.0", torch.cat([vectors.flatten(1), dense], 1)))
+    return first_order + pairs + linear(params, "deep.1", h).squeeze(1)
+
+
 def logits(model, params, modules, dense, bags):
+    if model == "deepfm":
+        return deepfm(params, dense, torch.stack([pooled(params, name, bags[name]) for name in ROWS], 1))
     x = torch.relu(linear(params, "bottom.1", torch.relu(linear(params, "bottom.0", dense))))
     embs = {name: pooled(params, name, bags[name]) for name in ROWS}
     if modules:
@@ -282,13 +305,15 @@ def case(model, rule):
         for optimizer in rules:
             optimizer.step()
         losses.append(loss.item())
-    final = {name: param.detach().flatten()[:8].tolist() for name, param in params.items()}
+    # Of DeepFM two rows of a table, with their linear weights.
+    first = 2 * (DIM + 1) if model == "deepfm" else 8
+    final = {name: param.detach().flatten()[:first].tolist() for name, param in params.items()}
     return {"model": model, "optimizer": rule, "losses": losses, "final": final}
 
 
 def main():
     torch.set_num_threads(1)
-    for model in ["dlrm", "dcn", "dcn-full", "dmt-dlrm", "dmt-dcn"]:
+    for model in sys.argv[1:] or ["dlrm", "dcn", "dcn-full", "deepfm", "dmt-dlrm", "dmt-dcn"]:
         rules = ["sgd", "adagrad", "row-wise-adagrad", "adam", "adamw"]
         if model.startswith("dmt"):
             rules = ["sgd", "adam"]

@@ -1,4 +1,4 @@
-//! A step from the JSON that `campanile schedule` prints: rebuilt from its config, and held against its phases.
+//! A step from the JSON that `campanile schedule` prints: rebuilt from the config in the file, and compared with its phases.
 
 use crate::schedule::to_json;
 use anyhow::{Context, Result, bail};
@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Step> {
     Ok(Step { config, run, schedule, sizes })
 }
 
-/// Where the phases of a file are not those that its config gives.
+/// First difference between the phases of a file and those that its config gives.
 fn difference(file: &Value, rebuilt: &Value) -> Option<String> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (file, rebuilt) = (list(file), list(rebuilt));

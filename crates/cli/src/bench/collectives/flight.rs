@@ -11,14 +11,14 @@ use spec::wire::Format;
 
 type Pair<T> = (Buffer<T>, Buffer<T>);
 
-/// A collective that is started and waited for like that of a step. What only moves is bytes; what is added, or encoded on the
-/// way, floats.
+/// A collective that is started and waited for like that of a step. Elements are bytes where they are only moved, and floats
+/// where they are added or encoded on the way.
 pub struct Flight<'a> {
     pub label: Label,
     kind: CollectiveKind,
     wire: Format,
     group: &'a Communicator,
-    /// Bytes to each member in an all-to-all, else floats.
+    /// Elements sent to each member.
     to: Vec<usize>,
     /// Elements received from each member.
     from: Vec<usize>,
@@ -69,7 +69,7 @@ impl<'a> Flight<'a> {
         Ok(Self { label: name.into(), kind, wire, group, to, from, bytes, floats, pending: None })
     }
 
-    /// Sets out.
+    /// Starts the collective.
     pub fn start(&mut self) -> Result<()> {
         let Self { group, label, to, from, wire, .. } = self;
         let (bytes, floats) = (&mut self.bytes, &mut self.floats);
@@ -93,7 +93,7 @@ impl<'a> Flight<'a> {
         Ok(())
     }
 
-    /// Arrives, if it is under way.
+    /// Waits for the collective, if it is under way.
     pub fn wait(&mut self) -> Result<()> {
         match self.pending.take() {
             None => {}

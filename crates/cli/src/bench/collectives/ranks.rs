@@ -1,4 +1,4 @@
-//! Where the bench runs: a body on every rank, and what ranks tell each other about it.
+//! Runs a function on every rank, and combines its results.
 
 use crate::cluster::report_once;
 use anyhow::{Result, ensure};
@@ -7,11 +7,11 @@ use kernels::{Buffer, Device};
 use spec::topology::Topology;
 use training::Cluster;
 
-/// The most ranks of one process.
+/// Most ranks that run as threads of one process.
 const MAX_RANKS: usize = 1024;
 
-/// Runs `body` on every rank and gives what rank 0 makes of it, in the process that has rank 0. Each rank needs about
-/// `bytes`. Ranks share nothing but their communicators.
+/// Runs `body` on every rank, and returns the result of rank 0 in the process that has rank 0, `None` in others. Each rank needs
+/// about `bytes` of memory. Ranks share nothing but their communicators.
 pub fn on_ranks<R: Send>(
     cluster: &Cluster,
     topology: Topology,

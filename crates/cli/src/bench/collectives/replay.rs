@@ -19,31 +19,31 @@ use spec::volume::LinkBytes;
 use std::time::Instant;
 use training::{Cluster, Communicators};
 
-/// What a replay came to: medians over rounds, of the slowest rank of each.
+/// Times of a replay: medians over rounds, each of the slowest rank.
 pub struct Replayed {
     pub collectives: Vec<One>,
     /// Seconds of a step from its first collective to its last; `None` where collectives ran one by one.
     pub step_s: Option<f64>,
-    /// All collectives one by one.
+    /// Seconds of all collectives one by one.
     pub serial_s: f64,
     /// The step's critical path, if computations take no time and each collective as long as alone.
     pub critical_path_s: f64,
 }
 
-/// One collective.
+/// Bytes and times of one collective.
 pub struct One {
     pub phase: PhaseId,
     /// Bytes of the rank that sends most, as the transport counted them.
     pub most: LinkBytes,
-    /// Bytes of all ranks.
+    /// Bytes that all ranks send.
     pub total: LinkBytes,
-    /// From its start until it was known to be complete, beside the others; `None` where all went one by one.
+    /// Seconds from the start until completion was noticed, beside other collectives; `None` where all ran one by one.
     pub in_flight_s: Option<f64>,
     /// Seconds of the collective alone.
     pub alone_s: f64,
 }
 
-/// Replays; the result is rank 0's.
+/// Replays a step on all ranks. The process of rank 0 gets the result.
 pub fn run(
     step: &Step,
     rounds: Rounds,
@@ -80,7 +80,7 @@ fn bytes_needed(step: &Step) -> u64 {
 struct Replay<'a> {
     step: &'a Step,
     world: &'a Communicator,
-    /// By phase; computations have none.
+    /// Collectives by phase; `None` for computations.
     flights: Vec<Option<Flight<'a>>>,
     between: Label,
 }
@@ -136,7 +136,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// One step. Gives the time of every collective from start to completion, and behind them that of the step.
+    /// Replays one step. Returns the time of every collective from start to completion, and last the time of the step.
     fn together(&mut self) -> Result<Vec<f64>> {
         self.world.barrier(&self.between)?;
         self.world.reset_meter();
@@ -186,7 +186,7 @@ impl<'a> Replay<'a> {
         self.flights[phase].as_mut().map_or(Ok(()), Flight::wait)
     }
 
-    /// What this rank sent in every phase since the meter was reset.
+    /// Bytes that this rank sent in every phase since the meter was reset.
     fn metered(&self) -> Vec<LinkBytes> {
         let meter = self.world.meter();
         let sent = |flight: &Option<Flight>| {
@@ -197,7 +197,7 @@ impl<'a> Replay<'a> {
         self.flights.iter().map(sent).collect()
     }
 
-    /// Refuses a step in which other bytes were sent than its schedule says.
+    /// Refuses a step that sent other numbers of bytes than its schedule says.
     fn check_bytes(&self) -> Result<()> {
         let (schedule, rank) = (&self.step.schedule, self.world.rank());
         for (i, got) in self.metered().into_iter().enumerate() {

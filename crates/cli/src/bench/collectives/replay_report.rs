@@ -1,4 +1,4 @@
-//! A replay, printed.
+//! A replay as text and as JSON.
 
 use super::Rounds;
 use super::file::Step;

@@ -1,4 +1,4 @@
-//! Sizes from small to large, for each collective in each circle.
+//! A sweep of sizes, for each collective in each group.
 
 use super::Rounds;
 use super::ranks::{on_ranks, slowest};
@@ -15,18 +15,18 @@ use spec::topology::{LinkClass, Topology};
 use std::time::Instant;
 use training::Cluster;
 
-/// What to measure.
+/// Collectives, groups and sizes to measure.
 #[derive(Debug)]
 pub struct Sweep {
     pub topology: Topology,
     pub kinds: Vec<CollectiveKind>,
     pub circles: Vec<Circle>,
-    /// Bytes that a rank sends, or reduces, in all; what it keeps for itself counts.
+    /// Bytes that a rank sends, or reduces, including those it keeps for itself.
     pub sizes: Vec<usize>,
     pub rounds: Rounds,
 }
 
-/// One collective of one size.
+/// Measurements of one collective of one size in one group.
 #[derive(Serialize)]
 pub struct Point {
     pub collective: CollectiveKind,
@@ -36,25 +36,25 @@ pub struct Point {
     pub bytes: usize,
     pub median_s: f64,
     pub min_s: f64,
-    /// Bytes over median time.
+    /// Algorithm bandwidth: bytes of a rank over the median time.
     pub algorithm_bytes_per_s: f64,
     /// Bus bandwidth: algorithm bandwidth times the bytes that cross a link for each byte of a rank, as NCCL's tests count it.
     pub bus_bytes_per_s: f64,
     /// Bytes between hosts, from all ranks, as the transport counted them.
     pub network_bytes: u64,
-    /// The longest message.
+    /// Bytes of the longest message.
     pub message_bytes: usize,
-    /// Messages that a rank sends to others.
+    /// Number of messages that a rank sends to others.
     pub messages: usize,
 }
 
-/// All of it, and the lines through it.
+/// Measurements of a sweep, and the latency and bandwidth fitted to them.
 pub struct Swept {
     pub points: Vec<Point>,
     pub links: Vec<LinkModel>,
 }
 
-/// Measures; the result is rank 0's.
+/// Measures a sweep on all ranks. The process of rank 0 gets the result.
 pub fn run(sweep: &Sweep, cluster: &Cluster, console: Console) -> Result<Option<Swept>> {
     let largest = sweep.sizes.last().copied().unwrap_or(0) as u64;
     // What is sent, what arrives, blocks to be summed and their sum; to verify, both once more.
@@ -62,7 +62,7 @@ pub fn run(sweep: &Sweep, cluster: &Cluster, console: Console) -> Result<Option<
 }
 
 impl Sweep {
-    /// Measures on one rank; all of the world call it.
+    /// Measures on one rank. All ranks of the world must call it.
     pub fn on_rank(&self, world: &Communicator, console: Console) -> Result<Swept> {
         let measurements = self.kinds.len() * self.circles.len() * self.sizes.len();
         let console = console.of_rank(world.rank());

@@ -1,4 +1,4 @@
-//! A sweep, printed.
+//! A sweep as text and as JSON.
 
 use super::sweep::{Point, Sweep, Swept};
 use crate::text::{bytes, columns, si};
@@ -67,7 +67,7 @@ fn row(point: &Point) -> Vec<String> {
     ]
 }
 
-/// `1.5 ms`.
+/// A duration as text: `1.5 ms`.
 pub fn seconds(value: f64) -> String {
     match value {
         v if v < 1e-3 => format!("{:.1} µs", 1e6 * v),
@@ -82,7 +82,7 @@ fn per_second(value: f64) -> String {
     format!("{text}{gap}B/s")
 }
 
-/// `64 KiB` where it is a whole number of them, as sizes of a sweep are.
+/// A size as text: `64 KiB`, where it is a whole number of such units.
 fn binary(value: usize) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(size, _)| value >= *size && value.is_multiple_of(*size));

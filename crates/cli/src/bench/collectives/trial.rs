@@ -1,4 +1,4 @@
-//! One collective of one size on one rank: its buffers, its call, and what must come of it.
+//! One collective of one size on one rank: its buffers, its call, and its expected result.
 
 use anyhow::{Result, bail};
 use collectives::{Communicator, Label};
@@ -6,12 +6,12 @@ use kernels::Buffer;
 use spec::placement::share;
 use spec::schedule::CollectiveKind;
 
-/// A collective to be called over and over.
+/// A collective that is called repeatedly.
 pub struct Trial<'a> {
     kind: CollectiveKind,
     group: &'a Communicator,
     elements: usize,
-    /// Elements of each member: what it gets, and in an all-gather gives.
+    /// Elements that each member receives, and in an all-gather sends.
     counts: Vec<usize>,
     /// Elements that an all-to-all brings from each member.
     from: Vec<usize>,
@@ -41,7 +41,7 @@ impl<'a> Trial<'a> {
         Ok(Self { kind, group, elements, counts, from, send, recv: Buffer::new(group.device()) })
     }
 
-    /// The collective, once.
+    /// Calls the collective once.
     pub fn call(&mut self, label: &Label) -> Result<()> {
         let (group, counts) = (self.group, &self.counts);
         let (send, recv) = (self.send.take(), self.recv.take());
@@ -54,7 +54,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Refuses what the first call gave, if it is wrong.
+    /// Refuses a wrong result of the first call.
     pub fn verify(&mut self) -> Result<()> {
         let got = match self.kind {
             CollectiveKind::AllReduce => self.send.to_vec()?,
@@ -77,7 +77,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// What this rank must have got.
+    /// Result that this rank must have.
     fn expected(&self) -> Vec<f32> {
         let (members, me) = (self.group.members(), self.group.rank());
         let own = share(self.elements, self.group.size(), me);

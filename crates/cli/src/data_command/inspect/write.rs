@@ -168,7 +168,7 @@ fn run_text(config: &Config) -> String {
          {split_by}\
          \n\
          [model]\n\
-         # Dot products of vectors; \"dcn\" has cross layers.\n\
+         # Dot products of vectors; \"dcn\" has cross layers, \"deepfm\" a factorization machine.\n\
          kind = \"dlrm\"\n\
          # Widths of the layers: \"demo\" is narrow, \"kaggle\" wider, for logs of a million rows and more.\n\
          preset = {preset:?}\n\

@@ -2,7 +2,7 @@
 //!
 //! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
 
-use super::{Linear, Parameters};
+use super::{Back, Linear, Parameters};
 use kernels::{Buffer, CrossBackward, Device, InputGradient, KernelError};
 use spec::model::CrossLayer;
 use std::ops::Range;
@@ -33,7 +33,7 @@ struct Layer {
 }
 
 impl CrossNet {
-    /// Over inputs of `width`.
+    /// Cross layers over inputs of `width` columns.
     pub fn new(width: usize, layers: &[CrossLayer], parameters: &Parameters) -> Self {
         let layers = layers
             .iter()
@@ -55,7 +55,7 @@ impl CrossNet {
         }
     }
 
-    /// What forward gave.
+    /// Output of the forward pass.
     pub fn output(&self) -> &Buffer<f32> {
         &self.layers.last().expect("a model has at least one cross layer").output
     }
@@ -75,26 +75,25 @@ impl CrossNet {
             match v {
                 Some(v) => {
                     v.forward(device, parameters, rows, x, h)?;
-                    w.forward_cross(device, parameters, rows, h, [x0, x], z, output)?;
+                    w.forward_cross(device, parameters, rows, h, [x0, x], [z, output])?;
                 }
-                None => w.forward_cross(device, parameters, rows, x, [x0, x], z, output)?,
+                None => w.forward_cross(device, parameters, rows, x, [x0, x], [z, output])?,
             }
         }
         Ok(())
     }
 
     /// Takes a gradient back through `layers`, last first. The first call (with the last layer) takes the gradient of
-    /// the output out of `gradient`; `dx0` is complete after the call with layer 0.
+    /// the output out of [`Back::gradient`]; [`Back::input_gradient`] is complete after the call with layer 0.
     pub fn backward(
         &mut self,
         device: &Device,
         parameters: &mut Parameters,
         rows: usize,
-        x0: &Buffer<f32>,
-        gradient: &mut Buffer<f32>,
-        dx0: &mut Buffer<f32>,
+        back: Back<'_>,
         layers: Range<usize>,
     ) -> Result {
+        let Back { input: x0, gradient, input_gradient: dx0 } = back;
         let len = rows * self.width;
         let last = self.layers.len() - 1;
         if layers.contains(&last) {

@@ -1,5 +1,6 @@
 //! `[v₀, ⟨v₁,v₀⟩, ⟨v₂,v₀⟩, ⟨v₂,v₁⟩, …]`: DLRM's interaction.
 
+use super::Back;
 use kernels::{Buffer, Device, DotShape, KernelError, Space};
 
 /// Pairwise dot products of the vectors of a sample.
@@ -7,7 +8,7 @@ use kernels::{Buffer, Device, DotShape, KernelError, Space};
 pub struct Dot {
     vectors: usize,
     dim: usize,
-    /// What forward gave.
+    /// Output of the forward pass.
     pub output: Buffer<f32>,
 }
 
@@ -28,21 +29,15 @@ impl Dot {
         device.dot_forward(DotShape { rows, count: self.vectors, dim: self.dim }, features, &mut self.output)
     }
 
-    /// Fills the gradient of the features.
-    pub fn backward(
-        &mut self,
-        device: &Device,
-        rows: usize,
-        features: &Buffer<f32>,
-        gradient: &Buffer<f32>,
-        dfeatures: &mut Buffer<f32>,
-    ) -> Result<(), KernelError> {
-        dfeatures.resize(rows * self.vectors * self.dim)?;
+    /// Fills the gradient of the vectors.
+    pub fn backward(&mut self, device: &Device, rows: usize, back: Back<'_>) -> Result<(), KernelError> {
+        let Back { input, gradient, input_gradient } = back;
+        input_gradient.resize(rows * self.vectors * self.dim)?;
         device.dot_backward(
             DotShape { rows, count: self.vectors, dim: self.dim },
-            features,
+            input,
             gradient,
-            dfeatures,
+            input_gradient,
         )
     }
 }

@@ -66,7 +66,7 @@ impl Linear {
         })
     }
 
-    /// Fills `z`, without activation, and the output of the cross layer it belongs to: `out = x0 ⊙ z + x`.
+    /// Fills `z`, without activation, and `out`, the output of the cross layer that the map belongs to: `out = x0 ⊙ z + x`.
     pub fn forward_cross(
         &self,
         device: &Device,
@@ -74,8 +74,7 @@ impl Linear {
         rows: usize,
         h: &Buffer<f32>,
         x0_x: [&Buffer<f32>; 2],
-        z: &mut Buffer<f32>,
-        out: &mut Buffer<f32>,
+        [z, out]: [&mut Buffer<f32>; 2],
     ) -> Result {
         z.resize(rows * self.outputs)?;
         out.resize(rows * self.outputs)?;
@@ -92,7 +91,7 @@ impl Linear {
         })
     }
 
-    /// Fills the gradients of its parameters, and `dx`. `dy` is the gradient before the activation.
+    /// Fills the gradients of the map's parameters, and `dx`. `dy` is the gradient before the activation.
     pub fn backward(
         &self,
         device: &Device,
@@ -150,9 +149,19 @@ impl Mlp {
         Ok(())
     }
 
-    /// What the last layer gave. Panics when there is no layer.
+    /// Output of the last layer. Panics when there is no layer.
     pub fn output(&self) -> &Buffer<f32> {
         self.outputs.last().expect("an MLP with layers")
+    }
+
+    /// Output and its gradient, which is borrowed for whoever computes it. Panics when there is no layer.
+    pub fn output_and_gradient(&mut self) -> (&Buffer<f32>, &mut Buffer<f32>) {
+        (self.outputs.last().expect("an MLP with layers"), &mut self.gradient)
+    }
+
+    /// Number of layers.
+    pub fn count(&self) -> usize {
+        self.layers.len()
     }
 
     /// Takes [`Mlp::gradient`] back through `layers`, last first.

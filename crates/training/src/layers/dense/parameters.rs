@@ -17,7 +17,7 @@ pub struct BucketState {
     /// Gradient: of this rank after backward; after the reduction of the world, or for towers of their group, which is the same
     /// sum.
     pub gradient: Buffer<f32>,
-    /// What the optimizer keeps.
+    /// State of the optimizer.
     pub state: Buffer<f32>,
     /// Range of each tensor among the weights, ascending: some rules look at a tensor as a whole.
     pub tensors: Vec<Range<usize>>,

@@ -5,7 +5,7 @@ use super::vectors::Legs;
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
 use kernels::{LinearShape, Segment, linear_scratch};
 use spec::feature::Hotness;
-use spec::model::{Interaction, LinearLayer, TowerModule};
+use spec::model::{Layers, LinearLayer, TowerModule};
 use spec::placement::{Layout, Shard};
 use spec::run::Run;
 use spec::schedule::{Bucket, Schedule, Task};
@@ -175,23 +175,31 @@ impl<'a> Shape<'a> {
         let network = self.run.model.network();
         let samples = samples_of(self.run, rank) as f64;
         let of = |width: usize| floats(samples * width as f64);
-        let outputs = |layers: &[LinearLayer]| layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
-        // Gradients go from layer to layer in two buffers that take turns.
-        let widest = |layers: &[LinearLayer]| {
-            let widths = layers.iter().flat_map(|l| [l.outputs, if l.input_gradient { l.inputs } else { 0 }]);
-            of(widths.max().unwrap_or(0))
-        };
-        let (vectors, met) = (network.interaction.input_width(), network.interaction.output_width());
-        let (kept, back) = match &network.interaction {
-            Interaction::Dot { .. } => (of(met), 0.0),
-            Interaction::Cross { width, layers } => {
-                let ranks = layers.iter().map(|layer| layer.v.as_ref().map_or(0, |v| v.outputs));
-                let kept = ranks.clone().map(|rank| of(rank) + 2.0 * of(*width)).sum::<f64>();
-                (kept, 2.0 * of(*width) + of(ranks.max().unwrap_or(0)))
-            }
-        };
-        let forward = outputs(&network.bottom) + kept + outputs(&network.top) + of(vectors) + 4.0 * of(1);
-        let backward = 2.0 * widest(&network.bottom) + 2.0 * widest(&network.top) + back + of(vectors);
+        let (mut forward, mut backward) =
+            (of(network.features_width()) + 4.0 * of(1), of(network.features_width()));
+        for block in network.blocks() {
+            let (kept, back) = match &block.layers {
+                Layers::Mlp(layers) => {
+                    let outputs = layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
+                    // Gradients go from layer to layer in two buffers that take turns.
+                    let inputs = |l: &LinearLayer| if l.input_gradient { l.inputs } else { 0 };
+                    let widest = layers.iter().flat_map(|l| [l.outputs, inputs(l)]).max().unwrap_or(0);
+                    (outputs, 2.0 * of(widest))
+                }
+                Layers::Dot { .. } => (of(block.layers.output_width()), 0.0),
+                Layers::Cross { width, layers } => {
+                    let ranks = layers.iter().map(|layer| layer.v.as_ref().map_or(0, |v| v.outputs));
+                    let kept = ranks.clone().map(|rank| of(rank) + 2.0 * of(*width)).sum::<f64>();
+                    (kept, 2.0 * of(*width) + of(ranks.max().unwrap_or(0)))
+                }
+                Layers::Fm { .. } => (of(1), of(1)),
+                Layers::Sum { width } => (0.0, of(*width)),
+            };
+            // What is read of several buffers is joined in one.
+            let joined = if network.reads_whole(block) { 0.0 } else { of(block.layers.input_width()) };
+            forward += kept + joined;
+            backward += back;
+        }
         if self.purpose.trains { forward + backward } else { forward }
     }
 
@@ -208,10 +216,8 @@ impl<'a> Shape<'a> {
         let (run, network) = (self.run, self.run.model.network());
         let samples = samples_of(run, rank);
         let mut layers: Vec<(&LinearLayer, usize)> = Vec::new();
-        layers.extend(network.bottom.iter().chain(&network.top).map(|layer| (layer, samples)));
-        if let Interaction::Cross { layers: cross, .. } = &network.interaction {
-            let both = cross.iter().flat_map(|layer| layer.v.iter().chain([&layer.w]));
-            layers.extend(both.map(|layer| (layer, samples)));
+        for block in network.blocks() {
+            layers.extend(block.layers.maps().into_iter().map(|layer| (layer, samples)));
         }
         if let Some(sptt) = run.dataflow.sptt() {
             let rows = self.legs.peer_samples(run, rank);
@@ -225,7 +231,7 @@ impl<'a> Shape<'a> {
                         layers.extend(each.iter().map(|layer| (layer, rows.saturating_mul(members))));
                     }
                     TowerModule::Cross { layer, map } => {
-                        layers.extend(layer.v.iter().chain([&layer.w]).chain(map).map(|layer| (layer, rows)));
+                        layers.extend(layer.maps().chain(map).map(|layer| (layer, rows)));
                     }
                 }
             }

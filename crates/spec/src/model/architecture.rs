@@ -1,0 +1,240 @@
+//! Which network stands over the embeddings, and its composition out of blocks.
+
+use super::block::{Block, BlockName, Input, Layers};
+use super::layer::CrossLayer;
+use super::network::Network;
+use super::{MAX_FEATURES, MAX_LAYERS, MAX_WIDTH, ModelError};
+use crate::towers::Module;
+use serde::{Deserialize, Serialize};
+
+/// Which network stands over the embeddings. Widths leave out the input, which follows from what is below.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Architecture {
+    /// Bottom MLP, pairwise dot products, top MLP (Naumov et al.).
+    Dlrm {
+        /// Widths of the bottom MLP; the last is the embedding dimension. Empty when there is no dense feature.
+        bottom: Vec<usize>,
+        /// Widths of the top MLP; the last is 1.
+        top: Vec<usize>,
+    },
+    /// Bottom MLP, cross layers over the concatenation, top MLP (Wang et al., DCN-v2, stacked).
+    Dcn {
+        /// Widths of the bottom MLP; the last is the embedding dimension. Empty when there is no dense feature.
+        bottom: Vec<usize>,
+        /// Number of cross layers.
+        cross_layers: usize,
+        /// Rank of the matrices of cross layers; `None` for full rank.
+        cross_rank: Option<usize>,
+        /// Widths of the top MLP; the last is 1.
+        top: Vec<usize>,
+    },
+    /// Linear term + factorization machine + MLP over all vectors and dense inputs (Guo et al., 2017). The linear weight of an
+    /// id is the last column of its row.
+    #[serde(rename = "deepfm")]
+    DeepFm {
+        /// Widths of the MLP; the last is 1.
+        deep: Vec<usize>,
+    },
+}
+
+/// What a sample brings to the network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Dense inputs.
+    pub dense_features: usize,
+    /// Length of the vectors that meet: of an embedding, or of what tower modules give.
+    pub dim: usize,
+    /// Columns that the sparse features bring.
+    pub sparse_width: usize,
+}
+
+const BOTTOM: BlockName = BlockName::new("bottom");
+const INTERACTION: BlockName = BlockName::new("interaction");
+const TOP: BlockName = BlockName::new("top");
+const LINEAR: BlockName = BlockName::new("linear");
+const DEEP: BlockName = BlockName::new("deep");
+const FM: BlockName = BlockName::new("fm");
+const LOGIT: BlockName = BlockName::new("logit");
+
+impl Architecture {
+    /// Name of the architecture, as users write it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Architecture::Dlrm { .. } => "dlrm",
+            Architecture::Dcn { .. } => "dcn",
+            Architecture::DeepFm { .. } => "deepfm",
+        }
+    }
+
+    /// Columns of a table's row, for vectors of `dim`: a vector, and for DeepFM the linear weight of the id.
+    pub(super) fn row_width(&self, dim: usize) -> usize {
+        match self {
+            Architecture::Dlrm { .. } | Architecture::Dcn { .. } => dim,
+            Architecture::DeepFm { .. } => dim + 1,
+        }
+    }
+
+    /// Refuses tower modules over rows that are more than vectors.
+    pub(super) fn check_module(&self, module: Module) -> Result<(), ModelError> {
+        match self {
+            Architecture::DeepFm { .. } if module != Module::None => {
+                let problem = format!(
+                    "{module} cannot stand over the rows of a deepfm model: their last column is the linear weight of an id, \
+                     which is no part of a vector, and the factorization machine needs the vectors of all features. Use the \
+                     module none, with which vectors pass through towers, or the model dlrm or dcn"
+                );
+                Err(ModelError::new("model.tower_module", problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Length of the vectors that meet in the network, for embeddings of `dim` and towers with this module. Dot products
+    /// need vectors of one length; cross layers take the dense vector as long as an embedding.
+    pub(super) fn meeting_dim(&self, dim: usize, module: Module) -> usize {
+        match (self, module) {
+            (Architecture::Dlrm { .. }, Module::Dlrm { d, .. } | Module::Dcn { d, .. }) => d,
+            _ => dim,
+        }
+    }
+
+    /// Checks the widths of all layers, for vectors of `meets` columns where embeddings have `dim`.
+    pub(super) fn check(&self, dense_features: usize, dim: usize, meets: usize) -> Result<(), ModelError> {
+        match self {
+            Architecture::Dlrm { bottom, top } => check_mlps(bottom, top, dense_features, dim, meets),
+            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
+                check_mlps(bottom, top, dense_features, dim, meets)?;
+                if !(1..=MAX_LAYERS).contains(cross_layers) {
+                    let problem = format!("{cross_layers} is not in 1..=256");
+                    return Err(ModelError::new("model.cross_layers", problem));
+                }
+                if cross_rank.is_some_and(|rank| rank == 0 || rank > MAX_WIDTH) {
+                    let problem =
+                        format!("a rank lies between 1 and {MAX_WIDTH}; in a config, 0 asks for full rank");
+                    return Err(ModelError::new("model.cross_rank", problem));
+                }
+                Ok(())
+            }
+            Architecture::DeepFm { deep } => {
+                check_widths("model.deep", deep)?;
+                ends_in_logit("model.deep", deep)
+            }
+        }
+    }
+
+    /// The network of this architecture, for samples of this shape.
+    pub(super) fn network(&self, sample: Sample) -> Result<Network, ModelError> {
+        let blocks = match self {
+            Architecture::Dlrm { bottom, top } => {
+                let width = dense_width(&sample) + sample.sparse_width;
+                let vectors = width / sample.dim;
+                if vectors > MAX_FEATURES + 1 {
+                    let problem =
+                        format!("dot products of {vectors} vectors; at most {} can meet", MAX_FEATURES + 1);
+                    return Err(ModelError::new("model.tower_module", problem));
+                }
+                stacked(&sample, bottom, Layers::Dot { vectors, dim: sample.dim }, top)
+            }
+            Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
+                let width = dense_width(&sample) + sample.sparse_width;
+                let layer = |i| CrossLayer::new(&format!("cross.{i}"), width, *cross_rank);
+                let layers = (0..*cross_layers).map(layer).collect();
+                stacked(&sample, bottom, Layers::Cross { width, layers }, top)
+            }
+            Architecture::DeepFm { deep } => deep_fm(&sample, deep),
+        };
+        let network = Network::new(blocks, sample.dense_features, sample.sparse_width);
+        let row_width = self.row_width(sample.dim);
+        Ok(if row_width == sample.dim { network } else { network.with_rows(sample.dim, row_width) })
+    }
+}
+
+/// Length of the dense vector that meets the others.
+fn dense_width(sample: &Sample) -> usize {
+    if sample.dense_features > 0 { sample.dim } else { 0 }
+}
+
+/// Bottom MLP → interaction with the vectors → top MLP. The bottom MLP ends in a ReLU, the top MLP in a bare logit.
+fn stacked(sample: &Sample, bottom: &[usize], interaction: Layers, top: &[usize]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut meeting = Vec::new();
+    if !bottom.is_empty() {
+        let layers = Layers::mlp("bottom", sample.dense_features, bottom, true, false);
+        blocks.push(Block { name: BOTTOM, inputs: vec![Input::Dense], layers });
+        meeting.push(Input::Block(BOTTOM));
+    }
+    meeting.push(Input::Vectors);
+    let layers = Layers::mlp("top", interaction.output_width(), top, false, true);
+    blocks.push(Block { name: INTERACTION, inputs: meeting, layers: interaction });
+    blocks.push(Block { name: TOP, inputs: vec![Input::Block(INTERACTION)], layers });
+    blocks
+}
+
+/// The sum of a linear map of the dense inputs, an MLP over everything, and a factorization machine, whose linear weights are in
+/// the rows. The factorization machine comes last because it reads all columns: it is the first to give them a gradient.
+fn deep_fm(sample: &Sample, deep: &[usize]) -> Vec<Block> {
+    let Sample { dense_features, dim, sparse_width } = *sample;
+    let vectors = sparse_width / (dim + 1);
+    let (mut blocks, mut terms, mut seen) = (Vec::new(), Vec::new(), vec![Input::Vectors]);
+    if dense_features > 0 {
+        let layers = Layers::mlp("linear", dense_features, &[1], false, false);
+        blocks.push(Block { name: LINEAR, inputs: vec![Input::Dense], layers });
+        terms.push(Input::Block(LINEAR));
+        seen.push(Input::Dense);
+    }
+    let layers = Layers::mlp("deep", vectors * dim + dense_features, deep, false, true);
+    blocks.push(Block { name: DEEP, inputs: seen, layers });
+    blocks.push(Block { name: FM, inputs: vec![Input::Rows], layers: Layers::Fm { vectors, dim } });
+    terms.extend([Input::Block(DEEP), Input::Block(FM)]);
+    blocks.push(Block { name: LOGIT, inputs: terms, layers: Layers::Sum { width: 1 } });
+    blocks
+}
+
+fn check_mlps(
+    bottom: &[usize],
+    top: &[usize],
+    dense_features: usize,
+    dim: usize,
+    meets: usize,
+) -> Result<(), ModelError> {
+    check_widths("model.bottom", bottom)?;
+    check_widths("model.top", top)?;
+    match (dense_features, bottom.last()) {
+        (0, Some(_)) => {
+            let problem = "there is no dense feature to feed it; leave it empty, or set model.dense_features";
+            return Err(ModelError::new("model.bottom", problem));
+        }
+        (0, None) => {}
+        (_, Some(&last)) if last == meets => {}
+        (_, last) => {
+            let whose = if meets == dim { "model.dim" } else { "the towers' d" };
+            let problem = format!(
+                "must end in {whose} = {meets} so that the dense vector can meet the others, got {}",
+                last.map_or("no layer".into(), |last| last.to_string())
+            );
+            return Err(ModelError::new("model.bottom", problem));
+        }
+    }
+    ends_in_logit("model.top", top)
+}
+
+fn ends_in_logit(field: &str, widths: &[usize]) -> Result<(), ModelError> {
+    match widths.last() {
+        Some(1) => Ok(()),
+        _ => Err(ModelError::new(field, format!("must end in 1 (the logit), got {widths:?}"))),
+    }
+}
+
+fn check_widths(field: &str, widths: &[usize]) -> Result<(), ModelError> {
+    if widths.len() > MAX_LAYERS {
+        return Err(ModelError::new(field, format!("{} layers are more than {MAX_LAYERS}", widths.len())));
+    }
+    match widths.iter().position(|&w| w == 0 || w > MAX_WIDTH) {
+        Some(i) => Err(ModelError::new(
+            format!("{field}[{i}]"),
+            format!("a layer of width {} cannot be; widths lie between 1 and {MAX_WIDTH}", widths[i]),
+        )),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,147 @@
+//! The phases of the dense network, of its loss and of tower modules, derived from the blocks and what they read.
+
+use super::build::{Build, phase};
+use super::*;
+use crate::model::{Block, Layers, Source};
+use std::ops::Range;
+
+impl Build<'_> {
+    /// Blocks that need no vector, forward: they run while vectors travel.
+    pub fn forward_before_vectors(&mut self) {
+        let network = self.deployment.model.network();
+        network.before_vectors().for_each(|block| self.forward(block));
+    }
+
+    /// Blocks that need no vector, backward: they run while gradients of vectors travel.
+    pub fn backward_before_vectors(&mut self) {
+        let network = self.deployment.model.network();
+        network.before_vectors().rev().for_each(|block| self.backward(block));
+    }
+
+    /// From the vectors that arrived, through the network, to the gradients that go back; for an evaluation, to predictions.
+    pub fn network(&mut self, arrived: &[Slot]) {
+        let network = self.deployment.model.network();
+        self.restore_order(arrived);
+        // Ids travel beside the last MLP.
+        let is_mlp = |block: &&Block| matches!(block.layers, Layers::Mlp(_));
+        let beside = network.after_vectors().rfind(is_mlp).unwrap_or(network.logit()).name;
+        for block in network.after_vectors() {
+            if block.name == beside {
+                self.ids_ahead();
+            }
+            self.forward(block);
+        }
+        let logit = network.logit().name;
+        let output = Slot::Output(logit);
+        if self.task == Task::Evaluate {
+            self.compute(Operation::Predict, &[output], &[Slot::Predictions]);
+            return;
+        }
+        self.compute(Operation::Loss, &[output, Slot::Batch], &[Slot::Gradient(logit)]);
+        network.after_vectors().rev().for_each(|block| self.backward(block));
+        self.split_gradients();
+    }
+
+    /// All vectors of a sample in the order in which blocks see them, behind the output of the leading block.
+    fn restore_order(&mut self, arrived: &[Slot]) {
+        let network = self.deployment.model.network();
+        let mut reads = arrived.to_vec();
+        reads.extend(network.leading().map(|block| Slot::Output(block.name)));
+        self.compute(Operation::RestoreOrder, &reads, &[Slot::Features]);
+    }
+
+    /// The gradients of all vectors, laid out for the way back, and that of the leading block's output.
+    fn split_gradients(&mut self) {
+        let network = self.deployment.model.network();
+        let mut writes = vec![Slot::PooledGradient];
+        writes.extend(network.leading().map(|block| Slot::Gradient(block.name)));
+        let reads_features =
+            |block: &&Block| network.reads(block).iter().any(|read| read.from == Source::Features);
+        let readers = network.blocks().iter().filter(reads_features);
+        let reads: Vec<Slot> = readers.map(|block| Slot::Gradient(block.name)).collect();
+        self.compute(Operation::SplitGradients, &reads, &writes);
+    }
+
+    fn forward(&mut self, block: &Block) {
+        let mut reads = self.inputs_of(block);
+        let buckets = buckets::of_block(&self.buckets, &self.parameters, block.name);
+        reads.extend(buckets.iter().map(|(i, _)| Slot::Parameters(*i)));
+        self.compute(Operation::Forward(block.name), &reads, &[Slot::Output(block.name)]);
+    }
+
+    /// The backward phases of a block, one per bucket, each followed by the reduction of its bucket.
+    fn backward(&mut self, block: &Block) {
+        let parts = buckets::of_block(&self.buckets, &self.parameters, block.name);
+        if parts.is_empty() {
+            // The block has no parameters.
+            self.backward_part(block, 0..block.layers.count(), None);
+        }
+        for (bucket, layers) in parts {
+            self.backward_part(block, layers, Some(bucket));
+            let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense);
+            let traffic = Traffic::AllReduce { elements, bytes: wire.bytes() };
+            self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
+        }
+    }
+
+    fn backward_part(&mut self, block: &Block, layers: Range<usize>, bucket: Option<usize>) {
+        let mut reads = vec![Slot::Gradient(block.name), Slot::Output(block.name)];
+        reads.extend(self.inputs_of(block));
+        let mut writes = vec![Slot::Gradient(block.name)];
+        if layers.start == 0 {
+            // The last of a block's backward phases leaves the gradients of the outputs that the block read.
+            let network = self.deployment.model.network();
+            writes.extend(network.reads(block).iter().filter_map(|read| match read.from {
+                Source::Output(below) => Some(Slot::Gradient(below)),
+                Source::Dense | Source::Features => None,
+            }));
+        }
+        if let Some(bucket) = bucket {
+            reads.push(Slot::Parameters(bucket));
+            writes.push(Slot::BucketGradient(bucket));
+        }
+        self.compute(Operation::Backward(block.name, layers), &reads, &writes);
+    }
+
+    /// The slots that a block reads, each once.
+    fn inputs_of(&self, block: &Block) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for read in self.deployment.model.network().reads(block) {
+            let slot = match read.from {
+                Source::Dense => Slot::Batch,
+                Source::Features => Slot::Features,
+                Source::Output(below) => Slot::Output(below),
+            };
+            if !slots.contains(&slot) {
+                slots.push(slot);
+            }
+        }
+        slots
+    }
+
+    /// The towers' forward pass.
+    pub fn towers_forward(&mut self) {
+        let (reads, writes) = ([Slot::TowerInput, Slot::Parameters(self.buckets.len())], [Slot::Leaving]);
+        self.compute(Operation::Forward(BlockName::TOWERS), &reads, &writes);
+    }
+
+    /// The towers' backward pass, and the reduction of their gradients inside each group.
+    pub fn towers_backward(&mut self) {
+        let bucket = self.buckets.len();
+        let reads = [Slot::LeavingGradient, Slot::TowerInput, Slot::Parameters(bucket)];
+        let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
+        let towers = 0..self.deployment.model.towers().len();
+        self.compute(Operation::Backward(BlockName::TOWERS, towers), &reads, &writes);
+        let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
+        let wire = self.deployment.wire.dense;
+        let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
+        self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
+    }
+}
+
+/// The reduction of a bucket's gradient.
+fn reduction(name: &str, group: Group, traffic: Traffic, wire: Format, bucket: usize) -> Phase {
+    let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic, wire };
+    let slot = [Slot::BucketGradient(bucket)];
+    phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot)
+}
