@@ -4,7 +4,7 @@
 #![no_main]
 #![allow(dead_code)]
 
-#[path = "../../crates/cli/src/folder/metrics.rs"]
+#[path = "../../crates/campanile/src/folder/metrics.rs"]
 mod records;
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,13 @@
 //! `campanile affinity`: how much the features of a trained model have to do with each other.
 
-use crate::on_samples::{OnSamples, Opened};
 use crate::output::{Force, Output};
 use crate::partition::affinity_text;
-use crate::progress::{Console, Unit};
+use crate::progress::Console;
+use crate::scoring::{Opened, ScoringArgs};
+use crate::signals::Stop;
 use crate::text::printable;
 use anyhow::Result;
+use campanile::affinity::SAMPLES;
 use serde_json::json;
 use spec::affinity::Affinity;
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use training::Cosines;
 #[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
 pub struct Args {
     #[command(flatten)]
-    on: OnSamples,
+    on: ScoringArgs,
     #[command(flatten)]
     measured: Measured,
     /// Where the matrix goes, as JSON
@@ -34,14 +36,11 @@ pub struct Args {
 pub struct Measured {
     /// abs-mean (the absolute value of the mean cosine, as in the DMT paper) or mean-abs (the mean of absolute cosines)
     #[arg(long, value_name = "WHAT", value_parser = cosines, default_value = "abs-mean")]
-    affinity_of: Cosines,
+    pub affinity_of: Cosines,
     /// Samples to measure on, at most
     #[arg(long, value_name = "N", default_value_t = SAMPLES, value_parser = clap::value_parser!(u64).range(1..))]
-    affinity_samples: u64,
+    pub affinity_samples: u64,
 }
-
-/// Samples that are enough for means to settle.
-const SAMPLES: u64 = 100_000;
 
 impl Default for Measured {
     fn default() -> Self {
@@ -58,7 +57,7 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
-    let inputs = args.on.samples.inputs(&args.on.checkpoint);
+    let inputs = args.on.samples.samples().inputs(&args.on.checkpoint);
     let output = Output::check(&args.out, args.force.force, &inputs)?;
     let affinity =
         measure(&args.on.samples.open_for_training(&args.on.checkpoint, console)?, &args.measured, console)?;
@@ -85,12 +84,6 @@ pub fn run(args: Args, console: Console) -> Result<()> {
 
 /// Measures the model of a checkpoint under a progress bar.
 pub fn measure(opened: &Opened, measured: &Measured, console: Console) -> Result<Affinity> {
-    let samples = opened.samples().min(measured.affinity_samples);
-    let progress = console.progress("measuring affinity", samples, Unit::Count("samples"));
-    let observe = |samples: u64| progress.advance(samples);
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
-    let Opened { run, logs, checkpoint, split, .. } = opened;
-    let affinity = training::affinity(run, logs, checkpoint, *split, of, limit, &observe);
-    drop(progress);
-    Ok(affinity?)
+    Ok(campanile::affinity::measure(opened, of, limit, &console.control(&Stop::default()))?)
 }

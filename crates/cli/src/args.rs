@@ -1,7 +1,11 @@
 //! What a user wrote, on the command line or in a file, as a `spec::run::Config`.
 
+pub use campanile::file::read_toml;
+
 use crate::output::Inputs;
 use anyhow::{Context, Result, ensure};
+use campanile::file::{read_config, whole};
+use campanile::logs::is_prepared;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::optimizer::{LearningRate, NamedOptimizer};
@@ -10,7 +14,7 @@ use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, DataFormat, Optimizer, Run};
 use spec::towers::{Assignment, Module, TowersFile};
 use spec::wire::WireConfig;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -166,7 +170,7 @@ impl RunArgs {
         self.config_over(Config::default())
     }
 
-    /// As [`config`](Self::config), where `base` stands for the file if there is none.
+    /// The config with the flags laid over the file, or over `base` if there is no file.
     pub fn config_over(&self, base: Config) -> Result<Config> {
         let mut config = match &self.config {
             None => base,
@@ -239,7 +243,7 @@ impl RunArgs {
                 to.clone_from(from);
             }
             // Whole paths, so that a run can be resumed from another folder.
-            *to = to.iter().map(|path| whole(path)).collect::<Result<_>>()?;
+            *to = to.iter().map(|path| whole(path)).collect::<Result<_, _>>()?;
         }
         let usual = match data.train.as_slice() {
             [] => None,
@@ -305,11 +309,6 @@ fn rate(text: &str) -> Result<f32, String> {
     }
 }
 
-/// Whether `paths` are one prepared log.
-pub fn is_prepared(paths: &[String]) -> bool {
-    matches!(paths, [path] if Path::new(path).join(data::prepared::MANIFEST).is_file())
-}
-
 /// An assignment by name, or the file that holds one.
 fn assignment(text: &str) -> Result<Assignment> {
     if let Ok(assignment) = text.parse() {
@@ -323,45 +322,4 @@ fn assignment(text: &str) -> Result<Assignment> {
         format!("{text}: a file of towers looks like {{\"towers\": [[\"C1\", \"C7\"], [\"C2\"]]}}")
     })?;
     Ok(Assignment::Lists(file.towers))
-}
-
-/// A path that means the same from every folder.
-pub fn whole(path: &str) -> Result<String> {
-    let absolute = std::path::absolute(path).with_context(|| format!("{path}: no path"))?;
-    absolute.into_os_string().into_string().map_err(|_| anyhow::anyhow!("{path}: not valid Unicode"))
-}
-
-/// The config in a TOML file. Its `data.schema` may be a table, or the name of a file that holds one, relative to the
-/// config's own folder.
-pub fn read_config(path: &Path) -> Result<Config> {
-    /// As much of a config as it takes to find a file name in place of the schema.
-    #[derive(serde::Deserialize)]
-    struct Named {
-        data: Option<NamedData>,
-    }
-    #[derive(serde::Deserialize)]
-    struct NamedData {
-        schema: Option<toml::Spanned<toml::Value>>,
-    }
-    let text = read_text(path)?;
-    let schema = toml::from_str::<Named>(&text).ok().and_then(|named| named.data?.schema);
-    let Some((span, toml::Value::String(name))) = schema.map(|s| (s.span(), s.into_inner())) else {
-        return toml::from_str(&text).with_context(|| format!("{}", path.display()));
-    };
-    let file = path.parent().unwrap_or(Path::new("")).join(&name);
-    let schema = read_toml(&file).with_context(|| format!("{}: data.schema", path.display()))?;
-    // A table in place of the name leaves every other line where it is, so that errors name the right one.
-    let inline = format!("{}{{ label = {{ column = \"\" }} }}{}", &text[..span.start], &text[span.end..]);
-    let mut config: Config = toml::from_str(&inline).with_context(|| format!("{}", path.display()))?;
-    config.data.schema = Some(schema);
-    Ok(config)
-}
-
-/// A TOML file as a value.
-pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    toml::from_str(&read_text(path)?).with_context(|| format!("{}", path.display()))
-}
-
-fn read_text(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
 }

@@ -10,7 +10,7 @@ mod table;
 use crate::bench::collectives::Rounds;
 use crate::bench::collectives::ranks::on_ranks;
 use crate::bench::collectives::sweep::{Point, Sweep, Swept};
-use crate::cluster::{Transport, TransportArgs};
+use crate::cluster::{TransportArgs, agree_on, complete_topology};
 use crate::folder::clock::rfc3339;
 use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
@@ -20,7 +20,7 @@ use collectives::{Communicator, Label};
 use fitted::Taken;
 use kernels::Buffer;
 use runs::{Steps, Trial};
-use spec::calibration::{Calibration, Joined};
+use spec::calibration::Calibration;
 use spec::links::{Circle, LinkModel};
 use spec::run::Config;
 use spec::schedule::CollectiveKind;
@@ -90,21 +90,17 @@ const QUICK: Effort = Effort {
 };
 
 pub fn run(args: Args, console: Console) -> Result<()> {
-    let place = args.transport.join()?;
+    let mut cluster = args.transport.join()?;
     // The first rank writes for all.
-    let out = args.out.as_deref().filter(|_| place.has_first_rank());
+    let out = args.out.as_deref().filter(|_| cluster.has_first_rank());
     let output = Output::check_if_any(out, args.force.force, &Inputs::default())?;
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
-    place.complete_topology(&mut config)?;
+    complete_topology(&cluster, &mut config)?;
     let run = planning::check(&config)?;
     let topology = run.topology();
     let effort = if args.quick { QUICK } else { FULL };
-    let cluster = place.cluster(&format!("calibrate {topology}, {effort:?}"))?;
-    let joined = match args.transport.transport {
-        Transport::InProcess => Joined::InProcess,
-        Transport::Mpi => Joined::Mpi,
-    };
+    agree_on(&mut cluster, &format!("calibrate {topology}, {effort:?}"))?;
     let threads = training::threads(&run, &cluster);
     let trials = runs::trials(topology, threads, effort.steps, effort.divisor)?;
     for trial in &trials {
@@ -121,7 +117,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         about: about(&effort, trials.len()),
         hosts: topology.hosts(),
         ranks_per_host: topology.ranks_per_host(),
-        transport: joined,
+        transport: args.transport.transport,
         threads,
         ranks_per_machine: measured.ranks_per_machine,
         cores: std::thread::available_parallelism().map_or(1, usize::from),
@@ -132,7 +128,8 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     };
     let compared = fitted::fit_steps(&mut calibration, &trials, &measured.taken)?;
     calibration.check().context("what was measured")?;
-    let name = args.name.unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(joined)));
+    let name =
+        args.name.unwrap_or_else(|| format!("{topology} ranks, {}", table::joined(args.transport.transport)));
     let memory_bytes = SystemFile::memory_here(calibration.ranks_per_machine);
     let file = SystemFile { name, memory_bytes, measured: calibration };
     if let Some(output) = &output {

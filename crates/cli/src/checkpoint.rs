@@ -1,15 +1,14 @@
 //! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
 
 use crate::output::{Force, Inputs, Output};
-use crate::progress::{Console, Unit};
-use crate::text::{bytes, columns, si, tell};
-use crate::train::SavedRun;
-use anyhow::{Result, bail};
+use crate::progress::Console;
+use crate::signals::Stop;
+use crate::text::{bytes, columns, si};
+use anyhow::Result;
+use campanile::checkpoint::{open_last_whole, open_verified};
 use serde_json::json;
-use std::path::{Path, PathBuf};
-use training::checkpoint::{
-    Checkpoint, CheckpointError, Contents, candidates, export, is_checkpoint, locate, set_aside,
-};
+use std::path::PathBuf;
+use training::checkpoint::{Checkpoint, Contents, export, locate};
 
 /// What can be done with a checkpoint.
 #[derive(clap::Subcommand)]
@@ -68,86 +67,6 @@ pub fn run(command: Command, console: Console) -> Result<()> {
     }
 }
 
-/// The checkpoint at `path`, every file of which is what it was, and which holds the model that it says it does.
-pub fn open_verified(path: &Path, console: Console) -> Result<Checkpoint, CheckpointError> {
-    let checkpoint = Checkpoint::open(path)?;
-    check_model(&checkpoint)?;
-    let progress = console.progress("verifying the checkpoint", 0, Unit::Bytes);
-    checkpoint.verify(&|done, total| {
-        progress.set_total(total);
-        progress.at(done, "");
-    })?;
-    drop(progress);
-    Ok(checkpoint)
-}
-
-/// Refuses a checkpoint whose tensors are not those of the run that its manifest describes.
-fn check_model(checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-    let refuse = |problem: String| CheckpointError::Malformed {
-        path: checkpoint.path().to_owned(),
-        problem: format!("the run in its manifest: {problem}"),
-    };
-    let config = SavedRun::of(checkpoint).map_err(|e| refuse(e.root_cause().to_string()))?.config;
-    let model = config.model.check(None).map_err(|e| refuse(e.to_string()))?;
-    let (Some(dense), Some(tables)) = (config.optimizer.dense, config.optimizer.tables) else {
-        return Err(refuse("no optimizer.dense or optimizer.tables".into()));
-    };
-    training::check_contents(checkpoint, &model, &dense.update, &tables.update)
-}
-
-/// The last whole checkpoint of a run, and those after it.
-pub struct LastWhole {
-    /// Every file of it was verified.
-    pub checkpoint: Checkpoint,
-    /// Later checkpoints, which are damaged.
-    pub damaged: Vec<PathBuf>,
-}
-
-/// The checkpoint at `path`, or the last whole one of the run at `path`: damaged ones after it are told of on standard
-/// error. A checkpoint that is named itself must be whole.
-pub fn open_last_whole(path: &Path, console: Console) -> Result<LastWhole> {
-    if is_checkpoint(path) {
-        return Ok(LastWhole { checkpoint: open_verified(path, console)?, damaged: Vec::new() });
-    }
-    let mut damaged = Vec::new();
-    for candidate in candidates(path)? {
-        match open_verified(&candidate, console) {
-            Ok(checkpoint) => {
-                for (_, why) in &damaged {
-                    tell(format!("damaged: {why}"));
-                }
-                if !damaged.is_empty() {
-                    let (step, path) = (checkpoint.manifest().step, checkpoint.path().display());
-                    tell(format!("using the last whole checkpoint, of step {step}, instead: {path}"));
-                }
-                let damaged = damaged.into_iter().map(|(path, _)| path).collect();
-                return Ok(LastWhole { checkpoint, damaged });
-            }
-            Err(error) if error.is_damage() => {
-                damaged.push((candidate, format!("{:#}", anyhow::Error::from(error))));
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    if damaged.is_empty() {
-        bail!(CheckpointError::NotFound { path: path.to_owned() });
-    }
-    let all: String = damaged.iter().map(|(_, why)| format!("\n  {why}")).collect();
-    bail!(
-        "{}: no checkpoint is whole:{all}\nRestore one from a copy, or start the run again with --out and a new folder",
-        path.display()
-    )
-}
-
-/// Gives damaged checkpoints other names, so that their steps can be saved again, and says so.
-pub fn set_all_aside(damaged: &[PathBuf]) -> Result<()> {
-    for path in damaged {
-        let to = set_aside(path)?;
-        tell(format!("{}: set aside as {}", path.display(), to.file_name().unwrap_or_default().display()));
-    }
-    Ok(())
-}
-
 fn inspect(args: &Of) -> Result<()> {
     let checkpoint = Checkpoint::open(locate(&args.path)?)?;
     let manifest = checkpoint.manifest();
@@ -188,7 +107,7 @@ fn inspect(args: &Of) -> Result<()> {
 }
 
 fn verify(args: &Of, console: Console) -> Result<()> {
-    let checkpoint = open_verified(&locate(&args.path)?, console)?;
+    let checkpoint = open_verified(&locate(&args.path)?, &console.control(&Stop::default()))?;
     let manifest = checkpoint.manifest();
     let size: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     if args.json {
@@ -211,7 +130,7 @@ fn verify(args: &Of, console: Console) -> Result<()> {
 fn export_to(args: &Export, console: Console) -> Result<()> {
     let last = locate(&args.path)?;
     let output = Output::check(&args.out, args.force.force, Inputs::default().add(&last))?;
-    let checkpoint = open_last_whole(&args.path, console)?.checkpoint;
+    let checkpoint = open_last_whole(&args.path, &console.control(&Stop::default()))?.checkpoint;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     let mut out = output.create()?;
     export(&checkpoint, output.path(), &mut out, contents)?;

@@ -1,23 +1,21 @@
 //! `campanile eval`: a checkpoint on samples, and its predictions.
 
-use crate::on_samples::{OnSamples, Opened};
 use crate::output::{Force, Output};
-use crate::progress::{Console, Unit};
+use crate::progress::Console;
+use crate::scoring::ScoringArgs;
+use crate::signals::stop_on_signals;
 use crate::text::si;
 use crate::train::quality_on;
 use anyhow::Result;
-use data::DataError;
-use data::predictions::{FirstColumn, Predictions};
+use campanile::Evaluation;
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use training::Event;
 
 /// Score a checkpoint, and write its predictions
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    on: OnSamples,
+    on: ScoringArgs,
     /// Write label and probability of every sample, in their order: Parquet if the name ends in .parquet, else CSV. A
     /// bad line has none
     #[arg(long, value_name = "FILE")]
@@ -30,45 +28,21 @@ pub struct Args {
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
-    let inputs = args.on.samples.inputs(&args.on.checkpoint);
+    let samples = args.on.samples.samples();
+    let inputs = samples.inputs(&args.on.checkpoint);
     let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
-    let Opened { run, logs, checkpoint, stop, .. } = &args.on.open(console)?;
-    let mut predictions = match &output {
-        Some(output) => Some(Predictions::new(output.path(), output.create()?, &FirstColumn::Labels)?),
-        None => None,
-    };
-    let progress = console.progress("evaluating", run.data.eval_samples(), Unit::Count("samples"));
-    let observe = |_: Event| ();
-    let mut done = 0;
-    let scores = training::evaluate(run, logs, checkpoint, &observe, &mut |labels, probabilities| {
-        if stop.load(Ordering::Relaxed) {
-            return Err(DataError::Stopped.into());
-        }
-        done += labels.len() as u64;
-        progress.at(done, "");
-        match &mut predictions {
-            Some(predictions) => Ok(predictions.append(labels, probabilities)?),
-            None => Ok(()),
-        }
-    });
-    drop(progress);
-    let done = format!("stopped after {done} of {} samples; nothing was written", run.data.eval_samples());
-    let scores = match scores {
-        Err(_) if stop.load(Ordering::Relaxed) => return Err(stop.interrupted(done).into()),
-        scores => scores?,
-    };
-    if let Some(predictions) = predictions {
-        predictions.finish()?.finish()?;
-    }
+    let stop = stop_on_signals()?;
+    let evaluation = Evaluation::on(&args.on.checkpoint, samples).predictions_to(output.clone());
+    let evaluated = stop.ended(evaluation.control(console.control(&stop)).run())?;
+    let (scores, step) = (&evaluated.scores, evaluated.step);
     let evaluation = &scores.evaluation;
-    let step = checkpoint.manifest().step;
     if args.json {
         let mut result = json!({
             "mean_prediction": evaluation.mean_prediction,
             "click_rate": evaluation.click_rate,
             "samples": evaluation.samples,
             "step": step,
-            "checkpoint": checkpoint.path(),
+            "checkpoint": evaluated.checkpoint,
             "bins": scores.bins,
         });
         for (field, value) in evaluation.metrics() {
@@ -79,7 +53,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     }
     let told = format!(
         "{} after step {step}, on {} samples\n{}",
-        run.model.kind(),
+        evaluated.run.model.kind(),
         si(evaluation.samples as f64),
         quality_on("scored", evaluation)
     );

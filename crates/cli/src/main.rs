@@ -8,13 +8,11 @@ mod calibrate;
 mod checkpoint;
 mod cluster;
 mod data_command;
-mod dataflow;
 mod describe;
 mod eval;
 mod explore;
-mod folder;
 mod logs;
-mod on_samples;
+mod observer;
 mod output;
 mod pace;
 mod partition;
@@ -23,6 +21,7 @@ mod progress;
 mod report;
 mod reproduce;
 mod schedule;
+mod scoring;
 mod signals;
 mod simulate;
 mod system_file;
@@ -30,8 +29,11 @@ mod text;
 mod towers;
 mod train;
 
+use campanile::cluster::ClusterError;
+use campanile::{dataflow, folder};
 use clap::{Parser, Subcommand};
 use progress::Console;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 use text::tell;
 
@@ -128,24 +130,30 @@ fn end_when_output_ends() {
 }
 
 /// What to do about a limit of the system, whose own message does not say so.
-fn remedy(error: &str) -> Option<&'static str> {
-    let remedies = [
-        ("(os error 27)", "files may not grow that large here: raise the limit with `ulimit -f unlimited`"),
-        (
-            "(os error 28)",
+fn remedy(error: &anyhow::Error) -> Option<&'static str> {
+    let kind = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
+    // A failure of a rank came from its thread or process as text, with the number of the system's error.
+    let text = || format!("{error:#}");
+    let is =
+        |limit: ErrorKind, number: &str| kind.map_or_else(|| text().contains(number), |kind| kind == limit);
+    if is(ErrorKind::FileTooLarge, "(os error 27)") {
+        Some("files may not grow that large here: raise the limit with `ulimit -f unlimited`")
+    } else if is(ErrorKind::StorageFull, "(os error 28)") {
+        Some(
             "make room on that disk, or write to another; a run that is kept in a folder goes on with --resume",
-        ),
-        ("(os error 122)", "the quota of that disk is used up: make room, or write to another"),
-    ];
-    remedies.into_iter().find(|(part, _)| error.contains(part)).map(|(_, remedy)| remedy)
+        )
+    } else if is(ErrorKind::QuotaExceeded, "(os error 122)") {
+        Some("the quota of that disk is used up: make room, or write to another")
+    } else {
+        None
+    }
 }
 
 fn main() -> ExitCode {
     end_when_output_ends();
     signals::survive_file_size_limit();
     // A rank of an MPI job starts this program once more, to watch over it.
-    #[cfg(feature = "mpi")]
-    collectives::watch_if_asked();
+    campanile::cluster::watch_if_asked();
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         if error.use_stderr() {
             cluster::let_first_rank_report();
@@ -174,24 +182,27 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<cluster::ReportedElsewhere>() => {
-            cluster::leave_time_to_report();
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            if !error.is::<cluster::ReportedForAll>() {
-                cluster::let_first_rank_report();
-            }
-            if let Some(interrupted) = error.downcast_ref::<signals::Interrupted>() {
-                tell(interrupted);
-                return ExitCode::from(interrupted.exit_code());
-            }
-            let text = format!("{error:#}");
-            tell(format!("error: {text}"));
-            if let Some(remedy) = remedy(&text) {
-                tell(remedy);
-            }
-            ExitCode::FAILURE
-        }
+        Err(error) => fail(&error),
     }
+}
+
+/// Reports why a command did not succeed, once for all ranks.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    match cluster::of_ranks(error) {
+        Some(ClusterError::ReportedElsewhere) => {
+            cluster::leave_time_to_report();
+            return ExitCode::FAILURE;
+        }
+        Some(ClusterError::ReportedForAll(_)) => {}
+        _ => cluster::let_first_rank_report(),
+    }
+    if let Some(interrupted) = error.downcast_ref::<signals::Interrupted>() {
+        tell(interrupted);
+        return ExitCode::from(interrupted.exit_code());
+    }
+    tell(format!("error: {error:#}"));
+    if let Some(remedy) = remedy(error) {
+        tell(remedy);
+    }
+    ExitCode::FAILURE
 }

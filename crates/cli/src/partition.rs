@@ -1,17 +1,15 @@
 //! `campanile partition`: divides features into towers.
 
 mod division;
-mod inputs;
-mod npy;
 pub mod picture;
-mod pieces;
 
-pub use division::{Divided, Division, Tables};
+pub use campanile::partition::{Divided, Tables};
+pub use division::Division;
 
 use crate::affinity::{Measured, measure};
-use crate::on_samples::Samples;
 use crate::output::{Force, Inputs, Output};
 use crate::progress::Console;
+use crate::scoring::SampleArgs;
 use crate::text::columns;
 use anyhow::{Context, Result, ensure};
 use planning::partitioner::{Plane, Strategy};
@@ -36,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
-    samples: Samples,
+    samples: SampleArgs,
     #[command(flatten)]
     measured: Measured,
     /// Towers
@@ -76,10 +74,10 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let (affinity, tables) = match (&args.affinity, &args.checkpoint) {
         (Some(path), _) => {
             ensure!(
-                args.samples == Samples::default() && args.measured == Measured::default(),
+                args.samples == SampleArgs::default() && args.measured == Measured::default(),
                 "--data, --affinity-of and what goes with them are for --checkpoint; --affinity is measured already"
             );
-            (inputs::affinity(path)?, Tables::of_columns(args.dim))
+            (campanile::partition::read_affinity(path)?, Tables::of_columns(args.dim))
         }
         (None, checkpoint) => {
             let checkpoint =
@@ -113,7 +111,7 @@ impl Args {
     /// Files that are read.
     fn inputs(&self) -> Inputs {
         let checkpoint = self.checkpoint.as_deref();
-        let mut inputs = checkpoint.map_or_else(Inputs::default, |path| self.samples.inputs(path));
+        let mut inputs = checkpoint.map_or_else(Inputs::default, |path| self.samples.samples().inputs(path));
         inputs.add_all(&self.affinity).add_all(self.division.files());
         inputs
     }
@@ -129,19 +127,9 @@ pub fn affinity_text(affinity: &Affinity) -> Result<String> {
     Ok(serde_json::to_string(affinity)? + "\n")
 }
 
-/// Writes towers into the folder of a command that finds several.
-pub fn write_towers(path: &Path, towers: &[Vec<String>]) -> Result<()> {
-    write(path, &towers_text(towers)?)
-}
-
-/// Writes an affinity into the folder of a command that finds towers.
-pub fn write_affinity(path: &Path, affinity: &Affinity) -> Result<()> {
-    write(path, &affinity_text(affinity)?)
-}
-
 /// Writes a file into a command's own folder, whole or not at all.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    crate::folder::replace(path, text.as_bytes())
+    Ok(campanile::file::replace(path, text.as_bytes())?)
 }
 
 fn to_json(Divided { towers, found, .. }: &Divided, seconds: f64) -> serde_json::Value {

@@ -3,6 +3,7 @@
 //! All of it goes to standard error, so that standard output holds results alone.
 
 use crate::text::{bytes, si, tell};
+pub use campanile::Unit;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -20,15 +21,6 @@ pub enum Console {
     Lines,
     /// Standard error is a terminal of so many columns.
     Terminal(u16),
-}
-
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Things of this name.
-    Count(&'static str),
-    /// Bytes.
-    Bytes,
 }
 
 impl Console {

@@ -76,7 +76,7 @@ fn output(args: &Args) -> Result<Option<Output>> {
     for run in &args.runs {
         inputs.add_all([CONFIG, METRICS, SCHEDULE_JSON, SUMMARY].map(|name| run.join(name)));
     }
-    Output::check(&path, args.force.force, &inputs).map(Some)
+    Ok(Some(Output::check(&path, args.force.force, &inputs)?))
 }
 
 /// Whether `out` is the page that a run has in its folder.

@@ -63,6 +63,11 @@ fn is_ignored(signal: i32) -> bool {
 }
 
 impl Stop {
+    /// The flag that is set.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.asked.clone()
+    }
+
     /// What the command ends with once it was stopped; `said` tells what was saved, and how to go on.
     pub fn interrupted(&self, said: impl Into<String>) -> Interrupted {
         let signal = match self.signal.load(Ordering::SeqCst) {
@@ -74,8 +79,8 @@ impl Stop {
     }
 
     /// `result`; an error after a signal is due to the signal.
-    pub fn ended<T>(&self, result: Result<T>) -> Result<T> {
-        match result {
+    pub fn ended<T, E: Into<anyhow::Error>>(&self, result: Result<T, E>) -> Result<T> {
+        match result.map_err(Into::into) {
             Err(error) if self.asked.load(Ordering::SeqCst) && !error.is::<Interrupted>() => {
                 Err(self.interrupted(format!("{error:#}")).into())
             }
@@ -131,6 +136,6 @@ mod tests {
         assert_eq!(ended.downcast_ref::<Interrupted>().unwrap().exit_code(), 130);
         assert_eq!(ended.to_string(), "reading: no samples");
         assert!(!Stop::default().ended(error()).unwrap_err().is::<Interrupted>());
-        assert!(stopped_by(SIGINT).ended(Ok(())).is_ok());
+        assert!(stopped_by(SIGINT).ended(Ok::<_, anyhow::Error>(())).is_ok());
     }
 }

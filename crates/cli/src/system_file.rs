@@ -1,8 +1,7 @@
 //! What `campanile calibrate` measured of a system, as a file.
 
-use crate::args::read_toml;
-use crate::folder::replace;
 use anyhow::{Context, Result, ensure};
+use campanile::file::{read_toml, replace};
 use serde::{Deserialize, Serialize};
 use spec::calibration::Calibration;
 use std::path::Path;
@@ -50,7 +49,7 @@ impl SystemFile {
 
     /// Writes the file into a command's own folder, whole or not at all.
     pub fn write(&self, path: &Path) -> Result<()> {
-        replace(path, self.to_text()?.as_bytes())
+        Ok(replace(path, self.to_text()?.as_bytes())?)
     }
 }
 

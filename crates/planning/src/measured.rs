@@ -14,10 +14,11 @@ use crate::simulator::Simulation;
 use crate::step::Step;
 use crate::system::{Device, Link, System};
 use crate::{Links, Timeline};
-use spec::calibration::{Amount, Calibration, CalibrationError, Class, Joined, OperationModel};
+use spec::calibration::{Amount, Calibration, CalibrationError, Class, OperationModel};
 use spec::links::{Circle, LinkModel};
 use spec::schedule::{Collective, Group, PhaseId, Schedule, Work};
 use spec::topology::LinkClass;
+use spec::transport::Transport;
 use spec::volume::{BatchSizes, Traffic};
 
 /// A step and its price.
@@ -77,7 +78,7 @@ pub fn price(
     if let Some(rates) = calibration.operation(Class::ReadAhead) {
         machines.add(&mut computed, &|rank| rates.seconds(&Amount::read_ahead(schedule, sizes, rank)));
     }
-    let copied = if calibration.transport == Joined::InProcess { communicated } else { 0.0 };
+    let copied = if calibration.transport == Transport::InProcess { communicated } else { 0.0 };
     let timeline = Timeline::new(schedule, &seconds, Links::Shared);
     Ok(Priced {
         serial_s: timeline.serial_s(),

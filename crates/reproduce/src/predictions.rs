@@ -14,7 +14,7 @@ use crate::records::Records;
 use cases::Case;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use spec::calibration::Joined;
+use spec::transport::Transport;
 use std::path::{Path, PathBuf};
 
 /// Cluster and jobs to measure, and the folder of results.
@@ -77,10 +77,10 @@ pub enum Kind {
 impl Kind {
     const ALL: [Kind; 2] = [Kind::InProcess, Kind::Mpi];
 
-    fn joined(self) -> Joined {
+    fn joined(self) -> Transport {
         match self {
-            Kind::InProcess => Joined::InProcess,
-            Kind::Mpi => Joined::Mpi,
+            Kind::InProcess => Transport::InProcess,
+            Kind::Mpi => Transport::Mpi,
         }
     }
 
@@ -134,7 +134,7 @@ pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
     for path in &args.calibration {
         let rates = program.read_rates(path).map_err(Error::Program)?;
-        let kind = if rates.transport == Joined::InProcess { Kind::InProcess } else { Kind::Mpi };
+        let kind = if rates.transport == Transport::InProcess { Kind::InProcess } else { Kind::Mpi };
         program.copy_system_file(path, &kind.calibration(&args.out)).map_err(Error::Program)?;
     }
     let launcher = Launcher {

@@ -19,6 +19,7 @@ pub use class::Class;
 use crate::links::{Circle, LinkModel};
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
+use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 
 /// What was measured: the section `[measured]` of a system file.
@@ -32,7 +33,7 @@ pub struct Calibration {
     /// Ranks on each.
     pub ranks_per_host: usize,
     /// What joins the ranks.
-    pub transport: Joined,
+    pub transport: Transport,
     /// Threads of each rank.
     pub threads: usize,
     /// Ranks that share a machine: hosts may be pretended, cores may not.
@@ -47,16 +48,6 @@ pub struct Calibration {
     pub operations: Vec<OperationModel>,
     /// What collectives take.
     pub links: Vec<LinkModel>,
-}
-
-/// What joins ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Joined {
-    /// They are threads of one process: to communicate is to copy, on their own cores.
-    InProcess,
-    /// They are processes of an MPI job.
-    Mpi,
 }
 
 /// How fast one class of computation is. What has no rate costs nothing.

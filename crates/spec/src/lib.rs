@@ -18,6 +18,7 @@ pub mod schema;
 pub mod synthetic;
 pub mod topology;
 pub mod towers;
+pub mod transport;
 pub mod volume;
 pub mod wire;
 

@@ -271,6 +271,12 @@ impl Placement {
             || matches!(shard.kind, ShardKind::Rows { .. })
     }
 
+    /// Whether lengths of bags travel ahead of their ids: where those of any shard vary.
+    pub fn lengths_travel(&self, model: &Model) -> bool {
+        let mut held = (0..self.topology.ranks()).flat_map(|rank| self.held_by(rank));
+        held.any(|shard| self.lengths_vary(model, shard))
+    }
+
     /// Whether ids travel with weights, all of them or none: where the model has any, or where a mean is taken over bags that
     /// are cut (the weight is then one over the length of the whole bag, which no holder sees).
     pub fn weights_travel(&self, model: &Model) -> bool {

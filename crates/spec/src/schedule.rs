@@ -88,6 +88,8 @@ pub enum Slot {
     Batch,
     /// Bag lengths of the world's samples.
     Lengths,
+    /// Numbers of ids that arrive from each rank.
+    Counts,
     /// Ids of the world's samples.
     Ids,
     /// Weights of those ids.

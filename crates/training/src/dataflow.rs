@@ -1,5 +1,8 @@
 //! What travels between ranks, and how it is laid out. No layer mathematics.
+//!
+//! [`Dataflow`] is the interface, with an implementation for each dataflow of a schedule: [`Flat`] and [`Sptt`].
 
+mod carries;
 mod exchange;
 mod flat;
 mod input;
@@ -8,91 +11,122 @@ mod sptt;
 mod tables;
 mod vectors;
 
-pub use exchange::{Exchange, Payload, PendingExchange};
+pub use carries::{Carries, Payload};
+pub use exchange::{Exchange, PendingExchange};
 pub use flat::Flat;
 pub use input::Input;
 pub use sptt::Sptt;
-pub use tables::allocate;
+pub use tables::{TableUpdate, allocate};
 pub use vectors::Vectors;
 
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device, Table, Update, UpdateTables};
-use spec::optimizer::UpdateRule;
+use crate::layers::tower::Tower;
+use kernels::{Buffer, ColumnCopy, Device, Table};
 use spec::volume::Leg;
-use std::ops::Range;
+use std::fmt;
 
-/// How vectors get from the tables to the samples.
-#[derive(Debug)]
-pub enum Dataflow {
-    /// Over the world, at once.
-    Flat(Box<Flat>),
-    /// By way of tower groups.
-    Sptt(Box<Sptt>),
-}
+/// How vectors get from the tables to the samples, and their gradients back.
+///
+/// Each method is the code behind an operation of a schedule, or says what a collective carries. Operations that only some
+/// dataflows have are, in the others, an error that names the operation and the dataflow.
+pub trait Dataflow: fmt::Debug + Send {
+    /// Name of the dataflow, as errors give it.
+    fn name(&self) -> &'static str;
 
-impl Dataflow {
-    /// SPTT; a schedule asks only for phases of its own dataflow.
-    pub fn sptt(&mut self) -> &mut Sptt {
-        match self {
-            Dataflow::Sptt(sptt) => sptt,
-            Dataflow::Flat(_) => unreachable!("a phase of SPTT in a schedule of the flat dataflow"),
-        }
-    }
+    /// Vectors of a leg of the way.
+    fn leg(&mut self, leg: Leg) -> Result<&mut Vectors, Error>;
 
-    /// The vectors of a leg; a schedule asks only for legs of its own dataflow.
-    pub fn leg(&mut self, leg: Leg) -> &mut Vectors {
-        match (leg, self) {
-            (Leg::Pooled, Dataflow::Flat(flat)) => &mut flat.pooled,
-            (Leg::Gradient, Dataflow::Flat(flat)) => &mut flat.gradients,
-            (Leg::Group, Dataflow::Sptt(sptt)) => &mut sptt.gathered,
-            (Leg::Peer, Dataflow::Sptt(sptt)) => &mut sptt.leaving,
-            (Leg::PeerGradient, Dataflow::Sptt(sptt)) => &mut sptt.returned,
-            (Leg::GroupGradient, Dataflow::Sptt(sptt)) => &mut sptt.gathered_gradients,
-            (leg, _) => unreachable!("the {leg} exchange is of the other dataflow"),
-        }
-    }
-}
+    /// Looks up and pools samples of the world in the tables held here.
+    fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error>;
 
-/// The update of tables in one step.
-#[derive(Clone, Copy, Debug)]
-pub struct Step {
-    /// The rule.
-    pub rule: UpdateRule,
-    /// The rate.
-    pub rate: f32,
-    /// Which step it is, from 1.
-    pub number: u64,
-}
+    /// Brings all vectors of this rank's samples, and the `dense` ones, into the order that the interaction sees.
+    fn restore_order(
+        &self,
+        device: &Device,
+        input: &Input,
+        dense: Option<&Buffer<f32>>,
+        features: &mut Buffer<f32>,
+    ) -> Result<(), Error>;
 
-impl Step {
-    /// Updates the tables `which` by the gradients of their vectors, which stand side by side in `gradients`.
+    /// Lays out the gradients of this rank's vectors by where the vectors came from, and those of the dense vectors apart.
+    fn split_gradients(
+        &mut self,
+        device: &Device,
+        input: &Input,
+        gradients: &Buffer<f32>,
+        dense: Option<&mut Buffer<f32>>,
+    ) -> Result<(), Error>;
+
+    /// Updates the tables by the gradients that arrived: the backward pass of the lookup, fused with the optimizer.
     fn update(
         &self,
         device: &Device,
         tables: &mut [Table],
-        which: Range<usize>,
-        columns: &[usize],
-        width: usize,
         input: &Input,
-        gradients: &Buffer<f32>,
+        update: &TableUpdate,
+    ) -> Result<(), Error>;
+
+    /// Buffers that a collective works on.
+    fn payload(&mut self, carries: Carries) -> Result<Payload<'_>, Error> {
+        match carries {
+            Carries::Vectors(leg) => Ok(self.leg(leg)?.last()),
+            Carries::VectorsInHost(leg) => self.leg(leg)?.in_host(),
+            carries => no_phase(self.name(), format_args!("an exchange of {carries}")),
+        }
+    }
+
+    /// Order of ranks in which their bags are indexed.
+    fn peer_order(&self) -> Result<&[usize], Error> {
+        no_phase(self.name(), "indexing ids in peer order")
+    }
+
+    /// Brings looked-up vectors from the order of ranks into peer order.
+    fn permute_peers(&mut self, _device: &Device, _input: &Input) -> Result<(), Error> {
+        no_phase(self.name(), "peer permute")
+    }
+
+    /// Puts the vectors that arrived from the group side by side, for each tower module and for what leaves as it is.
+    fn transpose(&mut self, _device: &Device, _input: &Input, _towers: &mut [Tower]) -> Result<(), Error> {
+        no_phase(self.name(), "transpose")
+    }
+
+    /// Samples that the tower modules of this rank see.
+    fn tower_rows(&self, _input: &Input) -> Result<usize, Error> {
+        no_phase(self.name(), "tower modules")
+    }
+
+    /// Takes the outputs of the tower modules to where they leave the group.
+    fn take_outputs(&mut self, _device: &Device, _input: &Input, _towers: &[Tower]) -> Result<(), Error> {
+        no_phase(self.name(), "towers forward")
+    }
+
+    /// Gives the tower modules the gradients of their outputs.
+    fn give_gradients(&self, _device: &Device, _input: &Input, _towers: &mut [Tower]) -> Result<(), Error> {
+        no_phase(self.name(), "towers backward")
+    }
+
+    /// Lays out the gradients of what the tower modules saw, and of what left as it was, by member of the group.
+    fn reverse_transpose(
+        &mut self,
+        _device: &Device,
+        _input: &Input,
+        _towers: &[Tower],
     ) -> Result<(), Error> {
-        let Self { rule, rate, number } = self;
-        let (index, sorted, weights) = (&input.index, &input.sorted, input.weights());
-        Ok(device.update_tables(UpdateTables {
-            tables,
-            which,
-            columns,
-            width,
-            index,
-            sorted,
-            weights,
-            dout: gradients,
-            update: Update { rule: *rule, rate: *rate, step: *number },
-        })?)
+        no_phase(self.name(), "reverse transpose")
+    }
+
+    /// Brings gradients from peer order back into the order of ranks.
+    fn reverse_permute(&mut self, _device: &Device, _input: &Input) -> Result<(), Error> {
+        no_phase(self.name(), "reverse permute")
     }
 }
 
-/// The same columns, the other way.
+/// The error of an operation that a dataflow does not have.
+fn no_phase<T>(dataflow: &'static str, phase: impl fmt::Display) -> Result<T, Error> {
+    Err(Error::NotInDataflow { phase: phase.to_string(), dataflow })
+}
+
+/// Copies of the same columns in the other direction.
 fn reversed(copies: Vec<ColumnCopy>) -> Vec<ColumnCopy> {
     copies.into_iter().map(|c| ColumnCopy { from: c.to, to: c.from, ..c }).collect()
 }

@@ -6,6 +6,7 @@ use crate::run::memory::MemoryNeed;
 use collectives::{CollectiveError, ExternalError, Failure};
 use data::DataError;
 use kernels::KernelError;
+use spec::schedule::{CollectiveKind, Group};
 
 /// Why a rank, and with it the run, stopped.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,7 @@ pub enum Error {
     Diverged {
         /// The step, from 0.
         step: u64,
-        /// Its loss.
+        /// Loss of that step.
         loss: f64,
     },
     /// A run that the machine has no room for.
@@ -86,6 +87,28 @@ pub enum Error {
     /// A run that computes nothing has no state worth keeping, and none to go on from.
     #[error("a paced run computes nothing: it neither writes checkpoints nor goes on from one")]
     PacedState,
+    /// A phase of another dataflow than the run's: a defect of this program.
+    #[error("the {dataflow} dataflow has no phase for {phase}; please report this")]
+    NotInDataflow {
+        /// What was to be done.
+        phase: String,
+        /// Name of the dataflow of the run.
+        dataflow: &'static str,
+    },
+    /// A collective that cannot carry what its phase brings: a defect of this program.
+    #[error("{phase}: no buffers are known that this {collective} could carry; please report this")]
+    Payload {
+        /// Name of the phase.
+        phase: String,
+        /// Kind of the collective.
+        collective: CollectiveKind,
+    },
+    /// A collective over ranks that the run's dataflow does not group: a defect of this program.
+    #[error("the ranks of this run are not divided by {group}; please report this")]
+    NoGroup {
+        /// The group that was asked for.
+        group: Group,
+    },
     /// A split without samples was asked for.
     #[error("there are no samples; give a log with --data, or with --eval")]
     NoSamples,
@@ -105,6 +128,9 @@ impl Error {
             Self::Kernel(_)
             | Self::Collective(_)
             | Self::Replicas { .. }
+            | Self::NotInDataflow { .. }
+            | Self::Payload { .. }
+            | Self::NoGroup { .. }
             | Self::NoRank
             | Self::Failure(_) => self.into(),
             Self::Data(_)

@@ -94,6 +94,12 @@ fn what_does_not_fit_is_refused() {
     unknown.phases.insert("towers forward".into(), Seconds::Everywhere(1.0));
     assert!(paced(&run, &unknown).unwrap_err().to_string().contains("\"towers forward\" is no computation"));
 
+    // Files from before lengths were read by a phase of their own go on working.
+    let run_of_towers = with_steps(towers(), 2);
+    let mut older = pace(&run_of_towers, 0.0);
+    assert!(older.phases.remove("read lengths").is_some());
+    assert_eq!(paced(&run_of_towers, &older).unwrap().trained, 2);
+
     let folder = tempfile::tempdir().unwrap();
     let saving = Saving { root: folder.path().into(), run: serde_json::json!({}) };
     let idle = pace(&run, 0.0);

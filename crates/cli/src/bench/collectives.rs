@@ -10,7 +10,7 @@ pub mod sweep;
 pub mod sweep_report;
 mod trial;
 
-use crate::cluster::TransportArgs;
+use crate::cluster::{TransportArgs, agree_on, complete_topology};
 use crate::logs::parse_bytes;
 use crate::progress::Console;
 use anyhow::{Result, ensure};
@@ -101,19 +101,19 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     ensure!((1..=most).contains(&args.rounds), "--rounds {}: measure between 1 and {most}", args.rounds);
     ensure!(args.warm_up <= most, "--warm-up {}: use at most {most}", args.warm_up);
     let rounds = Rounds { measured: args.rounds, warm_up: args.warm_up };
-    let place = args.transport.join()?;
+    let mut cluster = args.transport.join()?;
     if let Some(path) = &args.replay {
         let file = file::read(path)?;
         let written = crate::schedule::to_json(&file.schedule, file.run.batch, &file.config);
-        let cluster = place.cluster(&format!("replay, {rounds:?}, serial {}\n{written}", args.serial))?;
+        agree_on(&mut cluster, &format!("replay, {rounds:?}, serial {}\n{written}", args.serial))?;
         let replayed = replay::run(&file, rounds, args.serial, &cluster, console)?;
         return replayed.map_or(Ok(()), |replayed| replay_report::print(&file, &replayed, rounds, args.json));
     }
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (args.hosts, args.ranks_per_host);
-    place.complete_topology(&mut config)?;
+    complete_topology(&cluster, &mut config)?;
     let sweep = args.sweep(rounds, &config.topology)?;
-    let cluster = place.cluster(&format!("{sweep:?}"))?;
+    agree_on(&mut cluster, &format!("{sweep:?}"))?;
     let swept = sweep::run(&sweep, &cluster, console)?;
     swept.map_or(Ok(()), |swept| sweep_report::print(&sweep, &swept, args.json))
 }

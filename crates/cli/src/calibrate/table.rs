@@ -5,15 +5,16 @@ use crate::bench::collectives::sweep_report::seconds;
 use crate::system_file::SystemFile;
 use crate::text::{columns, si};
 use serde_json::{Value, json};
-use spec::calibration::{Calibration, Joined, OperationModel};
+use spec::calibration::{Calibration, OperationModel};
 use spec::links::LinkModel;
+use spec::transport::Transport;
 use std::fmt::Write;
 
 /// Name of a transport: `in process`, or `MPI`.
-pub fn joined(joined: Joined) -> &'static str {
+pub fn joined(joined: Transport) -> &'static str {
     match joined {
-        Joined::InProcess => "in process",
-        Joined::Mpi => "MPI",
+        Transport::InProcess => "in process",
+        Transport::Mpi => "MPI",
     }
 }
 

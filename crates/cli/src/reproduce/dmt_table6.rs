@@ -5,9 +5,9 @@ use crate::affinity::{Measured, measure};
 use crate::args::RunArgs;
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
-use crate::on_samples::Opened;
 use crate::partition::{self, Division, Tables, picture};
 use crate::progress::Console;
+use crate::scoring::Opened;
 use crate::signals::{Stop, stop_on_signals};
 use crate::towers::{distinct, in_towers};
 use crate::train::one_of_several;
@@ -135,7 +135,7 @@ impl Trainer<'_> {
         let flat = scratch.path().join("flat");
         let config = self.config(ModelKind::Dlrm);
         one_of_several(&config, &self.pilot_logs, Some(&flat), "flat DLRM", &self.stop, self.console)?;
-        let opened = Opened::on_training(&flat, &self.pilot_logs, self.console)?;
+        let opened = Opened::on_training(&flat, &self.pilot_logs, &self.console.control(&self.stop))?;
         measure(&opened, &self.args.measured, self.console)
     }
 }

@@ -4,8 +4,8 @@ use super::print;
 use crate::affinity::{Measured, measure};
 use crate::data_command::planted;
 use crate::logs;
-use crate::on_samples::Opened;
 use crate::progress::Console;
+use crate::scoring::Opened;
 use crate::signals::stop_on_signals;
 use crate::train::one_of_several;
 use anyhow::{Context, Result};
@@ -64,7 +64,8 @@ fn train_flat(config: &Config, title: &str, measured: &Measured, console: Consol
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let folder = scratch.path().join("flat");
     let (run, outcome) = one_of_several(config, &logs, Some(&folder), title, &stop, console)?;
-    let affinity = measure(&Opened::on_training(&folder, &logs, console)?, measured, console)?;
+    let opened = Opened::on_training(&folder, &logs, &console.control(&stop))?;
+    let affinity = measure(&opened, measured, console)?;
     Ok(FlatModel {
         auc: outcome.auc(),
         best_auc: outcome.scores.as_ref().and_then(|scores| scores.best_auc),

@@ -37,7 +37,7 @@ fn calibration(schedule: &Schedule) -> Calibration {
         about: String::new(),
         hosts: topology.hosts(),
         ranks_per_host: topology.ranks_per_host(),
-        transport: Joined::Mpi,
+        transport: Transport::Mpi,
         threads: 1,
         ranks_per_machine: 1,
         cores: 1,
@@ -81,7 +81,7 @@ fn cores_are_shared() {
     let reading = price(&shared, &schedule, &sizes).unwrap();
     assert!(near(reading.cores_s, priced.cores_s + 1.0) && near(reading.serial_s, priced.serial_s));
     // In process, ranks communicate on their own cores.
-    shared.transport = Joined::InProcess;
+    shared.transport = Transport::InProcess;
     let copying = price(&shared, &schedule, &sizes).unwrap();
     assert!(near(copying.cores_s, reading.cores_s + 1e-3 * collectives));
     // More cores than ranks help nobody.

@@ -115,6 +115,7 @@ fn phases_of_parallel_branches() {
     assert_eq!(phase("logit backward").writes[1..], terms.map(Slot::Gradient));
     assert_eq!(phase("deep forward").reads[..2], [Slot::Features, Slot::Batch]);
     assert_eq!(phase("split gradients").reads, [deep, fm].map(Slot::Gradient));
+    assert!(phase("deep backward").reads.contains(&Slot::Gradient(fm)), "it adds to what the other has set");
 }
 
 /// SPTT with every permute, tables whole and cut, with and without modules, with and without a bottom MLP.

@@ -9,7 +9,7 @@ fn calibration() -> Calibration {
         about: "a test".into(),
         hosts: 2,
         ranks_per_host: 2,
-        transport: Joined::InProcess,
+        transport: Transport::InProcess,
         threads: 1,
         ranks_per_machine: 4,
         cores: 2,

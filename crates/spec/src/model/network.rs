@@ -53,7 +53,7 @@ impl Network {
     /// The network of these blocks, for samples of `dense_features` dense inputs and of `sparse_width` columns that the
     /// sparse features bring.
     pub(super) fn new(blocks: Vec<Block>, dense_features: usize, sparse_width: usize) -> Self {
-        Self { blocks, dense_features, sparse_width, vectors: vec![0..sparse_width] }
+        Self { blocks, dense_features, sparse_width, vectors: one(0..sparse_width) }
     }
 
     /// This network over rows of which only the first `dim` of every `row_width` columns are a vector.
@@ -133,16 +133,16 @@ impl Network {
         let mut reads: Vec<Read> = Vec::new();
         for input in &block.inputs {
             let (from, columns) = match *input {
-                Input::Dense => (Source::Dense, vec![0..self.dense_features]),
-                Input::Rows => (Source::Features, vec![first..self.features_width()]),
+                Input::Dense => (Source::Dense, one(0..self.dense_features)),
+                Input::Rows => (Source::Features, one(first..self.features_width())),
                 Input::Vectors => {
                     let behind = |columns: &Range<usize>| first + columns.start..first + columns.end;
                     (Source::Features, self.vectors.iter().map(behind).collect())
                 }
                 Input::Block(name) if Some(name) == leading && block.inputs.contains(&Input::Vectors) => {
-                    (Source::Features, vec![0..first])
+                    (Source::Features, one(0..first))
                 }
-                Input::Block(name) => (Source::Output(name), vec![0..self.width(Source::Output(name))]),
+                Input::Block(name) => (Source::Output(name), one(0..self.width(Source::Output(name)))),
             };
             let summed = matches!(block.layers, Layers::Sum { .. });
             match reads.last_mut() {
@@ -153,10 +153,16 @@ impl Network {
         reads
     }
 
+    /// Blocks that read columns of a buffer, in forward order.
+    pub fn readers(&self, source: Source) -> impl DoubleEndedIterator<Item = &Block> {
+        let reads = move |block: &&Block| self.reads(block).iter().any(|read| read.from == source);
+        self.blocks.iter().filter(reads)
+    }
+
     /// Whether a block reads exactly one buffer, and all of its columns, so that nothing must be joined for it.
     pub fn reads_whole(&self, block: &Block) -> bool {
         match &self.reads(block)[..] {
-            [Read { from, columns }] => columns[..] == [0..self.width(*from)],
+            [read] => read.is_whole(self.width(read.from)),
             _ => false,
         }
     }
@@ -165,6 +171,18 @@ impl Network {
     pub fn parameters(&self) -> Vec<Parameter> {
         self.blocks.iter().flat_map(Block::parameters).collect()
     }
+}
+
+impl Read {
+    /// Whether all of the `width` columns of the buffer are read, in their order.
+    pub fn is_whole(&self, width: usize) -> bool {
+        matches!(&self.columns[..], [all] if *all == (0..width))
+    }
+}
+
+/// A list of one range.
+fn one(columns: Range<usize>) -> Vec<Range<usize>> {
+    std::iter::once(columns).collect()
 }
 
 /// Adds columns behind others; adjoining ones become one range.

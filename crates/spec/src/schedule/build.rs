@@ -50,9 +50,7 @@ impl<'a> Build<'a> {
 
     /// Whether lengths of bags travel.
     fn variable(&self) -> bool {
-        let Deployment { model, placement, .. } = self.deployment;
-        let mut held = (0..placement.topology().ranks()).flat_map(|rank| placement.held_by(rank));
-        held.any(|shard| placement.lengths_vary(model, shard))
+        self.deployment.placement.lengths_travel(&self.deployment.model)
     }
 
     fn weighted(&self) -> bool {
@@ -68,11 +66,14 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Ids set out, when their lengths are known.
+    /// Ids set out, when it is known how many there are.
     pub fn ids_ahead(&mut self) {
+        if self.variable() {
+            self.push_ahead(self.computation(Operation::ReadLengths, &[Slot::Lengths], &[Slot::Counts]));
+        }
         let exchange = |name, item, to, variable: bool| {
             let mut phase = world(name, Traffic::ToHolders { item, bytes: WORD }, Slot::Batch, to);
-            phase.reads.extend(variable.then_some(Slot::Lengths));
+            phase.reads.extend(variable.then_some(Slot::Counts));
             phase
         };
         self.push_ahead(exchange("ids exchange", Item::Id, Slot::Ids, self.variable()));
@@ -83,7 +84,10 @@ impl<'a> Build<'a> {
 
     /// Bags are found in the ids that arrived; for training, ids are sorted by row.
     pub fn index_ahead(&mut self) {
-        let reads = if self.variable() { vec![Slot::Ids, Slot::Lengths] } else { vec![Slot::Ids] };
+        let mut reads = vec![Slot::Ids];
+        if self.variable() {
+            reads.extend([Slot::Lengths, Slot::Counts]);
+        }
         let permuted = self.deployment.dataflow.sptt().is_some_and(|sptt| sptt.permute() == PeerPermute::Ids);
         let index = if permuted { Operation::IndexIdsInPeerOrder } else { Operation::IndexIds };
         self.push_ahead(self.computation(index, &reads, &[Slot::Index]));

@@ -55,9 +55,7 @@ impl Build<'_> {
         let network = self.deployment.model.network();
         let mut writes = vec![Slot::PooledGradient];
         writes.extend(network.leading().map(|block| Slot::Gradient(block.name)));
-        let reads_features =
-            |block: &&Block| network.reads(block).iter().any(|read| read.from == Source::Features);
-        let readers = network.blocks().iter().filter(reads_features);
+        let readers = network.readers(Source::Features);
         let reads: Vec<Slot> = readers.map(|block| Slot::Gradient(block.name)).collect();
         self.compute(Operation::SplitGradients, &reads, &writes);
     }
@@ -95,6 +93,11 @@ impl Build<'_> {
                 Source::Output(below) => Some(Slot::Gradient(below)),
                 Source::Dense | Source::Features => None,
             }));
+            // It adds to the gradient of all vectors, which the last block that reads them has set.
+            let readers: Vec<BlockName> =
+                network.readers(Source::Features).map(|reader| reader.name).collect();
+            let later = readers.iter().skip_while(|&&reader| reader != block.name).skip(1);
+            reads.extend(later.map(|&reader| Slot::Gradient(reader)));
         }
         if let Some(bucket) = bucket {
             reads.push(Slot::Parameters(bucket));

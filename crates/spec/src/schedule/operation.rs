@@ -21,6 +21,9 @@ pub(super) const WORD: u64 = 4;
 pub enum Operation {
     /// Read this rank's samples and lay out their ids by holder.
     ReadBatch,
+    /// Read the lengths of bags that arrived, and say how many ids each rank sends. Where no bag varies in length, that follows
+    /// from the batch, and a step has no such operation.
+    ReadLengths,
     /// Find the bags in the ids that arrived.
     IndexIds,
     /// Find the bags in the ids that arrived and bring them into peer order: steps b and c of SPTT swapped.
@@ -119,6 +122,8 @@ impl Operation {
             Self::ReadBatch => {
                 of("read batch", Class::ReadBatch, Part::Input).touching(2 * WORD, Quantity::Ids)
             }
+            // A pass over lengths on the host, far below what rates can tell apart.
+            Self::ReadLengths => of("read lengths", Class::IndexIds, Part::Input),
             Self::IndexIds => {
                 of("index ids", Class::IndexIds, Part::Input).touching(2 * WORD, Quantity::HeldIds)
             }

@@ -36,7 +36,7 @@ pub enum CheckpointError {
         path.display()
     )]
     Exists {
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: PathBuf,
         /// The step.
         step: u64,
@@ -57,7 +57,7 @@ pub enum CheckpointError {
     Version {
         /// The manifest.
         path: PathBuf,
-        /// Its version.
+        /// Version of the format that was found.
         got: u64,
         /// The version that is read.
         supported: u32,
@@ -69,7 +69,7 @@ pub enum CheckpointError {
     Size {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         got: u64,
         /// The size it should have.
         expected: u64,
@@ -82,7 +82,7 @@ pub enum CheckpointError {
     Checksum {
         /// The file.
         path: PathBuf,
-        /// Its SHA-256.
+        /// SHA-256 of the file.
         got: String,
         /// The SHA-256 of what was written.
         expected: String,
@@ -134,7 +134,7 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The tensor's name.
         tensor: String,
-        /// Its shape.
+        /// Shape of the tensor.
         shape: Vec<usize>,
         /// Rows asked for.
         rows: Range<usize>,

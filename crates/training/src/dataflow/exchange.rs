@@ -1,40 +1,52 @@
 //! Buffers that travel together.
 
-use collectives::{CollectiveError, Communicator, Label, Pending};
+use crate::Error;
+use collectives::{CollectiveError, Communicator, Completion, Label, Pending};
 use kernels::{Buffer, Device, Element};
-use spec::schedule::{Collective, CollectiveKind};
+use spec::wire::Format;
 
 /// What is sent, by destination, and what arrives, by source.
 #[derive(Debug)]
-pub struct Exchange<T> {
-    /// Laid out by destination.
+pub struct Exchange<T: Element> {
+    /// What is sent, laid out by destination; empty while the exchange is under way.
     pub send: Buffer<T>,
-    /// Laid out by source.
+    /// What arrived, laid out by source; empty while the exchange is under way.
     pub recv: Buffer<T>,
     /// Elements to each member of the group; a gather does not look at it.
     pub to: Vec<usize>,
     /// Elements from each member; a reduce-scatter does not look at it.
     pub from: Vec<usize>,
+    pending: Option<PendingExchange<T>>,
 }
 
-/// The buffers of an exchange while it goes on: send, then recv.
+/// The buffers of an exchange while it is under way: send, then recv.
 pub type PendingExchange<T> = Pending<(Buffer<T>, Buffer<T>)>;
 
 impl<T: Element> Exchange<T> {
     /// Nothing yet, among `members`.
     pub fn new(device: &Device, members: usize) -> Self {
-        let [send, recv] = [(); 2].map(|()| Buffer::new(device.for_exchange()));
-        Self { send, recv, to: vec![0; members], from: vec![0; members] }
+        Self {
+            send: Buffer::new(device.for_exchange()),
+            recv: Buffer::new(device.for_exchange()),
+            to: vec![0; members],
+            from: vec![0; members],
+            pending: None,
+        }
     }
 
-    /// Sets both buffers on their way by an all-to-all; whoever waits for them puts them back.
-    pub fn start(
-        &mut self,
-        group: &Communicator,
-        label: &Label,
-    ) -> Result<PendingExchange<T>, CollectiveError> {
+    /// Starts an all-to-all of both buffers.
+    pub(super) fn start(&mut self, group: &Communicator, label: &Label) -> Result<(), CollectiveError> {
         let (send, recv) = self.take();
-        group.start_all_to_all(label, send, &self.to, recv, &self.from)
+        self.pending = Some(group.start_all_to_all(label, send, &self.to, recv, &self.from)?);
+        Ok(())
+    }
+
+    /// Waits for the exchange under way and puts its buffers back; `None` where none is.
+    pub(super) fn finish(&mut self) -> Result<Option<Completion>, Error> {
+        let Some(pending) = self.pending.take() else { return Ok(None) };
+        let (buffers, completion) = pending.wait_timed()?;
+        (self.send, self.recv) = buffers;
+        Ok(Some(completion))
     }
 
     fn take(&mut self) -> (Buffer<T>, Buffer<T>) {
@@ -43,38 +55,27 @@ impl<T: Element> Exchange<T> {
 }
 
 impl Exchange<f32> {
-    /// Sets both buffers on their way by the collective that the schedule names.
-    pub fn start_as(
+    /// Starts a reduce-scatter of what is sent, in a format of the wire.
+    pub(super) fn start_reduce_scatter(
         &mut self,
-        collective: &Collective,
         group: &Communicator,
         label: &Label,
-    ) -> Result<PendingExchange<f32>, CollectiveError> {
-        let wire = collective.wire;
-        match collective.kind {
-            CollectiveKind::AllToAll => self.start(group, label),
-            CollectiveKind::ReduceScatter => {
-                let (send, recv) = self.take();
-                group.start_reduce_scatter_as(label, wire, send, &self.to, recv)
-            }
-            CollectiveKind::AllGather => {
-                let (send, recv) = self.take();
-                group.start_all_gather_as(label, wire, send, &self.from, recv)
-            }
-            CollectiveKind::AllReduce => unreachable!("a reduction works on one buffer"),
-        }
+        wire: Format,
+    ) -> Result<(), CollectiveError> {
+        let (send, recv) = self.take();
+        self.pending = Some(group.start_reduce_scatter_as(label, wire, send, &self.to, recv)?);
+        Ok(())
     }
-}
 
-/// What a collective works on.
-#[derive(Debug)]
-pub enum Payload<'a> {
-    /// Ids, or lengths of bags.
-    Words(&'a mut Exchange<u32>),
-    /// Weights of ids, vectors, or their gradients.
-    Floats(&'a mut Exchange<f32>),
-    /// Vectors or their gradients, encoded.
-    Halves(&'a mut Exchange<u16>),
-    /// The gradient of a bucket.
-    Gradient(&'a mut Buffer<f32>),
+    /// Starts an all-gather of what is sent, in a format of the wire.
+    pub(super) fn start_all_gather(
+        &mut self,
+        group: &Communicator,
+        label: &Label,
+        wire: Format,
+    ) -> Result<(), CollectiveError> {
+        let (send, recv) = self.take();
+        self.pending = Some(group.start_all_gather_as(label, wire, send, &self.from, recv)?);
+        Ok(())
+    }
 }

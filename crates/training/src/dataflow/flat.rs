@@ -7,9 +7,9 @@
 
 use super::input::Input;
 use super::order::Order;
-use super::tables::columns;
+use super::tables::{SideBySide, TableUpdate, columns};
 use super::vectors::Vectors;
-use super::{Step, merge, reversed};
+use super::{Dataflow, merge, no_phase, reversed};
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
 use spec::dataflow::AllToAll;
@@ -19,7 +19,7 @@ use spec::topology::Groups;
 use spec::volume::Leg;
 use spec::wire::Wire;
 
-/// What one rank exchanges.
+/// What one rank exchanges in the flat dataflow.
 #[derive(Debug)]
 pub struct Flat {
     rank: usize,
@@ -39,14 +39,14 @@ pub struct Flat {
     /// The order in which gradients are laid out by holder.
     holders: Vec<usize>,
     /// Pooled vectors.
-    pub pooled: Vectors,
+    pooled: Vectors,
     own_pooled: Buffer<f32>,
-    /// Their gradients.
-    pub gradients: Vectors,
+    /// Gradients of pooled vectors.
+    gradients: Vectors,
 }
 
 impl Flat {
-    /// Of `rank`.
+    /// The exchanges of `rank`.
     pub fn new(
         device: &Device,
         model: &Model,
@@ -95,9 +95,23 @@ impl Flat {
             gradients: leg(Leg::Gradient),
         }
     }
+}
 
-    /// Looks up the world's samples in the tables owned here, and this rank's in the replicated ones.
-    pub fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
+impl Dataflow for Flat {
+    fn name(&self) -> &'static str {
+        "flat"
+    }
+
+    fn leg(&mut self, leg: Leg) -> Result<&mut Vectors, Error> {
+        match leg {
+            Leg::Pooled => Ok(&mut self.pooled),
+            Leg::Gradient => Ok(&mut self.gradients),
+            leg => no_phase(self.name(), format_args!("the {leg} exchange")),
+        }
+    }
+
+    /// The world's samples are looked up in the tables owned here, and this rank's in the replicated ones.
+    fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
         let (owned_width, _) = self.widths[self.rank];
         let weights = input.weights();
         let (index, values) = (&input.index, &input.ids.recv);
@@ -130,14 +144,14 @@ impl Flat {
         Ok(())
     }
 
-    /// Brings all vectors of this rank's samples into feature order.
-    pub fn restore_order(
+    fn restore_order(
         &self,
         device: &Device,
-        rows: usize,
+        input: &Input,
         dense: Option<&Buffer<f32>>,
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
+        let rows = input.rows();
         self.order.begin(device, rows, dense, features)?;
         let to_width = self.order.width;
         let mut at = 0;
@@ -167,8 +181,7 @@ impl Flat {
         Ok(())
     }
 
-    /// Lays out the gradients of this rank's vectors by holder, and the dense vector's apart.
-    pub fn split_gradients(
+    fn split_gradients(
         &mut self,
         device: &Device,
         input: &Input,
@@ -196,16 +209,15 @@ impl Flat {
         Ok(())
     }
 
-    /// Backward of the lookup, fused with the optimizer.
-    pub fn update(
+    fn update(
         &self,
         device: &Device,
         tables: &mut [Table],
         input: &Input,
-        step: &Step,
+        update: &TableUpdate,
     ) -> Result<(), Error> {
-        let (_, held) = self.widths[self.rank];
-        let which = 0..tables.len();
-        step.update(device, tables, which, &self.update_columns, held, input, &self.gradients.floats.recv)
+        let (_, width) = self.widths[self.rank];
+        let which = SideBySide { tables: 0..tables.len(), columns: &self.update_columns, width };
+        update.apply(device, tables, which, input, &self.gradients.floats.recv)
     }
 }

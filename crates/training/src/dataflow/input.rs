@@ -20,7 +20,7 @@ pub struct Input {
     pub samples: Vec<Range<usize>>,
     /// Dense inputs of this rank's samples.
     pub dense: Buffer<f32>,
-    /// Their labels.
+    /// Labels of this rank's samples.
     pub labels: Buffer<f32>,
     /// Bag lengths of features whose bags vary.
     pub lengths: Exchange<u32>,
@@ -30,8 +30,10 @@ pub struct Input {
     pub weights: Exchange<f32>,
     /// Where the world's bags lie in the ids that arrived.
     pub index: BagIndex,
-    /// The same ids by row.
+    /// The ids that arrived, by row.
     pub sorted: SortedIds,
+    /// Whether lengths of bags travel; where they do not, the ids to expect follow from the samples of a batch.
+    lengths_travel: bool,
     segments: Vec<Segment>,
     arrived_lengths: Vec<u32>,
     outgoing: Outgoing,
@@ -46,8 +48,9 @@ struct Outgoing {
 }
 
 impl Input {
-    /// An empty batch of rank `rank` of `ranks`.
-    pub fn new(device: &Device, rank: usize, ranks: usize) -> Self {
+    /// An empty batch of `rank`.
+    pub fn new(device: &Device, model: &Model, placement: &Placement, rank: usize) -> Self {
+        let ranks = placement.topology().ranks();
         Self {
             rank,
             batch: Batch::default(),
@@ -59,6 +62,7 @@ impl Input {
             weights: Exchange::new(device, ranks),
             index: BagIndex::new(device),
             sorted: SortedIds::new(device),
+            lengths_travel: placement.lengths_travel(model),
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
             outgoing: Outgoing::default(),
@@ -136,6 +140,9 @@ impl Input {
             weights.send.write(0, &outgoing.weights)?;
         }
         self.expect_lengths(model, placement);
+        if !self.lengths_travel {
+            self.expect_ids(model, placement)?;
+        }
         Ok(())
     }
 
@@ -148,7 +155,7 @@ impl Input {
         }
     }
 
-    /// Once the lengths are here: how many ids arrive from each rank, and where each table's lie.
+    /// Says how many ids arrive from each rank, and where those of each table lie, once the lengths of bags are here.
     pub fn expect_ids(&mut self, model: &Model, placement: &Placement) -> Result<(), Error> {
         let Self { segments, arrived_lengths, lengths, ids, weights, .. } = self;
         arrived_lengths.resize(lengths.recv.len(), 0);

@@ -13,7 +13,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Of a model.
+    /// The order of a model.
     pub fn new(model: &Model) -> Self {
         let network = model.network();
         let copy = |block: &Block| ColumnCopy { from: 0, to: 0, width: block.layers.output_width() };

@@ -1,12 +1,14 @@
-//! The tables that a rank holds, at their initial weights.
+//! The tables that a rank holds: initial weights, and updates by the gradients of what was looked up.
 
+use super::Input;
 use crate::Error;
-use kernels::{Device, KernelError, Table};
+use kernels::{Buffer, Device, KernelError, Table, Update, UpdateTables};
 use spec::Pooling;
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard};
 use spec::random::Stream;
+use std::ops::Range;
 
 /// Allocates and initialises the shards that `rank` holds, in the order of [`Placement::held_by`].
 pub fn allocate(
@@ -29,6 +31,55 @@ pub fn allocate(
         tables.push(table);
     }
     Ok(tables)
+}
+
+/// The update of tables in one step.
+#[derive(Clone, Copy, Debug)]
+pub struct TableUpdate {
+    /// The update rule of the optimizer.
+    pub rule: UpdateRule,
+    /// The learning rate.
+    pub rate: f32,
+    /// Number of the step, from 1.
+    pub step: u64,
+}
+
+/// Some of a rank's tables, whose vectors stand side by side.
+#[derive(Clone, Debug)]
+pub(super) struct SideBySide<'a> {
+    /// Which of the rank's tables.
+    pub tables: Range<usize>,
+    /// Column at which the vectors of each of the rank's tables begin.
+    pub columns: &'a [usize],
+    /// Columns of all of them together.
+    pub width: usize,
+}
+
+impl TableUpdate {
+    /// Updates the tables `which` by the gradients of their vectors.
+    pub(super) fn apply(
+        &self,
+        device: &Device,
+        tables: &mut [Table],
+        which: SideBySide,
+        input: &Input,
+        gradients: &Buffer<f32>,
+    ) -> Result<(), Error> {
+        let Self { rule, rate, step } = self;
+        let SideBySide { tables: range, columns, width } = which;
+        let (index, sorted, weights) = (&input.index, &input.sorted, input.weights());
+        Ok(device.update_tables(UpdateTables {
+            tables,
+            which: range,
+            columns,
+            width,
+            index,
+            sorted,
+            weights,
+            dout: gradients,
+            update: Update { rule: *rule, rate: *rate, step: *step },
+        })?)
+    }
 }
 
 /// Where each shard's columns begin when they stand side by side.

@@ -4,7 +4,9 @@
 //! hierarchical all-to-all there are two exchanges: inside the host, to the rank of the receiver's index, and among ranks of
 //! equal index, by host.
 
-use super::exchange::{Exchange, Payload};
+use super::carries::Payload;
+use super::exchange::Exchange;
+use super::no_phase;
 use crate::Error;
 use kernels::{BlockCopy, Buffer, Device};
 use spec::topology::Groups;
@@ -16,7 +18,7 @@ pub struct Vectors {
     format: Format,
     /// What was laid out, and what arrived. Between two levels, what was regrouped takes the place of what was laid out.
     pub floats: Exchange<f32>,
-    /// The same, encoded.
+    /// Encoded vectors, as they travel.
     halves: Exchange<u16>,
     first: Option<FirstLevel>,
 }
@@ -106,7 +108,7 @@ impl Vectors {
 
     /// Brings floats from the order of ranks into peer order, for the first of two levels.
     pub fn permute(&mut self, device: &Device) -> Result<(), Error> {
-        let first = self.first.as_mut().expect("a schedule permutes for two levels");
+        let first = first_of(&mut self.first)?;
         let (from, to) = (&self.floats.send, &mut first.floats.send);
         to.resize(from.len())?;
         Ok(device.copy_blocks(&first.permute, from, to)?)
@@ -114,7 +116,7 @@ impl Vectors {
 
     /// Between two levels: by host.
     pub fn regroup(&mut self, device: &Device) -> Result<(), Error> {
-        let first = self.first.as_mut().expect("a schedule regroups between two levels");
+        let first = first_of(&mut self.first)?;
         if self.format.encodes() {
             let (from, to) = (&first.halves.recv, &mut self.halves.send);
             to.resize(from.len())?;
@@ -134,14 +136,19 @@ impl Vectors {
         }
     }
 
-    /// The first of two.
-    pub fn in_host(&mut self) -> Payload<'_> {
-        let first = self.first.as_mut().expect("a schedule exchanges in hosts in the first of two levels");
-        match self.format.encodes() {
+    /// The exchange inside a host, the first of two levels.
+    pub fn in_host(&mut self) -> Result<Payload<'_>, Error> {
+        let first = first_of(&mut self.first)?;
+        Ok(match self.format.encodes() {
             false => Payload::Floats(&mut first.floats),
             true => Payload::Halves(&mut first.halves),
-        }
+        })
     }
+}
+
+/// The first of two levels, which only a hierarchical all-to-all has.
+fn first_of(first: &mut Option<FirstLevel>) -> Result<&mut FirstLevel, Error> {
+    first.as_mut().map_or_else(|| no_phase("direct", "the first level of a hierarchical all-to-all"), Ok)
 }
 
 impl FirstLevel {

@@ -24,9 +24,9 @@ pub enum Event<'a> {
     Saved {
         /// Steps done when its state was copied.
         step: u64,
-        /// Its folder.
+        /// Folder of the checkpoint.
         path: &'a Path,
-        /// Its size.
+        /// Size of the checkpoint.
         bytes: u64,
         /// Seconds that training stood still for the copy.
         copy_s: f64,

@@ -57,7 +57,7 @@ pub(crate) struct Supervisor<'a> {
     /// Seconds since the last checkpoint was begun, as all ranks agree on them.
     since_saved: f64,
     last_saved: Option<u64>,
-    /// Of the state being saved, where it is known: at the end.
+    /// Digest of the state being saved, where it is known: at the end.
     parameters_sha256: Option<String>,
     agreed: (u64, Instant),
     agree_at: u64,

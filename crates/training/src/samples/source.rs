@@ -98,7 +98,7 @@ impl Source {
         }
     }
 
-    /// As [`fill`](Self::fill), and refuses a batch that does not fit the model.
+    /// Replaces the contents of `batch` as [`fill`](Self::fill) does, and refuses a batch that does not fit the model.
     pub fn read(&mut self, positions: Range<u64>, model: &Model, batch: &mut Batch) -> Result<(), DataError> {
         self.fill(positions, batch)?;
         match self {

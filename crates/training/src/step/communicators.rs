@@ -21,7 +21,7 @@ struct Divided {
     of_towers: bool,
     /// Ranks of this rank's group.
     group: Communicator,
-    /// Ranks of its index in all groups.
+    /// Ranks of this rank's index in all groups.
     peers: Communicator,
 }
 
@@ -51,14 +51,14 @@ impl<'a> Communicators<'a> {
     }
 
     /// The ranks of a collective.
-    pub fn of(&self, group: Group) -> &Communicator {
-        match (group, &self.divided) {
+    pub fn of(&self, group: Group) -> Result<&Communicator, Error> {
+        Ok(match (group, &self.divided) {
             (Group::World, _) => self.world,
             (Group::Tower, Some(divided)) if divided.of_towers => &divided.group,
             (Group::Peers, Some(divided)) if divided.of_towers => &divided.peers,
             (Group::Host, Some(divided)) if !divided.of_towers => &divided.group,
             (Group::Across, Some(divided)) if !divided.of_towers => &divided.peers,
-            (group, _) => unreachable!("this dataflow has no {group}"),
-        }
+            (group, _) => return Err(Error::NoGroup { group }),
+        })
     }
 }

@@ -5,15 +5,14 @@
 
 use crate::Error;
 use crate::cpu_clock;
-use crate::dataflow::{Payload, PendingExchange};
+use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
 use crate::step::pacing::Pacing;
 use crate::step::phase_time::PhaseTime;
 use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
-use collectives::{Label, Pending};
-use kernels::Buffer;
-use spec::schedule::{Collective, Phase, PhaseId, Schedule, Slot, Task, Work};
+use collectives::Label;
+use spec::schedule::{Phase, PhaseId, Schedule, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ struct Started {
     /// When, in the numbers of the whole run.
     issue: Issue,
     began: Instant,
-    pending: InFlight,
+    carries: Carries,
 }
 
 /// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
@@ -47,17 +46,8 @@ struct Issue {
     batch: u64,
 }
 
-/// A collective that was started, by what it carries.
-#[derive(Debug)]
-enum InFlight {
-    Words(PendingExchange<u32>),
-    Floats(PendingExchange<f32>),
-    Halves(PendingExchange<u16>),
-    Sum(Pending<Buffer<f32>>),
-}
-
 impl Execution {
-    /// Of `schedule`, from its beginning.
+    /// An execution of `schedule`, from its beginning.
     pub fn new(schedule: Schedule) -> Self {
         // Bytes are metered by label: those of an evaluation are not the training's.
         let prefix = if schedule.task() == Task::Evaluate { "evaluation: " } else { "" };
@@ -68,13 +58,13 @@ impl Execution {
         Self { schedule, labels, in_flight, times, free: [None; 3], pacing: Pacing::Real, recorder: None }
     }
 
-    /// The same, where each phase takes the time given for it. The rank's device should compute nothing.
+    /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
     pub fn paced(self, times: Vec<Duration>) -> Self {
         assert_eq!(times.len(), self.labels.len(), "a time for each phase");
         Self { pacing: Pacing::Paced(times), ..self }
     }
 
-    /// The same, where ranks compute one after the other.
+    /// The execution with ranks that compute one after the other.
     pub(crate) fn in_turns(self) -> Self {
         let taken = vec![Vec::new(); self.labels.len()];
         Self { pacing: Pacing::InTurns { label: Label::from("turn"), taken }, ..self }
@@ -88,7 +78,7 @@ impl Execution {
         }
     }
 
-    /// The same, which records when the phases of the last `steps` steps ran.
+    /// The execution, which records when the phases of the last `steps` steps ran.
     pub fn traced(self, steps: u64) -> Self {
         Self { recorder: Some(Recorder::new(steps, self.labels.len())), ..self }
     }
@@ -177,9 +167,10 @@ impl Execution {
                     })?
                 }
                 Work::Collective(collective) => {
-                    let slot = carries(&self.schedule, phase);
-                    let pending = start(rank, communicators, &self.labels[phase], collective, slot, batch)?;
-                    self.in_flight[phase] = Some(Started { step, issue, began, pending });
+                    let carries = Carries::of(&self.schedule.phases()[phase], collective)?;
+                    let group = communicators.of(collective.group)?;
+                    rank.payload(carries, batch)?.start(collective, group, &self.labels[phase])?;
+                    self.in_flight[phase] = Some(Started { step, issue, began, carries });
                 }
             }
             self.times[phase].cpu += cpu_clock::of_this_thread().saturating_sub(cpu);
@@ -194,38 +185,12 @@ impl Execution {
 
     /// Waits for the instance of collective `phase` that began at step `needed` or before, if it is still under way.
     fn finish(&mut self, rank: &mut RankState, phase: usize, needed: u64) -> Result<(), Error> {
-        match &self.in_flight[phase] {
-            Some(started) if started.step <= needed => {}
-            _ => return Ok(()),
-        }
+        let due = self.in_flight[phase].take_if(|started| started.step <= needed);
+        let Some(Started { step, issue, began, carries }) = due else { return Ok(()) };
         let waited = Instant::now();
-        let Started { step, issue, began, pending } = self.in_flight[phase].take().expect("looked at above");
         let Phase { ahead, lane, .. } = self.schedule.phases()[phase];
         let batch = if ahead { step + 1 } else { step };
-        let slot = carries(&self.schedule, phase);
-        let completion = match (rank.carried(slot, batch), pending) {
-            (Payload::Words(words), InFlight::Words(pending)) => {
-                let (buffers, completion) = pending.wait_timed()?;
-                (words.send, words.recv) = buffers;
-                completion
-            }
-            (Payload::Floats(floats), InFlight::Floats(pending)) => {
-                let (buffers, completion) = pending.wait_timed()?;
-                (floats.send, floats.recv) = buffers;
-                completion
-            }
-            (Payload::Halves(halves), InFlight::Halves(pending)) => {
-                let (buffers, completion) = pending.wait_timed()?;
-                (halves.send, halves.recv) = buffers;
-                completion
-            }
-            (Payload::Gradient(gradient), InFlight::Sum(pending)) => {
-                let (sum, completion) = pending.wait_timed()?;
-                *gradient = sum;
-                completion
-            }
-            (_, pending) => unreachable!("{pending:?} was started for {slot:?}"),
-        };
+        let Some(completion) = rank.payload(carries, batch)?.finish()? else { return Ok(()) };
         let ended = Instant::now();
         // What was issued while its lane was busy had to queue there.
         let free = &mut self.free[lane as usize];
@@ -244,33 +209,4 @@ impl Execution {
             recorder.add(LocalSpan { row, phase, step, batch, began: time.start, ended: time.end, sent });
         }
     }
-}
-
-/// What a collective brings.
-fn carries(schedule: &Schedule, phase: usize) -> Slot {
-    schedule.phases()[phase].writes[0]
-}
-
-/// Starts the collective that brings `slot`, giving it the buffers it works on.
-fn start(
-    rank: &mut RankState,
-    communicators: &Communicators,
-    label: &Label,
-    collective: &Collective,
-    slot: Slot,
-    batch: u64,
-) -> Result<InFlight, Error> {
-    if slot == Slot::Ids {
-        rank.expect_ids(batch)?;
-    }
-    let group = communicators.of(collective.group);
-    Ok(match rank.carried(slot, batch) {
-        Payload::Words(words) => InFlight::Words(words.start(group, label)?),
-        Payload::Floats(floats) => InFlight::Floats(floats.start_as(collective, group, label)?),
-        Payload::Halves(halves) => InFlight::Halves(halves.start(group, label)?),
-        Payload::Gradient(gradient) => {
-            let gradient = gradient.take();
-            InFlight::Sum(group.start_all_reduce_as(label, collective.wire, gradient)?)
-        }
-    })
 }

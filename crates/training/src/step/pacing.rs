@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 /// How an execution carries out its computations.
 #[derive(Debug)]
 pub(crate) enum Pacing {
-    /// As fast as it can, beside all others.
+    /// Every computation is made as fast as the device can, beside those of other ranks.
     Real,
-    /// By the clock: each phase lasts so long.
+    /// Computations take the given time of their phase.
     Paced(Vec<Duration>),
     /// One rank after the other, to measure each alone.
     InTurns {
-        /// Of the barriers between turns.
+        /// Label of the barriers between turns.
         label: Label,
         /// What each phase took, time after time.
         taken: Vec<Vec<f64>>,

@@ -12,9 +12,9 @@ use spec::volume::LinkBytes;
 /// One phase over all steps of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhaseReport {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Where it queued.
+    /// Lane on which the phase queued.
     pub lane: Lane,
     /// Seconds at work, mean over ranks: computing, or setting up a collective.
     pub busy_s: f64,
@@ -24,7 +24,7 @@ pub struct PhaseReport {
     pub exposed_s: f64,
     /// Bytes sent by all ranks, as the transport counted them.
     pub sent: LinkBytes,
-    /// The same times on each rank.
+    /// Times of the phase on each rank.
     pub ranks: Vec<RankTime>,
 }
 
@@ -52,12 +52,12 @@ pub struct StepTime {
     pub communication_s: f64,
     /// Seconds waited for them with nothing else to do.
     pub exposed_s: f64,
-    /// What share of the step that is.
+    /// Exposed communication as a share of the step.
     pub exposed_share: f64,
 }
 
 impl StepTime {
-    /// Of `steps` steps in `seconds`; `None` where there were none.
+    /// The mean step of `steps` steps in `seconds`; `None` where there were none.
     pub fn of(phases: &[PhaseReport], seconds: f64, steps: u64) -> Option<Self> {
         if steps == 0 || seconds <= 0.0 {
             return None;

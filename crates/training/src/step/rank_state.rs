@@ -1,17 +1,19 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{self, Dataflow, Flat, Input, Payload, Sptt, Step};
+use crate::dataflow::{self, Carries, Dataflow, Flat, Input, Payload, Sptt, TableUpdate};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, Samples};
+use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
+use collectives::Pending;
 use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Run};
-use spec::schedule::{Bucket, Operation, Schedule, Slot};
+use spec::schedule::{Bucket, Operation, Schedule};
 use spec::volume::Leg;
 use std::ops::Range;
 
@@ -29,7 +31,11 @@ pub struct RankState {
     pub network: Network,
     /// The shards held here, in the order of [`Placement::held_by`].
     pub tables: Vec<Table>,
-    dataflow: Dataflow,
+    dataflow: Box<dyn Dataflow>,
+    /// Modules of the towers of this rank's group.
+    towers: Vec<Tower>,
+    /// Reductions of buckets that are under way.
+    reductions: Vec<Option<Pending<Buffer<f32>>>>,
     inputs: [Input; 2],
     /// What is read.
     pub source: Source,
@@ -41,7 +47,7 @@ pub struct RankState {
     pub seen: Histogram,
     /// Predictions of the last batch of an evaluation.
     pub predictions: Vec<f32>,
-    /// Their labels.
+    /// Labels of the last batch of an evaluation.
     pub labels: Vec<f32>,
     probabilities: Buffer<f32>,
     host: Vec<f32>,
@@ -56,7 +62,6 @@ impl RankState {
         rank: usize,
         source: Source,
     ) -> Result<Self, Error> {
-        let ranks = run.topology().ranks();
         let rule = &run.dense_optimizer.update;
         // The network's buckets, and behind them that of the group's towers.
         let mut buckets: Vec<Bucket> = schedule.buckets().to_vec();
@@ -70,25 +75,19 @@ impl RankState {
             network: Network::new(model.network(), &parameters),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
-                Planned::Flat(all_to_all) => Dataflow::Flat(Box::new(Flat::new(
-                    &device,
-                    model,
-                    placement,
-                    *all_to_all,
-                    run.wire,
-                    rank,
-                ))),
-                Planned::Sptt(plan) => {
-                    let sptt = Sptt::new(&device, model, placement, plan, run.wire, rank, &parameters);
-                    Dataflow::Sptt(Box::new(sptt))
+                Planned::Flat(all_to_all) => {
+                    Box::new(Flat::new(&device, model, placement, *all_to_all, run.wire, rank))
                 }
+                Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
+            towers: towers(run, rank, &parameters),
+            reductions: buckets.iter().map(|_| None).collect(),
             parameters,
             model: run.model.clone(),
             placement: run.placement.clone(),
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
-            inputs: [Input::new(&device, rank, ranks), Input::new(&device, rank, ranks)],
+            inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank)),
             source,
             steps: 0,
             loss: None,
@@ -101,33 +100,18 @@ impl RankState {
         })
     }
 
-    /// Prepares for the ids of a batch whose lengths have arrived.
-    pub fn expect_ids(&mut self, batch: u64) -> Result<(), Error> {
-        self.inputs[(batch % 2) as usize].expect_ids(&self.model, &self.placement)
-    }
-
-    /// The buffers of the collective that brings `slot`.
-    pub fn carried(&mut self, slot: Slot, batch: u64) -> Payload<'_> {
+    /// Buffers of a collective that works on a batch.
+    pub fn payload(&mut self, carries: Carries, batch: u64) -> Result<Payload<'_>, Error> {
         let input = &mut self.inputs[(batch % 2) as usize];
-        match (slot, &mut self.dataflow) {
-            (Slot::Lengths, _) => Payload::Words(&mut input.lengths),
-            (Slot::Ids, _) => Payload::Words(&mut input.ids),
-            (Slot::Weights, _) => Payload::Floats(&mut input.weights),
-            (Slot::BucketGradient(bucket), _) => {
-                Payload::Gradient(&mut self.parameters.buckets[bucket].gradient)
-            }
-            (Slot::Summed, Dataflow::Sptt(sptt)) => Payload::Floats(&mut sptt.sums),
-            (Slot::ArrivedSumGradient, Dataflow::Sptt(sptt)) => Payload::Floats(&mut sptt.sum_gradients),
-            (Slot::InHost(leg), dataflow) => dataflow.leg(leg).in_host(),
-            (Slot::Arriving(leg), dataflow) => dataflow.leg(leg).last(),
-            // What is not encoded arrives as it is.
-            (Slot::Arrived, dataflow @ Dataflow::Flat(_)) => dataflow.leg(Leg::Pooled).last(),
-            (Slot::ArrivedGradient, dataflow @ Dataflow::Flat(_)) => dataflow.leg(Leg::Gradient).last(),
-            (Slot::Gathered, dataflow) => dataflow.leg(Leg::Group).last(),
-            (Slot::Arrived, dataflow) => dataflow.leg(Leg::Peer).last(),
-            (Slot::LeavingGradient, dataflow) => dataflow.leg(Leg::PeerGradient).last(),
-            (Slot::ArrivedGradient, dataflow) => dataflow.leg(Leg::GroupGradient).last(),
-            (slot, _) => unreachable!("no collective of this dataflow brings {slot:?}"),
+        match carries {
+            Carries::Lengths => Ok(Payload::Words(&mut input.lengths)),
+            Carries::Ids => Ok(Payload::Words(&mut input.ids)),
+            Carries::Weights => Ok(Payload::Floats(&mut input.weights)),
+            Carries::BucketGradient(bucket) => Ok(Payload::Gradient {
+                gradient: &mut self.parameters.buckets[bucket].gradient,
+                pending: &mut self.reductions[bucket],
+            }),
+            vectors => self.dataflow.payload(vectors),
         }
     }
 
@@ -138,7 +122,7 @@ impl RankState {
         batch: u64,
         next: Option<Range<u64>>,
     ) -> Result<(), Error> {
-        let Self { device, parameters, network, tables, dataflow, .. } = self;
+        let Self { device, parameters, network, tables, dataflow, towers, .. } = self;
         let input = &mut self.inputs[(batch % 2) as usize];
         let rows = input.rows();
         match operation {
@@ -146,33 +130,32 @@ impl RankState {
                 let next = next.expect("a batch is read only when there is one");
                 input.read(&mut self.source, &self.model, &self.placement, next)
             }
+            Operation::ReadLengths => input.expect_ids(&self.model, &self.placement),
             Operation::IndexIds => input.find_bags(device, &self.placement, None),
             Operation::IndexIdsInPeerOrder => {
-                input.find_bags(device, &self.placement, Some(dataflow.sptt().peer_order()))
+                input.find_bags(device, &self.placement, Some(dataflow.peer_order()?))
             }
             Operation::SortIds => {
                 Ok(device.sort_ids(tables, &input.index, &input.ids.recv, &mut input.sorted)?)
             }
-            Operation::Lookup => match dataflow {
-                Dataflow::Flat(flat) => flat.lookup(device, tables, input),
-                Dataflow::Sptt(sptt) => sptt.lookup(device, tables, input),
-            },
-            Operation::PermutePeers => dataflow.sptt().permute_peers(device, input),
-            Operation::PermuteForHosts => dataflow.leg(Leg::Pooled).permute(device),
+            Operation::Lookup => dataflow.lookup(device, tables, input),
+            Operation::PermutePeers => dataflow.permute_peers(device, input),
+            Operation::PermuteForHosts => dataflow.leg(Leg::Pooled)?.permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
-            Operation::Encode(leg) => dataflow.leg(*leg).encode(device, *leg == Leg::Pooled),
-            Operation::Decode(leg) => dataflow.leg(*leg).decode(device),
-            Operation::Regroup(leg) => dataflow.leg(*leg).regroup(device),
-            Operation::Transpose => dataflow.sptt().transpose(device, input),
+            Operation::Encode(leg) => dataflow.leg(*leg)?.encode(device, *leg == Leg::Pooled),
+            Operation::Decode(leg) => dataflow.leg(*leg)?.decode(device),
+            Operation::Regroup(leg) => dataflow.leg(*leg)?.regroup(device),
+            Operation::Transpose => dataflow.transpose(device, input, towers),
             Operation::RestoreOrder => {
                 let (dense, features) = network.leading_and_features();
-                match dataflow {
-                    Dataflow::Flat(flat) => flat.restore_order(device, rows, dense, features),
-                    Dataflow::Sptt(sptt) => sptt.restore_order(device, rows, dense, features),
-                }
+                dataflow.restore_order(device, input, dense, features)
             }
             Operation::Forward(BlockName::TOWERS) => {
-                dataflow.sptt().towers_forward(device, parameters, input)
+                let rows = dataflow.tower_rows(input)?;
+                for tower in &mut *towers {
+                    tower.forward(device, parameters, rows)?;
+                }
+                dataflow.take_outputs(device, input, towers)
             }
             Operation::Forward(block) => {
                 let samples = Samples { rows, dense: &input.dense };
@@ -181,7 +164,12 @@ impl RankState {
             Operation::Loss => self.take_loss(batch),
             Operation::Predict => self.predict(batch),
             Operation::Backward(BlockName::TOWERS, _) => {
-                dataflow.sptt().towers_backward(device, parameters, input)
+                let rows = dataflow.tower_rows(input)?;
+                dataflow.give_gradients(device, input, towers)?;
+                for tower in towers {
+                    tower.backward(device, parameters, rows)?;
+                }
+                Ok(())
             }
             Operation::Backward(block, layers) => {
                 let samples = Samples { rows, dense: &input.dense };
@@ -189,20 +177,14 @@ impl RankState {
             }
             Operation::SplitGradients => {
                 let (features, dense) = network.features_and_leading_gradient();
-                match dataflow {
-                    Dataflow::Flat(flat) => flat.split_gradients(device, input, features, dense),
-                    Dataflow::Sptt(sptt) => sptt.split_gradients(device, rows, features, dense),
-                }
+                dataflow.split_gradients(device, input, features, dense)
             }
-            Operation::ReverseTranspose => dataflow.sptt().reverse_transpose(device, input),
-            Operation::ReversePermute => dataflow.sptt().reverse_permute(device, input),
+            Operation::ReverseTranspose => dataflow.reverse_transpose(device, input, towers),
+            Operation::ReversePermute => dataflow.reverse_permute(device, input),
             Operation::UpdateTables => {
                 let Optimizer { update: rule, rate } = self.table_optimizer;
-                let step = Step { rule, rate: rate.at(self.steps), number: self.steps + 1 };
-                match dataflow {
-                    Dataflow::Flat(flat) => flat.update(device, tables, input, &step),
-                    Dataflow::Sptt(sptt) => sptt.update(device, tables, input, &step),
-                }
+                let update = TableUpdate { rule, rate: rate.at(self.steps), step: self.steps + 1 };
+                dataflow.update(device, tables, input, &update)
             }
             Operation::UpdateDense(bucket) => {
                 let Optimizer { update, rate } = &self.dense_optimizer;
@@ -254,4 +236,11 @@ impl RankState {
         self.labels.clone_from(&input.batch.labels);
         Ok(())
     }
+}
+
+/// Modules of the towers of `rank`'s group, in the order of its plan; none where no dataflow goes by way of groups.
+fn towers(run: &Run, rank: usize, parameters: &Parameters) -> Vec<Tower> {
+    let Some(plan) = run.dataflow.sptt() else { return Vec::new() };
+    let here = &plan.plan(plan.groups().group_of(rank)).towers;
+    here.iter().filter_map(|&tower| Tower::new(&run.model.towers()[tower], parameters)).collect()
 }

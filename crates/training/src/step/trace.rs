@@ -84,9 +84,9 @@ impl Recorder {
 /// Something that went on from one moment to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceSpan {
-    /// Whose.
+    /// Rank whose span it is.
     pub rank: usize,
-    /// On which of its rows.
+    /// Row of the rank's timeline.
     pub row: TraceRow,
     /// Index of the phase.
     pub phase: usize,
@@ -184,7 +184,7 @@ impl Trace {
         &self.phases[phase]
     }
 
-    /// As Chrome (chrome://tracing) and Perfetto read it: a process for each rank, a thread for each row, microseconds.
+    /// The timeline in the format that Chrome (chrome://tracing) and Perfetto read: a process for each rank, a thread for each row, microseconds.
     pub fn to_json(&self) -> Value {
         let mut events = Vec::new();
         for (rank, host) in self.hosts.iter().enumerate() {

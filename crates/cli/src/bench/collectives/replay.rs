@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
         let flight = |phase: &Phase| match &phase.work {
             Work::Compute(_) => Ok(None),
             Work::Collective(one) => {
-                Flight::new(step, &phase.name, one, communicators.of(one.group)).map(Some)
+                Flight::new(step, &phase.name, one, communicators.of(one.group)?).map(Some)
             }
         };
         let flights = step.schedule.phases().iter().map(flight).collect::<Result<Vec<_>>>()?;

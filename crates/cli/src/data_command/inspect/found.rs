@@ -2,22 +2,19 @@
 
 use super::write;
 use super::{Args, Pass, pass, print_counts, print_warnings};
-use crate::args::whole;
 use crate::logs::Raw;
 use crate::output::Inputs;
 use crate::progress::Console;
 use crate::text::printable;
 use anyhow::{Context, Result, ensure};
+use campanile::discover::{SPLIT, sized};
+use campanile::file::whole;
 use data::discover::{Found, Request, discover};
 use data::inspect::Inspection;
 use serde_json::json;
 use spec::run::{Config, DataConfig, DataFormat};
-use spec::schema::{IdRule, Schema};
+use spec::schema::Schema;
 
-/// Share of the rows that is evaluated on.
-const SPLIT: f64 = 0.1;
-/// Ids of a column that get a row each; more are hashed.
-const VOCABULARY: u64 = 100_000;
 /// Samples below which a narrow model is enough.
 const FEW_SAMPLES: u64 = 200_000;
 /// Samples below which one pass over them teaches too little, and more than two are learnt by heart.
@@ -95,24 +92,12 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     Ok(())
 }
 
-/// The schema with tables that suit the ids: few ids get a row each, many share rows by their hash.
-fn sized(schema: &Schema, inspection: &Inspection) -> Schema {
-    let mut schema = schema.clone();
-    for (column, seen) in schema.sparse.iter_mut().zip(&inspection.sparse) {
-        column.rows = Some(seen.suggested_rows as usize);
-        if seen.distinct <= VOCABULARY {
-            column.ids = IdRule::Vocabulary;
-        }
-    }
-    schema
-}
-
 /// A run that trains on the log.
 fn config(found: &Found, schema: &Schema, inspection: &Inspection, paths: &[String]) -> Result<Config> {
     let mut config = Config::default();
     let data = &mut config.data;
     data.format = Some(found.format);
-    data.train = paths.iter().map(|path| whole(path)).collect::<Result<_>>()?;
+    data.train = paths.iter().map(|path| whole(path)).collect::<Result<_, _>>()?;
     data.schema = Some(schema.clone());
     data.split = Some(SPLIT);
     data.split_by = schema.time.clone().filter(|_| !schema.in_time_order);

@@ -24,7 +24,7 @@ pub fn check(folder: &Path, force: bool, inputs: &Inputs) -> Result<()> {
     Ok(())
 }
 
-/// Both files, in a folder that is there.
+/// Outputs for `schema.toml` and `run.toml`, in a folder that is there.
 fn outputs(folder: &Path, force: bool, inputs: &Inputs) -> Result<[Output; 2]> {
     let output = |name: &str| Output::check(&folder.join(name), force, inputs);
     Ok([output(SCHEMA)?, output(RUN)?])

@@ -64,16 +64,19 @@ impl Inputs {
             From::Features => false,
         };
         let mut to = 0;
-        let part = |Read { from: source, columns }: Read| {
+        let part = |read: Read| {
+            let source = read.from;
             let (from, width) = (resolve(network, source), network.width(source));
-            let later = || network.blocks()[index + 1..].iter();
-            let is_read_later = later().any(|other| reads_source(network, other, source));
+            // Later blocks come first on the way back.
+            let is_read_later =
+                network.readers(source).next_back().is_some_and(|last| last.name != block.name);
             debug_assert!(
-                stays_in_mlp(from) || is_read_later || columns[..] == [0..width],
+                stays_in_mlp(from) || is_read_later || read.is_whole(width),
                 "{} is the first to give {source:?} a gradient, and does not read all of it",
                 block.name
             );
-            let copies: Vec<ColumnCopy> = columns
+            let copies: Vec<ColumnCopy> = read
+                .columns
                 .iter()
                 .map(|range| {
                     let copy = ColumnCopy { from: range.start, to, width: range.len() };
@@ -170,21 +173,13 @@ pub fn position(network: &Network, name: BlockName) -> usize {
 /// The block that alone reads the output of `block`, if it is an MLP that reads nothing else: the gradient of its input, which
 /// it leaves in its own buffer, then is that of the output.
 pub fn gradient_in_reader(network: &Network, block: &Block) -> Option<usize> {
-    let output = Source::Output(block.name);
-    let mut readers =
-        network.blocks().iter().enumerate().filter(|(_, other)| reads_source(network, other, output));
+    let mut readers = network.readers(Source::Output(block.name));
     match (readers.next(), readers.next()) {
-        (Some((i, reader)), None)
-            if network.reads_whole(reader) && matches!(reader.layers, Layers::Mlp(_)) =>
-        {
-            Some(i)
+        (Some(reader), None) if network.reads_whole(reader) && matches!(reader.layers, Layers::Mlp(_)) => {
+            Some(position(network, reader.name))
         }
         _ => None,
     }
-}
-
-fn reads_source(network: &Network, block: &Block, source: Source) -> bool {
-    network.reads(block).iter().any(|read| read.from == source)
 }
 
 fn resolve(network: &Network, source: Source) -> From {

@@ -1,0 +1,173 @@
+//! Ranks as threads of this process or as processes of an MPI job: joining them, and reporting their failures once.
+
+use spec::run::Config;
+pub use spec::transport::Transport;
+use training::Cluster;
+
+/// Why ranks cannot be joined, or who reports that they failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// Hosts are to be assumed where nothing finds any.
+    #[error("--assume-hosts is about what MPI finds; it needs --transport mpi")]
+    AssumedHosts,
+    /// A build without MPI.
+    #[error(
+        "this campanile was built without MPI; with the packages openmpi-bin, libopenmpi-dev and libclang-dev \
+         (or their like), build it with: cargo build --release --features mpi"
+    )]
+    NoMpi,
+    /// The MPI job cannot be joined.
+    #[error("joining the MPI job")]
+    Join(#[source] collectives::CollectiveError),
+    /// A collective that failed before the launch.
+    #[error(transparent)]
+    Collective(#[from] collectives::CollectiveError),
+    /// A cluster that is not the one that MPI finds.
+    #[error(
+        "MPI finds {found} (hosts × ranks), but {hosts} × {ranks} was asked for; start as many processes on each host, or \
+         pretend with --assume-hosts and both --hosts and --ranks-per-host"
+    )]
+    OtherHosts {
+        /// The cluster that MPI finds.
+        found: spec::topology::Topology,
+        /// Hosts asked for.
+        hosts: usize,
+        /// Ranks on each host asked for.
+        ranks: usize,
+    },
+    /// The program itself cannot be read, to tell builds apart.
+    #[error("{path}: cannot be read")]
+    Executable {
+        /// The program.
+        path: &'static str,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A failure that another rank's process reports.
+    #[error("another rank reports why the run ended")]
+    ReportedElsewhere,
+    /// A failure that this process reports for all ranks.
+    #[error(transparent)]
+    ReportedForAll(training::Error),
+    /// A failure of ranks that are all in this process.
+    #[error(transparent)]
+    Failed(training::Error),
+}
+
+/// Joins the job of this process, if it is to be one of several. With `assume_hosts`, hosts are not compared with those that
+/// MPI finds.
+pub fn join(transport: Transport, assume_hosts: bool) -> Result<Cluster, ClusterError> {
+    match transport {
+        Transport::InProcess if assume_hosts => Err(ClusterError::AssumedHosts),
+        Transport::InProcess => Ok(Cluster::Threads),
+        #[cfg(feature = "mpi")]
+        Transport::Mpi => {
+            // Such a process is no watcher: `watch_if_asked` would not have returned.
+            let watch = collectives::watch_if_asked();
+            let job = collectives::MpiJob::join(Some(&watch)).map_err(ClusterError::Join)?;
+            let options = collectives::MpiOptions { check_hosts: !assume_hosts, ..Default::default() };
+            Ok(Cluster::Processes { job, options })
+        }
+        #[cfg(not(feature = "mpi"))]
+        Transport::Mpi => Err(ClusterError::NoMpi),
+    }
+}
+
+/// Becomes the watcher of a rank and does not return, if a rank of an MPI job started this process as one. To be called first
+/// in `main` by programs whose ranks are processes.
+pub fn watch_if_asked() {
+    #[cfg(feature = "mpi")]
+    collectives::watch_if_asked();
+}
+
+/// Whether ranks are processes.
+pub fn is_distributed(cluster: &Cluster) -> bool {
+    !matches!(cluster, Cluster::Threads)
+}
+
+/// Completes what `config` says of the topology by what MPI finds.
+pub fn complete_topology(cluster: &Cluster, config: &mut Config) -> Result<(), ClusterError> {
+    match cluster {
+        Cluster::Threads => {
+            let _ = config;
+            Ok(())
+        }
+        #[cfg(feature = "mpi")]
+        Cluster::Processes { job, .. } => {
+            let topology = &mut config.topology;
+            if topology.hosts.is_some() && topology.ranks_per_host.is_some() {
+                // Checked at the launch, unless it is to be assumed.
+                return Ok(());
+            }
+            let found = job.topology()?;
+            let hosts = topology.hosts.unwrap_or(found.hosts());
+            let ranks = topology.ranks_per_host.unwrap_or(found.ranks_per_host());
+            if (hosts, ranks) != (found.hosts(), found.ranks_per_host()) {
+                return Err(ClusterError::OtherHosts { found, hosts, ranks });
+            }
+            (topology.hosts, topology.ranks_per_host) = (Some(hosts), Some(ranks));
+            Ok(())
+        }
+    }
+}
+
+/// Runs `work` on rank 0 first, and then on the others.
+pub fn first_rank_first<T, E: From<collectives::CollectiveError>>(
+    cluster: &Cluster,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    match cluster {
+        Cluster::Threads => work(),
+        #[cfg(feature = "mpi")]
+        Cluster::Processes { job, .. } => job.first_rank_first(work),
+    }
+}
+
+/// Lets all ranks compare what they were started with before they are launched: this program, and `identity`, line by line.
+pub fn agree_on(cluster: &mut Cluster, identity: &str) -> Result<(), ClusterError> {
+    match cluster {
+        Cluster::Threads => {
+            let _ = identity;
+        }
+        #[cfg(feature = "mpi")]
+        Cluster::Processes { options, .. } => options.identity = format!("{}\n{identity}", executable()?),
+    }
+    Ok(())
+}
+
+/// This program, so that another build of the same version is told from it.
+#[cfg(feature = "mpi")]
+fn executable() -> Result<String, ClusterError> {
+    // The file that runs, even where another has taken its place since.
+    let path = "/proc/self/exe";
+    let bytes = std::fs::read(path).map_err(|source| ClusterError::Executable { path, source })?;
+    Ok(format!("campanile {}, executable {:08x}", env!("CARGO_PKG_VERSION"), crc32c::crc32c(&bytes)))
+}
+
+/// Leaves the report of a failure that all ranks know to one of them.
+pub fn report_once(cluster: &Cluster, error: training::Error) -> ClusterError {
+    match (cluster, &error) {
+        #[cfg(feature = "mpi")]
+        (Cluster::Processes { job, .. }, training::Error::Failure(failure)) => {
+            match reports(job.rank(), failure) {
+                true => ClusterError::ReportedForAll(error),
+                false => ClusterError::ReportedElsewhere,
+            }
+        }
+        _ => ClusterError::Failed(error),
+    }
+}
+
+/// Whether `rank` is the one: the lowest that answers, of those that are not busy computing, since the launcher may end
+/// these before they notice.
+#[cfg(feature = "mpi")]
+fn reports(rank: usize, failure: &collectives::Failure) -> bool {
+    use collectives::{Activity, CollectiveError, RankStatus};
+    let answer = || failure.ranks.iter().filter(|status| status.answers);
+    let heeds = |status: &&RankStatus| matches!(status.activity, Activity::Waiting(_) | Activity::Failed);
+    match answer().find(heeds).or(answer().next()) {
+        Some(first) => first.rank == rank,
+        // Refused at the start: whoever was not started as the others says how.
+        None => !matches!(failure.cause, CollectiveError::Elsewhere { .. }),
+    }
+}

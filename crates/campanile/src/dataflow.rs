@@ -1,0 +1,70 @@
+//! How the vectors of a run travel, in words.
+
+use spec::dataflow::{AllToAll, Dataflow, PeerPermute};
+use spec::model::Model;
+use spec::run::Run;
+use spec::wire::Wire;
+
+/// A dataflow in words: `flat`, or `sptt in 2 groups × 4 ranks, ids permuted`.
+pub fn described(dataflow: &Dataflow) -> String {
+    let sptt = match dataflow {
+        Dataflow::Flat(AllToAll::Flat) => return "flat".into(),
+        Dataflow::Flat(AllToAll::Hierarchical) => return "flat, hierarchical all-to-all".into(),
+        Dataflow::Sptt(sptt) => sptt,
+    };
+    let groups = sptt.groups();
+    let permuted = match sptt.permute() {
+        PeerPermute::Vectors => "vectors permuted",
+        PeerPermute::Ids => "ids permuted",
+        PeerPermute::None => "nothing permuted: ranks are in peer order",
+    };
+    format!("sptt in {} × {}, {permuted}", counted(groups.count(), "group"), counted(groups.size(), "rank"))
+}
+
+/// Towers of a model in words: `8 towers of dlrm:c=1,p=0,d=64, compression ratio 2.00`; nothing for a model without towers.
+pub fn towers_described(model: &Model) -> Option<String> {
+    let towers = match model.towers().len() {
+        0 => return None,
+        count => counted(count, "tower"),
+    };
+    Some(if model.has_tower_modules() {
+        format!("{towers} of {}, compression ratio {:.2}", model.tower_module(), model.compression_ratio())
+    } else {
+        format!("{towers} that vectors pass through")
+    })
+}
+
+/// Dataflow, towers and wire format of a run, in words.
+pub fn of_run(run: &Run) -> String {
+    let towers = towers_described(&run.model).map_or(String::new(), |towers| format!("; {towers}"));
+    let wire =
+        if run.wire == Wire::default() { String::new() } else { format!("; {} on the wire", run.wire) };
+    described(&run.dataflow) + &towers + &wire
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spec::run::Config;
+    use spec::towers::Assignment;
+
+    #[test]
+    fn a_dataflow_reads_well() {
+        let mut config = Config::default();
+        assert_eq!(of_run(&planning::check(&config).unwrap()), "flat");
+        config.model.towers = Some(Assignment::Each);
+        let text = "sptt in 2 groups × 2 ranks, ids permuted; 26 towers that vectors pass through";
+        assert_eq!(of_run(&planning::check(&config).unwrap()), text);
+        config.model.towers = Some(Assignment::Strided(1));
+        config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
+        config.topology.hosts_per_tower = Some(2);
+        config.train.peer_permute = Some(PeerPermute::None);
+        let text = "sptt in 1 group × 4 ranks, nothing permuted: ranks are in peer order; 1 tower of dlrm:c=1,p=0,d=8, \
+                    compression ratio 2.00";
+        assert_eq!(of_run(&planning::check(&config).unwrap()), text);
+    }
+}

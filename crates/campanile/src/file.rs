@@ -1,0 +1,186 @@
+//! Files of users: read as a whole, replaced as a whole.
+
+use spec::run::Config;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// How the name of a file ends that is not complete.
+pub const PARTIAL: &str = ".partial";
+
+/// Why a file cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// A file cannot be read.
+    #[error("{}: cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("{}: cannot be written", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A value cannot be written as JSON.
+    #[error("{}: cannot be written", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the value.
+        source: serde_json::Error,
+    },
+    /// A folder or file cannot be created.
+    #[error("{}: cannot be created", path.display())]
+    Create {
+        /// The folder or file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A folder cannot be listed.
+    #[error("{}: cannot be listed", path.display())]
+    List {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is not the TOML that is expected.
+    #[error("{}", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<toml::de::Error>,
+    },
+    /// The schema that a config names cannot be read.
+    #[error("{}: data.schema", config.display())]
+    Schema {
+        /// The config.
+        config: PathBuf,
+        /// What is wrong with the schema's file.
+        source: Box<FileError>,
+    },
+    /// A text is no path.
+    #[error("{path}: no path")]
+    NoPath {
+        /// The text.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A path is no Unicode, and so cannot stand in a config.
+    #[error("{path}: not valid Unicode")]
+    Unicode {
+        /// The path as far as it can be shown.
+        path: String,
+    },
+}
+
+impl FileError {
+    pub(crate) fn reading(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn writing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Write { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn creating(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::Create { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn listing(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::List { path: path.to_owned(), source }
+    }
+
+    fn toml(path: &Path) -> impl FnOnce(toml::de::Error) -> Self {
+        |source| Self::Toml { path: path.to_owned(), source: Box::new(source) }
+    }
+}
+
+/// A path that means the same from every folder.
+pub fn whole(path: &str) -> Result<String, FileError> {
+    let absolute =
+        std::path::absolute(path).map_err(|source| FileError::NoPath { path: path.into(), source })?;
+    absolute.into_os_string().into_string().map_err(|_| FileError::Unicode { path: path.into() })
+}
+
+/// The config in a TOML file. Its `data.schema` may be a table, or the name of a file that holds one, relative to the
+/// config's own folder.
+pub fn read_config(path: &Path) -> Result<Config, FileError> {
+    /// The part of a config that may hold a file name in place of the schema.
+    #[derive(serde::Deserialize)]
+    struct Named {
+        data: Option<NamedData>,
+    }
+    #[derive(serde::Deserialize)]
+    struct NamedData {
+        schema: Option<toml::Spanned<toml::Value>>,
+    }
+    let text = read_text(path)?;
+    let schema = toml::from_str::<Named>(&text).ok().and_then(|named| named.data?.schema);
+    let Some((span, toml::Value::String(name))) = schema.map(|s| (s.span(), s.into_inner())) else {
+        return toml::from_str(&text).map_err(FileError::toml(path));
+    };
+    let file = path.parent().unwrap_or(Path::new("")).join(&name);
+    let schema = read_toml(&file)
+        .map_err(|source| FileError::Schema { config: path.to_owned(), source: Box::new(source) })?;
+    // A table in place of the name leaves every other line where it is, so that errors name the right one.
+    let inline = format!("{}{{ label = {{ column = \"\" }} }}{}", &text[..span.start], &text[span.end..]);
+    let mut config: Config = toml::from_str(&inline).map_err(FileError::toml(path))?;
+    config.data.schema = Some(schema);
+    Ok(config)
+}
+
+/// A TOML file as a value.
+pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    toml::from_str(&read_text(path)?).map_err(FileError::toml(path))
+}
+
+/// A file's text, which must be UTF-8.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    fs::read_to_string(path).map_err(FileError::reading(path))
+}
+
+/// A file's text. What is no UTF-8 is shown as such, not refused.
+pub fn read(path: &Path) -> Result<String, FileError> {
+    let bytes = fs::read(path).map_err(FileError::reading(path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A file's text as [`read`] gives it; `None` when there is no such file.
+pub fn read_if_there(path: &Path) -> Result<Option<String>, FileError> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        _ => read(path).map(Some),
+    }
+}
+
+/// Writes a file beside `path`, then gives it that name: whoever reads sees the old file or the new one. What is no plain
+/// file (a pipe, a device) is written to as it is, and a link stays one.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
+        return fs::write(&target, bytes).map_err(FileError::writing(path));
+    }
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(PARTIAL);
+    let partial = target.with_file_name(name);
+    let written = File::create(&partial).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let replaced = written.and_then(|()| fs::rename(&partial, &target));
+    if replaced.is_err() {
+        // It may never have been there.
+        let _ = fs::remove_file(&partial);
+    }
+    replaced.map_err(FileError::writing(path))
+}

@@ -1,0 +1,114 @@
+//! The logs that a run reads: prepared ones as they are, others prepared first.
+//!
+//! Everything that trains or evaluates reads the prepared format. A log in another format is prepared into the run's
+//! folder, where the next command finds it again, or into a temporary one.
+
+mod error;
+mod facts;
+mod open;
+mod preparer;
+mod raw;
+mod split;
+mod unlabelled;
+mod warnings;
+
+pub use error::LogError;
+pub use facts::{described, facts};
+pub use open::{open, open_again, open_for_evaluation, open_trained_on};
+pub use raw::Raw;
+pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
+
+use data::prepared::PreparedLog;
+use spec::run::{Config, DataConfig, DataFormat, LogFacts, Run, RunError};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+use training::Logs;
+
+/// Bytes that reading a log may take, unless told.
+pub const MEMORY: u64 = 1 << 30;
+
+/// Whether samples come from files in another format than the prepared one.
+pub fn must_be_prepared(data: &DataConfig) -> bool {
+    !matches!(data.format.unwrap_or_default(), DataFormat::Synthetic | DataFormat::Prepared)
+}
+
+/// Whether `paths` are one prepared log.
+pub fn is_prepared(paths: &[String]) -> bool {
+    matches!(paths, [path] if Path::new(path).join(data::prepared::MANIFEST).is_file())
+}
+
+/// The logs of a run. Clones share them; what was prepared in a temporary folder is there until the last is dropped.
+#[derive(Clone, Debug)]
+pub struct OpenLogs {
+    /// The logs as the trainer takes them.
+    pub logs: Logs,
+    facts: Option<LogFacts>,
+    /// Where logs were prepared that nobody asked to keep.
+    _scratch: Option<Arc<TempDir>>,
+}
+
+impl OpenLogs {
+    /// Checks `config` with what is known of the logs.
+    pub fn check(&self, config: &Config) -> Result<Run, RunError> {
+        match &self.facts {
+            None => planning::check(config),
+            Some(facts) => planning::check_log(config, facts),
+        }
+    }
+
+    /// The log that is trained on; `None` when it is generated.
+    pub fn train(&self) -> Option<&PreparedLog> {
+        match &self.logs {
+            Logs::Prepared { train, .. } => train.as_deref(),
+            Logs::Parts { log, .. } => Some(log),
+            Logs::Synthetic | Logs::SyntheticValidation => None,
+        }
+    }
+
+    /// Logs for runs that are only compared with each other: no test row is read. The last tenth of the training
+    /// samples is kept from training and evaluated on; of the synthetic log, samples that it has besides.
+    pub fn for_pilots(&self) -> Result<Self, LogError> {
+        let (log, facts) = match (&self.logs, &self.facts) {
+            (Logs::Prepared { train: Some(log), .. }, Some(facts)) => (log, facts),
+            (Logs::Synthetic, _) => {
+                return Ok(Self { logs: Logs::SyntheticValidation, facts: None, _scratch: None });
+            }
+            _ => return Err(LogError::NothingToKeep),
+        };
+        let samples = log.manifest().samples;
+        let kept = samples / 10;
+        if kept == 0 {
+            return Err(LogError::TooFew { samples });
+        }
+        let facts = LogFacts { samples: samples - kept, eval_samples: kept, ..facts.clone() };
+        let logs = Logs::Parts { log: log.clone(), train: 0..samples - kept, eval: samples - kept..samples };
+        Ok(Self { logs, facts: Some(facts), _scratch: self._scratch.clone() })
+    }
+
+    /// What the evaluation samples of [`for_pilots`](Self::for_pilots) are, for people.
+    pub fn pilot_rows(&self) -> &'static str {
+        match self.facts {
+            Some(_) => "validation: the last tenth of the training rows, which pilots do not train on",
+            None => "validation: samples of the synthetic log that are neither trained on nor test rows",
+        }
+    }
+
+    /// What the samples of each log are, in a few digits.
+    pub fn fingerprints(&self) -> Vec<(&'static str, String)> {
+        if let Logs::Parts { train, eval, .. } = &self.logs {
+            let whole = self.fingerprint().unwrap_or_default();
+            return vec![("train", format!("{whole} {train:?}")), ("evaluate", format!("{whole} {eval:?}"))];
+        }
+        let Logs::Prepared { train, eval } = &self.logs else { return Vec::new() };
+        let logs = [("train", train), ("evaluate", eval)].into_iter();
+        let told = logs
+            .filter_map(|(split, log)| Some((split, log.as_ref()?.manifest().files.samples.xxh3.clone())));
+        told.collect()
+    }
+
+    /// What the log's samples are, in a few digits: the same for the same samples.
+    pub fn fingerprint(&self) -> Option<String> {
+        self.train().map(|log| log.manifest().files.samples.xxh3.clone())
+    }
+}

@@ -1,0 +1,115 @@
+//! Why a log cannot be used.
+
+use data::DataError;
+use spec::run::RunError;
+use std::path::PathBuf;
+
+/// Why a log cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// A log that cannot be read or prepared.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// A description of the data that contradicts itself.
+    #[error(transparent)]
+    Config(#[from] RunError),
+    /// Files of a log that is generated.
+    #[error(
+        "--data and --eval name files, but the format is synthetic; say how they are written with --format"
+    )]
+    FilesOfSynthetic,
+    /// A log without files.
+    #[error("the format is {format}, but no files are given; use --data")]
+    NoFiles {
+        /// The format.
+        format: &'static str,
+    },
+    /// Vocabularies of the model that cannot be read.
+    #[error("the vocabularies that the model was trained with")]
+    Vocabularies(#[source] DataError),
+    /// A log that rank 0 should have prepared for all.
+    #[error("a log that rank 0 has prepared, in a folder that all hosts share")]
+    OfFirstRank(#[source] DataError),
+    /// No temporary folder for prepared logs.
+    #[error("{}: no folder for prepared logs", path.display())]
+    NoScratch {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A log whose ids have other rows than those of the model.
+    #[error(
+        "{}: its vocabulary of {column} is not that of the training data; prepare it again with --vocabularies-of",
+        folder.display()
+    )]
+    OtherVocabulary {
+        /// The prepared log.
+        folder: PathBuf,
+        /// The column.
+        column: String,
+    },
+    /// A log without samples.
+    #[error("{paths}: there are no samples to {split} on")]
+    NoSamples {
+        /// The files.
+        paths: String,
+        /// What for: `train` or `eval`.
+        split: String,
+    },
+    /// A split that leaves a part without samples.
+    #[error(
+        "{paths}: of {samples} samples, a split of {share} leaves none to {part} on; give --split another share"
+    )]
+    EmptyPart {
+        /// The files.
+        paths: String,
+        /// Samples of both parts.
+        samples: u64,
+        /// The share to evaluate on.
+        share: f64,
+        /// What for: `train` or `evaluate`.
+        part: &'static str,
+    },
+    /// A split without a share.
+    #[error("a share of the rows to evaluate on")]
+    NoShare,
+    /// Several prepared logs where one is read.
+    #[error("{count} prepared folders for {split}: name one, made from all files by `data prepare`")]
+    SeveralPrepared {
+        /// How many.
+        count: usize,
+        /// What for: `train` or `eval`.
+        split: String,
+    },
+    /// A format that says nothing of columns.
+    #[error("the columns of {format} data are not known: describe them in a file, and name it with --schema")]
+    NoSchema {
+        /// The format.
+        format: &'static str,
+    },
+    /// A schema that contradicts itself.
+    #[error("the schema")]
+    Schema(#[source] spec::schema::SchemaError),
+    /// A share that is none.
+    #[error("data.max_bad_share: {share} is no share; one lies in 0..=1 (0.01 is usual)")]
+    BadShare {
+        /// The number.
+        share: f64,
+    },
+    /// Logs without samples to train on.
+    #[error("there are no training samples to keep some of")]
+    NothingToKeep,
+    /// Too few samples to keep some for validation.
+    #[error("{samples} samples to train on: too few to keep a tenth of them for validation; use at least 10")]
+    TooFew {
+        /// The samples.
+        samples: u64,
+    },
+    /// A log without samples to measure on.
+    #[error("no samples to read")]
+    NothingToRead,
+    /// Keys of a log that has no other columns than those of the model.
+    #[error("--key: a prepared log has no columns but those of the model; read the log it was made from")]
+    KeyOfPrepared,
+}

@@ -1,0 +1,211 @@
+//! Predicting: a probability for every row of a log, with or without labels.
+
+use crate::Error;
+use crate::control::Control;
+use crate::event::{Event, Unit};
+use crate::logs::{RowSource, Unlabelled};
+use crate::output::{Inputs, Output, Writing};
+use crate::scoring::{Samples, SamplesError};
+use data::DataError;
+use data::predictions::{FirstColumn, Predictions};
+use data::rows::Row;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use training::checkpoint::locate;
+
+/// Predictions of a checkpoint, or of the last one of a run, for the rows of a log. A bad line keeps its row, without a
+/// probability. A column of labels is not looked at.
+///
+/// ```
+/// # use campanile::{Config, Training};
+/// use campanile::Prediction;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (run, log, out) = (folder.path().join("run"), folder.path().join("log.csv"), folder.path().join("out.csv"));
+/// # let rows: String = (0..200).map(|i| format!("u{},{}.5,{}\n", i % 7, i % 11, i % 3 / 2)).collect();
+/// # std::fs::write(&log, format!("user,price,clicked\n{rows}")).unwrap();
+/// # let mut config = Config::default();
+/// # config.train.steps = Some(3);
+/// # Training::new(config).data(&log)?.out(&run).run()?;
+/// let predicted = Prediction::of(&run)?.data(&log).key("user").to(&out)?;
+/// assert_eq!((predicted.rows, predicted.scored), (200, 200));
+/// # assert!(std::fs::read_to_string(&out).unwrap().starts_with("user,probability\nu0,0."));
+/// # Ok::<(), campanile::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    checkpoint: PathBuf,
+    samples: Samples,
+    key: Option<String>,
+    max_bad_share: f64,
+    control: Control,
+}
+
+/// The result of predicting.
+#[derive(Clone, Debug)]
+pub struct Predicted {
+    /// Rows of the log, bad ones among them.
+    pub rows: u64,
+    /// Rows with a probability.
+    pub scored: u64,
+    /// Descriptions of the first bad lines.
+    pub first_bad: Vec<String>,
+    /// Steps done in the checkpoint.
+    pub step: u64,
+    /// Folder of the checkpoint.
+    pub checkpoint: PathBuf,
+}
+
+impl Prediction {
+    /// Predictions of the checkpoint at `path`, or of the last whole one of the run at `path`.
+    pub fn of(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        locate(&path)?;
+        Ok(Self::on(path, Samples::default()))
+    }
+
+    /// Predictions of the checkpoint at `path` for `samples`.
+    pub fn on(path: impl Into<PathBuf>, samples: Samples) -> Self {
+        Self { checkpoint: path.into(), samples, key: None, max_bad_share: 1.0, control: Control::default() }
+    }
+
+    /// Scores the files at `path`: a path or a glob.
+    pub fn data(mut self, path: impl AsRef<Path>) -> Self {
+        self.samples.data.push(path.as_ref().to_string_lossy().into_owned());
+        self
+    }
+
+    /// Names rows by the text of a column. By default they have their number over all files, from 0.
+    pub fn key(self, column: impl Into<String>) -> Self {
+        Self { key: Some(column.into()), ..self }
+    }
+
+    /// Stops when more than this share of the lines is bad. By default any share may be.
+    pub fn max_bad_share(self, share: f64) -> Self {
+        Self { max_bad_share: share, ..self }
+    }
+
+    /// Tells `observer` what happens.
+    pub fn observe(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self { control: self.control.observe(observer), ..self }
+    }
+
+    /// Ends with an error soon after `stop` is set.
+    pub fn stop_on(self, stop: Arc<AtomicBool>) -> Self {
+        Self { control: self.control.stop_on(stop), ..self }
+    }
+
+    /// Takes observer and stop flag from `control`.
+    pub fn control(self, control: Control) -> Self {
+        Self { control, ..self }
+    }
+
+    /// Files that are read, which no output replaces.
+    pub fn inputs(&self) -> Inputs {
+        self.samples.inputs(&self.checkpoint)
+    }
+
+    /// Writes a row for every row of the log to a new file, in the order of the log: Parquet if the name ends in `.parquet`,
+    /// else CSV.
+    pub fn to(self, path: impl AsRef<Path>) -> Result<Predicted, Error> {
+        self.check_key()?;
+        let output = Output::check(path.as_ref(), false, &self.inputs())?;
+        self.write(&output)
+    }
+
+    /// Refuses a key that has the name of the column that is written.
+    pub fn check_key(&self) -> Result<(), Error> {
+        match self.key.as_deref() {
+            Some("probability") => Err(SamplesError::KeyIsProbability.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a row for every row of the log to an output that was checked.
+    pub fn write(self, output: &Output) -> Result<Predicted, Error> {
+        self.check_key()?;
+        let Self { checkpoint: named, samples, key, max_bad_share, control } = &self;
+        let (checkpoint, config, log) =
+            samples.open_unlabelled(named, key.as_deref(), *max_bad_share, control)?;
+        let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
+        let predicting = control.start("predicting", count, Unit::Count("rows"));
+        let first = key.clone().map_or(FirstColumn::Rows, FirstColumn::Keys);
+        let table = Predictions::new(output.path(), output.create()?, &first)?;
+        let mut written = Scored { table, rows, number: 0, key: key.is_some() };
+        if scored > 0 {
+            let run = open.check(&config).map_err(|source| Error::Run {
+                what: format!("{} on {}", named.display(), samples.data.join(" ")),
+                source,
+            })?;
+            training::predict(&run, &open.logs, &checkpoint, &|_| (), &mut |probabilities| {
+                if control.is_stopped() {
+                    return Err(DataError::Stopped.into());
+                }
+                written.append(probabilities)?;
+                predicting.at(written.number);
+                Ok(())
+            })?;
+        }
+        drop(predicting);
+        written.finish()?;
+        let (step, path) = (checkpoint.manifest().step, checkpoint.path().to_owned());
+        Ok(Predicted { rows: count, scored, first_bad, step, checkpoint: path })
+    }
+}
+
+/// Rows on their way to the file, each with its probability where it has one.
+struct Scored {
+    table: Predictions<Writing>,
+    rows: RowSource,
+    /// Rows written.
+    number: u64,
+    /// Whether rows go by their text.
+    key: bool,
+}
+
+impl Scored {
+    /// Writes the next samples, and the rows without one before each of them.
+    fn append(&mut self, probabilities: &[f32]) -> Result<(), training::Error> {
+        for &probability in probabilities {
+            while self.write_next(Some(probability))? == Written::Bad {}
+        }
+        Ok(())
+    }
+
+    /// Writes the rows after the last sample, and completes the file.
+    fn finish(mut self) -> Result<(), Error> {
+        if let RowSource::Noted(_) = self.rows {
+            while self.write_next(None)? == Written::Bad {}
+        }
+        Ok(self.table.finish()?.finish()?)
+    }
+
+    /// Writes the next row: with `probability` where it is a sample.
+    fn write_next(&mut self, probability: Option<f32>) -> Result<Written, DataError> {
+        let Row { is_sample, text } = match &mut self.rows {
+            RowSource::Samples => Row { is_sample: true, text: None },
+            RowSource::Noted(rows) => match rows.next_row()? {
+                None => return Ok(Written::Nothing),
+                Some(row) => row,
+            },
+        };
+        let probability = probability.filter(|_| is_sample);
+        match self.key {
+            true => self.table.append_key(text, probability)?,
+            false => self.table.append_row(self.number, probability)?,
+        }
+        self.number += 1;
+        Ok(if is_sample { Written::Sample } else { Written::Bad })
+    }
+}
+
+/// What a row was.
+#[derive(PartialEq, Eq)]
+enum Written {
+    /// A sample.
+    Sample,
+    /// A bad line.
+    Bad,
+    /// There was none left.
+    Nothing,
+}

@@ -1,0 +1,113 @@
+//! What a run that is resumed was asked to do otherwise: field by field, with both values.
+
+use super::ResumeError;
+use serde_json::{Value, json};
+use spec::run::{Config, ModelConfig};
+use std::path::Path;
+
+/// Differences that are told one by one.
+const TOLD: usize = 5;
+/// The longest value that is shown whole, in characters.
+const LONGEST: usize = 60;
+
+/// Refuses to go on with the run of `folder`, whose config is `before`, where `now` says another model, optimizer, batch,
+/// seed or log.
+pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<(), ResumeError> {
+    let mut found = Vec::new();
+    differences("", &compared(before)?, &compared(now)?, &mut found);
+    match found.is_empty() {
+        true => Ok(()),
+        false => Err(ResumeError::Another { folder: folder.to_owned(), differences: found }),
+    }
+}
+
+/// The first differences, a line each.
+pub fn told(differences: &[String]) -> String {
+    let more = differences.len().saturating_sub(TOLD);
+    let told: String = differences.iter().take(TOLD).map(|line| format!("\n  {line}")).collect();
+    if more > 0 { format!("{told}\n  and {more} more") } else { told }
+}
+
+/// What must be the same. Another cluster, dataflow or wire may take a run over, and rates may change.
+fn compared(config: &Config) -> Result<Value, ResumeError> {
+    let model = ModelConfig { preset: None, ..config.model.clone() };
+    let update = |optimizer: Option<spec::run::Optimizer>| json!({ "update": optimizer.map(|optimizer| optimizer.update) });
+    let optimizer = &config.optimizer;
+    Ok(json!({
+        "model": serde_json::to_value(model).map_err(ResumeError::Model)?,
+        "train": { "batch": config.train.batch, "seed": config.train.seed },
+        "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
+        "optimizer": { "dense": update(optimizer.dense), "tables": update(optimizer.tables) },
+    }))
+}
+
+/// Adds a line for every value that differs, under its name in a config.
+fn differences(name: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
+    let null = &Value::Null;
+    match (before, now) {
+        (before, now) if before == now => {}
+        (Value::Object(one), Value::Object(other)) => {
+            let added = other.keys().filter(|key| !one.contains_key(*key));
+            for key in one.keys().chain(added) {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                differences(&name, one.get(key).unwrap_or(null), other.get(key).unwrap_or(null), found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (i, (before, now)) in one.iter().zip(other).enumerate() {
+                differences(&format!("{name}[{i}]"), before, now, found);
+            }
+        }
+        _ => found.push(format!("{name}: {} asked for, {} in the run", shown(now), shown(before))),
+    }
+}
+
+/// A value in a few words.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "none".into(),
+        Value::Array(values) => format!("{} entries", values.len()),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(change: impl Fn(&mut Config)) -> String {
+        let before = Config::default();
+        let before = before.explicit(&planning::check(&before).unwrap());
+        let mut now = before.clone();
+        change(&mut now);
+        let refused = refuse_another(Path::new("runs/one"), &before, &now);
+        refused.map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn both_values_are_told() {
+        let said = says(|c| c.train.batch = Some(128));
+        assert!(
+            said.contains("runs/one") && said.contains("train.batch: 128 asked for, 2048 in the run"),
+            "{said}"
+        );
+        let said = says(|c| c.model.features.as_mut().unwrap()[2].rows = 7);
+        assert!(said.contains("model.features[2].rows: 7 asked for"), "{said}");
+        let said = says(|c| c.model.top = Some(vec![8, 1]));
+        assert!(said.contains("model.top: 2 entries asked for"), "{said}");
+        let said = says(|c| c.data.shuffle = Some(9));
+        assert!(said.contains("data.shuffle: 9 asked for, none in the run"), "{said}");
+    }
+
+    #[test]
+    fn many_differences_are_cut_short_and_none_is_no_error() {
+        let said = says(|c| c.model.features.as_mut().unwrap().iter_mut().for_each(|f| f.rows += 1));
+        assert!(said.lines().count() == TOLD + 2 && said.contains(" more"), "{said}");
+        assert_eq!(says(|c| (c.topology.hosts, c.model.preset) = (Some(1), None)), "");
+    }
+}

@@ -1,0 +1,235 @@
+//! A checkpoint, and samples to run it on: what evaluating, predicting and measuring affinity share.
+
+use crate::Error;
+use crate::checkpoint::{SavedRun, folder_of, open_last_whole, open_verified};
+use crate::control::Control;
+use crate::file::read_toml;
+use crate::folder::{PREPARED, VOCABULARIES};
+use crate::logs::{self, OpenLogs, Unlabelled, is_prepared};
+use crate::output::Inputs;
+use data::Split;
+use spec::optimizer::UpdateRule;
+use spec::run::{Config, DataFormat, Run};
+use spec::schema::Schema;
+use std::path::{Path, PathBuf};
+use training::Logs;
+use training::checkpoint::{Checkpoint, locate};
+
+/// Why samples do not suit a checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum SamplesError {
+    /// Files of a run that generates its samples.
+    #[error("the run's data is synthetic; say how --data is written with --format")]
+    FilesOfSynthetic,
+    /// A run without evaluation data.
+    #[error("the run had no evaluation data; name some with --data")]
+    NoEvaluation,
+    /// Files whose format is not known, since the log of the training is gone.
+    #[error(
+        "the run was trained on a prepared log that is not there any more; say how --data is written with --format"
+    )]
+    UnknownFormat,
+    /// A key by the name of the column that is written.
+    #[error("--key probability: that column is the one that is written; rename it")]
+    KeyIsProbability,
+}
+
+/// Samples to run a checkpoint on, and where. What is left out is as in training, but for the ranks: one host, and a rank for
+/// every core.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    /// Files: paths and globs. Where there are none, those that the run was evaluated on.
+    pub data: Vec<String>,
+    /// Format of the files.
+    pub format: Option<DataFormat>,
+    /// A TOML file with the columns of csv and parquet data.
+    pub schema: Option<PathBuf>,
+    /// Whether the first bad line is refused.
+    pub strict: bool,
+    /// Samples a step.
+    pub batch: Option<usize>,
+    /// Hosts.
+    pub hosts: Option<usize>,
+    /// Ranks on each host.
+    pub ranks_per_host: Option<usize>,
+}
+
+/// A verified checkpoint, the run that scores it, and its samples.
+#[derive(Debug)]
+pub struct Opened {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// The run that scores it.
+    pub run: Run,
+    /// Logs of the samples.
+    pub logs: Logs,
+    /// Which samples of the logs.
+    pub split: Split,
+    /// Logs that were prepared for this alone live as long as it does.
+    _kept: Option<OpenLogs>,
+}
+
+impl Opened {
+    /// How many samples there are.
+    pub fn samples(&self) -> u64 {
+        if self.split == Split::Train { self.run.data.samples() } else { self.run.data.eval_samples() }
+    }
+
+    /// Opens the last checkpoint of the run in `folder`, on the samples that it was trained on, which are open already.
+    pub fn on_training(folder: &Path, logs: &OpenLogs, control: &Control) -> Result<Self, Error> {
+        let checkpoint = open_verified(&locate(folder)?, control)?;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        Samples::default().configure(&mut config);
+        let run = logs.check(&config).map_err(of_checkpoint)?;
+        Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
+    }
+
+    /// A run whose samples are generated.
+    fn on_synthetic(checkpoint: Checkpoint, config: &Config, split: Split) -> Result<Self, Error> {
+        let run = planning::check(config).map_err(of_checkpoint)?;
+        Ok(Self { checkpoint, run, logs: Logs::Synthetic, split, _kept: None })
+    }
+}
+
+fn of_checkpoint(source: spec::run::RunError) -> Error {
+    Error::Run { what: "the run of the checkpoint".into(), source }
+}
+
+impl Samples {
+    /// Files that opening reads. What cannot be found is left out here, and refused there.
+    pub fn inputs(&self, checkpoint: &Path) -> Inputs {
+        let mut inputs = Inputs::default();
+        inputs.add_all(&self.schema).add_log(&self.data);
+        let Ok(at) = locate(checkpoint) else { return inputs };
+        inputs.add(&at).add(folder_of(&at).join(VOCABULARIES));
+        let saved = Checkpoint::open(&at).ok().and_then(|checkpoint| SavedRun::of(&checkpoint).ok());
+        if let Some(SavedRun { config, .. }) = saved {
+            inputs.add_log(&config.data.train).add_log(&config.data.eval);
+        }
+        inputs
+    }
+
+    /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named: what is measured
+    /// decides how a model is built, so that no test row may count.
+    pub fn open_for_training(&self, checkpoint: &Path, control: &Control) -> Result<Opened, Error> {
+        if !self.data.is_empty() {
+            return self.open(checkpoint, control);
+        }
+        let named = checkpoint;
+        let checkpoint = open_last_whole(named, control)?.checkpoint;
+        let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
+        self.configure(&mut config);
+        if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
+            return Opened::on_synthetic(checkpoint, &config, Split::Train);
+        }
+        let folder = folder_of(checkpoint.path());
+        let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
+        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, control)?;
+        let run = open.check(&config).map_err(|source| Error::Run {
+            what: format!("{} on {:?}", named.display(), config.data.train),
+            source,
+        })?;
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Train, _kept: Some(open) })
+    }
+
+    /// Opens a checkpoint to run it on these samples.
+    pub fn open(&self, checkpoint: &Path, control: &Control) -> Result<Opened, Error> {
+        let named = checkpoint;
+        let checkpoint = open_last_whole(named, control)?.checkpoint;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        let folder = folder_of(checkpoint.path());
+        self.configure(&mut config);
+        self.name_samples(&mut config, &folder)?;
+        if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
+            if !self.data.is_empty() {
+                return Err(SamplesError::FilesOfSynthetic.into());
+            }
+            return Opened::on_synthetic(checkpoint, &config, Split::Eval);
+        }
+        if config.data.eval.is_empty() {
+            return Err(SamplesError::NoEvaluation.into());
+        }
+        let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), control)?;
+        let run = open.check(&config).map_err(|source| Error::Run {
+            what: format!("{} on {:?}", named.display(), config.data.eval),
+            source,
+        })?;
+        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
+    }
+
+    /// Opens a checkpoint to score a log with, whose labels are left aside and whose rows have the text of column `key`. Up to
+    /// `max_bad_share` of its lines may be bad.
+    pub(crate) fn open_unlabelled(
+        &self,
+        checkpoint: &Path,
+        key: Option<&str>,
+        max_bad_share: f64,
+        control: &Control,
+    ) -> Result<(Checkpoint, Config, Unlabelled), Error> {
+        let checkpoint = open_last_whole(checkpoint, control)?.checkpoint;
+        let mut config = SavedRun::of(&checkpoint)?.config;
+        let folder = folder_of(checkpoint.path());
+        self.configure(&mut config);
+        self.name_samples(&mut config, &folder)?;
+        if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
+            return Err(SamplesError::FilesOfSynthetic.into());
+        }
+        config.data.strict = Some(self.strict);
+        config.data.max_bad_share = Some(max_bad_share);
+        let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, control)?;
+        Ok((checkpoint, config, log))
+    }
+
+    /// Makes the run's config one to predict with on one machine: no optimizer state, no checkpoints.
+    fn configure(&self, config: &mut Config) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        config.topology.hosts = Some(self.hosts.unwrap_or(1));
+        config.topology.ranks_per_host = Some(self.ranks_per_host.unwrap_or(cores));
+        // Groups and peers were those of the training's cluster.
+        config.topology.hosts_per_tower = None;
+        config.train.peer_permute = None;
+        config.placement = Default::default();
+        config.train.threads = None;
+        for optimizer in [&mut config.optimizer.dense, &mut config.optimizer.tables].into_iter().flatten() {
+            optimizer.update = UpdateRule::Sgd;
+        }
+        config.train.batch = self.batch.or(config.train.batch);
+        config.data.strict = self.strict.then_some(true).or(config.data.strict);
+    }
+
+    /// Says in `config` which samples are read, of a run that is kept in `folder`.
+    fn name_samples(&self, config: &mut Config, folder: &Path) -> Result<(), Error> {
+        let data = &mut config.data;
+        let held_out = folder.join(PREPARED).join("eval");
+        if !self.data.is_empty() {
+            let format = self.format.or(is_prepared(&self.data).then_some(DataFormat::Prepared));
+            if data.format == Some(DataFormat::Prepared) && format != data.format {
+                // What the prepared log was made from is described in it.
+                match before_preparation(&data.train) {
+                    Some(before) => (data.format, data.schema) = before,
+                    None if format.is_none() => return Err(SamplesError::UnknownFormat.into()),
+                    None => {}
+                }
+            }
+            data.format = format.or(data.format);
+            data.eval = self.data.clone();
+        } else if data.split.is_some() && held_out.is_dir() {
+            // What was kept from training, as the run prepared it.
+            data.format = Some(DataFormat::Prepared);
+            data.eval = vec![held_out.to_string_lossy().into_owned()];
+        }
+        (data.split, data.split_by) = (None, None);
+        data.format = self.format.or(data.format);
+        if let Some(path) = &self.schema {
+            data.schema = Some(read_toml(path)?);
+        }
+        Ok(())
+    }
+}
+
+/// Format and schema of the log that a prepared one was made from, where it is still there to tell.
+fn before_preparation(paths: &[String]) -> Option<(Option<DataFormat>, Option<Schema>)> {
+    let log = data::PreparedLog::open(Path::new(paths.first()?)).ok()?;
+    let manifest = log.manifest();
+    Some((manifest.source.format.parse().ok(), Some(manifest.schema.clone())))
+}

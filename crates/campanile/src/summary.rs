@@ -1,0 +1,44 @@
+//! What a run came to, for programs.
+
+use serde_json::json;
+use spec::run::Run;
+use training::Outcome;
+use training::metrics::METRICS;
+
+/// The result as one object.
+pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
+    let scores = outcome.scores.as_ref();
+    let evaluation = scores.map(|scores| &scores.evaluation);
+    let mut result = json!({
+        "best_auc": scores.and_then(|s| s.best_auc),
+        "eval_samples": evaluation.map(|e| e.samples),
+        "samples_per_s": outcome.samples_per_s(),
+        "seconds": outcome.seconds,
+        "compute": if outcome.paced { "paced" } else { "real" },
+        "overlap": run.overlap,
+        "step_time": outcome.step_time(),
+        "steps": outcome.steps,
+        "timed_steps": outcome.timed,
+        "sent_network_bytes": outcome.sent.network,
+        "samples": outcome.samples,
+        "interrupted": outcome.interrupted,
+        "final_loss": outcome.losses.last(),
+        "threads_per_rank": outcome.threads,
+        "dataflow": run.dataflow.kind(),
+        "towers": run.model.towers().len(),
+        "parameters_sha256": outcome.parameters_sha256,
+        "reading_s": outcome.reading_s,
+        "memory_bytes": outcome.memory.map(|need| need.total()),
+        "phases": outcome.phases,
+    });
+    for metric in &METRICS {
+        result[metric.field] = json!(evaluation.and_then(metric.of));
+    }
+    result
+}
+
+/// Bytes that all ranks together send to other hosts in a step.
+pub fn sent_between_hosts(outcome: &Outcome) -> u64 {
+    let sent: u64 = outcome.phases.iter().map(|phase| phase.sent.network).sum();
+    sent / outcome.trained.max(1)
+}

@@ -1,0 +1,356 @@
+//! Training: a run with its logs, its folder and its ranks.
+//!
+//! [`Training`] says what is wanted, [`OpenTraining`] has logs and a checked run, [`Trained`] is the result.
+
+mod keep;
+mod open;
+mod pace;
+
+pub use open::OpenTraining;
+pub use pace::ComputeMode;
+
+use crate::Error;
+use crate::cluster::{self, Transport};
+use crate::control::Control;
+use crate::discover::describe;
+use crate::event::{Event, Notice};
+use crate::file::{read_config, whole};
+use crate::folder::PREPARED;
+use crate::logs::{self, OpenLogs};
+use crate::output::{Inputs, Output};
+use crate::resume::Resumed;
+use keep::Keeper;
+use spec::pace::PaceError;
+use spec::run::{Config, DataFormat, Every, OptimizerConfig, Run};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use training::checkpoint::Checkpoint;
+use training::{Cluster, Outcome};
+
+/// Why a run cannot be trained as it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// Ranks that are processes, and a log that only one of them would have.
+    #[error(
+        "ranks that are processes need a log that all of them can read: give --out on a file system that all hosts share, \
+         or prepare the log first with `campanile data prepare`"
+    )]
+    UnsharedLog,
+    /// So many steps without a time that none is left.
+    #[error("--warm-up {warm_up}: of {left} steps none would be left to time")]
+    WarmUp {
+        /// Steps without a time.
+        warm_up: u64,
+        /// Steps of the run.
+        left: u64,
+    },
+    /// Times that cannot be measured on ranks that are processes.
+    #[error(
+        "ranks that are processes cannot take turns at being measured: write the times with `campanile pace --out FILE`, and \
+         give them with --compute paced:FILE"
+    )]
+    PacedProcesses,
+    /// A file that holds no times.
+    #[error(
+        "{}: a pace looks like {{\"scale\": 1.0, \"phases\": {{\"lookup\": [0.001, 0.002], \"loss\": 0.0001}}}}",
+        path.display()
+    )]
+    NoPace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// Times that are those of another step.
+    #[error("{}: times for another step; `campanile pace` measures this one", path.display())]
+    OtherStep {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the times.
+        source: PaceError,
+    },
+    /// A value that cannot be written as text.
+    #[error("{what}")]
+    Text {
+        /// The value, as `the config as TOML`.
+        what: &'static str,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl TrainError {
+    fn text(what: &'static str) -> impl Fn(serde_json::Error) -> Self {
+        move |source| Self::Text { what, source: Box::new(source) }
+    }
+}
+
+/// A run that is to be trained. Everything but the config is optional.
+///
+/// ```
+/// use campanile::{Config, Training};
+/// let folder = tempfile::tempdir().unwrap();
+/// let mut config = Config::default();
+/// config.train.steps = Some(3);
+/// config.train.batch = Some(64);
+/// config.data.synthetic = Some(spec::synthetic::Synthetic { eval_samples: 256, ..Default::default() });
+/// let trained = Training::new(config).out(folder.path().join("run")).run()?;
+/// assert_eq!(trained.outcome.losses.len(), 3);
+/// assert!(trained.folder.unwrap().join("summary.json").is_file());
+/// # Ok::<(), campanile::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Training {
+    config: Config,
+    out: Option<PathBuf>,
+    resumed: Option<Resumed>,
+    written: Option<OptimizerConfig>,
+    cluster: Cluster,
+    logs: Option<OpenLogs>,
+    compute: ComputeMode,
+    trace: Option<TraceFile>,
+    warm_up: u64,
+    report_every: Option<u64>,
+    title: Option<String>,
+    described: String,
+    control: Control,
+}
+
+/// A file for the times of phases in the last steps.
+#[derive(Clone, Debug)]
+pub struct TraceFile {
+    /// The file to write.
+    pub path: PathBuf,
+    /// Whether a file of this name may be replaced.
+    pub force: bool,
+    /// Steps in the trace.
+    pub steps: u64,
+    /// Files that the caller reads, which are never replaced.
+    pub inputs: Inputs,
+}
+
+/// The result of a training.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// The run that was trained.
+    pub run: Run,
+    /// Losses, scores, times and bytes.
+    pub outcome: Outcome,
+    /// Folder in which the run is kept.
+    pub folder: Option<PathBuf>,
+    /// Whether rank 0 is in this process, which reports for all.
+    pub has_first_rank: bool,
+}
+
+impl Training {
+    /// A new run.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            out: None,
+            resumed: None,
+            written: None,
+            cluster: Cluster::Threads,
+            logs: None,
+            compute: ComputeMode::Real,
+            trace: None,
+            warm_up: 0,
+            report_every: None,
+            title: None,
+            described: "the run".into(),
+            control: Control::default(),
+        }
+    }
+
+    /// The run that a TOML file describes.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Ok(Self::new(read_config(path.as_ref())?))
+    }
+
+    /// The run in a folder, which goes on from its last whole checkpoint.
+    pub fn resume(folder: impl AsRef<Path>) -> Result<Self, Error> {
+        let resumed = Resumed::find(folder.as_ref(), &Cluster::Threads, &Control::default())?;
+        let training = Self::new(resumed.base(false));
+        Ok(Self { written: resumed.optimizer.clone(), ..training.resumed(resumed) })
+    }
+
+    /// Trains on the files at `path`: a path or a glob. Unless the config says how they are written and what their columns are,
+    /// both are found by looking at them, and a tenth of the rows is kept from training and evaluated on.
+    pub fn data(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = whole(&path.as_ref().to_string_lossy())?;
+        let data = &mut self.config.data;
+        data.train.push(path);
+        if logs::is_prepared(&data.train) {
+            data.format = Some(DataFormat::Prepared);
+        } else if data.format.is_none() && data.schema.is_none() {
+            describe(data, &self.control)?;
+        }
+        Ok(self)
+    }
+
+    /// Evaluates on the files at `path`, which are written as the training data: a path or a glob.
+    pub fn evaluate_on(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        self.config.data.eval.push(whole(&path.as_ref().to_string_lossy())?);
+        (self.config.data.split, self.config.data.split_by) = (None, None);
+        Ok(self)
+    }
+
+    /// Keeps the run in a folder: config, schedule, metrics and checkpoints.
+    pub fn out(self, folder: impl Into<PathBuf>) -> Self {
+        Self { out: Some(folder.into()), ..self }
+    }
+
+    /// Goes on with a run that was found, in its own folder unless [`out`](Self::out) names another.
+    pub fn resumed(self, resumed: Resumed) -> Self {
+        let out = self.out.or_else(|| Some(resumed.folder.clone()));
+        Self { out, resumed: Some(resumed), ..self }
+    }
+
+    /// Optimizers as the user wrote them, before defaults were filled in; checkpoints keep them for runs that go on.
+    pub fn written_optimizer(self, optimizer: OptimizerConfig) -> Self {
+        Self { written: Some(optimizer), ..self }
+    }
+
+    /// Joins the ranks by a transport. By default they are threads of this process.
+    pub fn transport(self, transport: Transport) -> Result<Self, Error> {
+        Ok(Self { cluster: cluster::join(transport, false)?, ..self })
+    }
+
+    /// Runs on ranks that were [joined](cluster::join) already.
+    pub fn cluster(self, cluster: Cluster) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// Reads logs that are open already.
+    pub fn logs(self, logs: OpenLogs) -> Self {
+        Self { logs: Some(logs), ..self }
+    }
+
+    /// Computes truly, or by the clock.
+    pub fn compute(self, compute: ComputeMode) -> Self {
+        Self { compute, ..self }
+    }
+
+    /// Writes when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing.
+    pub fn trace(self, trace: Option<TraceFile>) -> Self {
+        Self { trace, ..self }
+    }
+
+    /// Leaves the first steps out of all times.
+    pub fn warm_up(self, steps: u64) -> Self {
+        Self { warm_up: steps, ..self }
+    }
+
+    /// Tells losses and speed every so many steps; about a hundred times where nothing is said.
+    pub fn report_every(self, steps: Option<u64>) -> Self {
+        Self { report_every: steps, ..self }
+    }
+
+    /// Names the run in progress and errors, where it is one of several.
+    pub fn titled(self, title: impl Into<String>) -> Self {
+        let title = title.into();
+        Self { title: Some(title.clone()), described: title, ..self }
+    }
+
+    /// Says in errors where the config came from.
+    pub fn described(self, described: impl Into<String>) -> Self {
+        Self { described: described.into(), ..self }
+    }
+
+    /// Tells `observer` what happens.
+    pub fn observe(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        Self { control: self.control.observe(observer), ..self }
+    }
+
+    /// Saves the state and ends after the current step, once `stop` is set.
+    pub fn stop_on(self, stop: Arc<AtomicBool>) -> Self {
+        Self { control: self.control.stop_on(stop), ..self }
+    }
+
+    /// Takes observer and stop flag from `control`.
+    pub fn control(self, control: Control) -> Self {
+        Self { control, ..self }
+    }
+
+    /// Opens the logs and trains.
+    pub fn run(self) -> Result<Trained, Error> {
+        self.open()?.train()
+    }
+
+    /// Opens the logs, checks the run with them, and claims a new folder.
+    pub fn open(mut self) -> Result<OpenTraining, Error> {
+        if let Some(resumed) = &self.resumed {
+            resumed.check_split(&self.config)?;
+        }
+        if self.compute == ComputeMode::Real {
+            self.checkpoint_now_and_then();
+        }
+        // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
+        let keeper = if self.goes_on() { None } else { self.keeper()? };
+        // After the run's folder is there, since a trace may go into it.
+        let trace = self.check_trace()?;
+        let (logs, opened_here) = match self.logs.take() {
+            Some(logs) => (logs, false),
+            None => (self.open_logs()?, true),
+        };
+        let run =
+            logs.check(&self.config).map_err(|source| Error::Run { what: self.described.clone(), source })?;
+        let explicit = self.config.explicit(&run);
+        if let Some(resumed) = &self.resumed {
+            resumed.check(&explicit, &run, &logs)?;
+        }
+        if opened_here && self.cluster.has_first_rank() {
+            let odd = logs.warnings(&self.config.data).into_iter().map(Notice::OddLog);
+            odd.for_each(|notice| self.control.notice(notice));
+        }
+        Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace })
+    }
+
+    /// A run that is kept in a folder saves its state now and then, so that a kill costs minutes at most.
+    fn checkpoint_now_and_then(&mut self) {
+        /// Seconds between checkpoints, unless told.
+        const CHECKPOINT_EVERY_S: f64 = 600.0;
+        if self.out.is_some() {
+            self.config.checkpoint.every.get_or_insert(Every::Seconds(CHECKPOINT_EVERY_S));
+        }
+    }
+
+    /// Whether the run goes on in the folder that it has.
+    fn goes_on(&self) -> bool {
+        self.resumed.as_ref().zip(self.out.as_deref()).is_some_and(|(resumed, out)| resumed.is_in(out))
+    }
+
+    /// The run's folder; one rank keeps the run for all.
+    fn keeper(&self) -> Result<Option<Keeper>, Error> {
+        let kept_at = self.out.as_deref().filter(|_| self.cluster.has_first_rank());
+        Ok(kept_at.map(|out| Keeper::open(out, self.resumed.as_ref())).transpose()?)
+    }
+
+    fn check_trace(&self) -> Result<Option<Output>, Error> {
+        let Some(trace) = self.trace.as_ref().filter(|_| self.cluster.has_first_rank()) else {
+            return Ok(None);
+        };
+        let mut inputs = trace.inputs.clone();
+        inputs.add_log(&self.config.data.train).add_log(&self.config.data.eval);
+        inputs.add_all(self.compute.file());
+        let checkpoint = self.resumed.as_ref().and_then(|resumed| resumed.checkpoint.as_ref());
+        inputs.add_all(checkpoint.map(Checkpoint::path));
+        Ok(Some(Output::check(&trace.path, trace.force, &inputs)?))
+    }
+
+    fn open_logs(&self) -> Result<OpenLogs, Error> {
+        let kept = self.out.as_ref().map(|out| out.join(PREPARED));
+        let data = &self.config.data;
+        if cluster::is_distributed(&self.cluster) && kept.is_none() && logs::must_be_prepared(data) {
+            return Err(TrainError::UnsharedLog.into());
+        }
+        cluster::first_rank_first(&self.cluster, || {
+            Ok(match self.cluster.has_first_rank() {
+                true => logs::open(data, kept.as_deref(), &self.control)?,
+                // What rank 0 has prepared.
+                false => logs::open_again(data, kept.as_deref(), &self.control)?,
+            })
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Flags of `campanile train`, those that contradict each other, and what the user should know of them.
+
+use crate::args::RunArgs;
+use crate::cluster::TransportArgs;
+use crate::output::Force;
+use anyhow::{Result, ensure};
+use campanile::train::ComputeMode;
+use spec::run::Every;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    pub transport: TransportArgs,
+    /// Keep the run in this folder: config, schedule, metrics, checkpoints and a report to open in a browser [default: nothing is
+    /// kept]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Go on with the run in this folder, from its last complete checkpoint; flags override its config
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub resume: Option<PathBuf>,
+    /// Write a checkpoint every so many steps (500) or every so much time (30s, 10min, 1h), besides at the end and on
+    /// SIGINT, SIGTERM, SIGHUP or SIGUSR1 [default: 10min, with --out]
+    #[arg(long, value_name = "STEPS|TIME", help_heading = "Output")]
+    pub checkpoint_every: Option<Every>,
+    /// Checkpoints to keep [default: 2]
+    #[arg(long, value_name = "K", help_heading = "Output")]
+    pub keep: Option<usize>,
+    /// Evaluate every so many steps, besides at the end [default: at the end only]
+    #[arg(long, value_name = "STEPS", help_heading = "Training")]
+    pub eval_every: Option<u64>,
+    /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Output")]
+    pub force: Force,
+    /// Steps in the trace
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(requires = "trace", help_heading = "Output")]
+    pub trace_steps: u64,
+    /// Leave the first steps out of all times
+    #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "Output")]
+    pub warm_up: u64,
+    /// Tell losses and speed every so many steps, and at the end: all ranks add them up [default: about a hundred times]
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
+    pub report_every: Option<u64>,
+    /// How to compute: real, or paced: every byte travels, but each computation only lasts as long as FILE says (see
+    /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then [default: real]
+    #[arg(long, value_name = "real|paced|paced:FILE", default_value = "real", help_heading = "Cluster")]
+    #[arg(hide_default_value = true)]
+    pub compute: ComputeMode,
+    /// Print one JSON object as the last line
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+    /// Also print what each phase took, what it sent, and which rank holds what; the report has it in any case
+    #[arg(long, help_heading = "Output")]
+    pub verbose: bool,
+}
+
+impl Args {
+    /// Refuses flags that contradict each other.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.resume.is_none() || self.run.preset.is_none() || self.run.config.is_some(),
+            "--preset with --resume changes nothing: the model is that of the run; leave --preset out"
+        );
+        if self.compute == ComputeMode::Real {
+            return Ok(());
+        }
+        ensure!(
+            self.checkpoint_every.is_none(),
+            "--checkpoint-every with --compute paced: a paced run computes nothing, so it has no state to keep"
+        );
+        ensure!(
+            self.resume.is_none(),
+            "--resume with --compute paced: a paced run computes nothing, so it has no state to go on from"
+        );
+        ensure!(
+            self.eval_every.is_none(),
+            "--eval-every with --compute paced: a paced run computes nothing, so there is nothing to evaluate"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! What joins the ranks of a cluster.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// What joins ranks: on the command line, in system files, and in a program.
+///
+/// ```
+/// use spec::transport::Transport;
+/// assert_eq!("mpi".parse(), Ok(Transport::Mpi));
+/// assert_eq!(Transport::default().name(), "in-process");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// Ranks are threads of one process: to communicate is to copy, on their own cores.
+    #[default]
+    InProcess,
+    /// Ranks are the processes of an MPI job.
+    Mpi,
+}
+
+impl Transport {
+    /// Name on the command line and in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InProcess => "in-process",
+            Self::Mpi => "mpi",
+        }
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Transport {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "in-process" => Ok(Self::InProcess),
+            "mpi" => Ok(Self::Mpi),
+            _ => Err(format!("{text:?} is no transport; there are in-process and mpi")),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the columns of one rank's exchanges come from and go to: everything about SPTT that no batch changes.
+
+use super::super::order::Order;
+use super::super::tables::columns;
+use super::super::{merge, reversed};
+use kernels::ColumnCopy;
+use spec::dataflow::{GroupPlan, Output, PeerPermute, Route, Source, Sptt};
+use spec::model::Model;
+use spec::placement::{Placement, Shard, width};
+use spec::topology::Groups;
+use std::ops::Range;
+
+/// Routes of the columns of one rank's exchanges.
+#[derive(Debug)]
+pub struct SpttRoutes {
+    pub groups: Groups,
+    /// This rank's index in its group.
+    pub index: usize,
+    pub permute: PeerPermute,
+    /// All ranks by (index in group, group).
+    pub peer_order: Vec<usize>,
+    /// Whole tables and pieces of rows, and where the columns of each begin among its like.
+    pub whole: Held,
+    pub rows: Held,
+    pub table_columns: Vec<usize>,
+    /// Columns that each member of the group sends in step d, and where they go.
+    pub members: Vec<(usize, Vec<Transposed>)>,
+    pub summed: Vec<Transposed>,
+    /// The group's towers with modules, and where the output of each begins among what leaves.
+    pub towers: Vec<(usize, usize)>,
+    pub leaving_width: usize,
+    /// Columns that arrive from each group, and where they go in the order that the interaction sees.
+    pub arriving: Vec<(usize, Vec<ColumnCopy>)>,
+    /// Where gradients go that return to each group.
+    pub returning: Vec<Vec<ColumnCopy>>,
+    pub order: Order,
+}
+
+/// Tables held here that are exchanged in one way.
+#[derive(Debug)]
+pub struct Held {
+    /// Which of the rank's tables.
+    pub tables: Range<usize>,
+    /// Columns of all these tables, side by side.
+    pub width: usize,
+}
+
+/// Columns of what a member sent that go to one place.
+#[derive(Debug)]
+pub struct Transposed {
+    /// Which of the group's towers sees them; `None` for what leaves as it is.
+    pub tower: Option<usize>,
+    pub copies: Vec<ColumnCopy>,
+    /// Copies of the gradients of these columns, the other way.
+    pub back: Vec<ColumnCopy>,
+}
+
+impl SpttRoutes {
+    /// The routes of `rank`.
+    pub fn new(model: &Model, placement: &Placement, plan: &Sptt, rank: usize) -> Self {
+        let groups = plan.groups();
+        let (group, index) = (groups.group_of(rank), groups.index_of(rank));
+        let here = plan.plan(group);
+        let (whole, rows) = (placement.whole_by(rank), placement.rows_by(rank));
+        let transposed = |shards: &[Shard]| {
+            let routes = shards.iter().zip(columns(shards)).flat_map(|(shard, at)| {
+                let at_column = move |route: Route| Route { from: at + route.from, ..route };
+                plan.routes(group, shard).into_iter().map(at_column)
+            });
+            by_place(routes.collect(), &here.towers)
+        };
+        let arriving: Vec<(usize, Vec<ColumnCopy>)> =
+            (0..groups.count()).map(|g| into_order(plan.plan(g))).collect();
+        Self {
+            groups,
+            index,
+            permute: plan.permute(),
+            peer_order: groups.peer_order(),
+            whole: Held { tables: 0..whole.len(), width: width(whole) },
+            rows: Held { tables: whole.len()..whole.len() + rows.len(), width: width(rows) },
+            table_columns: columns(whole).into_iter().chain(columns(rows)).collect(),
+            members: groups
+                .members(group)
+                .map(|member| placement.whole_by(member))
+                .map(|shards| (width(shards), transposed(shards)))
+                .collect(),
+            summed: transposed(rows),
+            towers: here
+                .outputs
+                .iter()
+                .filter_map(|output| match output.source {
+                    Source::Tower(tower) => Some((tower, output.column)),
+                    Source::Table { .. } => None,
+                })
+                .collect(),
+            leaving_width: here.output_width(),
+            returning: arriving.iter().map(|(_, copies)| reversed(copies.clone())).collect(),
+            arriving,
+            order: Order::new(model),
+        }
+    }
+}
+
+/// How wide what leaves a group is, and where it goes in the order that the interaction sees.
+fn into_order(plan: &GroupPlan) -> (usize, Vec<ColumnCopy>) {
+    let copy = |o: &Output| ColumnCopy { from: o.column, to: o.place, width: o.width };
+    (plan.output_width(), merge(plan.outputs.iter().map(copy).collect()))
+}
+
+/// Routes by where they go, each place once.
+fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<Transposed> {
+    let mut places: Vec<Option<usize>> = routes.iter().map(|route| route.tower).collect();
+    places.sort_unstable();
+    places.dedup();
+    let of_place = |place: Option<usize>| {
+        let here = routes.iter().filter(|route| route.tower == place);
+        let copies = merge(here.map(|r| ColumnCopy { from: r.from, to: r.to, width: r.width }).collect());
+        let of_group =
+            |tower| towers.iter().position(|&t| t == tower).expect("a plan lists its group's towers");
+        let tower = place.map(of_group);
+        Transposed { tower, back: reversed(copies.clone()), copies }
+    };
+    places.into_iter().map(of_place).collect()
+}
