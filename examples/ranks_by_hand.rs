@@ -34,7 +34,7 @@ fn fit(world: &Communicator) -> Result<([f32; 2], u64), CollectiveError> {
             gradient[1] += error;
         }
         let mine = Buffer::from_slice(world.device(), &gradient)?;
-        let summed = world.start_all_reduce(&label, mine)?.wait()?.to_vec();
+        let summed = world.start_all_reduce(&label, mine)?.wait()?.to_vec()?;
         for (weight, gradient) in line.iter_mut().zip(&summed) {
             *weight -= 0.05 * gradient / world.size() as f32;
         }

@@ -1,16 +1,14 @@
 //! What a user wrote, on the command line or in a file, as a `spec::run::Config`.
 
-mod rule;
-
 pub use campanile::file::read_toml;
-pub use rule::Rule;
 
 use crate::output::Inputs;
 use anyhow::{Context, Result, ensure};
 use campanile::file::{read_config, whole};
 use campanile::logs::is_prepared;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
-use spec::optimizer::LearningRate;
+use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, DataFormat, Optimizer, Run};
@@ -99,8 +97,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "S", help_heading = "Training")]
     pub seed: Option<u64>,
     /// Update rule of dense layers and tables [default: adam; for the tables of logs on disk adagrad]
-    #[arg(long, value_enum, value_name = "RULE", help_heading = "Training")]
-    pub optimizer: Option<Rule>,
+    #[arg(long, value_parser = optimizer_parser(), value_name = "RULE", help_heading = "Training")]
+    pub optimizer: Option<NamedOptimizer>,
     /// Peak learning rate of dense layers and tables [default: dense 0.005 and tables 0.01 for the synthetic log, dense 0.001 to
     /// 0.004 by the batch and tables 0.05 for logs on disk; with --optimizer what is usual for the rule]
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
@@ -144,6 +142,13 @@ pub struct RunArgs {
     /// Evaluation samples of the synthetic log [default: 262144]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub eval_samples: Option<u64>,
+}
+
+/// Parses the name of an optimizer; help texts list all of them.
+fn optimizer_parser() -> impl TypedValueParser<Value = NamedOptimizer> {
+    let value = |named: &NamedOptimizer| PossibleValue::new(named.name).help(named.about);
+    let names: Vec<PossibleValue> = NamedOptimizer::ALL.iter().map(value).collect();
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<NamedOptimizer>())
 }
 
 /// What all commands take, alone.
@@ -219,13 +224,12 @@ impl RunArgs {
         set(&mut config.train.seed, &self.seed);
         set(&mut config.optimizer.peak, &self.lr);
         self.set_data(&mut config)?;
-        if let Some(rule) = self.optimizer {
+        if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.
             let with_rate = |update, given: Option<Optimizer>| {
-                let rate = given.map_or(LearningRate::constant(rule.usual_rate()), |o| o.rate);
+                let rate = given.map_or(LearningRate::constant(usual_rate), |o| o.rate);
                 Some(Optimizer { update, rate })
             };
-            let (dense, tables) = rule.rules();
             config.optimizer.dense = with_rate(dense, config.optimizer.dense);
             config.optimizer.tables = with_rate(tables, config.optimizer.tables);
         }

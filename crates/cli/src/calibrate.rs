@@ -254,7 +254,7 @@ fn ranks_per_machine(world: &Communicator) -> Result<usize> {
     let kernel = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mine = Buffer::from_slice(world.device(), &[crc32c::crc32c(&kernel)])?;
     let counts = vec![1; world.size()];
-    let (_, all) = world.all_gather(&Label::from("machines"), mine, &counts, Buffer::empty())?;
-    let all: Vec<u32> = all.to_vec();
+    let (_, all) = world.all_gather(&Label::from("machines"), mine, &counts, Buffer::new(world.device()))?;
+    let all: Vec<u32> = all.to_vec()?;
     Ok(all.iter().filter(|&&machine| machine == all[0]).count())
 }

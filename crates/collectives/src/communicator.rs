@@ -19,8 +19,9 @@ type Result<T = ()> = std::result::Result<T, CollectiveError>;
 /// Every member must call the same collectives on the group, in the same order, with counts that match. A member may
 /// wait for them in any order. Operations of different groups are independent of each other.
 ///
-/// Buffers may be longer than the counts require. A communicator is meant to be used by one thread; a caller that uses
-/// several threads must order their calls.
+/// Buffers may be longer than the counts require. They must have contents: on a device that computes nothing they are made
+/// in [`Device::for_exchange`]. A communicator is meant to be used by one thread; a caller that uses several threads must
+/// order their calls.
 pub struct Communicator {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) group: Arc<Membership>,
@@ -168,7 +169,7 @@ impl Communicator {
             recv.resize(total)?;
             let (send, mut recv) = (send.into_bytes(), recv.into_bytes());
             if self.size() == 1 {
-                recv.copy_from(0, &send, 0, own * size);
+                recv.copy_from(0, &send, 0, own * size)?;
                 return Ok(Setup::done(send, recv));
             }
             Ok(Setup::exchange(send, recv))
@@ -209,12 +210,12 @@ impl Communicator {
                 spans.to.fill(whole);
                 spans.to[root] = Span::default();
                 return Ok(match size {
-                    1 => Setup::done(Bytes::empty(), buffer),
-                    _ => Setup { stage: Stage::Root, ..Setup::exchange(buffer, Bytes::empty()) },
+                    1 => Setup::done(self.nothing(), buffer),
+                    _ => Setup { stage: Stage::Root, ..Setup::exchange(buffer, self.nothing()) },
                 });
             }
             spans.from[root] = whole;
-            Ok(Setup::exchange(Bytes::empty(), buffer))
+            Ok(Setup::exchange(self.nothing(), buffer))
         })
     }
 
@@ -227,7 +228,7 @@ impl Communicator {
     pub fn start_barrier(&self, label: &Label) -> Result<Pending<()>> {
         let names = Names { operation: "barrier", element: "nothing", label };
         self.start(names, 1, |spans| {
-            let (send, recv) = (Bytes::empty(), Bytes::empty());
+            let (send, recv) = (self.nothing(), self.nothing());
             spans.to.resize(self.size(), Span::default());
             spans.from.resize(self.size(), Span::default());
             Ok(if self.size() == 1 { Setup::done(send, recv) } else { Setup::exchange(send, recv) })
@@ -239,9 +240,10 @@ impl Communicator {
     /// and is meant for set-up, not for training steps.
     pub fn split(&self, label: &Label, color: usize, key: usize) -> Result<Communicator> {
         let sequence = self.group.sequence.load(Ordering::Relaxed);
-        let mine = Buffer::from_slice(self.device(), &[color as u64, key as u64])?;
+        let space = self.device().for_exchange();
+        let mine = Buffer::from_slice(&space, &[color as u64, key as u64])?;
         let counts = vec![2; self.size()];
-        let all = self.all_gather(label, mine, &counts, Buffer::empty())?.1.to_vec();
+        let all = self.all_gather(label, mine, &counts, Buffer::new(space))?.1.to_vec()?;
         let mut chosen: Vec<(u64, usize)> = Vec::new();
         for (rank, choice) in all.chunks_exact(2).enumerate() {
             if choice[0] == color as u64 {
@@ -254,6 +256,11 @@ impl Communicator {
         let me = me.expect("a rank is among those of its own color");
         let group = self.endpoint.transport.create_group(self.group.group, sequence, color, &members)?;
         Ok(Self::of(group, members, me, self.endpoint.clone()))
+    }
+
+    /// Makes memory of no bytes, for a rank that sends or receives nothing.
+    pub(crate) fn nothing(&self) -> Bytes {
+        Bytes::new(self.device().for_exchange())
     }
 
     /// Starts an operation that takes no memory from the pool.

@@ -13,7 +13,7 @@ use crate::operation::{Operation, Setup, Spans, Stage};
 use crate::progress::{Endpoint, Names};
 use crate::transport::{Header, Span};
 use crate::{CollectiveError, Label, Pending};
-use kernels::{BlockCopy, Buffer, Bytes};
+use kernels::{BlockCopy, Buffer, Bytes, SumEncoded};
 use spec::placement::share;
 use spec::wire::Format;
 use std::ops::Range;
@@ -43,7 +43,7 @@ impl Communicator {
             let send = state.pool.take(self.device(), total * SIZE)?;
             let recv = state.pool.take(self.device(), size * own * SIZE)?;
             let send = self.encode(wire, &buffer, total, send)?;
-            Ok(Setup { stage: Stage::EncodedReduce { wire, buffer }, send, recv, scratch: Bytes::empty() })
+            Ok(Setup { stage: Stage::EncodedReduce { wire, buffer }, send, recv, scratch: self.nothing() })
         })?;
         Ok(Pending::new(self.endpoint.clone(), index))
     }
@@ -75,7 +75,7 @@ impl Communicator {
             let blocks = state.pool.take(self.device(), size * len * SIZE)?;
             let encoded = self.encode(wire, &send, total, encoded)?;
             let stage = Stage::EncodedScatter { wire, send, into: recv, len };
-            Ok(Setup { stage, send: encoded, recv: blocks, scratch: Bytes::empty() })
+            Ok(Setup { stage, send: encoded, recv: blocks, scratch: self.nothing() })
         })?;
         Ok(Pending::new(self.endpoint.clone(), index))
     }
@@ -106,7 +106,7 @@ impl Communicator {
             let gathered = state.pool.take(self.device(), total * SIZE)?;
             let encoded = self.encode(wire, &send, own, encoded)?;
             let stage = Stage::EncodedGather { wire, send, into: recv };
-            Ok(Setup { stage, send: encoded, recv: gathered, scratch: Bytes::empty() })
+            Ok(Setup { stage, send: encoded, recv: gathered, scratch: self.nothing() })
         })?;
         Ok(Pending::new(self.endpoint.clone(), index))
     }
@@ -130,7 +130,10 @@ impl Endpoint {
         [encoded, blocks]: [Bytes; 2],
     ) -> Result {
         let (size, blocks) = (operation.group.members.len(), blocks.into_buffer());
-        self.checked(self.device.sum_encoded(wire, size, len, &blocks, into, 0))?;
+        self.checked(
+            self.device
+                .sum_encoded(wire, SumEncoded { count: size, len, blocks: &blocks, out: into, out_at: 0 }),
+        )?;
         operation.scratch = [encoded, blocks.into_bytes()];
         Ok(())
     }
@@ -148,7 +151,10 @@ impl Endpoint {
         let (size, total) = (operation.group.members.len(), buffer.len());
         let own = share(total, size, operation.group.me);
         let mut blocks = blocks.into_buffer();
-        self.checked(self.device.sum_encoded(wire, size, own.len(), &blocks, buffer, own.start))?;
+        self.checked(self.device.sum_encoded(
+            wire,
+            SumEncoded { count: size, len: own.len(), blocks: &blocks, out: buffer, out_at: own.start },
+        ))?;
         let block = BlockCopy { from: own.start, to: 0, len: own.len() };
         self.checked(self.device.encode(wire, block, buffer, &mut blocks))?;
         spans.clear();

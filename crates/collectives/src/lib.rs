@@ -15,7 +15,7 @@
 //!     world.enter(&gradients);
 //!     let mine = Buffer::from_slice(world.device(), &[1.0, world.rank() as f32])?;
 //!     let pending = world.start_all_reduce(&gradients, mine)?; // the rank may do other work here
-//!     Ok::<_, CollectiveError>(pending.wait()?.to_vec())
+//!     Ok::<_, CollectiveError>(pending.wait()?.to_vec()?)
 //! })
 //! .unwrap();
 //! assert_eq!(sums, vec![vec![4.0, 6.0]; 4]);

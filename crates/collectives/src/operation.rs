@@ -82,17 +82,14 @@ pub(crate) struct Setup {
 impl Setup {
     /// Setup of an operation that is a single exchange.
     pub(crate) fn exchange(send: Bytes, recv: Bytes) -> Self {
-        Self { stage: Stage::Exchange, send, recv, scratch: Bytes::empty() }
+        let scratch = Bytes::new(send.space());
+        Self { stage: Stage::Exchange, send, recv, scratch }
     }
 
     /// Setup of an operation that needs no exchange.
     pub(crate) fn done(send: Bytes, recv: Bytes) -> Self {
-        Self {
-            stage: Stage::Done { send, recv },
-            send: Bytes::empty(),
-            recv: Bytes::empty(),
-            scratch: Bytes::empty(),
-        }
+        let [nothing, neither, scratch] = [(); 3].map(|()| Bytes::new(recv.space()));
+        Self { stage: Stage::Done { send, recv }, send: nothing, recv: neither, scratch }
     }
 }
 
@@ -131,7 +128,7 @@ impl Pool {
     /// Takes a piece of at least `len` bytes: the smallest that is large enough, or else a new one in place of the largest.
     pub(crate) fn take(&mut self, device: &Device, len: usize) -> Result<Bytes, KernelError> {
         if len == 0 {
-            return Ok(Bytes::empty());
+            return Ok(Bytes::new(device.for_exchange()));
         }
         let len = len.checked_next_multiple_of(64).ok_or(KernelError::OutOfMemory { bytes: len })?;
         let fits = |piece: &Bytes| piece.len() >= len;
@@ -143,7 +140,7 @@ impl Pool {
                 if let Some((index, _)) = pieces.max_by_key(|(_, p)| p.len()) {
                     self.pieces.swap_remove(index);
                 }
-                Ok(Buffer::<u8>::zeroed(device, len)?.into_bytes())
+                Bytes::zeroed(device.for_exchange(), len)
             }
         }
     }

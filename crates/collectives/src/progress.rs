@@ -10,7 +10,7 @@ use crate::pending::Completion;
 use crate::sync::lock;
 use crate::transport::{ExchangeRequest, Exchanged, Header, ROOM, Span, Ticket, Transport};
 use crate::{CollectiveError, Label};
-use kernels::{Buffer, Bytes, Device, KernelError};
+use kernels::{Buffer, Bytes, Device, KernelError, SumBlocks};
 use spec::placement::share;
 use spec::topology::Topology;
 use std::sync::atomic::Ordering;
@@ -96,7 +96,7 @@ impl Endpoint {
             stage,
             ticket: None,
             abandoned: false,
-            scratch: [Bytes::empty(), scratch],
+            scratch: [Bytes::new(scratch.space()), scratch],
         };
         if !matches!(operation.stage, Stage::Done { .. }) {
             let header =
@@ -208,8 +208,7 @@ impl Endpoint {
     /// Continues an operation whose exchange is complete and has returned `send` and `recv`.
     fn advance(&self, operation: &mut Operation, send: Bytes, recv: Bytes, spans: &mut Spans) -> Result {
         let (size, me) = (operation.group.members.len(), operation.group.me);
-        let done = Stage::Done { send: Bytes::empty(), recv: Bytes::empty() };
-        operation.stage = match std::mem::replace(&mut operation.stage, done) {
+        operation.stage = match std::mem::replace(&mut operation.stage, Stage::Exchange) {
             Stage::Exchange => Stage::Done { send, recv },
             Stage::Root => Stage::Done { send: recv, recv: send },
             Stage::ReduceScatter { mut into, len } => {
@@ -218,7 +217,7 @@ impl Endpoint {
             }
             Stage::AllReduce { total } => {
                 let len = share(total, size, me).len();
-                let mut own = std::mem::replace(&mut operation.scratch[1], Bytes::empty()).into_buffer();
+                let mut own = operation.scratch[1].take().into_buffer();
                 operation.scratch[0] = self.sum(size, len, recv, &mut own)?;
                 spans.clear();
                 spans.to.resize(size, floats(0..len));
@@ -233,7 +232,7 @@ impl Endpoint {
             }
             Stage::Gather => {
                 operation.scratch[1] = send;
-                Stage::Done { send: Bytes::empty(), recv }
+                Stage::Done { send: Bytes::new(recv.space()), recv }
             }
             Stage::EncodedScatter { wire, send: given, mut into, len } => {
                 self.sum_scattered(operation, wire, &mut into, len, [send, recv])?;
@@ -241,7 +240,7 @@ impl Endpoint {
             }
             Stage::EncodedReduce { wire, mut buffer } => {
                 self.share_sum(operation, wire, &mut buffer, [send, recv], spans)?;
-                Stage::EncodedGather { wire, send: Buffer::empty(), into: buffer }
+                Stage::EncodedGather { wire, send: Buffer::new(buffer.space()), into: buffer }
             }
             Stage::EncodedGather { wire, send: given, mut into } => {
                 self.decode_gathered(operation, wire, &mut into, [send, recv])?;
@@ -256,7 +255,13 @@ impl Endpoint {
     fn sum(&self, count: usize, len: usize, blocks: Bytes, into: &mut Buffer<f32>) -> Result<Bytes> {
         let blocks = blocks.into_buffer();
         if len > 0 {
-            self.checked(self.device.sum_blocks(count, len, &blocks, into, 0))?;
+            self.checked(self.device.sum_blocks(SumBlocks {
+                count,
+                len,
+                blocks: &blocks,
+                out: into,
+                out_at: 0,
+            }))?;
         }
         Ok(blocks.into_bytes())
     }
@@ -276,6 +281,9 @@ impl Endpoint {
         recv: Bytes,
         spans: &Spans,
     ) -> Result {
+        if !(send.has_contents() && recv.has_contents()) {
+            return self.checked(Err(KernelError::NoContents { op: header.operation }));
+        }
         let group = &operation.group;
         let mut meter = lock(&self.meter);
         for (span, &member) in spans.to.iter().zip(&group.members) {

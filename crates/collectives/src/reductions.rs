@@ -6,7 +6,7 @@ use crate::operation::{Setup, Stage};
 use crate::progress::{Names, floats};
 use crate::transport::Span;
 use crate::{CollectiveError, Label, Pending};
-use kernels::{Buffer, Bytes, Element};
+use kernels::{Buffer, Element};
 use spec::placement::share;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
@@ -27,7 +27,7 @@ impl Communicator {
         let (size, total) = (self.size(), buffer.len());
         let index = self.endpoint.begin(&self.group, names, 2, |state| {
             if size == 1 {
-                return Ok(Setup::done(Bytes::empty(), buffer.into_bytes()));
+                return Ok(Setup::done(self.nothing(), buffer.into_bytes()));
             }
             let own = floats(share(total, size, self.rank())).len;
             state.spans.to.extend((0..size).map(|i| floats(share(total, size, i))));
@@ -79,7 +79,7 @@ impl Communicator {
             state.spans.from.extend((0..size).map(|i| floats(i * len..(i + 1) * len)));
             recv.resize(len)?;
             let blocks = state.pool.take(self.device(), size * len * size_of::<f32>())?;
-            let (stage, scratch) = (Stage::ReduceScatter { into: recv, len }, Bytes::empty());
+            let (stage, scratch) = (Stage::ReduceScatter { into: recv, len }, self.nothing());
             Ok(Setup { stage, send: send.into_bytes(), recv: blocks, scratch })
         })?;
         Ok(Pending::new(self.endpoint.clone(), index))
@@ -92,13 +92,13 @@ impl Communicator {
         let (size, len) = (self.size(), values.len());
         let own = size_of_val(values);
         if size == 1 {
-            let nothing = || Setup::done(Bytes::empty(), Bytes::empty());
+            let nothing = || Setup::done(self.nothing(), self.nothing());
             let index = self.endpoint.begin(&self.group, names, 1, |_| Ok(nothing()))?;
             return self.endpoint.wait(index).map(|_| ());
         }
         let index = self.endpoint.begin(&self.group, names, 1, |state| {
             let mut send = state.pool.take(self.device(), own)?.into_buffer();
-            send.write(0, values);
+            send.write(0, values)?;
             let recv = state.pool.take(self.device(), size * own)?;
             state.spans.to.resize(size, Span { at: 0, len: own });
             state.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
@@ -110,7 +110,7 @@ impl Communicator {
         let mut block = std::mem::take(&mut state.host);
         block.resize(len, 0.0);
         for i in 0..size {
-            recv.read(i * len, &mut block);
+            recv.read(i * len, &mut block)?;
             match i {
                 0 => values.copy_from_slice(&block),
                 _ => values.iter_mut().zip(&block).for_each(|(sum, value)| *sum += value),

@@ -53,19 +53,19 @@ impl Round {
         let [exchange, gradients, metrics, other] = &self.labels;
         world.enter(exchange);
         let counts = [7, 7, 7, 7];
-        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        let (send, recv) = (self.send.take(), self.recv.take());
         let pending = world.start_all_to_all(exchange, send, &counts, recv, &counts)?;
         let reductions = [
-            world.start_all_reduce(gradients, std::mem::take(&mut self.dense[0]))?,
-            host.start_all_reduce(gradients, std::mem::take(&mut self.dense[1]))?,
-            world.start_all_reduce(gradients, std::mem::take(&mut self.dense[2]))?,
+            world.start_all_reduce(gradients, self.dense[0].take())?,
+            host.start_all_reduce(gradients, self.dense[1].take())?,
+            world.start_all_reduce(gradients, self.dense[2].take())?,
         ];
         (self.send, self.recv) = pending.wait()?;
         for (buffer, pending) in self.dense.iter_mut().zip(reductions).rev() {
             *buffer = pending.wait()?;
         }
         world.all_reduce_f64(metrics, &mut self.metrics)?;
-        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        let (send, recv) = (self.send.take(), self.recv.take());
         let (send, recv) = world.reduce_scatter(other, send, &counts, recv)?;
         let (send, recv) = host.all_gather(other, send, &[14, 14], recv)?;
         self.send = world.broadcast(other, 1, send)?;
@@ -86,7 +86,7 @@ fn nothing_after_warm_up() {
             let host = world.split(&labels[3], world.rank() / 2, 0)?;
             let mut round = Round {
                 send: Buffer::zeroed(device, 28)?,
-                recv: Buffer::empty(),
+                recv: Buffer::new(world.device()),
                 dense: [
                     Buffer::zeroed(device, 1000)?,
                     Buffer::zeroed(device, 30)?,

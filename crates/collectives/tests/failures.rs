@@ -58,7 +58,7 @@ fn stuck(world: &Communicator) -> Outcome {
     world.enter(&Label::from("forward"));
     let counts = vec![1; world.size()];
     let send = Buffer::from_slice(world.device(), &vec![1.0f32; world.size()])?;
-    let error = world.all_to_all(&label, send, &counts, Buffer::empty(), &counts).unwrap_err();
+    let error = world.all_to_all(&label, send, &counts, Buffer::new(world.device()), &counts).unwrap_err();
     Err(error.into())
 }
 
@@ -160,7 +160,7 @@ fn a_rank_that_computes_is_told_at_its_next_call() {
         world.enter(&Label::from("later"));
         let error = world.start_barrier(&Label::from("b")).unwrap_err();
         assert!(matches!(&error, CollectiveError::Ended(failure) if failure.to_string().contains("early")));
-        let alone = world.start_all_reduce(&Label::from("g"), Buffer::empty());
+        let alone = world.start_all_reduce(&Label::from("g"), Buffer::new(world.device()));
         assert!(matches!(alone, Err(CollectiveError::Ended(_))));
         Err(error.into())
     });
@@ -200,7 +200,7 @@ fn another_size() {
         // Five elements for rank 2, which expects one.
         let counts = [1, 1, 5, 1];
         let send = Buffer::<f32>::zeroed(world.device(), 8)?;
-        world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::empty(), &[1; 4])?;
+        world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::new(world.device()), &[1; 4])?;
         unreachable!("that cannot work");
     });
     let CollectiveError::Mismatch { first, second, .. } = &failure.cause else { panic!("{failure}") };
@@ -218,7 +218,7 @@ fn another_type() {
         meanwhile();
         world.enter(&Label::from("ids"));
         let send = Buffer::<u32>::zeroed(world.device(), 4)?;
-        world.all_to_all(&Label::from("ids"), send, &[1; 4], Buffer::empty(), &[1; 4])?;
+        world.all_to_all(&Label::from("ids"), send, &[1; 4], Buffer::new(world.device()), &[1; 4])?;
         unreachable!("that cannot work");
     });
     says(
@@ -262,7 +262,8 @@ fn arguments_that_do_not_fit() {
             return stuck(world);
         }
         let send = Buffer::<f32>::zeroed(world.device(), 3)?;
-        let error = world.all_to_all(&Label::from("pooled"), send, &[1; 4], Buffer::empty(), &[1; 4]);
+        let error =
+            world.all_to_all(&Label::from("pooled"), send, &[1; 4], Buffer::new(world.device()), &[1; 4]);
         assert!(matches!(error, Err(CollectiveError::Arguments { expected: 4, got: 3, .. })), "{error:?}");
         // Even a rank that does not care about the error ends the others.
         Ok(())
@@ -273,7 +274,7 @@ fn arguments_that_do_not_fit() {
     );
     let failure = fails(|world| {
         let send = Buffer::<f32>::zeroed(world.device(), 3)?;
-        world.all_gather(&Label::from("weights"), send, &[1; 3], Buffer::empty())?;
+        world.all_gather(&Label::from("weights"), send, &[1; 3], Buffer::new(world.device()))?;
         Ok(())
     });
     says(&failure, &["all_gather (`weights`): counts: expected 4, got 3"]);
@@ -311,4 +312,23 @@ fn a_rank_that_leaves_while_the_others_wait() {
     assert_eq!(waiting, &[0]);
     assert_eq!(failure.ranks[1].activity, Activity::Finished);
     says(&failure, &["rank 1 on host 0 finished in phase `last`, but ranks [0] need it in all_to_all #0"]);
+}
+
+/// Ranks of a device that computes nothing exchange what exists, also with ranks that compute; a buffer without contents ends
+/// the run.
+#[test]
+fn a_buffer_without_contents() {
+    let run = |idle_space: &(dyn Fn(&Device) -> kernels::Space + Sync)| {
+        let devices = |rank| Ok(if rank == 0 { Device::Reference } else { Device::Idle });
+        launch(Topology::new(1, 2).unwrap(), &Options::default(), devices, |world| {
+            let send = Buffer::from_slice(idle_space(world.device()), &[world.rank() as u32 + 7; 2])?;
+            let label = Label::from("ids");
+            let recv = Buffer::new(world.device().for_exchange());
+            let (_, recv) = world.all_to_all(&label, send, &[1; 2], recv, &[1; 2])?;
+            Ok::<_, CollectiveError>(recv.to_vec()?)
+        })
+    };
+    assert_eq!(run(&Device::for_exchange).unwrap(), [[7, 8], [7, 8]]);
+    let failure = run(&|device| kernels::Space::from(device)).unwrap_err();
+    says(&failure, &["all_to_all: the buffer has no contents, since its device computes nothing"]);
 }

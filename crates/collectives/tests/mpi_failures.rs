@@ -26,7 +26,7 @@ fn stuck(world: &Communicator) -> Outcome {
     world.enter(&Label::from("forward"));
     let counts = vec![1; world.size()];
     let send = Buffer::from_slice(world.device(), &vec![1.0f32; world.size()])?;
-    world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::empty(), &counts)?;
+    world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::new(world.device()), &counts)?;
     panic!("that cannot work");
 }
 
@@ -42,7 +42,7 @@ fn uneven(world: &Communicator, len: usize, more: usize) -> Outcome {
         counts[2] += more;
     }
     let send = Buffer::<f32>::zeroed(world.device(), counts.iter().sum())?;
-    world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::empty(), &expected)?;
+    world.all_to_all(&Label::from("pooled"), send, &counts, Buffer::new(world.device()), &expected)?;
     // Those that it does not concern may be through.
     stuck(world)
 }
@@ -93,7 +93,7 @@ fn body(case: &str, world: &Communicator) -> Outcome {
         ("type", 3) => {
             world.enter(&Label::from("ids"));
             let send = Buffer::<u32>::zeroed(world.device(), 4)?;
-            world.all_to_all(&Label::from("ids"), send, &[1; 4], Buffer::empty(), &[1; 4])?;
+            world.all_to_all(&Label::from("ids"), send, &[1; 4], Buffer::new(world.device()), &[1; 4])?;
         }
         ("longer", _) => return uneven(world, 1, 4),
         ("much_longer", _) => return uneven(world, 100_000, 1_000_000),
@@ -103,7 +103,8 @@ fn body(case: &str, world: &Communicator) -> Outcome {
         }
         ("arguments", 0) => {
             let send = Buffer::<f32>::zeroed(world.device(), 3)?;
-            let error = world.all_to_all(&Label::from("pooled"), send, &[1; 4], Buffer::empty(), &[1; 4]);
+            let error =
+                world.all_to_all(&Label::from("pooled"), send, &[1; 4], Buffer::new(world.device()), &[1; 4]);
             assert!(error.is_err());
             // Even a rank that does not care about the error ends the others.
             return Ok(());

@@ -48,7 +48,7 @@ impl Rounds {
             world.enter(pooled);
             let size = SIZES[round % SIZES.len()];
             self.counts.fill(size);
-            let [mut send, recv, dense] = self.buffers.each_mut().map(std::mem::take);
+            let [mut send, recv, dense] = self.buffers.each_mut().map(Buffer::take);
             send.resize(size * world.size())?;
             let exchange = world.start_all_to_all(pooled, send, &self.counts, recv, &self.counts)?;
             world.enter(gradients);

@@ -1,16 +1,17 @@
-//! Memory that lives on a device.
+//! Typed memory on a device.
 //!
-//! [`Bytes`] is raw memory (what transports move), [`Buffer`] a typed view that owns it. Turning one into the other
-//! moves, never copies. Nothing above this crate looks inside: data goes in and out through [`Buffer::write`] and
-//! [`Buffer::read`], so that a buffer on an accelerator needs no change there.
+//! [`Bytes`] is raw memory (what transports move), [`Buffer`] gives it a type. Turning one into the other moves, never
+//! copies. Nothing above this crate looks inside: data goes in and out through [`Buffer::write`] and [`Buffer::read`],
+//! so that a buffer on an accelerator needs no change there.
 
-use crate::cpu::memory::Memory;
-use crate::{Device, KernelError};
+use crate::bytes::inside;
+use crate::memory::Space;
+use crate::{Bytes, KernelError};
 use std::marker::PhantomData;
 
-/// What a buffer may hold.
+/// Type of the elements of a [`Buffer`].
 pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + std::fmt::Debug {
-    /// The type's name, for messages.
+    /// Name of the type, for messages.
     const NAME: &'static str;
 }
 
@@ -33,82 +34,62 @@ impl Element for f64 {
     const NAME: &'static str = "f64";
 }
 
-/// Raw memory on a device, aligned to 64 bytes.
-#[derive(Debug)]
-pub struct Bytes {
-    memory: Memory,
-}
-
-impl Bytes {
-    /// No memory at all.
-    pub const fn empty() -> Self {
-        Self { memory: Memory::empty() }
-    }
-
-    /// Bytes in use.
-    pub fn len(&self) -> usize {
-        self.memory.len()
-    }
-
-    /// Whether no byte is in use.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Where the bytes begin, for a library that moves them. Moving this value does not move them.
-    pub fn as_ptr(&self) -> *const u8 {
-        self.memory.address()
-    }
-
-    /// As [`Bytes::as_ptr`], to write through. Who does so answers for nobody else looking meanwhile.
-    pub fn as_mut_ptr(&mut self) -> *mut u8 {
-        self.memory.address()
-    }
-
-    /// Copies `len` bytes of `from`, starting at `from_at`, to `at`. Panics past either end.
-    pub fn copy_from(&mut self, at: usize, from: &Bytes, from_at: usize, len: usize) {
-        self.memory.as_mut_slice()[at..at + len]
-            .copy_from_slice(&from.memory.as_slice()[from_at..from_at + len]);
-    }
-
-    /// The memory as elements of type `T`; a length that is no multiple of `T` loses the rest.
-    pub fn into_buffer<T: Element>(self) -> Buffer<T> {
-        let len = self.len() / size_of::<T>();
-        Buffer { bytes: self, len, element: PhantomData }
-    }
-}
-
 /// Elements of type `T` on a device. Keeps its capacity when it shrinks, so that a step after warm-up allocates nothing.
+///
+/// A buffer remembers the [`Space`] it was made in; growing allocates there.
+///
+/// ```
+/// use kernels::{Buffer, Device};
+/// let mut buffer = Buffer::<f32>::new(&Device::cpu(1)?);
+/// buffer.resize(3)?;
+/// buffer.write(0, &[1.0, 2.0, 3.0])?;
+/// assert_eq!(buffer.to_vec()?, [1.0, 2.0, 3.0]);
+/// assert_eq!(buffer.write(2, &[4.0, 5.0]).unwrap_err().to_string(), "write: 2 elements from 2 on, of 3");
+/// # Ok::<(), kernels::KernelError>(())
+/// ```
 #[derive(Debug)]
 pub struct Buffer<T> {
-    bytes: Bytes,
+    pub(crate) bytes: Bytes,
     len: usize,
     element: PhantomData<T>,
 }
 
 impl<T: Element> Buffer<T> {
-    /// No elements, no memory.
-    pub const fn empty() -> Self {
-        Self { bytes: Bytes::empty(), len: 0, element: PhantomData }
+    /// No elements in `space`; allocates nothing.
+    pub fn new(space: impl Into<Space>) -> Self {
+        Self { bytes: Bytes::new(space), len: 0, element: PhantomData }
     }
 
-    /// `len` zeros on `device`.
-    pub fn zeroed(device: &Device, len: usize) -> Result<Self, KernelError> {
-        let bytes = len.checked_mul(size_of::<T>()).ok_or(KernelError::OutOfMemory { bytes: usize::MAX })?;
-        let memory = match device {
-            Device::Reference | Device::Cpu(_) | Device::Idle => Memory::zeroed(bytes)?,
-        };
-        Ok(Self { bytes: Bytes { memory }, len, element: PhantomData })
+    /// Makes `len` zeros in `space`.
+    pub fn zeroed(space: impl Into<Space>, len: usize) -> Result<Self, KernelError> {
+        Ok(Self { bytes: Bytes::zeroed(space, bytes_of::<T>(len)?)?, len, element: PhantomData })
     }
 
-    /// A copy of `data` on `device`.
-    pub fn from_slice(device: &Device, data: &[T]) -> Result<Self, KernelError> {
-        let mut buffer = Self::zeroed(device, data.len())?;
-        buffer.write(0, data);
+    /// Makes a copy of `data` in `space`; the contents are dropped where the space keeps none.
+    pub fn from_slice(space: impl Into<Space>, data: &[T]) -> Result<Self, KernelError> {
+        let mut buffer = Self::zeroed(space, data.len())?;
+        buffer.write(0, data)?;
         Ok(buffer)
     }
 
-    /// Elements in use.
+    /// Gives raw memory a type.
+    pub(crate) fn of_bytes(bytes: Bytes) -> Self {
+        let len = bytes.len() / size_of::<T>();
+        Self { bytes, len, element: PhantomData }
+    }
+
+    /// Leaves no elements in the same space, and gives those that were there.
+    pub fn take(&mut self) -> Self {
+        let len = std::mem::take(&mut self.len);
+        Self { bytes: self.bytes.take(), len, element: PhantomData }
+    }
+
+    /// Place where the buffer was made.
+    pub fn space(&self) -> &Space {
+        self.bytes.space()
+    }
+
+    /// Number of elements in use.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -121,25 +102,59 @@ impl<T: Element> Buffer<T> {
     /// Sets the number of elements in use. Old contents up to the new length stay; new elements hold anything.
     /// Allocates only when the capacity is too small.
     pub fn resize(&mut self, len: usize) -> Result<(), KernelError> {
-        let bytes = len.checked_mul(size_of::<T>()).ok_or(KernelError::OutOfMemory { bytes: usize::MAX })?;
-        self.bytes.memory.resize(bytes)?;
+        self.bytes.memory.resize(bytes_of::<T>(len)?)?;
         self.len = len;
         Ok(())
     }
 
-    /// Copies `data` from the host to `at`. Panics past the end.
-    pub fn write(&mut self, at: usize, data: &[T]) {
-        self.host_mut()[at..at + data.len()].copy_from_slice(data);
+    /// Copies `data` from the host to the elements from `at` on. The data is dropped where the buffer keeps no contents.
+    pub fn write(&mut self, at: usize, data: &[T]) -> Result<(), KernelError> {
+        inside("write", at, data.len(), self.len)?;
+        if let Some(all) = self.contents_mut() {
+            all[at..at + data.len()].copy_from_slice(data);
+        }
+        Ok(())
     }
 
-    /// Copies elements from `at` on to the host. Panics past the end.
-    pub fn read(&self, at: usize, data: &mut [T]) {
-        data.copy_from_slice(&self.host()[at..at + data.len()]);
+    /// Fills the elements from `at` on, block after block: `fill(i, block)` gets where the block begins, counted from `at`,
+    /// and writes all of it. Blocks hold `block` elements, the last what is left of `len`. A buffer that keeps no contents
+    /// does not ask for them.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let mut buffer = Buffer::<u32>::zeroed(&Device::Reference, 5)?;
+    /// buffer.write_blocks(1, 4, 3, |first, block| block.fill(first as u32 + 7))?;
+    /// assert_eq!(buffer.to_vec()?, [0, 7, 7, 7, 10]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn write_blocks(
+        &mut self,
+        at: usize,
+        len: usize,
+        block: usize,
+        mut fill: impl FnMut(usize, &mut [T]),
+    ) -> Result<(), KernelError> {
+        inside("write_blocks", at, len, self.len)?;
+        if let Some(all) = self.contents_mut() {
+            let block = block.max(1);
+            for (i, part) in all[at..at + len].chunks_mut(block).enumerate() {
+                fill(i * block, part);
+            }
+        }
+        Ok(())
     }
 
-    /// All elements, on the host.
-    pub fn to_vec(&self) -> Vec<T> {
-        self.host().to_vec()
+    /// Copies elements from `at` on to the host. Fails past the end, and where the buffer keeps no contents.
+    pub fn read(&self, at: usize, data: &mut [T]) -> Result<(), KernelError> {
+        inside("read", at, data.len(), self.len)?;
+        let all = self.contents().ok_or(KernelError::NoContents { op: "read" })?;
+        data.copy_from_slice(&all[at..at + data.len()]);
+        Ok(())
+    }
+
+    /// Copies all elements to the host. Fails where the buffer keeps no contents.
+    pub fn to_vec(&self) -> Result<Vec<T>, KernelError> {
+        Ok(self.contents().ok_or(KernelError::NoContents { op: "to_vec" })?.to_vec())
     }
 
     /// Gives up the type.
@@ -147,22 +162,32 @@ impl<T: Element> Buffer<T> {
         self.bytes
     }
 
+    /// Elements on the host, of a buffer that an operation of a host device was given: checks let no other through.
     pub(crate) fn host(&self) -> &[T] {
-        bytemuck::cast_slice(&self.bytes.memory.as_slice()[..self.len * size_of::<T>()])
+        self.contents().unwrap_or_default()
     }
 
-    /// Where the elements begin. Who writes through it answers for nobody else looking.
+    /// Elements on the host, to be written, of a buffer that an operation of a host device was given.
+    pub(crate) fn host_mut(&mut self) -> &mut [T] {
+        self.contents_mut().unwrap_or_default()
+    }
+
+    /// Address of the first element. The caller must guarantee that no reference to what it writes exists.
     pub(crate) fn address(&self) -> *mut T {
         self.bytes.memory.address().cast()
     }
 
-    pub(crate) fn host_mut(&mut self) -> &mut [T] {
-        bytemuck::cast_slice_mut(&mut self.bytes.memory.as_mut_slice()[..self.len * size_of::<T>()])
+    fn contents(&self) -> Option<&[T]> {
+        self.bytes.memory.contents().map(|bytes| bytemuck::cast_slice(&bytes[..self.len * size_of::<T>()]))
+    }
+
+    fn contents_mut(&mut self) -> Option<&mut [T]> {
+        let bytes = self.len * size_of::<T>();
+        self.bytes.memory.contents_mut().map(|all| bytemuck::cast_slice_mut(&mut all[..bytes]))
     }
 }
 
-impl<T: Element> Default for Buffer<T> {
-    fn default() -> Self {
-        Self::empty()
-    }
+/// Bytes of `len` elements, if they can be counted.
+fn bytes_of<T>(len: usize) -> Result<usize, KernelError> {
+    len.checked_mul(size_of::<T>()).ok_or(KernelError::OutOfMemory { bytes: usize::MAX })
 }

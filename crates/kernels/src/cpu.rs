@@ -3,14 +3,16 @@
 //! Work is divided over *outputs* only, so that no result depends on the number of threads: a sum is always carried out
 //! by one thread, in one order. Scratch belongs to the pool and is reused; after warm-up nothing is allocated.
 
+mod backend;
 pub(crate) mod elementwise;
 pub(crate) mod fm;
 pub(crate) mod gemm;
+pub(crate) mod index;
 pub(crate) mod interaction;
 pub(crate) mod level;
 pub(crate) mod linear;
 pub(crate) mod lookup;
-pub(crate) mod memory;
+pub(crate) mod optimizer;
 pub(crate) mod pack;
 pub(crate) mod shared;
 pub(crate) mod sort;
@@ -19,25 +21,25 @@ pub(crate) mod update;
 pub(crate) mod wire;
 
 use crate::KernelError;
+use crate::memory::host::HostMemory;
 use level::Level;
-use memory::Memory;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pieces per thread where pieces may take unequal times.
 const PIECES_PER_THREAD: usize = 4;
 
-/// A pool of threads, shared by everything one rank computes.
+/// Pool of threads, shared by everything one rank computes.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
     threads: usize,
     level: Level,
-    scratch: Arc<[Mutex<Memory>]>,
+    scratch: Arc<[Mutex<HostMemory>]>,
 }
 
 impl Cpu {
-    /// `threads` threads; with one, work stays on the caller's.
+    /// Makes a pool of `threads` threads; with one, work stays on the caller's thread.
     pub fn new(threads: usize) -> Result<Self, KernelError> {
         let threads = threads.max(1);
         let pool = if threads == 1 {
@@ -46,21 +48,21 @@ impl Cpu {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             Some(Arc::new(pool.map_err(|e| KernelError::Device(format!("{threads} threads: {e}")))?))
         };
-        let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(Memory::empty())).collect();
+        let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(HostMemory::empty())).collect();
         Ok(Self { pool, threads, level: Level::detect(), scratch })
     }
 
-    /// Threads in the pool.
+    /// Number of threads in the pool.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// The vector instructions in use: `avx512`, `avx2` or `portable`.
+    /// Name of the vector instructions in use: `avx512`, `avx2` or `portable`.
     pub fn instructions(&self) -> &'static str {
         self.level.name()
     }
 
-    /// The same pool held to the vector instructions that every machine has.
+    /// Gives the pool held to the vector instructions that every machine has.
     pub fn portable(&self) -> Self {
         Self { level: Level::Portable, ..self.clone() }
     }
@@ -110,7 +112,7 @@ impl Cpu {
 }
 
 /// Scratch memory, given back when dropped.
-pub(crate) struct Scratch<'a>(MutexGuard<'a, Memory>);
+pub(crate) struct Scratch<'a>(MutexGuard<'a, HostMemory>);
 
 impl Scratch<'_> {
     pub(crate) fn of<T: bytemuck::Pod>(&mut self) -> &mut [T] {
@@ -132,7 +134,10 @@ fn fork(pieces: Range<usize>, work: &(impl Fn(usize) + Sync)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Device, InputGradient, LinearAt, LinearShape};
+    use crate::{
+        Buffer, Device, DotShape, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward,
+        LinearShape,
+    };
     use spec::Activation;
 
     /// The public tests run the machine's best level and the portable one; this runs the level between.
@@ -154,18 +159,52 @@ mod tests {
             let (mut y, mut dx, mut dw) =
                 (floats(rows * outputs), floats(rows * inputs), floats(inputs * outputs + outputs));
             let at = LinearAt { weight: 0, bias: Some(inputs * outputs) };
-            device.linear_forward(shape, &x, &w, at, Activation::Relu, &mut y).unwrap();
+            let relu = Activation::Relu;
+            device
+                .linear_forward(LinearForward {
+                    shape,
+                    x: &x,
+                    parameters: &w,
+                    at,
+                    activation: relu,
+                    y: &mut y,
+                })
+                .unwrap();
             let (dy, mut z, mut out) =
                 (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
-            let into = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
-            device.linear_backward(shape, &x, &w, at, &dy, into, &mut dw).unwrap();
-            device.linear_cross_forward(shape, &x, &w, at, [&dy, &y], &mut z, &mut out).unwrap();
-            let width = dim + count * (count - 1) / 2;
+            let dx_as = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
+            let (parameters, gradient) = (&w, &mut dw);
+            device
+                .linear_backward(LinearBackward {
+                    shape,
+                    x: &x,
+                    parameters,
+                    at,
+                    dy: &dy,
+                    dx: dx_as,
+                    gradient,
+                })
+                .unwrap();
+            let (h, x0, x) = (&x, &dy, &y);
+            device
+                .linear_cross_forward(LinearCrossForward {
+                    shape,
+                    h,
+                    parameters,
+                    at,
+                    x0,
+                    x,
+                    z: &mut z,
+                    out: &mut out,
+                })
+                .unwrap();
+            let dots_shape = DotShape { rows, count, dim };
+            let width = dots_shape.width();
             let (vectors, dout) = (floats(rows * count * dim), floats(rows * width));
             let (mut dots, mut dvectors) = (floats(rows * width), floats(rows * count * dim));
-            device.dot_forward(rows, count, dim, &vectors, &mut dots).unwrap();
-            device.dot_backward(rows, count, dim, &vectors, &dout, &mut dvectors).unwrap();
-            [y, dx, dw, z, out, dots, dvectors].map(|buffer| buffer.to_vec()).concat()
+            device.dot_forward(dots_shape, &vectors, &mut dots).unwrap();
+            device.dot_backward(dots_shape, &vectors, &dout, &mut dvectors).unwrap();
+            [y, dx, dw, z, out, dots, dvectors].map(|buffer| buffer.to_vec().unwrap()).concat()
         };
         for (got, expected) in run(&device).iter().zip(run(&Device::Reference)) {
             assert!((got - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");

@@ -1,30 +1,30 @@
 //! What can go wrong in a kernel.
 
-/// An operation was refused before it began; no buffer was changed.
+/// Reason why an operation was refused before it began; no buffer was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
     /// A buffer is too short for the shape it was given.
     #[error("{op}: {operand} holds {got} elements, {expected} are needed")]
     TooShort {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// The operand at fault.
+        /// Name of the operand that is too short.
         operand: &'static str,
-        /// Elements the shape asks for.
+        /// Elements that the shape asks for.
         expected: usize,
-        /// Elements there are.
+        /// Elements that the operand holds.
         got: usize,
     },
     /// Two operands do not fit each other.
     #[error("{op}: {what}: expected {expected}, got {got}")]
     Mismatch {
-        /// The operation.
+        /// Name of the operation.
         op: &'static str,
-        /// What does not fit.
+        /// Quantity on which the operands disagree.
         what: &'static str,
-        /// What it should be.
+        /// Value that one operand asks for.
         expected: usize,
-        /// What it is.
+        /// Value that the other operand has.
         got: usize,
     },
     /// An id points past the end of its table.
@@ -32,28 +32,54 @@ pub enum KernelError {
     IdOutOfRange {
         /// Index of the table among those of the call.
         table: usize,
-        /// The id.
+        /// Id that names no row.
         id: u32,
         /// Rows of the table.
         rows: usize,
     },
+    /// A read, a write or a copy reaches past the end of a buffer.
+    #[error("{op}: {len} elements from {at} on, of {holds}")]
+    PastEnd {
+        /// Name of the operation.
+        op: &'static str,
+        /// First element asked for.
+        at: usize,
+        /// Elements asked for.
+        len: usize,
+        /// Elements that the buffer holds.
+        holds: usize,
+    },
+    /// A buffer was read that has a length and no contents.
+    #[error("{op}: the buffer has no contents, since its device computes nothing")]
+    NoContents {
+        /// Name of the operation.
+        op: &'static str,
+    },
+    /// An operand lives in the memory of another device.
+    #[error("{op}: {operand} lives in {lives} memory, the operation runs on {runs}")]
+    OtherDevice {
+        /// Name of the operation.
+        op: &'static str,
+        /// Name of the operand.
+        operand: &'static str,
+        /// Name of the memory that the operand lives in.
+        lives: &'static str,
+        /// Name of the device that runs the operation.
+        runs: &'static str,
+    },
+    /// The rule is not for dense layers.
+    #[error("{rule} is a rule for tables, not for dense layers")]
+    TablesOnly {
+        /// Name of the rule.
+        rule: &'static str,
+    },
     /// The device has no room.
     #[error("out of memory: {bytes} bytes could not be allocated")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         bytes: usize,
     },
     /// The device could not be set up.
     #[error("device: {0}")]
     Device(String),
-}
-
-/// Refuses an operand that is shorter than its shape.
-pub(crate) fn need(
-    op: &'static str,
-    operand: &'static str,
-    expected: usize,
-    got: usize,
-) -> Result<(), KernelError> {
-    if got < expected { Err(KernelError::TooShort { op, operand, expected, got }) } else { Ok(()) }
 }

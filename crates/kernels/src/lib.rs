@@ -1,25 +1,37 @@
 //! Arithmetic on a device.
 //!
-//! [`Device`] is the only entry: its methods are the operations of a training step, each checked for shapes once and
-//! then carried out by one of the implementations below it. What a method computes is defined by [`mod@reference`], slow
-//! and obvious; the fast implementations are held against it by property tests.
+//! [`Device`] is the only entry: its methods are the operations of a training step, each checked for devices and shapes once
+//! and then carried out by one of the backends below it. What a method computes is defined by [`mod@reference`], slow
+//! and obvious; the fast backend is held against it by property tests. A [`Buffer`] is memory made on a device.
 #![deny(unsafe_code)]
 
+mod backend;
 mod buffer;
+mod bytes;
 mod cpu;
 mod device;
 mod embedding;
 mod error;
-mod fm;
+mod idle;
+mod memory;
+mod op;
 pub mod reference;
-mod wire;
 
-pub use buffer::{Buffer, Bytes, Element};
+pub use buffer::{Buffer, Element};
+pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::linear_scratch;
-pub use cpu::memory::resident;
-pub use device::{ColumnCopy, Device, InputGradient, LinearAt, LinearShape};
+pub use device::Device;
 pub use embedding::{BagIndex, Segment, SortedIds, Table};
 pub use error::KernelError;
-pub use fm::FmShape;
-pub use wire::BlockCopy;
+pub use memory::Space;
+pub use memory::host::resident;
+pub use op::elementwise::{Bce, ColumnCopy, Matrix, MatrixMut, SumBlocks};
+pub use op::embedding::{IndexBags, Lookup, UpdateTables};
+pub use op::fm::FmShape;
+pub use op::interaction::{CrossBackward, DotShape};
+pub use op::linear::{
+    InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
+};
+pub use op::optimizer::{Update, UpdateDense};
+pub use op::wire::{BlockCopy, HalfFormat, SumEncoded};

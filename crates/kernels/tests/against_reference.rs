@@ -4,8 +4,9 @@
 //! its terms, all of which lie in [-1, 1]; element-wise results to 1e-6 of their size. Across thread counts bits are equal.
 
 use kernels::{
-    BagIndex, Buffer, ColumnCopy, Device, InputGradient, KernelError, LinearAt, LinearShape, Segment,
-    SortedIds, Table,
+    BagIndex, Bce, Buffer, ColumnCopy, CrossBackward, Device, DotShape, IndexBags, InputGradient,
+    KernelError, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape, Lookup, Matrix,
+    MatrixMut, Segment, SortedIds, SumBlocks, Table, Update, UpdateDense, UpdateTables,
 };
 use proptest::prelude::*;
 use spec::optimizer::UpdateRule;
@@ -42,7 +43,11 @@ fn buffer<T: kernels::Element>(data: &[T]) -> Buffer<T> {
 }
 
 fn copy<T: kernels::Element>(of: &Buffer<T>) -> Buffer<T> {
-    buffer(&of.to_vec())
+    buffer(&of.to_vec().unwrap())
+}
+
+fn none() -> Buffer<u32> {
+    Buffer::new(&Device::Reference)
 }
 
 fn zeros(len: usize) -> Buffer<f32> {
@@ -50,7 +55,7 @@ fn zeros(len: usize) -> Buffer<f32> {
 }
 
 fn bits(of: &Buffer<f32>) -> Vec<u32> {
-    of.to_vec().into_iter().map(f32::to_bits).collect()
+    of.to_vec().unwrap().into_iter().map(f32::to_bits).collect()
 }
 
 /// Runs `work` on every device and compares what it gives: to the reference within a tolerance for sums of `terms`
@@ -93,16 +98,46 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
     let activation = if relu { Activation::Relu } else { Activation::Identity };
     compare(rows.max(inputs).max(outputs), |device| {
         let mut y = numbers_like(rows * outputs);
-        device.linear_forward(shape, &x, &parameters, at, activation, &mut y).unwrap();
+        device
+            .linear_forward(LinearForward {
+                shape,
+                x: &x,
+                parameters: &parameters,
+                at,
+                activation,
+                y: &mut y,
+            })
+            .unwrap();
         let (mut masked, mut dx) = (copy(&dy), copy(&dx));
         // The same mask for all: that of dx.
         device.relu_backward(dy.len().min(x.len()), &x, &mut masked).unwrap();
         let mut gradient = numbers_like(parameters.len());
         let into = accumulate.map(|accumulate| (&mut dx, InputGradient { accumulate, relu }));
-        device.linear_backward(shape, &x, &parameters, at, &dy, into, &mut gradient).unwrap();
+        device
+            .linear_backward(LinearBackward {
+                shape,
+                x: &x,
+                parameters: &parameters,
+                at,
+                dy: &dy,
+                dx: into,
+                gradient: &mut gradient,
+            })
+            .unwrap();
         let (mut z, mut out) = (numbers_like(rows * outputs), numbers_like(rows * outputs));
-        device.linear_cross_forward(shape, &x, &parameters, at, [&dy, &masked], &mut z, &mut out).unwrap();
-        [y, masked, dx, gradient, z, out].map(|buffer| buffer.to_vec()).to_vec()
+        device
+            .linear_cross_forward(LinearCrossForward {
+                shape,
+                h: &x,
+                parameters: &parameters,
+                at,
+                x0: &dy,
+                x: &masked,
+                z: &mut z,
+                out: &mut out,
+            })
+            .unwrap();
+        [y, masked, dx, gradient, z, out].map(|buffer| buffer.to_vec().unwrap()).to_vec()
     });
 }
 
@@ -152,9 +187,9 @@ proptest! {
         let (vectors, dout) = (numbers.floats(rows * count * dim), numbers.floats(rows * width));
         compare(dim.max(count), |device| {
             let (mut out, mut dvectors) = (numbers_like(rows * width), numbers_like(rows * count * dim));
-            device.dot_forward(rows, count, dim, &vectors, &mut out).unwrap();
-            device.dot_backward(rows, count, dim, &vectors, &dout, &mut dvectors).unwrap();
-            vec![out.to_vec(), dvectors.to_vec()]
+            device.dot_forward(DotShape { rows, count, dim }, &vectors, &mut out).unwrap();
+            device.dot_backward(DotShape { rows, count, dim }, &vectors, &dout, &mut dvectors).unwrap();
+            vec![out.to_vec().unwrap(), dvectors.to_vec().unwrap()]
         });
     }
 
@@ -164,23 +199,23 @@ proptest! {
         let [x0, z, x, dx0] = [(); 4].map(|()| numbers.floats(len));
         compare(1, |device| {
             let (mut dz, mut dx0) = (numbers_like(len), copy(&dx0));
-            device.cross_backward(len, &x0, &z, &x, &mut dz, &mut dx0, accumulate).unwrap();
+            device.cross_backward(CrossBackward { len, x0: &x0, z: &z, dout: &x, dz: &mut dz, dx0: &mut dx0, accumulate }).unwrap();
             let mut sum = numbers_like(len / 3 + 2);
-            device.sum_blocks(3, len / 3, &x, &mut sum, 1).unwrap();
+            device.sum_blocks(SumBlocks { count: 3, len: len / 3, blocks: &x, out: &mut sum, out_at: 1 }).unwrap();
             let mut none = numbers_like(len);
-            device.sum_blocks(0, len, &x, &mut none, 0).unwrap();
+            device.sum_blocks(SumBlocks { count: 0, len, blocks: &x, out: &mut none, out_at: 0 }).unwrap();
             let mut added = copy(&z);
             device.add(len, &x, &mut added).unwrap();
-            vec![dz.to_vec(), dx0.to_vec(), sum.to_vec(), none.to_vec(), added.to_vec()]
+            vec![dz.to_vec().unwrap(), dx0.to_vec().unwrap(), sum.to_vec().unwrap(), none.to_vec().unwrap(), added.to_vec().unwrap()]
         });
     }
 
     #[test]
     fn streaming_sums(len in prop_oneof![0..300usize, 40_000..70_000usize], seed: u64) {
         let x = Numbers(seed).floats(len);
-        let exact = Device::Reference.sum(&x);
+        let exact = Device::Reference.sum(&x).unwrap().unwrap();
         for device in devices() {
-            prop_assert!((device.sum(&x) - exact).abs() <= 1e-4 * len as f64);
+            prop_assert!((device.sum(&x).unwrap().unwrap() - exact).abs() <= 1e-4 * len as f64);
         }
     }
 
@@ -191,8 +226,8 @@ proptest! {
         compare(1, |device| {
             let mut to = numbers_like(2 + rows * (a + b));
             let copies = [ColumnCopy { from: 0, to: b, width: a }, ColumnCopy { from: a + gap, to: 0, width: b }];
-            device.copy_columns(rows, &copies, &from, 3, a + b + gap, &mut to, 2, a + b).unwrap();
-            vec![to.to_vec()]
+            device.copy_columns(rows, &copies, Matrix { buffer: &from, at: 3, width: a + b + gap }, MatrixMut { buffer: &mut to, at: 2, width: a + b }).unwrap();
+            vec![to.to_vec().unwrap()]
         });
     }
 
@@ -206,7 +241,7 @@ proptest! {
             ColumnCopy { from: a + gap, to: 0, width: b },
             ColumnCopy { from: gap, to: 0, width: a },
         ];
-        let (values, mut expected) = (from.to_vec(), to.to_vec());
+        let (values, mut expected) = (from.to_vec().unwrap(), to.to_vec().unwrap());
         for (r, c) in (0..rows).flat_map(|r| copies.iter().map(move |c| (r, c))) {
             for i in 0..c.width {
                 expected[2 + r * (a + b) + c.to + i] += values[3 + r * (a + b + gap) + c.from + i];
@@ -214,7 +249,7 @@ proptest! {
         }
         for device in devices() {
             let mut to = copy(&to);
-            device.add_columns(rows, &copies, &from, 3, a + b + gap, &mut to, 2, a + b).unwrap();
+            device.add_columns(rows, &copies, Matrix { buffer: &from, at: 3, width: a + b + gap }, MatrixMut { buffer: &mut to, at: 2, width: a + b }).unwrap();
             prop_assert_eq!(bits(&to), bits(&buffer(&expected)));
         }
     }
@@ -228,9 +263,9 @@ proptest! {
         compare(10, |device| {
             let (mut w, mut state) = (copy(&weights), zeros(rule.state_per_row(len)));
             for (g, step) in gradients.iter().zip(1..) {
-                device.update_dense(&rule, 0.1, step, &mut w, g, &mut state).unwrap();
+                device.update_dense(UpdateDense { update: Update { rule, rate: 0.1, step }, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: g, state: &mut state }).unwrap();
             }
-            vec![w.to_vec(), state.to_vec()]
+            vec![w.to_vec().unwrap(), state.to_vec().unwrap()]
         });
     }
 
@@ -285,7 +320,7 @@ impl EmbeddingCase {
         let pooling = if self.mean { Pooling::Mean } else { Pooling::Sum };
         let make = |(&rows, &dim)| {
             let mut table = Table::zeroed(&Device::Reference, rows, dim, pooling, &self.rule).unwrap();
-            table.weights.write(0, &numbers.floats(rows * dim).to_vec());
+            table.weights.write(0, &numbers.floats(rows * dim).to_vec().unwrap()).unwrap();
             table
         };
         self.rows.iter().zip(&self.dims).map(make).collect()
@@ -329,9 +364,17 @@ impl EmbeddingCase {
         let dout = numbers.floats(self.samples * width);
         let sorting = |device: &Device| {
             let tables = self.tables();
-            let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+            let (mut index, mut sorted) =
+                (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
             device
-                .index_bags(tables.len(), self.samples, &segments, &lengths, values.len(), &mut index)
+                .index_bags(IndexBags {
+                    tables: tables.len(),
+                    samples: self.samples,
+                    segments: &segments,
+                    lengths: &lengths,
+                    values: values.len(),
+                    index: &mut index,
+                })
                 .unwrap();
             device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
             (tables, index, sorted)
@@ -339,46 +382,59 @@ impl EmbeddingCase {
         let (_, _, expected) = sorting(&Device::Reference);
         compare(64, |device| {
             let (mut tables, index, sorted) = sorting(device);
-            assert_eq!((sorted.keys.to_vec(), &sorted.bounds), (expected.keys.to_vec(), &expected.bounds));
+            assert_eq!(
+                (sorted.keys.to_vec().unwrap(), &sorted.bounds),
+                (expected.keys.to_vec().unwrap(), &expected.bounds)
+            );
             let mut out = numbers_like(self.samples * width);
             let all = 0..tables.len();
             device
-                .lookup(
-                    &tables,
-                    all.clone(),
-                    &columns,
+                .lookup(Lookup {
+                    tables: &tables,
+                    which: all.clone(),
+                    columns: &columns,
                     width,
-                    &index,
-                    0..self.samples,
-                    &ids,
+                    index: &index,
+                    samples: 0..self.samples,
+                    values: &ids,
                     weights,
-                    &mut out,
-                )
+                    out: &mut out,
+                })
                 .unwrap();
             let part = self.samples / 3..self.samples;
             let mut some = numbers_like(part.len() * width);
             let which = all.end / 2..all.end;
-            device.lookup(&tables, which, &columns, width, &index, part, &ids, weights, &mut some).unwrap();
+            device
+                .lookup(Lookup {
+                    tables: &tables,
+                    which,
+                    columns: &columns,
+                    width,
+                    index: &index,
+                    samples: part,
+                    values: &ids,
+                    weights,
+                    out: &mut some,
+                })
+                .unwrap();
             for step in 1..3 {
                 device
-                    .update_tables(
-                        &mut tables,
-                        all.clone(),
-                        &columns,
+                    .update_tables(UpdateTables {
+                        tables: &mut tables,
+                        which: all.clone(),
+                        columns: &columns,
                         width,
-                        &index,
-                        &sorted,
+                        index: &index,
+                        sorted: &sorted,
                         weights,
-                        &dout,
-                        &self.rule,
-                        0.1,
-                        step,
-                    )
+                        dout: &dout,
+                        update: Update { rule: self.rule, rate: 0.1, step },
+                    })
                     .unwrap();
             }
-            let mut results = vec![out.to_vec(), some.to_vec()];
+            let mut results = vec![out.to_vec().unwrap(), some.to_vec().unwrap()];
             for table in &tables {
-                results.extend([table.weights.to_vec(), table.state.to_vec()]);
+                results.extend([table.weights.to_vec().unwrap(), table.state.to_vec().unwrap()]);
             }
             results
         });
@@ -412,20 +468,47 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
         let weights = weighted.then_some(&weights);
         let (near_dout, far_dout) = (numbers.floats(samples * near), numbers.floats(samples * far));
         for device in devices() {
-            let (mut index, mut sorted, mut dout) =
-                (BagIndex::default(), SortedIds::default(), zeros(samples * (near + far)));
+            let (mut index, mut sorted, mut dout) = (
+                BagIndex::new(&Device::Reference),
+                SortedIds::new(&Device::Reference),
+                zeros(samples * (near + far)),
+            );
             for (copy, (from, width)) in copies.iter().zip([(&near_dout, near), (&far_dout, far)]) {
-                device.copy_columns(samples, &[*copy], from, 0, width, &mut dout, 0, near + far).unwrap();
+                device
+                    .copy_columns(
+                        samples,
+                        &[*copy],
+                        Matrix { buffer: from, at: 0, width },
+                        MatrixMut { buffer: &mut dout, at: 0, width: near + far },
+                    )
+                    .unwrap();
             }
             let (mut whole, mut halves) = (case.tables(), case.tables());
-            device.index_bags(5, samples, &segments, &buffer(&lengths), values.len(), &mut index).unwrap();
+            device
+                .index_bags(IndexBags {
+                    tables: 5,
+                    samples,
+                    segments: &segments,
+                    lengths: &buffer(&lengths),
+                    values: values.len(),
+                    index: &mut index,
+                })
+                .unwrap();
             device.sort_ids(&whole, &index, &buffer(&values), &mut sorted).unwrap();
             for step in 1..4 {
                 let update = |tables: &mut [Table], which, columns: &[usize], width, dout| {
                     device
-                        .update_tables(
-                            tables, which, columns, width, &index, &sorted, weights, dout, &rule, 0.1, step,
-                        )
+                        .update_tables(UpdateTables {
+                            tables,
+                            which,
+                            columns,
+                            width,
+                            index: &index,
+                            sorted: &sorted,
+                            weights,
+                            dout,
+                            update: Update { rule, rate: 0.1, step },
+                        })
                         .unwrap();
                 };
                 update(&mut whole, 0..5, &all_columns, near + far, &dout);
@@ -464,10 +547,19 @@ fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
     }
     let (lengths, ids) = (buffer(&lengths), buffer(&values));
     let mut results = devices().into_iter().map(|device| {
-        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
-        device.index_bags(3, samples, &segments, &lengths, values.len(), &mut index).unwrap();
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 3,
+                samples,
+                segments: &segments,
+                lengths: &lengths,
+                values: values.len(),
+                index: &mut index,
+            })
+            .unwrap();
         device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
-        (sorted.keys.to_vec(), sorted.bounds, sorted.samples.to_vec())
+        (sorted.keys.to_vec().unwrap(), sorted.bounds, sorted.samples.to_vec().unwrap())
     });
     let expected = results.next().unwrap();
     assert!(
@@ -498,9 +590,9 @@ fn bags_that_overlap_are_sorted_too() {
         let (ids, starts, lengths) = (draw(values, 77), draw(bags, values as u64 - 8), draw(bags, 9));
         let index = BagIndex { tables: 1, samples: bags, starts, lengths };
         let mut results = devices().into_iter().map(|device| {
-            let mut sorted = SortedIds::default();
+            let mut sorted = SortedIds::new(&Device::Reference);
             device.sort_ids(std::slice::from_ref(&table), &index, &ids, &mut sorted).unwrap();
-            (sorted.keys.to_vec(), sorted.bounds, sorted.samples.to_vec())
+            (sorted.keys.to_vec().unwrap(), sorted.bounds, sorted.samples.to_vec().unwrap())
         });
         let expected = results.next().unwrap();
         assert!(results.all(|result| result == expected), "{bags} bags in {values} values");
@@ -520,25 +612,54 @@ fn duplicates_are_summed_before_the_update() {
     let mut dense = vec![0f64; rows * dim];
     for (s, &id) in ids.iter().enumerate() {
         for d in 0..dim {
-            dense[id as usize * dim + d] += dout.to_vec()[s * dim + d] as f64;
+            dense[id as usize * dim + d] += dout.to_vec().unwrap()[s * dim + d] as f64;
         }
     }
     let gradient = buffer(&dense.iter().map(|&g| g as f32).collect::<Vec<_>>());
     for rule in [UpdateRule::Sgd, UpdateRule::Adagrad { eps: 1e-3 }] {
         let (mut expected, mut state) = (copy(&start), zeros(rule.state_per_row(rows * dim)));
-        Device::Reference.update_dense(&rule, 0.5, 1, &mut expected, &gradient, &mut state).unwrap();
+        Device::Reference
+            .update_dense(UpdateDense {
+                update: Update { rule, rate: 0.5, step: 1 },
+                tensors: &[0..rows * dim],
+                weights: &mut expected,
+                gradient: &gradient,
+                state: &mut state,
+            })
+            .unwrap();
         for device in devices() {
             let mut table = Table::zeroed(&device, rows, dim, Pooling::Sum, &rule).unwrap();
-            table.weights.write(0, &start.to_vec());
+            table.weights.write(0, &start.to_vec().unwrap()).unwrap();
             let mut tables = [table];
             let segment = Segment { table: 0, first_sample: 0, samples, first_value: 0, lengths_at: None };
-            let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
-            device.index_bags(1, samples, &[segment], &Buffer::empty(), samples, &mut index).unwrap();
+            let (mut index, mut sorted) =
+                (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+            device
+                .index_bags(IndexBags {
+                    tables: 1,
+                    samples,
+                    segments: &[segment],
+                    lengths: &none(),
+                    values: samples,
+                    index: &mut index,
+                })
+                .unwrap();
             device.sort_ids(&tables, &index, &buffer(&ids), &mut sorted).unwrap();
             device
-                .update_tables(&mut tables, 0..1, &[0], dim, &index, &sorted, None, &dout, &rule, 0.5, 1)
+                .update_tables(UpdateTables {
+                    tables: &mut tables,
+                    which: 0..1,
+                    columns: &[0],
+                    width: dim,
+                    index: &index,
+                    sorted: &sorted,
+                    weights: None,
+                    dout: &dout,
+                    update: Update { rule, rate: 0.5, step: 1 },
+                })
                 .unwrap();
-            for (got, expected) in tables[0].weights.to_vec().iter().zip(expected.to_vec()) {
+            for (got, expected) in tables[0].weights.to_vec().unwrap().iter().zip(expected.to_vec().unwrap())
+            {
                 assert!((got - expected).abs() < 2e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
             }
         }
@@ -555,7 +676,7 @@ fn finite_differences(
     let h = 1.0 / 64.0;
     for i in 0..at.len() {
         let loss = |delta: f32| {
-            let mut moved = at.to_vec();
+            let mut moved = at.to_vec().unwrap();
             moved[i] += delta;
             forward(&buffer(&moved)).iter().zip(c).map(|(out, c)| *out as f64 * *c as f64).sum::<f64>()
         };
@@ -578,43 +699,85 @@ fn gradients_of_the_reference_are_its_finite_differences() {
     let at = LinearAt { weight: 0, bias: Some(15) };
     let forward = |x: &Buffer<f32>, parameters: &Buffer<f32>| {
         let mut y = zeros(12);
-        device.linear_forward(shape, x, parameters, at, Activation::Identity, &mut y).unwrap();
-        y.to_vec()
+        device
+            .linear_forward(LinearForward {
+                shape,
+                x,
+                parameters,
+                at,
+                activation: Activation::Identity,
+                y: &mut y,
+            })
+            .unwrap();
+        y.to_vec().unwrap()
     };
     let (mut dx, mut gradient) = (zeros(20), zeros(18));
     let into = Some((&mut dx, InputGradient::default()));
-    device.linear_backward(shape, &x, &parameters, at, &c, into, &mut gradient).unwrap();
-    finite_differences(&x, &dx.to_vec(), &c.to_vec(), |x| forward(x, &parameters));
-    finite_differences(&parameters, &gradient.to_vec(), &c.to_vec(), |parameters| forward(&x, parameters));
+    device
+        .linear_backward(LinearBackward {
+            shape,
+            x: &x,
+            parameters: &parameters,
+            at,
+            dy: &c,
+            dx: into,
+            gradient: &mut gradient,
+        })
+        .unwrap();
+    finite_differences(&x, &dx.to_vec().unwrap(), &c.to_vec().unwrap(), |x| forward(x, &parameters));
+    finite_differences(&parameters, &gradient.to_vec().unwrap(), &c.to_vec().unwrap(), |parameters| {
+        forward(&x, parameters)
+    });
 
     let (rows, count, dim) = (2, 5, 3);
     let (vectors, c) = (numbers.floats(30), numbers.floats(26));
     let mut dvectors = zeros(30);
-    device.dot_backward(rows, count, dim, &vectors, &c, &mut dvectors).unwrap();
-    finite_differences(&vectors, &dvectors.to_vec(), &c.to_vec(), |vectors| {
+    device.dot_backward(DotShape { rows, count, dim }, &vectors, &c, &mut dvectors).unwrap();
+    finite_differences(&vectors, &dvectors.to_vec().unwrap(), &c.to_vec().unwrap(), |vectors| {
         let mut out = zeros(26);
-        device.dot_forward(rows, count, dim, vectors, &mut out).unwrap();
-        out.to_vec()
+        device.dot_forward(DotShape { rows, count, dim }, vectors, &mut out).unwrap();
+        out.to_vec().unwrap()
     });
 
     let [x0, z, x, c] = [(); 4].map(|()| numbers.floats(9));
     let (mut dz, mut dx0) = (zeros(9), zeros(9));
-    device.cross_backward(9, &x0, &z, &c, &mut dz, &mut dx0, false).unwrap();
+    device
+        .cross_backward(CrossBackward {
+            len: 9,
+            x0: &x0,
+            z: &z,
+            dout: &c,
+            dz: &mut dz,
+            dx0: &mut dx0,
+            accumulate: false,
+        })
+        .unwrap();
     let cross = |x0: &Buffer<f32>, z: &Buffer<f32>, x: &Buffer<f32>| {
         let mut out = vec![0.0; 9];
-        kernels::reference::cross_forward(9, &x0.to_vec(), &z.to_vec(), &x.to_vec(), &mut out);
+        kernels::reference::interaction::cross_forward(
+            9,
+            &x0.to_vec().unwrap(),
+            &z.to_vec().unwrap(),
+            &x.to_vec().unwrap(),
+            &mut out,
+        );
         out
     };
-    finite_differences(&x0, &dx0.to_vec(), &c.to_vec(), |x0| cross(x0, &z, &x));
-    finite_differences(&z, &dz.to_vec(), &c.to_vec(), |z| cross(&x0, z, &x));
-    finite_differences(&x, &c.to_vec(), &c.to_vec(), |x| cross(&x0, &z, x));
+    finite_differences(&x0, &dx0.to_vec().unwrap(), &c.to_vec().unwrap(), |x0| cross(x0, &z, &x));
+    finite_differences(&z, &dz.to_vec().unwrap(), &c.to_vec().unwrap(), |z| cross(&x0, z, &x));
+    finite_differences(&x, &c.to_vec().unwrap(), &c.to_vec().unwrap(), |x| cross(&x0, &z, x));
 
     let logits = numbers.floats(6);
     let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
     let mut dlogits = zeros(6);
-    device.bce(6, &logits, &labels, 1.0, &mut dlogits).unwrap();
-    finite_differences(&logits, &dlogits.to_vec(), &[1.0], |logits| {
-        vec![device.bce(6, logits, &labels, 1.0, &mut zeros(6)).unwrap() as f32]
+    device.bce(Bce { rows: 6, logits: &logits, labels: &labels, scale: 1.0, dlogits: &mut dlogits }).unwrap();
+    finite_differences(&logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
+        vec![
+            device
+                .bce(Bce { rows: 6, logits, labels: &labels, scale: 1.0, dlogits: &mut zeros(6) })
+                .unwrap()
+                .unwrap() as f32,
+        ]
     });
 }
 
@@ -623,12 +786,15 @@ fn bce_is_stable_and_sigmoid_saturates() {
     let device = Device::cpu(2).unwrap();
     let (logits, labels) = (buffer(&[1000.0, -1000.0, 1000.0, 0.0]), buffer(&[1.0, 0.0, 0.0, 1.0]));
     let mut dlogits = zeros(4);
-    let loss = device.bce(4, &logits, &labels, 0.5, &mut dlogits).unwrap();
+    let loss = device
+        .bce(Bce { rows: 4, logits: &logits, labels: &labels, scale: 0.5, dlogits: &mut dlogits })
+        .unwrap()
+        .unwrap();
     assert!((loss - (1000.0 + 2f64.ln())).abs() < 1e-9);
-    assert_eq!(dlogits.to_vec(), [0.0, 0.0, 0.5, -0.25]);
+    assert_eq!(dlogits.to_vec().unwrap(), [0.0, 0.0, 0.5, -0.25]);
     let mut p = zeros(4);
     device.sigmoid(4, &logits, &mut p).unwrap();
-    assert_eq!(p.to_vec(), [1.0, 0.0, 1.0, 0.5]);
+    assert_eq!(p.to_vec().unwrap(), [1.0, 0.0, 1.0, 0.5]);
 }
 
 #[test]
@@ -646,20 +812,72 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
         let mut ids = vec![2u32; 200];
         ids[150] = 5;
         let ids = buffer(&ids);
-        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
-        device.index_bags(2, 100, &[segment(0), segment(1)], &Buffer::empty(), 200, &mut index).unwrap();
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 2,
+                samples: 100,
+                segments: &[segment(0), segment(1)],
+                lengths: &none(),
+                values: 200,
+                index: &mut index,
+            })
+            .unwrap();
         let refused = KernelError::IdOutOfRange { table: 1, id: 5, rows: 5 };
         assert_eq!(device.sort_ids(&tables, &index, &ids, &mut sorted), Err(refused.clone()));
         let mut out = numbers_like(800);
-        let looked = device.lookup(&tables, 0..2, &[0, 4], 8, &index, 0..100, &ids, None, &mut out);
+        let looked = device.lookup(Lookup {
+            tables: &tables,
+            which: 0..2,
+            columns: &[0, 4],
+            width: 8,
+            index: &index,
+            samples: 0..100,
+            values: &ids,
+            weights: None,
+            out: &mut out,
+        });
         assert_eq!(looked, Err(refused));
-        assert_eq!(out.to_vec(), vec![7.5; 800]);
-        device.lookup(&tables, 0..1, &[0, 4], 8, &index, 0..100, &ids, None, &mut out).unwrap();
-        device.lookup(&tables, 0..2, &[0, 4], 8, &index, 0..50, &ids, None, &mut out).unwrap();
+        assert_eq!(out.to_vec().unwrap(), vec![7.5; 800]);
+        device
+            .lookup(Lookup {
+                tables: &tables,
+                which: 0..1,
+                columns: &[0, 4],
+                width: 8,
+                index: &index,
+                samples: 0..100,
+                values: &ids,
+                weights: None,
+                out: &mut out,
+            })
+            .unwrap();
+        device
+            .lookup(Lookup {
+                tables: &tables,
+                which: 0..2,
+                columns: &[0, 4],
+                width: 8,
+                index: &index,
+                samples: 0..50,
+                values: &ids,
+                weights: None,
+                out: &mut out,
+            })
+            .unwrap();
         // Nothing sorted is left that an update could follow.
         let mut tables = tables;
-        let updated =
-            device.update_tables(&mut tables, 0..2, &[0, 4], 8, &index, &sorted, None, &out, &rule, 0.1, 1);
+        let updated = device.update_tables(UpdateTables {
+            tables: &mut tables,
+            which: 0..2,
+            columns: &[0, 4],
+            width: 8,
+            index: &index,
+            sorted: &sorted,
+            weights: None,
+            dout: &out,
+            update: Update { rule, rate: 0.1, step: 1 },
+        });
         assert!(matches!(updated, Err(KernelError::TooShort { .. })));
     }
 }
@@ -670,19 +888,38 @@ fn ids_sorted_for_other_tables_are_refused() {
         let rule = UpdateRule::Sgd;
         let table = |rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap();
         let segment = Segment { table: 0, first_sample: 0, samples: 9, first_value: 0, lengths_at: None };
-        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
-        device.index_bags(1, 9, &[segment], &Buffer::empty(), 9, &mut index).unwrap();
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 1,
+                samples: 9,
+                segments: &[segment],
+                lengths: &none(),
+                values: 9,
+                index: &mut index,
+            })
+            .unwrap();
         device.sort_ids(&[table(9)], &index, &buffer(&[8, 7, 6, 5, 4, 3, 2, 1, 0]), &mut sorted).unwrap();
         let dout = zeros(36);
         let update = |tables: &mut [Table], sorted: &SortedIds| {
-            device.update_tables(tables, 0..1, &[0], 4, &index, sorted, None, &dout, &rule, 0.1, 1)
+            device.update_tables(UpdateTables {
+                tables,
+                which: 0..1,
+                columns: &[0],
+                width: 4,
+                index: &index,
+                sorted,
+                weights: None,
+                dout: &dout,
+                update: Update { rule, rate: 0.1, step: 1 },
+            })
         };
         assert_eq!(update(&mut [table(9)], &sorted), Ok(()));
         assert!(matches!(update(&mut [table(8)], &sorted), Err(KernelError::Mismatch { .. })));
-        sorted.samples.write(3, &[9]);
+        sorted.samples.write(3, &[9]).unwrap();
         assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
-        sorted.samples.write(3, &[3]);
-        sorted.keys.write(4, &[1]);
+        sorted.samples.write(3, &[3]).unwrap();
+        sorted.keys.write(4, &[1]).unwrap();
         assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
         sorted.bounds = vec![0, 10];
         assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
@@ -701,26 +938,45 @@ fn only_the_tables_of_a_call_are_checked() {
             first_value: 2 * table,
             lengths_at: None,
         });
-        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
-        device.index_bags(2, 2, &segments, &Buffer::empty(), 4, &mut index).unwrap();
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 2,
+                samples: 2,
+                segments: &segments,
+                lengths: &none(),
+                values: 4,
+                index: &mut index,
+            })
+            .unwrap();
         device.sort_ids(&tables, &index, &buffer(&[0, 1, 2, 3]), &mut sorted).unwrap();
         let dout = buffer(&[1.0, 1.0]);
         let mut update = |which, columns: &[usize], sorted: &SortedIds| {
-            device.update_tables(&mut tables, which, columns, 1, &index, sorted, None, &dout, &rule, 1.0, 1)
+            device.update_tables(UpdateTables {
+                tables: &mut tables,
+                which,
+                columns,
+                width: 1,
+                index: &index,
+                sorted,
+                weights: None,
+                dout: &dout,
+                update: Update { rule, rate: 1.0, step: 1 },
+            })
         };
         assert!(matches!(update(0..3, &[0, 0], &sorted), Err(KernelError::TooShort { .. })));
         assert!(matches!(update(1..2, &[0, 1], &sorted), Err(KernelError::TooShort { .. })));
         assert!(matches!(update(1..2, &[0], &sorted), Err(KernelError::TooShort { .. })));
         assert_eq!(update(std::ops::Range { start: 9, end: 0 }, &[5, 5], &sorted), Ok(()));
-        sorted.keys.write(0, &[9 << 32]);
+        sorted.keys.write(0, &[9 << 32]).unwrap();
         assert!(matches!(update(0..1, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
         assert!(matches!(update(0..2, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
         assert_eq!(update(1..2, &[1, 0], &sorted), Ok(()));
         // Keys of the first table that reach into those of the second.
         sorted.bounds = vec![0, 3, 2];
         assert!(matches!(update(1..2, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
-        assert_eq!(tables[0].weights.to_vec(), [0.0; 4]);
-        assert_eq!(tables[1].weights.to_vec(), [0.0, 0.0, -1.0, -1.0]);
+        assert_eq!(tables[0].weights.to_vec().unwrap(), [0.0; 4]);
+        assert_eq!(tables[1].weights.to_vec().unwrap(), [0.0, 0.0, -1.0, -1.0]);
     }
 }
 
@@ -732,13 +988,79 @@ fn memory_round_trips_and_refuses_the_impossible() {
     buffer.resize(3).unwrap();
     let bytes = buffer.into_bytes();
     assert_eq!(bytes.len(), 12);
-    assert_eq!(bytes.into_buffer::<u32>().to_vec(), [1f32, 2.0, 3.0].map(f32::to_bits));
-    assert!(Buffer::<u64>::empty().into_bytes().into_buffer::<f64>().is_empty());
-    assert_eq!(Buffer::<f32>::zeroed(&device, 0).unwrap().to_vec(), []);
+    assert_eq!(bytes.into_buffer::<u32>().to_vec().unwrap(), [1f32, 2.0, 3.0].map(f32::to_bits));
+    assert!(Buffer::<u64>::new(&device).into_bytes().into_buffer::<f64>().is_empty());
+    assert_eq!(Buffer::<f32>::zeroed(&device, 0).unwrap().to_vec().unwrap(), []);
     for len in [usize::MAX / 8, usize::MAX / 4, usize::MAX] {
         let refused = Buffer::<f32>::zeroed(&device, len);
         assert!(matches!(refused, Err(KernelError::OutOfMemory { .. })), "{len}");
-        let mut buffer = Buffer::<f32>::empty();
+        let mut buffer = Buffer::<f32>::new(&device);
         assert!(matches!(buffer.resize(len), Err(KernelError::OutOfMemory { .. })), "{len}");
+    }
+}
+
+/// Enough samples for several threads: losses, their sum and probabilities have the bits of the reference.
+#[test]
+fn losses_do_not_depend_on_threads() {
+    for rows in [0, 1, 1024, 1025, 9000] {
+        let mut numbers = Numbers(rows as u64);
+        let logits = buffer(&(0..rows).map(|_| 20.0 * numbers.float()).collect::<Vec<_>>());
+        let labels = buffer(&(0..rows).map(|_| (numbers.next() % 2) as f32).collect::<Vec<_>>());
+        let mut results = devices().into_iter().map(|device| {
+            let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
+            let scale = 1.0 / 9000.0;
+            let bce = Bce { rows, logits: &logits, labels: &labels, scale, dlogits: &mut dlogits };
+            let loss = device.bce(bce).unwrap().unwrap();
+            device.sigmoid(rows, &logits, &mut p).unwrap();
+            (loss.to_bits(), bits(&dlogits), bits(&p))
+        });
+        let expected = results.next().unwrap();
+        assert!(results.all(|result| result == expected), "{rows} samples");
+    }
+}
+
+/// Segments of many tables, some of which cover the same samples, and one whose lengths reach past the values.
+#[test]
+fn bags_are_where_the_reference_finds_them() {
+    let (tables, samples) = (7, 3000);
+    let mut numbers = Numbers(21);
+    let lengths: Vec<u32> = (0..2 * samples).map(|_| (numbers.next() % 4) as u32).collect();
+    let mut segments = vec![];
+    for _ in 0..60 {
+        let first_sample = numbers.next() as usize % samples;
+        let most = (samples - first_sample).min(900);
+        let count = numbers.next() as usize % (most + 1);
+        let lengths_at = (numbers.next() % 2 == 0).then(|| numbers.next() as usize % samples);
+        let (table, first_value) = (numbers.next() as usize % tables, numbers.next() as usize % 500);
+        segments.push(Segment { table, first_sample, samples: count, first_value, lengths_at });
+    }
+    let lengths = buffer(&lengths);
+    let find = |device: &Device, segments: &[Segment], values| {
+        let mut index = BagIndex::new(device);
+        let args = IndexBags { tables, samples, segments, lengths: &lengths, values, index: &mut index };
+        device.index_bags(args).map(|()| (index.starts.to_vec().unwrap(), index.lengths.to_vec().unwrap()))
+    };
+    let expected = find(&Device::Reference, &segments, 4000).unwrap();
+    let long = Segment { table: 6, first_sample: 0, samples, first_value: 0, lengths_at: Some(0) };
+    segments.push(long);
+    for device in devices() {
+        assert_eq!(find(&device, &segments[..60], 4000).as_ref(), Ok(&expected));
+        assert!(matches!(
+            find(&device, &segments, 4000),
+            Err(KernelError::TooShort { operand: "values", got: 4000, .. })
+        ));
+    }
+}
+
+#[test]
+fn reads_and_writes_past_the_end_are_refused() {
+    for device in devices() {
+        let mut buffer = Buffer::<u16>::from_slice(&device, &[1, 2, 3]).unwrap();
+        let refused = |op, at, len| Err(KernelError::PastEnd { op, at, len, holds: 3 });
+        assert_eq!(buffer.read(2, &mut [0; 2]), refused("read", 2, 2));
+        assert_eq!(buffer.write(4, &[]), refused("write", 4, 0));
+        assert_eq!(buffer.write(usize::MAX, &[7]), refused("write", usize::MAX, 1));
+        assert_eq!(buffer.write_blocks(1, 3, 1, |_, block| block.fill(9)), refused("write_blocks", 1, 3));
+        assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
     }
 }

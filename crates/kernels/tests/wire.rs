@@ -1,7 +1,7 @@
 //! Formats of the wire: every device against `half`, and `half` against the definition of rounding.
 
 use half::{bf16, f16};
-use kernels::{BlockCopy, Buffer, Device, KernelError};
+use kernels::{BlockCopy, Buffer, Device, KernelError, SumBlocks, SumEncoded};
 use proptest::prelude::*;
 use spec::wire::Format;
 
@@ -26,13 +26,13 @@ fn whole(len: usize) -> BlockCopy {
 fn encoded(device: &Device, format: Format, values: &[f32]) -> Vec<u16> {
     let mut to = buffer(&vec![0u16; values.len()]);
     device.encode(format, whole(values.len()), &buffer(values), &mut to).unwrap();
-    to.to_vec()
+    to.to_vec().unwrap()
 }
 
 fn decoded(device: &Device, format: Format, bits: &[u16]) -> Vec<f32> {
     let mut to = buffer(&vec![0f32; bits.len()]);
     device.decode(format, whole(bits.len()), &buffer(bits), &mut to).unwrap();
-    to.to_vec()
+    to.to_vec().unwrap()
 }
 
 fn by_half(format: Format, value: f32) -> u16 {
@@ -110,7 +110,7 @@ fn operands_are_checked() {
         assert!(matches!(refused, Err(KernelError::Mismatch { .. })));
         let overlapping = [whole(3), BlockCopy { from: 0, to: 2, len: 1 }];
         assert!(device.copy_blocks(&overlapping, &floats, &mut buffer(&[0f32; 4])).is_err());
-        assert_eq!(bits.to_vec(), [7; 4]);
+        assert_eq!(bits.to_vec().unwrap(), [7; 4]);
     }
 }
 
@@ -148,7 +148,7 @@ proptest! {
                 for (to, &value) in expected[2..].iter_mut().zip(&values[lead..]) {
                     *to = by_half(format, value);
                 }
-                prop_assert_eq!(to.to_vec(), expected);
+                prop_assert_eq!(to.to_vec().unwrap(), expected);
             }
         }
     }
@@ -162,13 +162,13 @@ proptest! {
         prop_assume!(count * len <= values.len());
         for format in FORMATS {
             let bits = buffer(&encoded(&Device::Reference, format, &values));
-            let floats = buffer(&decoded(&Device::Reference, format, &bits.to_vec()));
+            let floats = buffer(&decoded(&Device::Reference, format, &bits.to_vec().unwrap()));
             let mut expected = buffer(&vec![9f32; len + 2]);
-            Device::Reference.sum_blocks(count, len, &floats, &mut expected, 1).unwrap();
+            Device::Reference.sum_blocks(SumBlocks { count, len, blocks: &floats, out: &mut expected, out_at: 1 }).unwrap();
             for device in devices() {
                 let mut out = buffer(&vec![9f32; len + 2]);
-                device.sum_encoded(format, count, len, &bits, &mut out, 1).unwrap();
-                prop_assert_eq!(out.to_vec(), expected.to_vec());
+                device.sum_encoded(format, SumEncoded { count, len, blocks: &bits, out: &mut out, out_at: 1 }).unwrap();
+                prop_assert_eq!(out.to_vec().unwrap(), expected.to_vec().unwrap());
             }
         }
     }
@@ -191,7 +191,7 @@ proptest! {
         for device in devices() {
             let mut out = buffer(&vec![0u16; total]);
             device.copy_blocks(&blocks, &buffer(&values), &mut out).unwrap();
-            prop_assert_eq!(out.to_vec(), expected.clone());
+            prop_assert_eq!(out.to_vec().unwrap(), expected.clone());
         }
     }
 }

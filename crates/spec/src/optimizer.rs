@@ -1,5 +1,8 @@
 //! Update rules, and learning rates over time.
 //!
+//! Everything about a rule as a value is here: its name, its usual constants, how much state it keeps, what it may be used
+//! for, and which constants make sense. `kernels` has its arithmetic, in `reference/optimizer.rs` and `cpu/optimizer.rs`.
+//!
 //! Given a gradient `g`, a weight `w` and a learning rate `lr`:
 //!
 //! | rule | update |
@@ -15,6 +18,7 @@
 //! (`w −= lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε)`).
 
 use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// How a gradient changes a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,7 +50,7 @@ pub enum UpdateRule {
 }
 
 impl UpdateRule {
-    /// Floats of state kept beside each table row of `dim` weights.
+    /// Number of floats kept beside each table row of `dim` weights; for dense layers beside `dim` weights.
     pub fn state_per_row(&self, dim: usize) -> usize {
         match self {
             UpdateRule::Sgd => 0,
@@ -56,7 +60,7 @@ impl UpdateRule {
         }
     }
 
-    /// The rule's name, as flags have it.
+    /// Name of the rule, as flags have it.
     pub fn name(&self) -> &'static str {
         match self {
             UpdateRule::Sgd => "sgd",
@@ -65,6 +69,139 @@ impl UpdateRule {
             UpdateRule::Adam { weight_decay, .. } if *weight_decay != 0.0 => "adamw",
             UpdateRule::Adam { .. } => "adam",
         }
+    }
+
+    /// Whether the state of a row is one number, whatever its width: then each slice of a row whose columns are cut has
+    /// a number of its own, and state cannot be cut in another way.
+    pub fn keeps_one_per_row(&self) -> bool {
+        matches!(self, UpdateRule::RowWiseAdagrad { .. })
+    }
+
+    /// Whether dense layers can use the rule.
+    pub fn for_dense(&self) -> bool {
+        self.dense_problem().is_none()
+    }
+
+    /// Why dense layers cannot use the rule, if they cannot.
+    pub fn dense_problem(&self) -> Option<&'static str> {
+        match self {
+            UpdateRule::RowWiseAdagrad { .. } => Some(
+                "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
+            ),
+            UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::Adam { .. } => None,
+        }
+    }
+
+    /// Constant of the rule that makes no sense, if there is one: its name, and what is wrong.
+    ///
+    /// ```
+    /// use spec::optimizer::UpdateRule;
+    /// assert_eq!(UpdateRule::Adagrad { eps: 1e-8 }.problem(), None);
+    /// let (constant, problem) = UpdateRule::Adagrad { eps: 0.0 }.problem().unwrap();
+    /// assert_eq!((constant, problem.as_str()), ("eps", "0 must be above 0 (1e-8 is usual)"));
+    /// ```
+    pub fn problem(&self) -> Option<(&'static str, String)> {
+        let positive = |name, value: f32| {
+            let problem = || (name, format!("{value} must be above 0 (1e-8 is usual)"));
+            (!(value.is_finite() && value > 0.0)).then(problem)
+        };
+        let decay_of_moments = |name, value: f32| {
+            let problem = || (name, format!("{value} must lie in 0..1 (0.9 and 0.999 are usual)"));
+            (!(0.0..1.0).contains(&value)).then(problem)
+        };
+        match *self {
+            UpdateRule::Sgd => None,
+            UpdateRule::Adagrad { eps } | UpdateRule::RowWiseAdagrad { eps } => positive("eps", eps),
+            UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
+                let decay = || {
+                    let problem = || ("weight_decay", format!("{weight_decay} must be 0 or more"));
+                    (!(weight_decay >= 0.0 && weight_decay.is_finite())).then(problem)
+                };
+                decay_of_moments("beta1", beta1)
+                    .or_else(|| decay_of_moments("beta2", beta2))
+                    .or_else(|| positive("eps", eps))
+                    .or_else(decay)
+            }
+        }
+    }
+}
+
+/// An optimizer that a flag can name, with its usual constants; a config file sets other constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NamedOptimizer {
+    /// Name of the optimizer, as flags have it.
+    pub name: &'static str,
+    /// One line about the optimizer, for help texts.
+    pub about: &'static str,
+    /// Rule of dense layers.
+    pub dense: UpdateRule,
+    /// Rule of tables.
+    pub tables: UpdateRule,
+    /// Learning rate that is usual for the rules.
+    pub usual_rate: f32,
+}
+
+const ADAGRAD: UpdateRule = UpdateRule::Adagrad { eps: 1e-8 };
+const ADAM: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
+const ADAMW: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+
+impl NamedOptimizer {
+    /// All optimizers that have a name.
+    ///
+    /// ```
+    /// use spec::optimizer::NamedOptimizer;
+    /// let named: NamedOptimizer = "row-wise-adagrad".parse().unwrap();
+    /// assert_eq!((named.dense.name(), named.tables.name()), ("adagrad", "row-wise-adagrad"));
+    /// assert!("adamax".parse::<NamedOptimizer>().is_err());
+    /// ```
+    pub const ALL: &[NamedOptimizer] = &[
+        NamedOptimizer {
+            name: "sgd",
+            about: "Plain stochastic gradient descent",
+            dense: UpdateRule::Sgd,
+            tables: UpdateRule::Sgd,
+            usual_rate: 0.1,
+        },
+        NamedOptimizer {
+            name: "adagrad",
+            about: "One accumulator per weight",
+            dense: ADAGRAD,
+            tables: ADAGRAD,
+            usual_rate: 0.01,
+        },
+        NamedOptimizer {
+            name: "row-wise-adagrad",
+            about: "One accumulator per table row; dense layers use adagrad",
+            dense: ADAGRAD,
+            tables: UpdateRule::RowWiseAdagrad { eps: 1e-8 },
+            usual_rate: 0.01,
+        },
+        NamedOptimizer {
+            name: "adam",
+            about: "Two moments per weight; lazy on tables",
+            dense: ADAM,
+            tables: ADAM,
+            usual_rate: 0.002,
+        },
+        NamedOptimizer {
+            name: "adamw",
+            about: "Adam with a weight decay of 0.01 on dense layers",
+            dense: ADAMW,
+            tables: ADAM,
+            usual_rate: 0.002,
+        },
+    ];
+}
+
+impl FromStr for NamedOptimizer {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|optimizer| optimizer.name == name).copied();
+        found.ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|optimizer| optimizer.name).collect();
+            format!("{name:?} is no optimizer; there are {}", names.join(", "))
+        })
     }
 }
 

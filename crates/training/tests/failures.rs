@@ -4,7 +4,7 @@ mod common;
 
 use common::config;
 use data::Batch;
-use kernels::{Buffer, Device};
+use kernels::Device;
 use spec::presets::ModelKind;
 use spec::run::Run;
 use spec::schedule::Task;
@@ -118,7 +118,7 @@ fn a_rank_that_fails_before_the_group_exchange_ends_all() {
 #[test]
 fn a_rank_that_fails_before_the_peer_exchange_ends_all() {
     let error = with_change(PATIENT, SHORT, |rank| {
-        rank.parameters.buckets.last_mut().unwrap().weights = Buffer::empty();
+        rank.parameters.buckets.last_mut().unwrap().weights.take();
     });
     says(&error, &["rank 3 on host 1 failed in phase `towers forward`", "(`peer exchange`)"]);
 }

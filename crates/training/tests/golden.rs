@@ -118,7 +118,7 @@ fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Ve
     let mut holders = (0..ranks.len()).filter_map(|rank| Some(&ranks[rank].0.tables[held(rank)?]));
     let table = holders.next().unwrap();
     assert_eq!(table.weights.len(), ROWS[feature] * run.model.row_width(), "tables are not cut here");
-    table.weights.to_vec()
+    table.weights.to_vec().unwrap()
 }
 
 fn check(file: &str, hosts: usize, ranks_per_host: usize) {
@@ -150,7 +150,7 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
             let ours = match list.iter().position(|p| p.name == *name) {
                 Some(index) => {
                     let mut homes = ranks.iter().filter(|(rank, _)| rank.parameters.place(index).is_some());
-                    homes.next().unwrap().0.parameters.weights(index)
+                    homes.next().unwrap().0.parameters.weights(index).unwrap()
                 }
                 None => {
                     let feature =

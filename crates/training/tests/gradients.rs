@@ -40,10 +40,10 @@ impl Trial {
     fn loss(&self, tensor: Tensor, weights: &[f32]) -> f64 {
         let ranks = self.after(1, |number, rank| match tensor {
             Tensor::Dense(index) if rank.parameters.place(index).is_some() => {
-                rank.parameters.set_weights(index, weights);
+                rank.parameters.set_weights(index, weights).unwrap();
             }
             Tensor::Shard { rank: holder, table } if holder == number => {
-                rank.tables[table].weights.write(0, weights);
+                rank.tables[table].weights.write(0, weights).unwrap();
             }
             _ => {}
         });
@@ -77,11 +77,14 @@ fn weights_and_gradient(
         Tensor::Dense(index) => {
             let here = |(rank, _): &(RankState, _)| rank.parameters.place(index).is_some();
             let home = before.iter().position(here).expect("some rank has every parameter");
-            (before[home].0.parameters.weights(index), after[home].0.parameters.gradient(index))
+            (
+                before[home].0.parameters.weights(index).unwrap(),
+                after[home].0.parameters.gradient(index).unwrap(),
+            )
         }
         Tensor::Shard { rank, table } => {
-            let weights = before[rank].0.tables[table].weights.to_vec();
-            let moved = after[rank].0.tables[table].weights.to_vec();
+            let weights = before[rank].0.tables[table].weights.to_vec().unwrap();
+            let moved = after[rank].0.tables[table].weights.to_vec().unwrap();
             let gradient = weights.iter().zip(moved).map(|(w, v)| w - v).collect();
             (weights, gradient)
         }

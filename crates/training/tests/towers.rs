@@ -264,10 +264,10 @@ fn parameters_of_a_tower_are_on_its_group() {
                     let here = state.parameters.place(index).is_some();
                     assert_eq!(here, is_home(rank), "{name} on rank {rank} of {place:?}");
                 }
-                let weights = |rank: usize| after[rank].0.parameters.weights(index);
+                let weights = |rank: usize| after[rank].0.parameters.weights(index).unwrap();
                 assert_ne!(
                     weights(homes[0]),
-                    before[homes[0]].0.parameters.weights(index),
+                    before[homes[0]].0.parameters.weights(index).unwrap(),
                     "{name} has learnt"
                 );
                 for &rank in &homes[1..] {

@@ -70,7 +70,7 @@ fn replicas_of_dense_parameters_stay_identical() {
         let source = || common::training_source(&run);
         let ranks = common::ranks_after(&run, || Ok(Device::Reference), source, STEPS, |_, _| {});
         let weights = |rank: usize| -> Vec<Vec<f32>> {
-            ranks[rank].0.parameters.buckets.iter().map(|bucket| bucket.weights.to_vec()).collect()
+            ranks[rank].0.parameters.buckets.iter().map(|bucket| bucket.weights.to_vec().unwrap()).collect()
         };
         (1..4).for_each(|rank| assert_eq!(weights(0), weights(rank), "{format}, rank {rank}"));
     }

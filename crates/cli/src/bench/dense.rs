@@ -3,7 +3,7 @@
 use crate::args::RunArgs;
 use crate::text::{columns, median};
 use anyhow::Result;
-use kernels::{Buffer, Device, InputGradient, LinearAt, LinearShape};
+use kernels::{Buffer, Device, InputGradient, LinearAt, LinearBackward, LinearForward, LinearShape};
 use serde_json::{Value, json};
 use spec::model::{Layers, LinearLayer, Model};
 use spec::schedule::Task;
@@ -82,12 +82,27 @@ pub fn gemm(args: Args) -> Result<()> {
         let mut gradient = filled(&device, matrix + layer.outputs)?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward = time(args.rounds, || {
-                Ok(device.linear_forward(shape, &x, &w, at, layer.activation, &mut y)?)
+                Ok(device.linear_forward(LinearForward {
+                    shape,
+                    x: &x,
+                    parameters: &w,
+                    at,
+                    activation: layer.activation,
+                    y: &mut y,
+                })?)
             })?;
             let backward = time(args.rounds, || {
                 let into = InputGradient { accumulate: false, relu: true };
                 let dx = layer.input_gradient.then_some((&mut dx, into));
-                Ok(device.linear_backward(shape, &x, &w, at, &dy, dx, &mut gradient)?)
+                Ok(device.linear_backward(LinearBackward {
+                    shape,
+                    x: &x,
+                    parameters: &w,
+                    at,
+                    dy: &dy,
+                    dx,
+                    gradient: &mut gradient,
+                })?)
             })?;
             Ok((forward, backward))
         })?;
@@ -128,12 +143,12 @@ pub fn mlp(args: Args) -> Result<()> {
         let (name, widths) = (block.name, &block.layers);
         let mut mlp = Mlp::new(layers, &parameters);
         let input = filled(&device, rows * widths.input_width())?;
-        let gradient = filled(&device, rows * widths.output_width())?.to_vec();
+        let gradient = filled(&device, rows * widths.output_width())?.to_vec()?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward = time(args.rounds, || Ok(mlp.forward(&device, &parameters, rows, &input)?))?;
             let backward = time(args.rounds, || {
                 mlp.gradient.resize(gradient.len())?;
-                mlp.gradient.write(0, &gradient);
+                mlp.gradient.write(0, &gradient)?;
                 Ok(mlp.backward(&device, &mut parameters, rows, &input, 0..layers.len())?)
             })?;
             Ok((forward, backward))

@@ -3,7 +3,7 @@
 use crate::text::{columns, median};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use kernels::{BagIndex, Buffer, Device, Segment, SortedIds, Table};
+use kernels::{BagIndex, Buffer, Device, IndexBags, Lookup, Segment, SortedIds, Table, Update, UpdateTables};
 use serde_json::{Value, json};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
@@ -155,46 +155,51 @@ impl Bench {
         let Self { device, rule, dim, rows, batch, tables: held, columns: columns_of, .. } = self;
         let (tables, batch) = (held.len(), *batch);
         let (width, values) = (tables * *dim, self.ids.len());
-        let (mut index, mut sorted) = (BagIndex::default(), SortedIds::default());
+        let (mut index, mut sorted) = (BagIndex::new(&*device), SortedIds::new(&*device));
         let mut times = [const { Vec::<f64>::new() }; 4];
         for round in 0..=rounds.max(1) {
             // New ids every round: none of their rows is in a cache.
             let stream = Stream::new(round as u64, "bench.ids");
             let drawn: Vec<u32> =
                 (0..values as u64).map(|i| (stream.bits(i) % *rows as u64) as u32).collect();
-            self.ids.write(0, &drawn);
-            device.index_bags(tables, batch, &self.segments, &self.lengths, values, &mut index)?;
+            self.ids.write(0, &drawn)?;
+            device.index_bags(IndexBags {
+                tables,
+                samples: batch,
+                segments: &self.segments,
+                lengths: &self.lengths,
+                values,
+                index: &mut index,
+            })?;
             let mut clock = Instant::now();
             let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-            std::hint::black_box(device.sum(&held[round % tables].weights));
+            std::hint::black_box(device.sum(&held[round % tables].weights)?);
             let streaming = lap();
-            device.lookup(
-                held,
-                0..tables,
-                columns_of,
+            device.lookup(Lookup {
+                tables: held,
+                which: 0..tables,
+                columns: columns_of,
                 width,
-                &index,
-                0..batch,
-                &self.ids,
-                None,
-                &mut self.out,
-            )?;
+                index: &index,
+                samples: 0..batch,
+                values: &self.ids,
+                weights: None,
+                out: &mut self.out,
+            })?;
             let lookup = lap();
             device.sort_ids(held, &index, &self.ids, &mut sorted)?;
             let sort = lap();
-            device.update_tables(
-                held,
-                0..tables,
-                columns_of,
+            device.update_tables(UpdateTables {
+                tables: held,
+                which: 0..tables,
+                columns: columns_of,
                 width,
-                &index,
-                &sorted,
-                None,
-                &self.gradient,
-                rule,
-                1e-3,
-                1,
-            )?;
+                index: &index,
+                sorted: &sorted,
+                weights: None,
+                dout: &self.gradient,
+                update: Update { rule: *rule, rate: 1e-3, step: 1 },
+            })?;
             let update = lap();
             if round > 0 {
                 for (times, time) in times.iter_mut().zip([streaming, lookup, sort, update]) {
@@ -221,7 +226,7 @@ fn written_tables(
         // Written, so that every page is really there.
         for at in (0..rows * dim).step_by(ones.len()) {
             let len = ones.len().min(rows * dim - at);
-            table.weights.write(at, &ones[..len]);
+            table.weights.write(at, &ones[..len])?;
         }
         held.push(table);
     }

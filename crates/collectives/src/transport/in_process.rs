@@ -133,7 +133,9 @@ impl Transport for InProcess {
             return Err(self.mismatch(&started, &header, other, sends, expects));
         }
         for &pair in &pairs {
-            started.exchange.copy(me, pair, |member| self.world.wake(started.group.members[member]));
+            let copied =
+                started.exchange.copy(me, pair, |member| self.world.wake(started.group.members[member]));
+            copied.map_err(|error| self.world.fail(error.into()))?;
         }
         if !started.exchange.is_complete(me) {
             self.world.check_left(&started.group, sequence, &started.exchange)?;

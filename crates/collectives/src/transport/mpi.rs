@@ -135,7 +135,7 @@ impl Transport for Mpi {
 
         // This rank's own part is copied before MPI gets the memory, while nobody else uses it.
         if to[me].len > 0 {
-            recv.copy_from(from[me].at, &send, to[me].at, to[me].len);
+            recv.copy_from(from[me].at, &send, to[me].at, to[me].len)?;
         }
         let vectors = vectors.fill(&send, to, from, header_bytes);
         let job = Job { slot, group, sequence, header, send, recv, vectors };

@@ -1,18 +1,20 @@
-//! Passes over memory: `out = x0 ⊙ z + x`, copies and sums of columns, ordered sums, optimizers.
+//! Passes over memory: cross layers backward, losses, copies and sums of columns, ordered sums.
 //!
 //! Plain loops, one pass each, compiled for the machine's vectors by [`super::level::Level::run`]; threads divide the
-//! elements.
+//! elements. Losses and probabilities need `exp` in double precision, which has no vector form with the same bits: there
+//! only threads help.
 #![allow(unsafe_code)]
 
 use super::Cpu;
 use super::shared::Shared;
-use crate::ColumnCopy;
-use crate::reference::bias_corrections;
-use spec::optimizer::UpdateRule;
+use crate::reference::elementwise as reference;
+use crate::{ColumnCopy, CrossBackward, KernelError};
 use std::ops::Range;
 
 /// Elements that are worth a thread of their own.
 const GRAIN: usize = 16 << 10;
+/// Samples whose losses or probabilities are worth a thread of their own.
+const SAMPLES: usize = 1 << 10;
 
 /// Runs `work` on pieces of `0..len`, compiled for the machine's vectors.
 #[inline(always)]
@@ -83,17 +85,44 @@ pub(crate) fn sum(cpu: &Cpu, x: &[f32]) -> f64 {
     total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-pub(crate) fn cross_backward(
+/// Losses are written beside each other by all threads, and added in sample order by one.
+pub(crate) fn bce(
     cpu: &Cpu,
-    len: usize,
-    x0: &[f32],
-    z: &[f32],
-    dout: &[f32],
-    dz: &mut [f32],
-    dx0: &mut [f32],
-    accumulate: bool,
-) {
-    let (dz, dx0) = (Shared::new(dz), Shared::new(dx0));
+    logits: &[f32],
+    labels: &[f32],
+    scale: f32,
+    dlogits: &mut [f32],
+) -> Result<f64, KernelError> {
+    if cpu.threads() == 1 || logits.len() <= SAMPLES {
+        return Ok(reference::bce(logits, labels, scale, dlogits));
+    }
+    // The pieces below need no scratch of their own, so that this thread may hold it meanwhile.
+    let mut scratch = cpu.scratch(0, size_of_val(logits) * 2)?;
+    let losses = &mut scratch.of::<f64>()[..logits.len()];
+    let (shared_losses, dlogits) = (Shared::new(losses), Shared::new(dlogits));
+    cpu.divide(logits.len(), SAMPLES, &|_, range| {
+        // SAFETY: pieces do not overlap.
+        let (losses, dlogits) = unsafe { (shared_losses.piece(range.clone()), dlogits.piece(range.clone())) };
+        let samples = logits[range.clone()].iter().zip(&labels[range]);
+        for (((&logit, &label), loss), dlogit) in samples.zip(losses).zip(dlogits) {
+            *loss = reference::bce_of_sample(logit, label, scale, dlogit);
+        }
+    });
+    Ok(losses.iter().fold(0.0, |sum, loss| sum + loss))
+}
+
+pub(crate) fn sigmoid(cpu: &Cpu, logits: &[f32], out: &mut [f32]) {
+    let out = Shared::new(out);
+    cpu.divide(logits.len(), SAMPLES, &|_, range| {
+        // SAFETY: pieces do not overlap.
+        reference::sigmoid(&logits[range.clone()], unsafe { out.piece(range) });
+    });
+}
+
+pub(crate) fn cross_backward(cpu: &Cpu, args: CrossBackward) {
+    let CrossBackward { len, accumulate, .. } = args;
+    let (x0, z, dout) = (args.x0.host(), args.z.host(), args.dout.host());
+    let (dz, dx0) = (Shared::new(args.dz.host_mut()), Shared::new(args.dx0.host_mut()));
     pass(
         cpu,
         len,
@@ -122,28 +151,25 @@ pub(crate) fn copy_columns(
     cpu: &Cpu,
     copies: &[ColumnCopy],
     from: &[f32],
-    from_width: usize,
     to: &mut [f32],
-    to_width: usize,
+    widths: [usize; 2],
 ) {
-    each_block(cpu, copies, from, from_width, to, to_width, |from, to| to.copy_from_slice(from));
+    each_block(cpu, copies, from, to, widths, |from, to| to.copy_from_slice(from));
 }
 
 pub(crate) fn add_columns(
     cpu: &Cpu,
     copies: &[ColumnCopy],
     from: &[f32],
-    from_width: usize,
     to: &mut [f32],
-    to_width: usize,
+    widths: [usize; 2],
 ) {
     each_block(
         cpu,
         copies,
         from,
-        from_width,
         to,
-        to_width,
+        widths,
         #[inline(always)]
         |from, to| to.iter_mut().zip(from).for_each(|(to, from)| *to += from),
     );
@@ -155,9 +181,8 @@ fn each_block(
     cpu: &Cpu,
     copies: &[ColumnCopy],
     from: &[f32],
-    from_width: usize,
     to: &mut [f32],
-    to_width: usize,
+    [from_width, to_width]: [usize; 2],
     work: impl Fn(&[f32], &mut [f32]) + Sync,
 ) {
     if from_width == 0 || to_width == 0 {
@@ -205,55 +230,6 @@ pub(crate) fn sum_blocks(cpu: &Cpu, len: usize, blocks: &[f32], out: &mut [f32])
                 for k in 1..count {
                     let block = &blocks[k * len + range.start..k * len + range.end];
                     out.iter_mut().zip(block).for_each(|(out, value)| *out += value);
-                }
-            }
-        },
-    );
-}
-
-pub(crate) fn update_dense(
-    cpu: &Cpu,
-    rule: &UpdateRule,
-    rate: f32,
-    step: u64,
-    weights: &mut [f32],
-    gradient: &[f32],
-    state: &mut [f32],
-) {
-    let len = weights.len();
-    let (weights, state) = (Shared::new(weights), Shared::new(state));
-    // SAFETY (of the pieces below): the pieces of one pass do not overlap; the second moments lie behind all first.
-    pass(
-        cpu,
-        len,
-        #[inline(always)]
-        |range| {
-            // SAFETY: as above.
-            let w = unsafe { weights.piece(range.clone()) };
-            let g = &gradient[range.clone()];
-            match *rule {
-                UpdateRule::Sgd => w.iter_mut().zip(g).for_each(|(w, g)| *w -= rate * g),
-                UpdateRule::Adagrad { eps } => {
-                    // SAFETY: as above.
-                    let h = unsafe { state.piece(range) };
-                    for ((w, h), g) in w.iter_mut().zip(h).zip(g) {
-                        *h += g * g;
-                        *w -= rate * g / (h.sqrt() + eps);
-                    }
-                }
-                UpdateRule::RowWiseAdagrad { .. } => unreachable!("refused by Device::update_dense"),
-                UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
-                    let second = len + range.start..len + range.end;
-                    // SAFETY: as above.
-                    let (m, v) = unsafe { (state.piece(range), state.piece(second)) };
-                    let (c1, c2) = bias_corrections(beta1, beta2, step);
-                    let (scale, root) = ((rate as f64 / c1) as f32, c2.sqrt() as f32);
-                    for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
-                        *m = beta1 * *m + (1.0 - beta1) * g;
-                        *v = beta2 * *v + (1.0 - beta2) * g * g;
-                        *w -= rate * weight_decay * *w;
-                        *w -= scale * *m / (v.sqrt() / root + eps);
-                    }
                 }
             }
         },

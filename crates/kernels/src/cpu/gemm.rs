@@ -56,6 +56,7 @@ pub(crate) fn gemm(cpu: &Cpu, [m, n, k]: [usize; 3], a: Operand, b: Operand, c: 
     assert!(finish.mask.is_none_or(|mask| mask.len() >= m * n));
     assert!(finish.cross.is_none_or(|cross| cross.x0.len() >= m * n && cross.x.len() >= m * n));
     let level = cpu.level;
+    let product = Product { n, k, a, b, c, finish };
     if m == 0 || n == 0 {
         if let Some(sums) = finish.sums {
             // SAFETY: there are no pieces yet.
@@ -66,27 +67,28 @@ pub(crate) fn gemm(cpu: &Cpu, [m, n, k]: [usize; 3], a: Operand, b: Operand, c: 
     // Each thread packs all of the other operand, so the larger side is the one to divide.
     if m >= n {
         let grain = level.tile_rows() * if k * n < 4096 { 8 } else { 1 };
-        cpu.divide(m, grain, &|piece, rows| block(cpu, piece, rows, 0..n, n, k, a, b, c, finish));
+        cpu.divide(m, grain, &|piece, rows| block(cpu, piece, rows, 0..n, product));
     } else {
-        cpu.divide(n, level.tile_columns(), &|piece, columns| {
-            block(cpu, piece, 0..m, columns, n, k, a, b, c, finish)
-        });
+        cpu.divide(n, level.tile_columns(), &|piece, columns| block(cpu, piece, 0..m, columns, product));
     }
 }
 
-/// The part `rows × columns` of the product, on one thread; `n` is the width of `c`.
-fn block(
-    cpu: &Cpu,
-    piece: usize,
-    rows: Range<usize>,
-    columns: Range<usize>,
+/// A product and where it goes.
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    /// Width of `c`.
     n: usize,
+    /// Length of the sums.
     k: usize,
-    a: Operand,
-    b: Operand,
-    c: Shared<f32>,
-    finish: Finish,
-) {
+    a: Operand<'a>,
+    b: Operand<'a>,
+    c: Shared<'a, f32>,
+    finish: Finish<'a>,
+}
+
+/// The part `rows × columns` of the product, on one thread.
+fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<usize>, product: Product) {
+    let Product { k, a, b, finish, .. } = product;
     let level = cpu.level;
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
     let longest = longest_part(k);
@@ -107,6 +109,7 @@ fn block(
                 cross: finish.cross.filter(|_| last),
                 ..finish
             };
+            let product = Product { finish, ..product };
             if let Some(sums) = finish.sums.filter(|_| columns.start == 0) {
                 // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
                 let sums = unsafe { sums.piece(rows.clone()) };
@@ -122,7 +125,7 @@ fn block(
                 if whole > rows.start {
                     let (panels, stride) = (&a.data[from * a.stride + rows.start..], a.stride);
                     let panels = Panels { data: panels, apart: tall, stride };
-                    tiles(level, rows.start..whole, columns.clone(), n, depth, panels, packed_b, c, finish);
+                    tiles(level, rows.start..whole, columns.clone(), depth, panels, packed_b, product);
                 }
                 // Few enough at a time to stay near while all of the packed columns pass.
                 for top in (whole..rows.end).step_by(TILES * tall) {
@@ -132,7 +135,7 @@ fn block(
                         apart: depth * tall,
                         stride: tall,
                     };
-                    tiles(level, top..bottom, columns.clone(), n, depth, panels, packed_b, c, finish);
+                    tiles(level, top..bottom, columns.clone(), depth, panels, packed_b, product);
                 }
             }
         }
@@ -171,7 +174,8 @@ fn pack(
     packed: &mut [f32],
 ) {
     for (first, panel) in range.clone().step_by(width).zip(packed.chunks_exact_mut(depth.max(1) * width)) {
-        operand.pack(level, first, width.min(range.end - first), from, depth, width, panel);
+        let indices = first..(first + width).min(range.end);
+        operand.pack(level, indices, from..from + depth, width, panel);
     }
 }
 
@@ -188,13 +192,12 @@ fn tiles(
     level: Level,
     rows: Range<usize>,
     columns: Range<usize>,
-    n: usize,
     depth: usize,
     a: Panels,
     packed_b: &[f32],
-    c: Shared<f32>,
-    finish: Finish,
+    product: Product,
 ) {
+    let Product { n, c, finish, .. } = product;
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
     for (left, b) in columns.clone().step_by(wide).zip((0..).map(|panel| panel * depth * wide)) {
         let bias = finish.bias.map_or(std::ptr::null(), |bias| bias[left..].as_ptr());

@@ -9,12 +9,13 @@ use super::level::Level;
 use super::pack::transpose;
 use super::shared::Shared;
 use super::tile::Tile;
+use crate::DotShape;
 
 /// Floats copied at once.
 const LINE: usize = 16;
 
-pub(crate) fn forward(cpu: &Cpu, rows: usize, count: usize, dim: usize, vectors: &[f32], out: &mut [f32]) {
-    let width = dim + count * count.saturating_sub(1) / 2;
+pub(crate) fn forward(cpu: &Cpu, shape: DotShape, vectors: &[f32], out: &mut [f32]) {
+    let (DotShape { rows, count, dim }, width) = (shape, shape.width());
     let out = Shared::new(&mut out[..rows * width]);
     let level = cpu.level;
     let stride = stride(level, count);
@@ -87,16 +88,8 @@ fn lower_products(
     }
 }
 
-pub(crate) fn backward(
-    cpu: &Cpu,
-    rows: usize,
-    count: usize,
-    dim: usize,
-    vectors: &[f32],
-    dout: &[f32],
-    dvectors: &mut [f32],
-) {
-    let width = dim + count * count.saturating_sub(1) / 2;
+pub(crate) fn backward(cpu: &Cpu, shape: DotShape, vectors: &[f32], dout: &[f32], dvectors: &mut [f32]) {
+    let (DotShape { rows, count, dim }, width) = (shape, shape.width());
     if count == 0 || dim == 0 {
         return;
     }
@@ -127,7 +120,8 @@ pub(crate) fn backward(
             };
             // SAFETY: no two pieces share a row.
             let dsample = unsafe { dvectors.piece(r * count * dim..(r + 1) * count * dim) };
-            product(level, count, dim, stride, symmetric, padded, sample, dsample);
+            let sizes = Sizes { count, dim, stride, padded };
+            product(level, sizes, symmetric, sample, dsample);
             for (dv, &dout) in dsample[..dim].iter_mut().zip(dout) {
                 *dv += dout;
             }
@@ -154,17 +148,20 @@ fn mirror(count: usize, stride: usize, pairs: &[f32], symmetric: &mut [f32]) {
     }
 }
 
-/// `dsample[i, d] = Σⱼ symmetric[j, i]·sample[j, d]`, where rows of `sample` are `padded` apart.
-fn product(
-    level: Level,
+/// Sizes of one sample's matrices.
+#[derive(Clone, Copy)]
+struct Sizes {
     count: usize,
     dim: usize,
+    /// Distance between rows of the symmetric matrix.
     stride: usize,
-    symmetric: &[f32],
+    /// Distance between vectors of the sample.
     padded: usize,
-    sample: &[f32],
-    dsample: &mut [f32],
-) {
+}
+
+/// `dsample[i, d] = Σⱼ symmetric[j, i]·sample[j, d]`, where rows of `sample` are `padded` apart.
+fn product(level: Level, sizes: Sizes, symmetric: &[f32], sample: &[f32], dsample: &mut [f32]) {
+    let Sizes { count, dim, stride, padded } = sizes;
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
     assert!(symmetric.len() >= count * stride + LINE && sample.len() >= count * padded);
     assert!(padded.is_multiple_of(wide / 2) && dim <= padded && dsample.len() >= count * dim);

@@ -8,22 +8,17 @@ use super::Cpu;
 use super::gemm::{Cross, Finish, gemm, scratch_bytes};
 use super::pack::Operand;
 use super::shared::Shared;
-use crate::{InputGradient, LinearShape};
+use crate::{InputGradient, LinearBackward, LinearCrossForward, LinearForward, LinearShape};
 use spec::Activation;
 
 /// Floats that are worth a thread of their own in a pass over memory.
 const GRAIN: usize = 16 << 10;
 
-pub(crate) fn forward(
-    cpu: &Cpu,
-    shape: LinearShape,
-    x: &[f32],
-    w: &[f32],
-    b: Option<&[f32]>,
-    activation: Activation,
-    y: &mut [f32],
-) {
+pub(crate) fn forward(cpu: &Cpu, args: LinearForward) {
+    let LinearForward { shape, at, activation, .. } = args;
     let LinearShape { rows, inputs, outputs } = shape;
+    let (x, y) = (args.x.host(), args.y.host_mut());
+    let (w, b) = at.find(shape, args.parameters.host());
     let relu = activation == Activation::Relu;
     if outputs == 1 {
         return forward_one(cpu, shape, x, w, b.map_or(0.0, |b| b[0]), relu, y);
@@ -34,36 +29,24 @@ pub(crate) fn forward(
 }
 
 /// A linear map without activation, and the cross layer it is part of: `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
-pub(crate) fn forward_cross(
-    cpu: &Cpu,
-    shape: LinearShape,
-    h: &[f32],
-    w: &[f32],
-    b: Option<&[f32]>,
-    [x0, x]: [&[f32]; 2],
-    z: &mut [f32],
-    out: &mut [f32],
-) {
-    let LinearShape { rows, inputs, outputs } = shape;
-    let (a, w) =
-        (Operand { data: h, stride: inputs, by_k: false }, Operand { data: w, stride: inputs, by_k: false });
-    let out = Shared::new(&mut out[..rows * outputs]);
+pub(crate) fn forward_cross(cpu: &Cpu, args: LinearCrossForward) {
+    let LinearShape { rows, inputs, outputs } = args.shape;
+    let (w, b) = args.at.find(args.shape, args.parameters.host());
+    let a = Operand { data: args.h.host(), stride: inputs, by_k: false };
+    let w = Operand { data: w, stride: inputs, by_k: false };
+    let (x0, x, z) = (args.x0.host(), args.x.host(), args.z.host_mut());
+    let out = Shared::new(&mut args.out.host_mut()[..rows * outputs]);
     let finish = Finish { bias: b, cross: Some(Cross { x0, x, out }), ..Finish::default() };
     gemm(cpu, [rows, outputs, inputs], a, w, z, finish);
 }
 
-pub(crate) fn backward(
-    cpu: &Cpu,
-    shape: LinearShape,
-    x: &[f32],
-    w: &[f32],
-    dy: &[f32],
-    dx: Option<(&mut [f32], InputGradient)>,
-    dw: &mut [f32],
-    db: Option<&mut [f32]>,
-) {
+pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
+    let shape = args.shape;
     let LinearShape { rows, inputs, outputs } = shape;
-    let dy = &dy[..rows * outputs];
+    let (x, dy) = (args.x.host(), &args.dy.host()[..rows * outputs]);
+    let (w, _) = args.at.find(shape, args.parameters.host());
+    let (dw, db) = args.at.find_mut(shape, args.gradient.host_mut());
+    let dx = args.dx.map(|(dx, into)| (dx.host_mut(), into));
     if outputs == 1 {
         if let Some(db) = db {
             db[0] = dy.iter().sum();

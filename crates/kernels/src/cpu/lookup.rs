@@ -7,9 +7,7 @@
 use super::Cpu;
 use super::level::prefetch;
 use super::shared::Shared;
-use crate::embedding::{BagIndex, Table};
-use crate::error::need;
-use crate::{KernelError, reference};
+use crate::{KernelError, Lookup, Table, reference};
 use spec::Pooling;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,21 +20,10 @@ const AHEAD: usize = 4096;
 /// before it is written.
 const STREAMED: usize = 32 << 20;
 
-pub(crate) fn lookup(
-    cpu: &Cpu,
-    tables: &[Table],
-    which: Range<usize>,
-    columns: &[usize],
-    width: usize,
-    index: &BagIndex,
-    samples: Range<usize>,
-    values: &[u32],
-    weights: Option<&[f32]>,
-    out: &mut [f32],
-) -> Result<(), KernelError> {
-    for table in &tables[which.clone()] {
-        need("lookup", "table weights", table.rows * table.dim, table.weights.len())?;
-    }
+pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
+    let Lookup { tables, columns, width, index, .. } = args;
+    let (which, samples) = (args.which.clone(), args.samples.clone());
+    let (values, weights) = (args.values.host(), args.weights.map(|weights| weights.host()));
     let (starts, lengths) = (index.starts.host(), index.lengths.host());
     let bags = |t: usize, range: &Range<usize>| {
         let at = t * index.samples + samples.start;
@@ -53,8 +40,9 @@ pub(crate) fn lookup(
     });
     if refused.into_inner() {
         // The reference finds the id at fault before it writes anything.
-        return reference::lookup(tables, which, columns, width, index, samples, values, weights, out);
+        return reference::embedding::lookup(args);
     }
+    let out = args.out.host_mut();
     let streamed =
         samples.len() * width * size_of::<f32>() >= STREAMED && out.as_ptr().addr().is_multiple_of(64);
     let out = Shared::new(out);
@@ -213,7 +201,7 @@ fn fence() {
 
 #[cfg(test)]
 mod tests {
-    use crate::{BagIndex, Buffer, Device, Segment, Table};
+    use crate::{BagIndex, Buffer, Device, IndexBags, Lookup, Segment, Table};
     use spec::Pooling;
     use spec::optimizer::UpdateRule;
 
@@ -227,7 +215,7 @@ mod tests {
         for dim in [128, 16, 64, 24] {
             let mut table = Table::zeroed(&cpu, rows, dim, Pooling::Mean, &UpdateRule::Sgd).unwrap();
             let weights: Vec<f32> = (0..rows * dim).map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
-            table.weights.write(0, &weights);
+            table.weights.write(0, &weights).unwrap();
             tables.push(table);
         }
         let columns = [0, 256, 517, 1024];
@@ -246,14 +234,32 @@ mod tests {
         let values: Vec<u32> = (0..tables.len() * ids).map(|i| (i * 31 % rows) as u32).collect();
         let values = Buffer::from_slice(&cpu, &values).unwrap();
         let run = |device: &Device| {
-            let mut index = BagIndex::default();
-            device.index_bags(tables.len(), samples, &segments, &lengths, values.len(), &mut index).unwrap();
-            let mut out = Buffer::zeroed(device, samples * width).unwrap();
-            let all = 0..tables.len();
+            let mut index = BagIndex::new(device);
             device
-                .lookup(&tables, all, &columns, width, &index, 0..samples, &values, None, &mut out)
+                .index_bags(IndexBags {
+                    tables: tables.len(),
+                    samples,
+                    segments: &segments,
+                    lengths: &lengths,
+                    values: values.len(),
+                    index: &mut index,
+                })
                 .unwrap();
-            out.to_vec()
+            let mut out = Buffer::zeroed(device, samples * width).unwrap();
+            device
+                .lookup(Lookup {
+                    tables: &tables,
+                    which: 0..tables.len(),
+                    columns: &columns,
+                    width,
+                    index: &index,
+                    samples: 0..samples,
+                    values: &values,
+                    weights: None,
+                    out: &mut out,
+                })
+                .unwrap();
+            out.to_vec().unwrap()
         };
         for (got, expected) in run(&cpu).iter().zip(run(&Device::Reference)) {
             assert!((got - expected).abs() < 1e-5, "{got}, expected {expected}");

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::level::Level;
+use std::ops::Range;
 
 /// A matrix with an index `i` (a row or a column of the product) and an index `k` (summed over).
 #[derive(Clone, Copy)]
@@ -15,18 +16,18 @@ pub(crate) struct Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// Writes `panel[k·width + i]` for `k < depth`, `i < width`, from the elements (first + i, from + k); zeros
-    /// where i ≥ count, but anything from the next multiple of 16 on.
+    /// Writes `panel[k·width + i]` for the `k` of `sums` and `i < width`, from the elements (i, k) of `indices` and `sums`,
+    /// both counted from their starts; zeros past the end of `indices`, but anything from the next multiple of 16 on.
     pub(crate) fn pack(
         &self,
         level: Level,
-        first: usize,
-        count: usize,
-        from: usize,
-        depth: usize,
+        indices: Range<usize>,
+        sums: Range<usize>,
         width: usize,
         panel: &mut [f32],
     ) {
+        let (first, count) = (indices.start, indices.len());
+        let (from, depth) = (sums.start, sums.len());
         if depth == 0 {
             return;
         }

@@ -7,8 +7,7 @@
 
 use super::Cpu;
 use super::shared::Shared;
-use crate::embedding::{BagIndex, SortedIds, Table};
-use crate::{KernelError, reference};
+use crate::{BagIndex, Buffer, KernelError, SortedIds, Table, reference};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The most bits that one pass of the radix sort looks at.
@@ -18,9 +17,10 @@ pub(crate) fn sort_ids(
     cpu: &Cpu,
     tables: &[Table],
     index: &BagIndex,
-    values: &[u32],
+    ids: &Buffer<u32>,
     sorted: &mut SortedIds,
 ) -> Result<(), KernelError> {
+    let values = ids.host();
     let SortedIds { keys, bounds, samples } = sorted;
     let (starts, lengths) = (index.starts.host(), index.lengths.host());
     let (mut total, mut largest) = (0, 0);
@@ -57,7 +57,7 @@ pub(crate) fn sort_ids(
     }
     if refused.into_inner() {
         // The reference finds the bag or the id at fault, and leaves no bounds behind.
-        return reference::sort_ids(tables, index, values, sorted);
+        return reference::embedding::sort_ids(tables, index, ids, sorted);
     }
     if full.into_inner() {
         bounds.clear();

@@ -7,9 +7,9 @@
 
 use super::Cpu;
 use super::level::prefetch;
-use crate::KernelError;
-use crate::embedding::{BagIndex, SortedIds, Table, check_sorted};
-use crate::reference::bias_corrections;
+use super::optimizer::Rule;
+use crate::reference::embedding::check_sorted;
+use crate::{BagIndex, KernelError, SortedIds, Table, UpdateTables};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 use std::ops::Range;
@@ -29,97 +29,12 @@ struct Update<'a> {
     weights: Option<&'a [f32]>,
     dout: &'a [f32],
     rule: Rule,
+    /// The rule as a value, which knows how much state it keeps.
+    kept: UpdateRule,
 }
 
-/// A rule with what is the same for all rows of a step worked out.
-#[derive(Clone, Copy)]
-enum Rule {
-    Sgd { rate: f32 },
-    Adagrad { rate: f32, eps: f32 },
-    RowWiseAdagrad { rate: f32, eps: f32 },
-    Adam { beta1: f32, beta2: f32, eps: f32, decay: f32, scale: f32 },
-}
-
-impl Rule {
-    fn new(rule: &UpdateRule, rate: f32, step: u64) -> Self {
-        match *rule {
-            UpdateRule::Sgd => Rule::Sgd { rate },
-            UpdateRule::Adagrad { eps } => Rule::Adagrad { rate, eps },
-            UpdateRule::RowWiseAdagrad { eps } => Rule::RowWiseAdagrad { rate, eps },
-            UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
-                let (c1, c2) = bias_corrections(beta1, beta2, step);
-                let scale = (rate as f64 * c2.sqrt() / c1) as f32;
-                Rule::Adam { beta1, beta2, eps, decay: rate * weight_decay, scale }
-            }
-        }
-    }
-
-    /// As [`UpdateRule::state_per_row`].
-    #[inline(always)]
-    fn state_per_row(self, dim: usize) -> usize {
-        match self {
-            Rule::Sgd { .. } => 0,
-            Rule::Adagrad { .. } => dim,
-            Rule::RowWiseAdagrad { .. } => 1,
-            Rule::Adam { .. } => 2 * dim,
-        }
-    }
-
-    #[inline(always)]
-    fn apply(self, w: &mut [f32], g: &[f32], state: &mut [f32]) {
-        match self {
-            Rule::Sgd { rate } => w.iter_mut().zip(g).for_each(|(w, g)| *w -= rate * g),
-            Rule::Adagrad { rate, eps } => {
-                for ((w, h), g) in w.iter_mut().zip(state).zip(g) {
-                    *h += g * g;
-                    *w -= rate * g / (h.sqrt() + eps);
-                }
-            }
-            Rule::RowWiseAdagrad { rate, eps } => {
-                state[0] += sum_of_squares(g) / g.len() as f32;
-                let scaled = rate / (state[0].sqrt() + eps);
-                w.iter_mut().zip(g).for_each(|(w, g)| *w -= scaled * g);
-            }
-            Rule::Adam { beta1, beta2, eps, decay, scale } => {
-                let (m, v) = state.split_at_mut(g.len());
-                for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
-                    *m = beta1 * *m + (1.0 - beta1) * g;
-                    *v = beta2 * *v + (1.0 - beta2) * g * g;
-                    *w -= decay * *w;
-                    *w -= scale * *m / (v.sqrt() + eps);
-                }
-            }
-        }
-    }
-}
-
-/// `Σ gᵢ²` in sixteen sums side by side.
-#[inline(always)]
-fn sum_of_squares(g: &[f32]) -> f32 {
-    let mut sums = [0f32; 16];
-    let (lines, rest) = g.as_chunks::<16>();
-    for line in lines {
-        for i in 0..16 {
-            sums[i] += line[i] * line[i];
-        }
-    }
-    sums.iter().sum::<f32>() + rest.iter().map(|g| g * g).sum::<f32>()
-}
-
-pub(crate) fn update_tables(
-    cpu: &Cpu,
-    tables: &mut [Table],
-    which: Range<usize>,
-    columns: &[usize],
-    width: usize,
-    index: &BagIndex,
-    sorted: &SortedIds,
-    weights: Option<&[f32]>,
-    dout: &[f32],
-    rule: &UpdateRule,
-    rate: f32,
-    step: u64,
-) -> Result<(), KernelError> {
+pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelError> {
+    let UpdateTables { tables, which, columns, width, index, sorted, .. } = args;
     let tables = &*tables;
     let bounds = &sorted.bounds;
     let (first, last) = (bounds[which.start], bounds[which.end]);
@@ -142,8 +57,9 @@ pub(crate) fn update_tables(
         ready = ready.and(cpu.scratch(piece, widest * size_of::<f32>()).map(drop));
     }
     ready?;
-    let rule = Rule::new(rule, rate, step);
-    let update = Update { columns, width, index, sorted, weights, dout, rule };
+    let (weights, dout) = (args.weights.map(|weights| weights.host()), args.dout.host());
+    let (rule, kept) = (Rule::new(args.update), args.update.rule);
+    let update = Update { columns, width, index, sorted, weights, dout, rule, kept };
     cpu.divide_finely(total, GRAIN, &|piece, range| {
         let mut scratch = cpu.scratch(piece, widest * size_of::<f32>()).expect("asked for above");
         let range = first + range.start..first + range.end;
@@ -174,7 +90,7 @@ impl Update<'_> {
     #[inline(always)]
     fn runs<const DIM: usize>(&self, t: usize, table: &Table, range: Range<usize>, sum: &mut [f32]) {
         let dim = if DIM == 0 { table.dim } else { DIM };
-        let each = self.rule.state_per_row(dim);
+        let each = self.kept.state_per_row(dim);
         let (keys, samples) = (self.sorted.keys.host(), self.sorted.samples.host());
         let keys = &keys[..self.sorted.bounds[t + 1]];
         let first = self.sorted.bounds[t];
@@ -232,7 +148,7 @@ impl Update<'_> {
                     (table.weights.address().add(row * dim), table.state.address().add(row * each));
                 (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
             };
-            self.rule.apply(w, g, state);
+            self.rule.update_row(w, g, state);
         }
     }
 }

@@ -6,13 +6,12 @@ use super::Cpu;
 use super::elementwise::pass;
 use super::level::{Level, from_f16, to_f16};
 use super::shared::Shared;
-use crate::BlockCopy;
-use spec::wire::Format;
+use crate::{BlockCopy, HalfFormat};
 
 /// Elements decoded and summed while they stay in the first-level cache.
 const BLOCK: usize = 2048;
 
-pub(crate) fn encode(cpu: &Cpu, format: Format, from: &[f32], to: &mut [u16]) {
+pub(crate) fn encode(cpu: &Cpu, format: HalfFormat, from: &[f32], to: &mut [u16]) {
     let len = to.len();
     let to = Shared::new(to);
     pass(
@@ -27,7 +26,7 @@ pub(crate) fn encode(cpu: &Cpu, format: Format, from: &[f32], to: &mut [u16]) {
     );
 }
 
-pub(crate) fn decode(cpu: &Cpu, format: Format, from: &[u16], to: &mut [f32]) {
+pub(crate) fn decode(cpu: &Cpu, format: HalfFormat, from: &[u16], to: &mut [f32]) {
     let len = to.len();
     let to = Shared::new(to);
     pass(
@@ -42,7 +41,7 @@ pub(crate) fn decode(cpu: &Cpu, format: Format, from: &[u16], to: &mut [f32]) {
     );
 }
 
-pub(crate) fn sum_encoded(cpu: &Cpu, format: Format, len: usize, blocks: &[u16], out: &mut [f32]) {
+pub(crate) fn sum_encoded(cpu: &Cpu, format: HalfFormat, len: usize, blocks: &[u16], out: &mut [f32]) {
     let count = blocks.len() / len.max(1);
     let out = Shared::new(&mut out[..len]);
     pass(
@@ -75,35 +74,33 @@ pub(crate) fn sum_encoded(cpu: &Cpu, format: Format, len: usize, blocks: &[u16],
     );
 }
 
-/// Copies blocks that do not overlap in `to`, which the caller has seen to; threads divide the blocks.
-pub(crate) fn copy_blocks<T: Copy + Send + Sync>(cpu: &Cpu, blocks: &[BlockCopy], from: &[T], to: &mut [T]) {
+/// Copies blocks of elements of `size` bytes, which must not overlap in `to`; threads divide the blocks.
+pub(crate) fn copy_blocks(cpu: &Cpu, blocks: &[BlockCopy], size: usize, from: &[u8], to: &mut [u8]) {
     let to = Shared::new(to);
     cpu.divide_finely(blocks.len(), 1, &|_, range| {
         for block in &blocks[range] {
             // SAFETY: blocks follow each other in `to`.
-            let to = unsafe { to.piece(block.to..block.to + block.len) };
-            to.copy_from_slice(&from[block.from..][..block.len]);
+            let to = unsafe { to.piece(block.to * size..(block.to + block.len) * size) };
+            to.copy_from_slice(&from[block.from * size..][..block.len * size]);
         }
     });
 }
 
 #[inline(always)]
-fn encode_piece(level: Level, format: Format, from: &[f32], to: &mut [u16]) {
+fn encode_piece(level: Level, format: HalfFormat, from: &[f32], to: &mut [u16]) {
     match format {
-        Format::F16 => to_f16(level, from, to),
-        Format::Bf16 => to.iter_mut().zip(from).for_each(|(to, from)| *to = to_bf16(*from)),
-        Format::F32 => unreachable!("refused by Device"),
+        HalfFormat::F16 => to_f16(level, from, to),
+        HalfFormat::Bf16 => to.iter_mut().zip(from).for_each(|(to, from)| *to = to_bf16(*from)),
     }
 }
 
 #[inline(always)]
-fn decode_piece(level: Level, format: Format, from: &[u16], to: &mut [f32]) {
+fn decode_piece(level: Level, format: HalfFormat, from: &[u16], to: &mut [f32]) {
     match format {
-        Format::F16 => from_f16(level, from, to),
-        Format::Bf16 => {
+        HalfFormat::F16 => from_f16(level, from, to),
+        HalfFormat::Bf16 => {
             to.iter_mut().zip(from).for_each(|(to, &from)| *to = f32::from_bits(u32::from(from) << 16))
         }
-        Format::F32 => unreachable!("refused by Device"),
     }
 }
 

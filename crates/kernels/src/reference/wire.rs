@@ -1,40 +1,45 @@
 //! Floats in the formats of the wire: round to the nearest, ties to even; NaN stays NaN; what f16 cannot hold is infinite.
 
+use crate::{BlockCopy, HalfFormat};
 use half::{bf16, f16};
-use spec::wire::Format;
 
-/// The bits of a float in a format of 16. Panics for f32, which has none.
-pub fn encoded(format: Format, value: f32) -> u16 {
+/// Bits of a float in a format of 16.
+pub fn encoded(format: HalfFormat, value: f32) -> u16 {
     match format {
-        Format::F16 => f16::from_f32(value).to_bits(),
-        Format::Bf16 => bf16::from_f32(value).to_bits(),
-        Format::F32 => unreachable!("f32 is not encoded"),
+        HalfFormat::F16 => f16::from_f32(value).to_bits(),
+        HalfFormat::Bf16 => bf16::from_f32(value).to_bits(),
     }
 }
 
-/// The float that those bits stand for: exactly.
-pub fn decoded(format: Format, bits: u16) -> f32 {
+/// Float that 16 bits stand for, exactly.
+pub fn decoded(format: HalfFormat, bits: u16) -> f32 {
     match format {
-        Format::F16 => f16::from_bits(bits).to_f32(),
-        Format::Bf16 => bf16::from_bits(bits).to_f32(),
-        Format::F32 => unreachable!("f32 is not encoded"),
+        HalfFormat::F16 => f16::from_bits(bits).to_f32(),
+        HalfFormat::Bf16 => bf16::from_bits(bits).to_f32(),
     }
 }
 
-/// `to = encoded(from)`.
-pub fn encode(format: Format, from: &[f32], to: &mut [u16]) {
+/// Encodes all floats: `to = encoded(from)`.
+pub fn encode(format: HalfFormat, from: &[f32], to: &mut [u16]) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = encoded(format, from));
 }
 
-/// `to = decoded(from)`.
-pub fn decode(format: Format, from: &[u16], to: &mut [f32]) {
+/// Decodes all floats: `to = decoded(from)`.
+pub fn decode(format: HalfFormat, from: &[u16], to: &mut [f32]) {
     to.iter_mut().zip(from).for_each(|(to, &from)| *to = decoded(format, from));
 }
 
-/// `out[i] = (decoded(block₀[i]) + decoded(block₁[i])) + …`
-pub fn sum_encoded(format: Format, len: usize, blocks: &[u16], out: &mut [f32]) {
+/// Ordered sum of encoded blocks: `out[i] = (decoded(block₀[i]) + decoded(block₁[i])) + …`
+pub fn sum_encoded(format: HalfFormat, len: usize, blocks: &[u16], out: &mut [f32]) {
     for (i, out) in out[..len].iter_mut().enumerate() {
         let values = blocks.iter().skip(i).step_by(len).map(|&bits| decoded(format, bits));
         *out = values.reduce(|sum, value| sum + value).unwrap_or(0.0);
+    }
+}
+
+/// Copies blocks of elements of `size` bytes: `to[b.to + i] = from[b.from + i]` for every block `b`.
+pub fn copy_blocks(blocks: &[BlockCopy], size: usize, from: &[u8], to: &mut [u8]) {
+    for BlockCopy { from: at, to: place, len } in blocks {
+        to[place * size..][..len * size].copy_from_slice(&from[at * size..][..len * size]);
     }
 }

@@ -93,11 +93,8 @@ impl OptimizerConfig {
         }
         check_optimizer("optimizer.dense", &dense)?;
         check_optimizer("optimizer.tables", &tables)?;
-        if matches!(dense.update, UpdateRule::RowWiseAdagrad { .. }) {
-            return Err(RunError::new(
-                "optimizer.dense.update",
-                "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
-            ));
+        if let Some(problem) = dense.update.dense_problem() {
+            return Err(RunError::new("optimizer.dense.update", problem));
         }
         Ok(Optimizers { dense, tables })
     }
@@ -312,39 +309,13 @@ fn same_features(features: &[Feature], log: &LogFacts) -> Result<(), RunError> {
 }
 
 fn check_optimizer(field: &str, optimizer: &Optimizer) -> Result<(), RunError> {
-    let positive = |name: &str, value: f32, usual: &str| {
-        if value.is_finite() && value > 0.0 {
-            Ok(())
-        } else {
-            Err(RunError::new(
-                format!("{field}.{name}"),
-                format!("{value} must be above 0 ({usual} is usual)"),
-            ))
-        }
-    };
-    let decay_of_moments = |name: &str, value: f32| {
-        if (0.0..1.0).contains(&value) {
-            Ok(())
-        } else {
-            let problem = format!("{value} must lie in 0..1 (0.9 and 0.999 are usual)");
-            Err(RunError::new(format!("{field}.update.{name}"), problem))
-        }
-    };
-    positive("rate.peak", optimizer.rate.peak, "0.001 to 0.1")?;
-    match optimizer.update {
-        UpdateRule::Sgd => {}
-        UpdateRule::Adagrad { eps } | UpdateRule::RowWiseAdagrad { eps } => {
-            positive("update.eps", eps, "1e-8")?
-        }
-        UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
-            decay_of_moments("beta1", beta1)?;
-            decay_of_moments("beta2", beta2)?;
-            positive("update.eps", eps, "1e-8")?;
-            if !(weight_decay >= 0.0 && weight_decay.is_finite()) {
-                let problem = format!("{weight_decay} must be 0 or more");
-                return Err(RunError::new(format!("{field}.update.weight_decay"), problem));
-            }
-        }
+    let peak = optimizer.rate.peak;
+    if !(peak.is_finite() && peak > 0.0) {
+        let problem = format!("{peak} must be above 0 (0.001 to 0.1 is usual)");
+        return Err(RunError::new(format!("{field}.rate.peak"), problem));
+    }
+    if let Some((constant, problem)) = optimizer.update.problem() {
+        return Err(RunError::new(format!("{field}.update.{constant}"), problem));
     }
     if let Decay::Linear { floor, .. } | Decay::Cosine { floor, .. } = optimizer.rate.decay
         && !(0.0..=1.0).contains(&floor)

@@ -18,6 +18,9 @@ pub enum CheckpointError {
         /// What the system said.
         source: io::Error,
     },
+    /// The state could not be copied to or from the memory of a device.
+    #[error("the state of a checkpoint could not be copied to its device")]
+    Memory(#[from] kernels::KernelError),
     /// A folder in which there is no checkpoint.
     #[error(
         "{}: no checkpoint here; looked for manifest.json, for folders named step-000000000000 and for such folders \
@@ -164,7 +167,7 @@ impl CheckpointError {
             | Self::Piece { .. }
             | Self::Gap { .. }
             | Self::Unknown { .. } => true,
-            Self::Exists { .. } | Self::Version { .. } | Self::Request { .. } => false,
+            Self::Exists { .. } | Self::Version { .. } | Self::Request { .. } | Self::Memory(_) => false,
         }
     }
 

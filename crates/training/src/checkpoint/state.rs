@@ -14,15 +14,14 @@
 
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::step::rank_state::RankState;
-use kernels::Buffer;
+use kernels::{Buffer, KernelError};
 use spec::model::{BlockName, Parameter};
-use spec::optimizer::UpdateRule;
 use spec::placement::{Layout, Shard, share};
 use spec::run::Run;
 use std::ops::Range;
 
 /// Copies what `index`, a rank of `run`, has to keep.
-pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Vec<Piece> {
+pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<Piece>, KernelError> {
     let owned = run.placement.owned_by(index).len();
     let kept = if index == 0 { rank.tables.len() } else { owned };
     let mut pieces = Vec::new();
@@ -34,11 +33,11 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Vec<Piece> 
             shape: vec![feature.rows, run.model.row_width()],
             rows: rows.clone(),
             columns: shard.columns.clone(),
-            data: table.weights.to_vec(),
+            data: table.weights.to_vec()?,
         });
         let state = table_state(run, shard);
         let width = state.iter().map(|part| part.columns.len()).sum::<usize>();
-        let mut all = if state.is_empty() { Vec::new() } else { table.state.to_vec() };
+        let mut all = if state.is_empty() { Vec::new() } else { table.state.to_vec()? };
         for StatePart { name, tensor_width, columns, at } in state {
             let data = match columns.len() == width {
                 true => std::mem::take(&mut all),
@@ -63,17 +62,18 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Vec<Piece> 
         }
         let part = |name, buffer: &Buffer<f32>, range: Range<usize>| {
             let mut data = vec![0.0; range.len()];
-            buffer.read(range.start, &mut data);
+            buffer.read(range.start, &mut data)?;
             let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
-            Piece { name, shape: parameter.shape.clone(), rows: 0..parameter.shape[0], columns, data }
+            let (shape, rows) = (parameter.shape.clone(), 0..parameter.shape[0]);
+            Ok::<_, KernelError>(Piece { name, shape, rows, columns, data })
         };
         let bucket = &rank.parameters.buckets[bucket];
-        pieces.push(part(parameter.name.clone(), &bucket.weights, weights));
+        pieces.push(part(parameter.name.clone(), &bucket.weights, weights)?);
         for (i, range) in state.into_iter().enumerate() {
-            pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range));
+            pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range)?);
         }
     }
-    pieces
+    Ok(pieces)
 }
 
 /// What is taken from a checkpoint.
@@ -107,12 +107,12 @@ pub(crate) fn restore(
         let mut data = vec![0.0; parameter.len];
         let (rows, columns) = (0..parameter.shape[0], parameter.shape.get(1).map_or(0..1, |&width| 0..width));
         checkpoint.read_rows(&parameter.name, rows.clone(), columns.clone(), &mut data)?;
-        bucket.weights.write(weights.start, &data);
+        bucket.weights.write(weights.start, &data)?;
         if what == Restore::Everything {
             for (i, range) in state.into_iter().enumerate() {
                 let name = dense_state(&parameter.name, i);
                 checkpoint.read_rows(&name, rows.clone(), columns.clone(), &mut data)?;
-                bucket.state.write(range.start, &data);
+                bucket.state.write(range.start, &data)?;
             }
         }
     }
@@ -148,8 +148,8 @@ struct StatePart {
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
     let (rule, dim, width) = (&run.table_optimizer.update, run.model.row_width(), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
-    match (rule, &run.placement.layouts()[shard.feature]) {
-        (UpdateRule::RowWiseAdagrad { .. }, Layout::ColumnWise { ranks }) if ranks.len() > 1 => {
+    match &run.placement.layouts()[shard.feature] {
+        Layout::ColumnWise { ranks } if ranks.len() > 1 && rule.keeps_one_per_row() => {
             let slices = ranks.len();
             let slice = (0..slices).find(|&i| share(dim, slices, i) == shard.columns);
             let slice = slice.expect("columns are cut evenly");
@@ -202,7 +202,7 @@ fn read(
             }
             at += columns.len();
         }
-        to.write((row - shard.rows.start) * width, &data);
+        to.write((row - shard.rows.start) * width, &data)?;
         row = rows.end;
     }
     Ok(())

@@ -116,7 +116,7 @@ impl Payload<'_> {
                 floats.start_all_gather(group, label, wire)?;
             }
             (Payload::Gradient { gradient, pending }, CollectiveKind::AllReduce) => {
-                *pending = Some(group.start_all_reduce_as(label, wire, std::mem::take(gradient))?);
+                *pending = Some(group.start_all_reduce_as(label, wire, gradient.take())?);
             }
             (_, kind) => {
                 return Err(Error::Payload { phase: label.as_str().into(), collective: kind });

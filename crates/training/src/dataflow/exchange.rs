@@ -2,7 +2,7 @@
 
 use crate::Error;
 use collectives::{CollectiveError, Communicator, Completion, Label, Pending};
-use kernels::{Buffer, Element};
+use kernels::{Buffer, Device, Element};
 use spec::wire::Format;
 
 /// What is sent, by destination, and what arrives, by source.
@@ -24,10 +24,10 @@ pub type PendingExchange<T> = Pending<(Buffer<T>, Buffer<T>)>;
 
 impl<T: Element> Exchange<T> {
     /// Nothing yet, among `members`.
-    pub fn new(members: usize) -> Self {
+    pub fn new(device: &Device, members: usize) -> Self {
         Self {
-            send: Buffer::empty(),
-            recv: Buffer::empty(),
+            send: Buffer::new(device.for_exchange()),
+            recv: Buffer::new(device.for_exchange()),
             to: vec![0; members],
             from: vec![0; members],
             pending: None,
@@ -50,7 +50,7 @@ impl<T: Element> Exchange<T> {
     }
 
     fn take(&mut self) -> (Buffer<T>, Buffer<T>) {
-        (std::mem::take(&mut self.send), std::mem::take(&mut self.recv))
+        (self.send.take(), self.recv.take())
     }
 }
 

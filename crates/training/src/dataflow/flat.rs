@@ -11,7 +11,7 @@ use super::tables::{SideBySide, TableUpdate, columns};
 use super::vectors::Vectors;
 use super::{Dataflow, merge, no_phase, reversed};
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device, Table};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
 use spec::dataflow::AllToAll;
 use spec::model::Model;
 use spec::placement::{Placement, Shard, width};
@@ -47,7 +47,14 @@ pub struct Flat {
 
 impl Flat {
     /// The exchanges of `rank`.
-    pub fn new(model: &Model, placement: &Placement, all_to_all: AllToAll, wire: Wire, rank: usize) -> Self {
+    pub fn new(
+        device: &Device,
+        model: &Model,
+        placement: &Placement,
+        all_to_all: AllToAll,
+        wire: Wire,
+        rank: usize,
+    ) -> Self {
         let ranks = placement.topology().ranks();
         let held = placement.held_by(rank);
         let owned = placement.owned_by(rank).len();
@@ -67,8 +74,8 @@ impl Flat {
             AllToAll::Hierarchical => Some(Groups::of_hosts(placement.topology())),
         };
         let leg = |leg| match hosts {
-            None => Vectors::direct(ranks, wire.of(leg)),
-            Some(hosts) => Vectors::by_hosts(hosts, rank, wire.of(leg)),
+            None => Vectors::direct(device, ranks, wire.of(leg)),
+            Some(hosts) => Vectors::by_hosts(device, hosts, rank, wire.of(leg)),
         };
         Self {
             rank,
@@ -84,7 +91,7 @@ impl Flat {
             order: Order::new(model),
             holders: hosts.map_or((0..ranks).collect(), |hosts| hosts.peer_order()),
             pooled: leg(Leg::Pooled),
-            own_pooled: Buffer::empty(),
+            own_pooled: Buffer::new(device),
             gradients: leg(Leg::Gradient),
         }
     }
@@ -109,29 +116,29 @@ impl Dataflow for Flat {
         let weights = input.weights();
         let (index, values) = (&input.index, &input.ids.recv);
         self.pooled.floats.send.resize(input.world_rows() * owned_width)?;
-        device.lookup(
+        device.lookup(Lookup {
             tables,
-            0..self.owned,
-            &self.lookup_columns,
-            owned_width,
+            which: 0..self.owned,
+            columns: &self.lookup_columns,
+            width: owned_width,
             index,
-            0..input.world_rows(),
+            samples: 0..input.world_rows(),
             values,
             weights,
-            &mut self.pooled.floats.send,
-        )?;
+            out: &mut self.pooled.floats.send,
+        })?;
         self.own_pooled.resize(input.rows() * self.replicated_width)?;
-        device.lookup(
+        device.lookup(Lookup {
             tables,
-            self.owned..tables.len(),
-            &self.lookup_columns,
-            self.replicated_width,
+            which: self.owned..tables.len(),
+            columns: &self.lookup_columns,
+            width: self.replicated_width,
             index,
-            input.own(),
+            samples: input.own(),
             values,
             weights,
-            &mut self.own_pooled,
-        )?;
+            out: &mut self.own_pooled,
+        })?;
         let (samples, widths) = (&input.samples, &self.widths);
         self.pooled.expect(self.rank, |from, to| samples[to].len() * widths[from].0);
         Ok(())
@@ -150,20 +157,26 @@ impl Dataflow for Flat {
         let mut at = 0;
         for ((copies, sums), (from_width, _)) in self.arriving.iter().zip(&self.adding).zip(&self.widths) {
             let (from, width) = (&self.pooled.floats.recv, *from_width);
-            device.copy_columns(rows, copies, from, at, width, features, 0, to_width)?;
-            device.add_columns(rows, sums, from, at, width, features, 0, to_width)?;
+            device.copy_columns(
+                rows,
+                copies,
+                Matrix { buffer: from, at, width },
+                MatrixMut { buffer: features, at: 0, width: to_width },
+            )?;
+            device.add_columns(
+                rows,
+                sums,
+                Matrix { buffer: from, at, width },
+                MatrixMut { buffer: features, at: 0, width: to_width },
+            )?;
             at += rows * width;
         }
         let from_width = self.replicated_width;
         device.copy_columns(
             rows,
             &self.replicated,
-            &self.own_pooled,
-            0,
-            from_width,
-            features,
-            0,
-            to_width,
+            Matrix { buffer: &self.own_pooled, at: 0, width: from_width },
+            MatrixMut { buffer: features, at: 0, width: to_width },
         )?;
         Ok(())
     }
@@ -185,7 +198,12 @@ impl Dataflow for Flat {
         let mut at = 0;
         for &holder in &self.holders {
             let (copies, (_, to_width)) = (&self.leaving[holder], self.widths[holder]);
-            device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, to_width)?;
+            device.copy_columns(
+                rows,
+                copies,
+                Matrix { buffer: dfeatures, at: 0, width: from_width },
+                MatrixMut { buffer: send, at, width: to_width },
+            )?;
             at += rows * to_width;
         }
         Ok(())

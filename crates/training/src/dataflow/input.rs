@@ -5,7 +5,7 @@ use super::exchange::Exchange;
 use crate::Error;
 use crate::samples::source::Source;
 use data::Batch;
-use kernels::{BagIndex, Buffer, Device, Segment, SortedIds};
+use kernels::{BagIndex, Buffer, Device, IndexBags, Segment, SortedIds};
 use spec::model::Model;
 use spec::placement::{Placement, Shard, ShardKind, share};
 use std::ops::Range;
@@ -49,19 +49,19 @@ struct Outgoing {
 
 impl Input {
     /// An empty batch of `rank`.
-    pub fn new(model: &Model, placement: &Placement, rank: usize) -> Self {
+    pub fn new(device: &Device, model: &Model, placement: &Placement, rank: usize) -> Self {
         let ranks = placement.topology().ranks();
         Self {
             rank,
             batch: Batch::default(),
             samples: vec![0..0; ranks],
-            dense: Buffer::empty(),
-            labels: Buffer::empty(),
-            lengths: Exchange::new(ranks),
-            ids: Exchange::new(ranks),
-            weights: Exchange::new(ranks),
-            index: BagIndex::default(),
-            sorted: SortedIds::default(),
+            dense: Buffer::new(device),
+            labels: Buffer::new(device),
+            lengths: Exchange::new(device, ranks),
+            ids: Exchange::new(device, ranks),
+            weights: Exchange::new(device, ranks),
+            index: BagIndex::new(device),
+            sorted: SortedIds::new(device),
             lengths_travel: placement.lengths_travel(model),
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
@@ -108,9 +108,9 @@ impl Input {
 
         let Self { batch, dense, labels, lengths, ids, weights, outgoing, .. } = self;
         dense.resize(batch.dense.len())?;
-        dense.write(0, &batch.dense);
+        dense.write(0, &batch.dense)?;
         labels.resize(batch.samples)?;
-        labels.write(0, &batch.labels);
+        labels.write(0, &batch.labels)?;
 
         outgoing.clear();
         let weighted = placement.weights_travel(model);
@@ -131,17 +131,17 @@ impl Input {
             lengths.to[to] = outgoing.lengths.len() - lengths_before;
         }
         ids.send.resize(outgoing.ids.len())?;
-        ids.send.write(0, &outgoing.ids);
+        ids.send.write(0, &outgoing.ids)?;
         lengths.send.resize(outgoing.lengths.len())?;
-        lengths.send.write(0, &outgoing.lengths);
+        lengths.send.write(0, &outgoing.lengths)?;
         if weighted {
             weights.to.copy_from_slice(&ids.to);
             weights.send.resize(outgoing.weights.len())?;
-            weights.send.write(0, &outgoing.weights);
+            weights.send.write(0, &outgoing.weights)?;
         }
         self.expect_lengths(model, placement);
         if !self.lengths_travel {
-            self.expect_ids(model, placement);
+            self.expect_ids(model, placement)?;
         }
         Ok(())
     }
@@ -156,10 +156,10 @@ impl Input {
     }
 
     /// Says how many ids arrive from each rank, and where those of each table lie, once the lengths of bags are here.
-    pub fn expect_ids(&mut self, model: &Model, placement: &Placement) {
+    pub fn expect_ids(&mut self, model: &Model, placement: &Placement) -> Result<(), Error> {
         let Self { segments, arrived_lengths, lengths, ids, weights, .. } = self;
         arrived_lengths.resize(lengths.recv.len(), 0);
-        lengths.recv.read(0, arrived_lengths);
+        lengths.recv.read(0, arrived_lengths)?;
         let held = placement.held_by(self.rank);
         segments.clear();
         // Exactly as many as there are: with many ranks they are much.
@@ -184,6 +184,7 @@ impl Input {
         if placement.weights_travel(model) {
             weights.from.copy_from_slice(&ids.from);
         }
+        Ok(())
     }
 
     /// Finds the bags in the ids that arrived. They are numbered by sample, rank after rank; with `order`, in that order of
@@ -206,7 +207,14 @@ impl Input {
             }
         }
         let (rows, values) = (self.world_rows(), self.ids.recv.len());
-        device.index_bags(tables, rows, &self.segments, &self.lengths.recv, values, &mut self.index)?;
+        device.index_bags(IndexBags {
+            tables,
+            samples: rows,
+            segments: &self.segments,
+            lengths: &self.lengths.recv,
+            values,
+            index: &mut self.index,
+        })?;
         Ok(())
     }
 }

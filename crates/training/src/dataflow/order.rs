@@ -1,7 +1,7 @@
 //! The order in which the interaction sees the vectors of a sample: the dense one first, then what a dataflow brings.
 
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device};
+use kernels::{Buffer, ColumnCopy, Device, Matrix, MatrixMut};
 use spec::model::{Block, Model};
 
 /// Columns of a sample, and the dense vector's place among them.
@@ -30,7 +30,12 @@ impl Order {
     ) -> Result<(), Error> {
         features.resize(rows * self.width)?;
         if let (Some(copy), Some(dense)) = (self.dense, dense) {
-            device.copy_columns(rows, &[copy], dense, 0, copy.width, features, 0, self.width)?;
+            device.copy_columns(
+                rows,
+                &[copy],
+                Matrix { buffer: dense, at: 0, width: copy.width },
+                MatrixMut { buffer: features, at: 0, width: self.width },
+            )?;
         }
         Ok(())
     }
@@ -45,7 +50,12 @@ impl Order {
     ) -> Result<(), Error> {
         if let (Some(copy), Some(ddense)) = (self.dense, ddense) {
             ddense.resize(rows * copy.width)?;
-            device.copy_columns(rows, &[copy], dfeatures, 0, self.width, ddense, 0, copy.width)?;
+            device.copy_columns(
+                rows,
+                &[copy],
+                Matrix { buffer: dfeatures, at: 0, width: self.width },
+                MatrixMut { buffer: ddense, at: 0, width: copy.width },
+            )?;
         }
         Ok(())
     }

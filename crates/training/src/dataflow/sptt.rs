@@ -21,7 +21,7 @@ use super::vectors::Vectors;
 use super::{Dataflow, no_phase};
 use crate::Error;
 use crate::layers::tower::Tower;
-use kernels::{Buffer, ColumnCopy, Device, Table};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
 use routes::{Held, SpttRoutes, Transposed};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
@@ -53,19 +53,26 @@ pub struct Sptt {
 
 impl Sptt {
     /// The exchanges of `rank`.
-    pub fn new(model: &Model, placement: &Placement, plan: &dataflow::Sptt, wire: Wire, rank: usize) -> Self {
+    pub fn new(
+        device: &Device,
+        model: &Model,
+        placement: &Placement,
+        plan: &dataflow::Sptt,
+        wire: Wire,
+        rank: usize,
+    ) -> Self {
         let routes = SpttRoutes::new(model, placement, plan, rank);
         let (peers, members) = (routes.groups.count(), routes.groups.size());
         Self {
             routes,
-            unordered: [Buffer::empty(), Buffer::empty()],
-            gathered: Vectors::direct(members, wire.vectors),
-            sums: Exchange::new(members),
-            leaving: Vectors::direct(peers, wire.vectors),
-            returned: Vectors::direct(peers, wire.gradients),
-            gathered_gradients: Vectors::direct(members, wire.gradients),
-            sum_gradients: Exchange::new(members),
-            ordered_gradients: [Buffer::empty(), Buffer::empty()],
+            unordered: [Buffer::new(device), Buffer::new(device)],
+            gathered: Vectors::direct(device, members, wire.vectors),
+            sums: Exchange::new(device, members),
+            leaving: Vectors::direct(device, peers, wire.vectors),
+            returned: Vectors::direct(device, peers, wire.gradients),
+            gathered_gradients: Vectors::direct(device, members, wire.gradients),
+            sum_gradients: Exchange::new(device, members),
+            ordered_gradients: [Buffer::new(device), Buffer::new(device)],
         }
     }
 
@@ -139,7 +146,17 @@ impl Dataflow for Sptt {
             output.resize(rows * held.width)?;
             let (which, columns) = (held.tables.clone(), &self.routes.table_columns);
             let (index, ids, weights) = (&input.index, &input.ids.recv, input.weights());
-            device.lookup(tables, which, columns, held.width, index, 0..rows, ids, weights, output)?;
+            device.lookup(Lookup {
+                tables,
+                which,
+                columns,
+                width: held.width,
+                index,
+                samples: 0..rows,
+                values: ids,
+                weights,
+                out: output,
+            })?;
         }
         for member in 0..self.routes.groups.size() {
             let samples = self.samples_of(input, member);
@@ -183,7 +200,12 @@ impl Dataflow for Sptt {
                     }
                     None => (&mut leaving.floats.send, routes.leaving_width),
                 };
-                device.copy_columns(rows, copies, from, at, width, to, 0, to_width)?;
+                device.copy_columns(
+                    rows,
+                    copies,
+                    Matrix { buffer: from, at, width },
+                    MatrixMut { buffer: to, at: 0, width: to_width },
+                )?;
             }
             Ok::<(), Error>(())
         };
@@ -204,7 +226,12 @@ impl Dataflow for Sptt {
             for output in &tower.outputs {
                 let (width, leaving) = (output.width, &mut self.leaving.floats.send);
                 let copy = ColumnCopy { from: 0, to, width };
-                device.copy_columns(rows, &[copy], &output.values, 0, width, leaving, 0, to_width)?;
+                device.copy_columns(
+                    rows,
+                    &[copy],
+                    Matrix { buffer: &output.values, at: 0, width },
+                    MatrixMut { buffer: leaving, at: 0, width: to_width },
+                )?;
                 to += width;
             }
         }
@@ -226,12 +253,8 @@ impl Dataflow for Sptt {
             device.copy_columns(
                 rows,
                 copies,
-                &self.leaving.floats.recv,
-                at,
-                *width,
-                features,
-                0,
-                to_width,
+                Matrix { buffer: &self.leaving.floats.recv, at, width: *width },
+                MatrixMut { buffer: features, at: 0, width: to_width },
             )?;
             at += rows * width;
         }
@@ -252,7 +275,12 @@ impl Dataflow for Sptt {
         send.resize(self.returned.floats.to.iter().sum())?;
         let mut at = 0;
         for (copies, (width, _)) in self.routes.returning.iter().zip(&self.routes.arriving) {
-            device.copy_columns(rows, copies, dfeatures, 0, from_width, send, at, *width)?;
+            device.copy_columns(
+                rows,
+                copies,
+                Matrix { buffer: dfeatures, at: 0, width: from_width },
+                MatrixMut { buffer: send, at, width: *width },
+            )?;
             at += rows * width;
         }
         Ok(())
@@ -267,7 +295,12 @@ impl Dataflow for Sptt {
                 output.gradient.resize(rows * width)?;
                 let copy = ColumnCopy { from, to: 0, width };
                 let to = &mut output.gradient;
-                device.copy_columns(rows, &[copy], returned, 0, from_width, to, 0, width)?;
+                device.copy_columns(
+                    rows,
+                    &[copy],
+                    Matrix { buffer: returned, at: 0, width: from_width },
+                    MatrixMut { buffer: to, at: 0, width },
+                )?;
                 from += width;
             }
         }
@@ -293,7 +326,12 @@ impl Dataflow for Sptt {
                     Some(tower) => (&towers[*tower].input_gradient, towers[*tower].width),
                     None => (&returned.floats.recv, routes.leaving_width),
                 };
-                device.copy_columns(rows, back, from, 0, from_width, to, at, width)?;
+                device.copy_columns(
+                    rows,
+                    back,
+                    Matrix { buffer: from, at: 0, width: from_width },
+                    MatrixMut { buffer: to, at, width },
+                )?;
             }
             Ok::<(), Error>(())
         };
@@ -352,5 +390,10 @@ fn copy_rows(
     to_row: usize,
 ) -> Result<(), Error> {
     let copy = ColumnCopy { from: 0, to: 0, width };
-    Ok(device.copy_columns(rows, &[copy], from, from_row * width, width, to, to_row * width, width)?)
+    Ok(device.copy_columns(
+        rows,
+        &[copy],
+        Matrix { buffer: from, at: from_row * width, width },
+        MatrixMut { buffer: to, at: to_row * width, width },
+    )?)
 }

@@ -2,7 +2,7 @@
 
 use super::Input;
 use crate::Error;
-use kernels::{Buffer, Device, Table};
+use kernels::{Buffer, Device, KernelError, Table, Update, UpdateTables};
 use spec::Pooling;
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
@@ -27,9 +27,7 @@ pub fn allocate(
             false => model.features()[shard.feature].pooling,
         };
         let mut table = Table::zeroed(device, shard.rows.len(), shard.columns.len(), pooling, rule)?;
-        if device.computes() {
-            initialise(&mut table, shard, model, seed);
-        }
+        initialise(&mut table, shard, model, seed)?;
         tables.push(table);
     }
     Ok(tables)
@@ -70,9 +68,17 @@ impl TableUpdate {
         let Self { rule, rate, step } = self;
         let SideBySide { tables: range, columns, width } = which;
         let (index, sorted, weights) = (&input.index, &input.sorted, input.weights());
-        Ok(device.update_tables(
-            tables, range, columns, width, index, sorted, weights, gradients, rule, *rate, *step,
-        )?)
+        Ok(device.update_tables(UpdateTables {
+            tables,
+            which: range,
+            columns,
+            width,
+            index,
+            sorted,
+            weights,
+            dout: gradients,
+            update: Update { rule: *rule, rate: *rate, step: *step },
+        })?)
     }
 }
 
@@ -87,23 +93,19 @@ pub fn columns(shards: &[Shard]) -> Vec<usize> {
 }
 
 /// Uniform in ±1/√rows. Any shard of a table draws the same weights as the whole would.
-fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) {
+fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) -> Result<(), KernelError> {
     let feature = &model.features()[shard.feature];
     let stream = Stream::new(seed, &format!("table.{}", feature.name));
     let bound = 1.0 / (feature.rows as f32).sqrt();
-    let dim = model.row_width();
-    // Row blocks of about a megabyte: the whole table need not exist twice.
-    let block = (1usize << 18).div_ceil(shard.columns.len());
-    let mut drawn = Vec::new();
-    let mut row = shard.rows.start;
-    while row < shard.rows.end {
-        let end = (row + block).min(shard.rows.end);
-        drawn.clear();
-        for r in row..end {
+    let (dim, width) = (model.row_width(), shard.columns.len());
+    // Row blocks of about a megabyte: where a block must be copied to a device, the whole table need not exist twice.
+    let block = (1usize << 18).div_ceil(width) * width;
+    table.weights.write_blocks(0, shard.rows.len() * width, block, |first, block| {
+        for (row, r) in block.chunks_exact_mut(width).zip(shard.rows.start + first / width..) {
             let first = r as u64 * dim as u64;
-            drawn.extend(shard.columns.clone().map(|c| stream.symmetric(first + c as u64, bound)));
+            for (weight, c) in row.iter_mut().zip(shard.columns.clone()) {
+                *weight = stream.symmetric(first + c as u64, bound);
+            }
         }
-        table.weights.write((row - shard.rows.start) * shard.columns.len(), &drawn);
-        row = end;
-    }
+    })
 }

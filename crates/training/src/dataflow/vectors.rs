@@ -38,21 +38,22 @@ struct FirstLevel {
 
 impl Vectors {
     /// Straight to `members`.
-    pub fn direct(members: usize, format: Format) -> Self {
-        Self { format, floats: Exchange::new(members), halves: Exchange::new(members), first: None }
+    pub fn direct(device: &Device, members: usize, format: Format) -> Self {
+        let (floats, halves) = (Exchange::new(device, members), Exchange::new(device, members));
+        Self { format, floats, halves, first: None }
     }
 
     /// By way of host-mates.
-    pub fn by_hosts(hosts: Groups, rank: usize, format: Format) -> Self {
+    pub fn by_hosts(device: &Device, hosts: Groups, rank: usize, format: Format) -> Self {
         let first = FirstLevel {
             hosts,
             rank,
-            floats: Exchange::new(hosts.size()),
-            halves: Exchange::new(hosts.size()),
+            floats: Exchange::new(device, hosts.size()),
+            halves: Exchange::new(device, hosts.size()),
             permute: Vec::new(),
             regroup: Vec::new(),
         };
-        Self { first: Some(first), ..Self::direct(hosts.count(), format) }
+        Self { first: Some(first), ..Self::direct(device, hosts.count(), format) }
     }
 
     /// Where floats are laid out that come in the order of the first exchange: by destination, and in two levels in

@@ -70,16 +70,16 @@ impl Network {
             name: block.name,
             layers: Layers::new(&block.layers, parameters),
             inputs: Inputs::new(network, i),
-            joined: Buffer::empty(),
+            joined: parameters.buffer(),
             gradient_in: inputs::gradient_in_reader(network, block),
-            gradient: Buffer::empty(),
-            dx: Buffer::empty(),
+            gradient: parameters.buffer(),
+            dx: parameters.buffer(),
         };
         Self {
             nodes: network.blocks().iter().enumerate().map(node).collect(),
             leading: network.leading().map(|block| inputs::position(network, block.name)),
-            features: Buffer::empty(),
-            dfeatures: Buffer::empty(),
+            features: parameters.buffer(),
+            dfeatures: parameters.buffer(),
         }
     }
 
@@ -206,11 +206,11 @@ impl Layers {
     fn new(layers: &model::Layers, parameters: &Parameters) -> Self {
         match layers {
             model::Layers::Mlp(layers) => Layers::Mlp(Mlp::new(layers, parameters)),
-            model::Layers::Dot { vectors, dim } => Layers::Dot(Dot::new(*vectors, *dim)),
+            model::Layers::Dot { vectors, dim } => Layers::Dot(Dot::new(parameters.space(), *vectors, *dim)),
             model::Layers::Cross { width, layers } => {
                 Layers::Cross(CrossNet::new(*width, layers, parameters))
             }
-            model::Layers::Fm { vectors, dim } => Layers::Fm(Fm::new(*vectors, *dim)),
+            model::Layers::Fm { vectors, dim } => Layers::Fm(Fm::new(parameters.space(), *vectors, *dim)),
             model::Layers::Sum { .. } => Layers::Sum,
         }
     }

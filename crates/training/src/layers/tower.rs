@@ -6,7 +6,7 @@
 //! ```
 
 use crate::layers::dense::{Back, CrossNet, Linear, Parameters};
-use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError};
+use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError, Matrix, MatrixMut};
 use spec::model::{self, TowerModule};
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
@@ -62,12 +62,12 @@ impl Tower {
             TowerModule::Cross { layer, map } => {
                 let cross = CrossNet::new(width, std::slice::from_ref(layer), parameters);
                 let map = map.as_ref().map(named);
-                (Layers::Cross { cross, map, gradient: Buffer::empty() }, vec![tower.output_width()])
+                (Layers::Cross { cross, map, gradient: parameters.buffer() }, vec![tower.output_width()])
             }
         };
-        let output = |width| Output { width, values: Buffer::empty(), gradient: Buffer::empty() };
+        let output = |width| Output { width, values: parameters.buffer(), gradient: parameters.buffer() };
         let outputs = widths.into_iter().map(output).collect();
-        Some(Self { width, input: Buffer::empty(), input_gradient: Buffer::empty(), outputs, layers })
+        Some(Self { width, input: parameters.buffer(), input_gradient: parameters.buffer(), outputs, layers })
     }
 
     /// Fills the parts of the output, for `rows` samples.
@@ -91,7 +91,12 @@ impl Tower {
                         let width = *width;
                         let whole = ColumnCopy { from: 0, to: 0, width };
                         values.resize(rows * width)?;
-                        device.copy_columns(rows, &[whole], cross.output(), 0, width, values, 0, width)?;
+                        device.copy_columns(
+                            rows,
+                            &[whole],
+                            Matrix { buffer: cross.output(), at: 0, width },
+                            MatrixMut { buffer: values, at: 0, width },
+                        )?;
                     }
                 }
             }

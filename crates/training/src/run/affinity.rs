@@ -145,7 +145,7 @@ fn add_up(
         steps,
         |step| batches.at(step),
         |rank, step| {
-            for sample in rank.network.features.to_vec().chunks_exact(width) {
+            for sample in rank.network.features.to_vec()?.chunks_exact(width) {
                 sums.add(sample[first..].chunks_exact(row_width).map(|row| &row[..dim]));
             }
             if world.rank() == 0 {

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::step::gather::gathered;
 use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
-use kernels::Buffer;
+use kernels::{Buffer, KernelError};
 use sha2::{Digest, Sha256};
 use spec::model::{BlockName, Parameter};
 use spec::placement::{Shard, ShardKind};
@@ -32,7 +32,7 @@ pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> R
             Some(digest) => whole.update(digest),
             None => {
                 debug_assert_ne!(parameter.owner.0, BlockName::TOWERS, "its group has hashed it");
-                whole.update(dense(rank, index));
+                whole.update(dense(rank, index)?);
             }
         }
     }
@@ -57,7 +57,7 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
     let mut mine = Vec::new();
     for (shard, table) in placement.owned_by(world.rank()).iter().zip(&rank.tables) {
         if is_whole(shard) {
-            mine.extend(hash(&table.weights));
+            mine.extend(hash(&table.weights)?);
         }
     }
     let whole_by = |rank: usize| placement.owned_by(rank).iter().filter(|shard| is_whole(shard));
@@ -70,7 +70,7 @@ fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; 
     // All have the replicated ones.
     let owned = placement.owned_by(world.rank()).len();
     for (shard, table) in placement.replicated().iter().zip(&rank.tables[owned..]) {
-        digests[shard.feature] = Some(hash(&table.weights));
+        digests[shard.feature] = Some(hash(&table.weights)?);
     }
     // The others lie in pieces.
     let of_feature = |(feature, digest): (usize, Option<[u8; LEN]>)| match digest {
@@ -101,7 +101,7 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
             let at = mine.len();
             mine.resize(at + rows.len() * width, 0.0);
             if !rows.is_empty() {
-                rank.tables[table].weights.read((rows.start - shard.rows.start) * width, &mut mine[at..]);
+                rank.tables[table].weights.read((rows.start - shard.rows.start) * width, &mut mine[at..])?;
             }
         }
         let elements = |rank: usize| -> usize {
@@ -111,12 +111,13 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
         to[0] = mine.len();
         let from: Vec<usize> =
             (0..world.size()).map(|r| if world.rank() == 0 { elements(r) } else { 0 }).collect();
-        let send = Buffer::from_slice(world.device(), &mine)?;
-        let (_, arrived) = world.all_to_all(&label(), send, &to, Buffer::empty(), &from)?;
+        let space = world.device().for_exchange();
+        let send = Buffer::from_slice(&space, &mine)?;
+        let (_, arrived) = world.all_to_all(&label(), send, &to, Buffer::new(space), &from)?;
         if world.rank() != 0 {
             continue;
         }
-        let (arrived, mut at) = (arrived.to_vec(), 0);
+        let (arrived, mut at) = (arrived.to_vec()?, 0);
         let mut assembled = vec![0.0f32; block.len() * dim];
         for (_, shard) in (0..world.size()).flat_map(shards_of) {
             for row in here(shard, &block) {
@@ -128,8 +129,8 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
         }
         hasher.update(bytes(&assembled));
     }
-    let digest = Buffer::from_slice(world.device(), &hasher.finalize())?;
-    let digest = world.broadcast(&label(), 0, digest)?.to_vec();
+    let digest = Buffer::from_slice(world.device().for_exchange(), &hasher.finalize())?;
+    let digest = world.broadcast(&label(), 0, digest)?.to_vec()?;
     Ok(digest.try_into().expect("a broadcast keeps the length"))
 }
 
@@ -144,8 +145,10 @@ fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<
         };
         list.iter().enumerate().filter(move |(_, p)| of(p)).map(|(index, _)| index)
     };
-    let hash = |index| dense(rank, index);
-    let mine: Vec<u8> = of_group(groups.group_of(world.rank())).flat_map(hash).collect();
+    let mut mine = Vec::new();
+    for index in of_group(groups.group_of(world.rank())) {
+        mine.extend(dense(rank, index)?);
+    }
     let counts: Vec<usize> = (0..world.size()).map(|r| of_group(groups.group_of(r)).count() * LEN).collect();
     let all = gathered(world, &label(), &mine, &counts)?;
     let mut digests: BTreeMap<usize, [u8; LEN]> = BTreeMap::new();
@@ -161,27 +164,27 @@ fn towers(world: &Communicator, run: &Run, rank: &RankState) -> Result<BTreeMap<
 }
 
 /// The digest of a dense parameter, which must be here.
-fn dense(rank: &RankState, index: usize) -> [u8; LEN] {
+fn dense(rank: &RankState, index: usize) -> Result<[u8; LEN], KernelError> {
     let (bucket, at) = rank.parameters.place(index).expect("a rank hashes what it has");
     hash_range(&rank.parameters.buckets[bucket].weights, at..at + rank.parameters.list()[index].len)
 }
 
 /// Hashes a tensor's floats, little-endian, a block at a time.
-fn hash(weights: &Buffer<f32>) -> [u8; LEN] {
+fn hash(weights: &Buffer<f32>) -> Result<[u8; LEN], KernelError> {
     hash_range(weights, 0..weights.len())
 }
 
-fn hash_range(weights: &Buffer<f32>, Range { start, end }: Range<usize>) -> [u8; LEN] {
+fn hash_range(weights: &Buffer<f32>, Range { start, end }: Range<usize>) -> Result<[u8; LEN], KernelError> {
     let mut hasher = Sha256::new();
     let mut block = vec![0.0f32; HASHED.min(end - start)];
     let mut at = start;
     while at < end {
         let len = HASHED.min(end - at);
-        weights.read(at, &mut block[..len]);
+        weights.read(at, &mut block[..len])?;
         hasher.update(bytes(&block[..len]));
         at += len;
     }
-    hasher.finalize().into()
+    Ok(hasher.finalize().into())
 }
 
 fn bytes(floats: &[f32]) -> Vec<u8> {

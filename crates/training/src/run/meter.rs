@@ -75,7 +75,7 @@ impl<'a> Meter<'a> {
     ) -> Result<(), Error> {
         let batch = self.run.batches().at(rank.steps - 1);
         // Without predictions there is no loss.
-        let loss = if world.device().computes() { rank.loss } else { f64::NAN };
+        let loss = rank.loss.unwrap_or(f64::NAN);
         self.losses.push(loss);
         self.steps += 1;
         self.samples += batch.end - batch.start;
@@ -86,7 +86,7 @@ impl<'a> Meter<'a> {
         }
         let mut sums = [self.window.loss];
         let mut auc = None;
-        if world.device().computes() {
+        if rank.loss.is_some() {
             world.all_reduce_f64(&self.label, &mut sums)?;
             auc = gather::merged(world, &self.label, &rank.seen)?.auc();
         }

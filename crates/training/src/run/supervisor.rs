@@ -190,7 +190,7 @@ impl<'a> Supervisor<'a> {
         // Rank 0 alone writes the manifest.
         let extra = (index == 0).then(|| serde_json::to_value(Extra { seen })).transpose();
         let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
-        let pieces = state::snapshot(self.run, index, rank);
+        let pieces = state::snapshot(self.run, index, rank)?;
         let copy_s = began.elapsed().as_secs_f64();
         let bytes = pieces.iter().map(|piece| 4 * piece.data.len() as u64).sum();
         let writing = writing(&saving.root, step);

@@ -16,9 +16,9 @@ pub(crate) fn gathered<T: Element>(
     mine: &[T],
     counts: &[usize],
 ) -> Result<Vec<T>, Error> {
-    let mine = Buffer::from_slice(world.device(), mine)?;
-    let (_, all) = world.all_gather(label, mine, counts, Buffer::empty())?;
-    Ok(all.to_vec())
+    let mine = Buffer::from_slice(world.device().for_exchange(), mine)?;
+    let (_, all) = world.all_gather(label, mine, counts, Buffer::new(world.device().for_exchange()))?;
+    Ok(all.to_vec()?)
 }
 
 /// What all ranks have, in rank order, on rank 0; nothing elsewhere. `counts` are known to all.
@@ -28,25 +28,31 @@ pub(crate) fn to_first<T: Element>(
     mine: &[T],
     counts: &[usize],
 ) -> Result<Vec<T>, Error> {
-    let mine = Buffer::from_slice(world.device(), mine)?;
+    let mine = Buffer::from_slice(world.device().for_exchange(), mine)?;
     let mut to = vec![0; world.size()];
     to[0] = mine.len();
     let nothing = vec![0; world.size()];
     let from = if world.rank() == 0 { counts } else { &nothing };
-    let (_, all) = world.all_to_all(label, mine, &to, Buffer::empty(), from)?;
-    Ok(all.to_vec())
+    let (_, all) = world.all_to_all(label, mine, &to, Buffer::new(world.device().for_exchange()), from)?;
+    Ok(all.to_vec()?)
 }
 
 /// The histograms of all ranks together, on rank 0; an empty one elsewhere. Every rank adds up its share of the bins of
 /// all, so that none needs room for the histograms of all ranks.
 pub(crate) fn merged(world: &Communicator, label: &Label, mine: &Histogram) -> Result<Histogram, Error> {
     let (size, bins) = (world.size(), 2 * Histogram::BINS);
-    let counts = Buffer::from_slice(world.device(), &mine.counts())?;
+    let counts = Buffer::from_slice(world.device().for_exchange(), &mine.counts())?;
     let shares: Vec<usize> = (0..size).map(|rank| share(bins, size, rank).len()).collect();
     let own = shares[world.rank()];
-    let (_, parts) = world.all_to_all(label, counts, &shares, Buffer::empty(), &vec![own; size])?;
+    let (_, parts) = world.all_to_all(
+        label,
+        counts,
+        &shares,
+        Buffer::new(world.device().for_exchange()),
+        &vec![own; size],
+    )?;
     let mut sums = vec![0u64; own];
-    for part in parts.to_vec().chunks_exact(own.max(1)) {
+    for part in parts.to_vec()?.chunks_exact(own.max(1)) {
         sums.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);
     }
     let mut merged = Histogram::default();

@@ -8,7 +8,7 @@ use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
 use collectives::Pending;
-use kernels::{Buffer, Device, Table};
+use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
@@ -41,8 +41,8 @@ pub struct RankState {
     pub source: Source,
     /// Updates done so far.
     pub steps: u64,
-    /// Sum of the losses of this rank's samples in the last step.
-    pub loss: f64,
+    /// Sum of the losses of this rank's samples in the last step; `None` before the first, and on a device that computes nothing.
+    pub loss: Option<f64>,
     /// Predictions of the training steps, made before each update.
     pub seen: Histogram,
     /// Predictions of the last batch of an evaluation.
@@ -76,27 +76,27 @@ impl RankState {
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
-                    Box::new(Flat::new(model, placement, *all_to_all, run.wire, rank))
+                    Box::new(Flat::new(&device, model, placement, *all_to_all, run.wire, rank))
                 }
-                Planned::Sptt(plan) => Box::new(Sptt::new(model, placement, plan, run.wire, rank)),
+                Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
             towers: towers(run, rank, &parameters),
             reductions: buckets.iter().map(|_| None).collect(),
             parameters,
-            device,
             model: run.model.clone(),
             placement: run.placement.clone(),
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
-            inputs: [Input::new(model, placement, rank), Input::new(model, placement, rank)],
+            inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank)),
             source,
             steps: 0,
-            loss: 0.0,
+            loss: None,
             seen: Histogram::default(),
             predictions: Vec::new(),
             labels: Vec::new(),
-            probabilities: Buffer::empty(),
+            probabilities: Buffer::new(&device),
             host: Vec::new(),
+            device,
         })
     }
 
@@ -130,10 +130,7 @@ impl RankState {
                 let next = next.expect("a batch is read only when there is one");
                 input.read(&mut self.source, &self.model, &self.placement, next)
             }
-            Operation::ReadLengths => {
-                input.expect_ids(&self.model, &self.placement);
-                Ok(())
-            }
+            Operation::ReadLengths => input.expect_ids(&self.model, &self.placement),
             Operation::IndexIds => input.find_bags(device, &self.placement, None),
             Operation::IndexIdsInPeerOrder => {
                 input.find_bags(device, &self.placement, Some(dataflow.peer_order()?))
@@ -193,7 +190,13 @@ impl RankState {
                 let Optimizer { update, rate } = &self.dense_optimizer;
                 let b = &mut parameters.buckets[*bucket];
                 let (rate, step) = (rate.at(self.steps), self.steps + 1);
-                Ok(device.update_dense(update, rate, step, &mut b.weights, &b.gradient, &mut b.state)?)
+                Ok(device.update_dense(UpdateDense {
+                    update: Update { rule: *update, rate, step },
+                    tensors: &b.tensors,
+                    weights: &mut b.weights,
+                    gradient: &b.gradient,
+                    state: &mut b.state,
+                })?)
             }
         }
     }
@@ -204,18 +207,22 @@ impl RankState {
         let (rows, world) = (input.rows(), input.world_rows());
         let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
-        self.loss = self.device.bce(rows, logits, &input.labels, 1.0 / world as f32, gradient)?;
+        self.loss = self.device.bce(Bce {
+            rows,
+            logits,
+            labels: &input.labels,
+            scale: 1.0 / world as f32,
+            dlogits: gradient,
+        })?;
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, logits, &mut self.probabilities)?;
-        if !self.device.computes() {
-            // Nothing was predicted.
-            return Ok(());
-        }
-        if !self.loss.is_finite() {
-            return Err(Error::Diverged { step: self.steps, loss: self.loss });
+        // Without a loss nothing was predicted.
+        let Some(loss) = self.loss else { return Ok(()) };
+        if !loss.is_finite() {
+            return Err(Error::Diverged { step: self.steps, loss });
         }
         self.host.resize(rows, 0.0);
-        self.probabilities.read(0, &mut self.host);
+        self.probabilities.read(0, &mut self.host)?;
         Ok(self.seen.add(&self.host, &input.batch.labels)?)
     }
 
@@ -225,7 +232,7 @@ impl RankState {
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, self.network.logits(), &mut self.probabilities)?;
         self.predictions.resize(rows, 0.0);
-        self.probabilities.read(0, &mut self.predictions);
+        self.probabilities.read(0, &mut self.predictions)?;
         self.labels.clone_from(&input.batch.labels);
         Ok(())
     }

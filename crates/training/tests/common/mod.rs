@@ -123,7 +123,7 @@ pub fn ranks_after(
                 steps,
                 |step| run.batches().at(step),
                 |rank, _| {
-                    losses.push(rank.loss);
+                    losses.push(rank.loss.expect("this device computes"));
                     Ok(ControlFlow::Continue(()))
                 },
             )?;

@@ -62,7 +62,7 @@ impl<'a> Flight<'a> {
         }
         // Memory that nobody wrote to would be one page of zeros, read from the cache.
         fn written<T: Element>(group: &Communicator, zero: T, len: usize) -> Result<Pair<T>> {
-            Ok((Buffer::from_slice(group.device(), &vec![zero; len])?, Buffer::empty()))
+            Ok((Buffer::from_slice(group.device(), &vec![zero; len])?, Buffer::new(group.device())))
         }
         let (bytes, floats) = (written(group, 0u8, bytes)?, written(group, 0f32, floats)?);
         let Collective { kind, wire, .. } = *collective;
@@ -75,19 +75,19 @@ impl<'a> Flight<'a> {
         let (bytes, floats) = (&mut self.bytes, &mut self.floats);
         self.pending = Some(match self.kind {
             CollectiveKind::AllToAll => {
-                let (send, recv) = std::mem::take(bytes);
+                let (send, recv) = (bytes.0.take(), bytes.1.take());
                 UnderWay::Bytes(group.start_all_to_all(label, send, to, recv, from)?)
             }
             CollectiveKind::AllGather => {
-                let (send, recv) = std::mem::take(floats);
+                let (send, recv) = (floats.0.take(), floats.1.take());
                 UnderWay::Floats(group.start_all_gather_as(label, *wire, send, from, recv)?)
             }
             CollectiveKind::ReduceScatter => {
-                let (send, recv) = std::mem::take(floats);
+                let (send, recv) = (floats.0.take(), floats.1.take());
                 UnderWay::Floats(group.start_reduce_scatter_as(label, *wire, send, to, recv)?)
             }
             CollectiveKind::AllReduce => {
-                UnderWay::Sum(group.start_all_reduce_as(label, *wire, std::mem::take(&mut floats.0))?)
+                UnderWay::Sum(group.start_all_reduce_as(label, *wire, floats.0.take())?)
             }
         });
         Ok(())

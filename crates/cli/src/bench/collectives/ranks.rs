@@ -46,7 +46,7 @@ pub fn on_ranks<R: Send>(
 pub fn slowest(world: &Communicator, label: &Label, values: &[f64]) -> Result<Vec<f64>> {
     let mine = Buffer::from_slice(world.device(), values)?;
     let counts = vec![values.len(); world.size()];
-    let all = world.all_gather(label, mine, &counts, Buffer::empty())?.1.to_vec();
+    let all = world.all_gather(label, mine, &counts, Buffer::new(world.device()))?.1.to_vec()?;
     let largest = |i: usize| all.iter().skip(i).step_by(values.len()).copied().fold(f64::MIN, f64::max);
     Ok((0..values.len()).map(largest).collect())
 }

@@ -38,13 +38,13 @@ impl<'a> Trial<'a> {
         let values: Vec<f32> = (0..sent).map(|index| value(group.world_rank(), index)).collect();
         let send = Buffer::from_slice(group.device(), &values)?;
         let from = vec![counts[group.rank()]; group.size()];
-        Ok(Self { kind, group, elements, counts, from, send, recv: Buffer::empty() })
+        Ok(Self { kind, group, elements, counts, from, send, recv: Buffer::new(group.device()) })
     }
 
     /// Calls the collective once.
     pub fn call(&mut self, label: &Label) -> Result<()> {
         let (group, counts) = (self.group, &self.counts);
-        let (send, recv) = (std::mem::take(&mut self.send), std::mem::take(&mut self.recv));
+        let (send, recv) = (self.send.take(), self.recv.take());
         (self.send, self.recv) = match self.kind {
             CollectiveKind::AllToAll => group.all_to_all(label, send, counts, recv, &self.from)?,
             CollectiveKind::ReduceScatter => group.reduce_scatter(label, send, counts, recv)?,
@@ -57,8 +57,8 @@ impl<'a> Trial<'a> {
     /// Refuses a wrong result of the first call.
     pub fn verify(&mut self) -> Result<()> {
         let got = match self.kind {
-            CollectiveKind::AllReduce => self.send.to_vec(),
-            _ => self.recv.to_vec(),
+            CollectiveKind::AllReduce => self.send.to_vec()?,
+            _ => self.recv.to_vec()?,
         };
         let expected = self.expected();
         if let Some((index, got, expected)) = first_wrong(&got, &expected) {
@@ -72,7 +72,7 @@ impl<'a> Trial<'a> {
         }
         if self.kind == CollectiveKind::AllReduce {
             // Sums of sums would grow without bounds.
-            self.send.write(0, &vec![0.0; self.elements]);
+            self.send.write(0, &vec![0.0; self.elements])?;
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ mod tests {
                 trial.verify()?;
                 let result =
                     if kind == CollectiveKind::AllReduce { &mut trial.send } else { &mut trial.recv };
-                result.write(7, &[-1.0]);
+                result.write(7, &[-1.0]).unwrap();
                 refusals.push(trial.verify().unwrap_err().to_string());
             }
             Ok(refusals)

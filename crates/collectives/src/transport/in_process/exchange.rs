@@ -5,7 +5,7 @@
 
 use crate::sync::lock;
 use crate::transport::{ExchangeRequest, Header, Span};
-use kernels::Bytes;
+use kernels::{Bytes, KernelError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -112,24 +112,31 @@ impl Exchange {
     }
 
     /// Copies between `me` and the other member of `pair`. Calls `complete` with each member for which this pair was the last.
-    pub(super) fn copy(&self, me: usize, pair: Pair, mut complete: impl FnMut(usize)) {
-        self.copy_one(me, pair.other, pair.out);
+    pub(super) fn copy(
+        &self,
+        me: usize,
+        pair: Pair,
+        mut complete: impl FnMut(usize),
+    ) -> Result<(), KernelError> {
+        self.copy_one(me, pair.other, pair.out)?;
         if pair.other != me {
-            self.copy_one(pair.other, me, pair.back);
+            self.copy_one(pair.other, me, pair.back)?;
             self.count_down(pair.other, &mut complete);
         }
         // This comes last: the exchange may be reused from here on.
         self.count_down(me, &mut complete);
+        Ok(())
     }
 
-    fn copy_one(&self, source: usize, target: usize, (from, to): (Span, Span)) {
+    fn copy_one(&self, source: usize, target: usize, (from, to): (Span, Span)) -> Result<(), KernelError> {
         if from.len > 0 {
             let mut recv = lock(&self.cells[target].recv);
             let send = self.cells[source].send.read().unwrap_or_else(PoisonError::into_inner);
             if let (Some(recv), Some(send)) = (&mut *recv, &*send) {
-                recv.copy_from(to.at, send, from.at, from.len);
+                recv.copy_from(to.at, send, from.at, from.len)?;
             }
         }
+        Ok(())
     }
 
     fn count_down(&self, member: usize, complete: &mut impl FnMut(usize)) {

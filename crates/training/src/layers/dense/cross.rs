@@ -3,7 +3,7 @@
 //! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
 
 use super::{Back, Linear, Parameters};
-use kernels::{Buffer, Device, InputGradient, KernelError};
+use kernels::{Buffer, CrossBackward, Device, InputGradient, KernelError};
 use spec::model::CrossLayer;
 use std::ops::Range;
 
@@ -41,12 +41,18 @@ impl CrossNet {
                 v: layer.v.as_ref().map(|v| Linear::new(v, parameters, &v.name, "")),
                 rank: layer.v.as_ref().map_or(0, |v| v.outputs),
                 w: Linear::new(&layer.w, parameters, &layer.w.name, &layer.bias),
-                h: Buffer::empty(),
-                z: Buffer::empty(),
-                output: Buffer::empty(),
+                h: parameters.buffer(),
+                z: parameters.buffer(),
+                output: parameters.buffer(),
             })
             .collect();
-        Self { width, layers, gradient: Buffer::empty(), dz: Buffer::empty(), dh: Buffer::empty() }
+        Self {
+            width,
+            layers,
+            gradient: parameters.buffer(),
+            dz: parameters.buffer(),
+            dh: parameters.buffer(),
+        }
     }
 
     /// Output of the forward pass.
@@ -99,7 +105,15 @@ impl CrossNet {
             let (before, rest) = self.layers.split_at_mut(i);
             let x = before.last().map_or(x0, |layer| &layer.output);
             let Layer { v, rank, w, h, z, .. } = &mut rest[0];
-            device.cross_backward(len, x0, z, &self.gradient, &mut self.dz, dx0, i != last)?;
+            device.cross_backward(CrossBackward {
+                len,
+                x0,
+                z,
+                dout: &self.gradient,
+                dz: &mut self.dz,
+                dx0,
+                accumulate: i != last,
+            })?;
             match v {
                 Some(v) => {
                     self.dh.resize(rows * *rank)?;

@@ -1,7 +1,7 @@
 //! `Σ_f w_f + ½ Σ_d ((Σ_f v_fd)² − Σ_f v_fd²)`: a factorization machine over rows `[v, w]`.
 
 use super::Back;
-use kernels::{Buffer, Device, FmShape, KernelError};
+use kernels::{Buffer, Device, FmShape, KernelError, Space};
 
 /// The linear weights of a sample's rows, and the products of all pairs of their vectors, added up.
 #[derive(Debug)]
@@ -13,9 +13,9 @@ pub struct Fm {
 }
 
 impl Fm {
-    /// A factorization machine over `vectors` vectors of `dim`, each with a linear weight behind it.
-    pub fn new(vectors: usize, dim: usize) -> Self {
-        Self { vectors, dim, output: Buffer::empty() }
+    /// A factorization machine over `vectors` vectors of `dim`, each with a linear weight behind it, whose output lies in `space`.
+    pub fn new(space: &Space, vectors: usize, dim: usize) -> Self {
+        Self { vectors, dim, output: Buffer::new(space) }
     }
 
     fn shape(&self, rows: usize) -> FmShape {

@@ -1,7 +1,10 @@
 //! `y = act(x·Wᵀ + b)`, and stacks of it.
 
 use super::Parameters;
-use kernels::{Buffer, Device, InputGradient, KernelError, LinearAt, LinearShape};
+use kernels::{
+    Buffer, Device, InputGradient, KernelError, LinearAt, LinearBackward, LinearCrossForward, LinearForward,
+    LinearShape,
+};
 use spec::Activation;
 use spec::model::LinearLayer;
 use std::ops::Range;
@@ -53,7 +56,14 @@ impl Linear {
     ) -> Result {
         y.resize(rows * self.outputs)?;
         let weights = &parameters.buckets[self.bucket].weights;
-        device.linear_forward(self.shape(rows), x, weights, self.at, self.activation, y)
+        device.linear_forward(LinearForward {
+            shape: self.shape(rows),
+            x,
+            parameters: weights,
+            at: self.at,
+            activation: self.activation,
+            y,
+        })
     }
 
     /// Fills `z`, without activation, and `out`, the output of the cross layer that the map belongs to: `out = x0 ⊙ z + x`.
@@ -69,7 +79,16 @@ impl Linear {
         z.resize(rows * self.outputs)?;
         out.resize(rows * self.outputs)?;
         let weights = &parameters.buckets[self.bucket].weights;
-        device.linear_cross_forward(self.shape(rows), h, weights, self.at, x0_x, z, out)
+        device.linear_cross_forward(LinearCrossForward {
+            shape: self.shape(rows),
+            h,
+            parameters: weights,
+            at: self.at,
+            x0: x0_x[0],
+            x: x0_x[1],
+            z,
+            out,
+        })
     }
 
     /// Fills the gradients of the map's parameters, and `dx`. `dy` is the gradient before the activation.
@@ -84,7 +103,15 @@ impl Linear {
     ) -> Result {
         let bucket = &mut parameters.buckets[self.bucket];
         let (shape, weights) = (self.shape(rows), &bucket.weights);
-        device.linear_backward(shape, x, weights, self.at, dy, dx, &mut bucket.gradient)
+        device.linear_backward(LinearBackward {
+            shape,
+            x,
+            parameters: weights,
+            at: self.at,
+            dy,
+            dx,
+            gradient: &mut bucket.gradient,
+        })
     }
 }
 
@@ -103,8 +130,8 @@ impl Mlp {
     /// The MLP of these layers.
     pub fn new(layers: &[LinearLayer], parameters: &Parameters) -> Self {
         let layers: Vec<Linear> = layers.iter().map(|layer| Linear::named(layer, parameters)).collect();
-        let outputs = layers.iter().map(|_| Buffer::empty()).collect();
-        Self { layers, outputs, gradient: Buffer::empty(), spare: Buffer::empty() }
+        let outputs = layers.iter().map(|_| parameters.buffer()).collect();
+        Self { layers, outputs, gradient: parameters.buffer(), spare: parameters.buffer() }
     }
 
     /// Runs `rows` samples through all layers.

@@ -2,11 +2,12 @@
 //!
 //! A bucket is one buffer, so a reduction needs no packing and an update is one pass.
 
-use kernels::{Buffer, Device, KernelError, LinearAt};
+use kernels::{Buffer, Device, Element, KernelError, LinearAt, Space};
 use spec::model::{LinearLayer, Parameter};
 use spec::optimizer::UpdateRule;
 use spec::random::Stream;
 use spec::schedule::Bucket;
+use std::ops::Range;
 
 /// Weights, gradient and optimizer state of one bucket.
 #[derive(Debug)]
@@ -18,11 +19,14 @@ pub struct BucketState {
     pub gradient: Buffer<f32>,
     /// State of the optimizer.
     pub state: Buffer<f32>,
+    /// Range of each tensor among the weights, ascending: some rules look at a tensor as a whole.
+    pub tensors: Vec<Range<usize>>,
 }
 
 /// The dense parameters of a model that a rank has: the network's, and those of the towers of its group.
 #[derive(Debug)]
 pub struct Parameters {
+    space: Space,
     list: Vec<Parameter>,
     /// Bucket and position of each parameter of `list`; `None` for those that other ranks have.
     places: Vec<Option<(usize, usize)>>,
@@ -41,27 +45,39 @@ impl Parameters {
     ) -> Result<Self, KernelError> {
         let mut places = vec![None; list.len()];
         let mut states = Vec::with_capacity(buckets.len());
-        let mut drawn = Vec::new();
         for (b, bucket) in buckets.iter().enumerate() {
             let mut weights = Buffer::zeroed(device, bucket.elements)?;
+            let mut tensors = Vec::with_capacity(bucket.parameters.len());
             for (&parameter, &start) in bucket.parameters.iter().zip(&bucket.starts) {
                 places[parameter] = Some((b, start));
-                if !device.computes() {
-                    continue;
-                }
                 let Parameter { name, len, bound, .. } = &list[parameter];
                 let stream = Stream::new(seed, name);
-                drawn.clear();
-                drawn.extend((0..*len as u64).map(|i| stream.symmetric(i, *bound)));
-                weights.write(start, &drawn);
+                weights.write_blocks(start, *len, *len, |first, block| {
+                    for (weight, i) in block.iter_mut().zip(first as u64..) {
+                        *weight = stream.symmetric(i, *bound);
+                    }
+                })?;
+                tensors.push(start..start + len);
             }
+            tensors.sort_by_key(|tensor| tensor.start);
             states.push(BucketState {
                 weights,
-                gradient: Buffer::zeroed(device, bucket.elements)?,
+                tensors,
+                gradient: Buffer::zeroed(device.for_exchange(), bucket.elements)?,
                 state: Buffer::zeroed(device, rule.state_per_row(bucket.elements))?,
             });
         }
-        Ok(Self { list, places, buckets: states })
+        Ok(Self { space: device.into(), list, places, buckets: states })
+    }
+
+    /// Space of the device that the parameters live on.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Makes an empty buffer for what is computed with the parameters.
+    pub fn buffer<T: Element>(&self) -> Buffer<T> {
+        Buffer::new(&self.space)
     }
 
     /// The parameters of the model, in its order.
@@ -79,26 +95,26 @@ impl Parameters {
     }
 
     /// Current weights of parameter `index`, which must be here.
-    pub fn weights(&self, index: usize) -> Vec<f32> {
+    pub fn weights(&self, index: usize) -> Result<Vec<f32>, KernelError> {
         let (bucket, at) = self.here(index);
         let mut weights = vec![0.0; self.list[index].len];
-        self.buckets[bucket].weights.read(at, &mut weights);
-        weights
+        self.buckets[bucket].weights.read(at, &mut weights)?;
+        Ok(weights)
     }
 
     /// Overwrites the weights of parameter `index`, which must be here.
-    pub fn set_weights(&mut self, index: usize, weights: &[f32]) {
+    pub fn set_weights(&mut self, index: usize, weights: &[f32]) -> Result<(), KernelError> {
         let (bucket, at) = self.here(index);
         assert_eq!(weights.len(), self.list[index].len, "weights of {}", self.list[index].name);
-        self.buckets[bucket].weights.write(at, weights);
+        self.buckets[bucket].weights.write(at, weights)
     }
 
     /// Current gradient of parameter `index`, which must be here.
-    pub fn gradient(&self, index: usize) -> Vec<f32> {
+    pub fn gradient(&self, index: usize) -> Result<Vec<f32>, KernelError> {
         let (bucket, at) = self.here(index);
         let mut gradient = vec![0.0; self.list[index].len];
-        self.buckets[bucket].gradient.read(at, &mut gradient);
-        gradient
+        self.buckets[bucket].gradient.read(at, &mut gradient)?;
+        Ok(gradient)
     }
 
     /// Where the matrix `matrix` and the bias `bias` of a layer lie. A layer never spans two buckets.

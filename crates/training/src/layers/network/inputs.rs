@@ -1,6 +1,6 @@
 //! What a block reads and where the gradient of that goes, resolved once from the description of the network.
 
-use kernels::{Buffer, ColumnCopy, Device, KernelError};
+use kernels::{Buffer, ColumnCopy, Device, KernelError, Matrix, MatrixMut};
 use spec::model::{Block, BlockName, Layers, Network, Read, Source};
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
@@ -114,9 +114,19 @@ impl Inputs {
         for (i, Part { from, width, copies, .. }) in self.parts.iter().enumerate() {
             let (from, to_width) = (source(*from), self.width);
             if self.added && i > 0 {
-                device.add_columns(rows, copies, from, 0, *width, joined, 0, to_width)?;
+                device.add_columns(
+                    rows,
+                    copies,
+                    Matrix { buffer: from, at: 0, width: *width },
+                    MatrixMut { buffer: joined, at: 0, width: to_width },
+                )?;
             } else {
-                device.copy_columns(rows, copies, from, 0, *width, joined, 0, to_width)?;
+                device.copy_columns(
+                    rows,
+                    copies,
+                    Matrix { buffer: from, at: 0, width: *width },
+                    MatrixMut { buffer: joined, at: 0, width: to_width },
+                )?;
             }
         }
         Ok(())
@@ -137,9 +147,19 @@ impl Part {
             Gradient::Stays => Ok(()),
             Gradient::Set => {
                 to.resize(rows * self.width)?;
-                device.copy_columns(rows, &self.back, gradient, 0, width, to, 0, self.width)
+                device.copy_columns(
+                    rows,
+                    &self.back,
+                    Matrix { buffer: gradient, at: 0, width },
+                    MatrixMut { buffer: to, at: 0, width: self.width },
+                )
             }
-            Gradient::Add => device.add_columns(rows, &self.back, gradient, 0, width, to, 0, self.width),
+            Gradient::Add => device.add_columns(
+                rows,
+                &self.back,
+                Matrix { buffer: gradient, at: 0, width },
+                MatrixMut { buffer: to, at: 0, width: self.width },
+            ),
         }
     }
 }

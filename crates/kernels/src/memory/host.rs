@@ -16,18 +16,18 @@ struct Line;
 
 /// An owned allocation of zero-initialised bytes.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct HostMemory {
     start: NonNull<u8>,
     len: usize,
     capacity: usize,
 }
 
-// SAFETY: Memory owns its allocation and hands out references under the usual borrow rules only.
-unsafe impl Send for Memory {}
+// SAFETY: HostMemory owns its allocation and hands out references under the usual borrow rules only.
+unsafe impl Send for HostMemory {}
 // SAFETY: as above; there is no interior mutability.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for HostMemory {}
 
-impl Memory {
+impl HostMemory {
     pub(crate) const fn empty() -> Self {
         Self { start: NonNull::<Line>::dangling().cast(), len: 0, capacity: 0 }
     }
@@ -71,7 +71,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for HostMemory {
     fn drop(&mut self) {
         if self.capacity >= HUGE {
             // SAFETY: `map` made this mapping with this same rounding; nothing refers to it any more.

@@ -1,0 +1,89 @@
+//! What a device must be able to do.
+//!
+//! [`Device`](crate::Device) checks operands, then calls the [`Backend`] of its variant. Operands are buffers, not slices:
+//! a backend looks into memory in its own way. Every operand lives on the backend's device and is as long as the operation
+//! needs; contents (ids, bag lengths, sorted keys) are checked by the backend, before it changes anything.
+//!
+//! A new device is a file that implements this trait, a variant of `Device` with its [`Home`](crate::memory::Home), and a
+//! variant of [`Memory`](crate::memory::Memory).
+
+use crate::op::Result;
+use crate::{
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+};
+
+/// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
+pub(crate) trait Backend {
+    /// Name of the device, for messages.
+    fn name(&self) -> &'static str;
+
+    fn linear_forward(&self, args: LinearForward) -> Result;
+    fn linear_cross_forward(&self, args: LinearCrossForward) -> Result;
+    fn linear_backward(&self, args: LinearBackward) -> Result;
+
+    fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
+    fn dot_backward(
+        &self,
+        shape: DotShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result;
+    fn cross_backward(&self, args: CrossBackward) -> Result;
+    fn fm_forward(&self, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
+    fn fm_backward(
+        &self,
+        shape: FmShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result;
+
+    fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result;
+    fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result;
+    /// Gives `None` where nothing is computed.
+    fn bce(&self, args: Bce) -> Result<Option<f64>>;
+    fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
+    fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
+    fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
+    fn sum_blocks(&self, args: SumBlocks) -> Result;
+    /// Gives `None` where nothing is computed.
+    fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>>;
+
+    fn update_dense(&self, args: UpdateDense) -> Result;
+
+    /// Refuses segments whose ids reach past the values; gives the index its size.
+    fn index_bags(&self, args: IndexBags) -> Result;
+    /// Refuses bags past the values and ids past the end of their table; gives the sorted ids their size.
+    fn sort_ids(
+        &self,
+        tables: &[Table],
+        index: &BagIndex,
+        values: &Buffer<u32>,
+        sorted: &mut SortedIds,
+    ) -> Result;
+    /// Refuses bags past the values and ids past the end of their table.
+    fn lookup(&self, args: Lookup) -> Result;
+    /// Refuses keys that do not fit the tables and the index.
+    fn update_tables(&self, args: UpdateTables) -> Result;
+
+    fn encode(
+        &self,
+        format: HalfFormat,
+        block: BlockCopy,
+        from: &Buffer<f32>,
+        to: &mut Buffer<u16>,
+    ) -> Result;
+    fn decode(
+        &self,
+        format: HalfFormat,
+        block: BlockCopy,
+        from: &Buffer<u16>,
+        to: &mut Buffer<f32>,
+    ) -> Result;
+    fn sum_encoded(&self, format: HalfFormat, args: SumEncoded) -> Result;
+    /// Copies blocks of elements of `size` bytes.
+    fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result;
+}

@@ -1,0 +1,175 @@
+//! The operations of the host's cores, each in the module of its family.
+
+use super::{Cpu, elementwise, fm, index, interaction, linear, lookup, optimizer, sort, update, wire};
+use crate::backend::Backend;
+use crate::op::Result;
+use crate::{
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+};
+
+impl Backend for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn linear_forward(&self, args: LinearForward) -> Result {
+        linear::forward(self, args);
+        Ok(())
+    }
+
+    fn linear_cross_forward(&self, args: LinearCrossForward) -> Result {
+        linear::forward_cross(self, args);
+        Ok(())
+    }
+
+    fn linear_backward(&self, args: LinearBackward) -> Result {
+        linear::backward(self, args);
+        Ok(())
+    }
+
+    fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        interaction::forward(self, shape, vectors.host(), out.host_mut());
+        Ok(())
+    }
+
+    fn dot_backward(
+        &self,
+        shape: DotShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        interaction::backward(self, shape, vectors.host(), dout.host(), dvectors.host_mut());
+        Ok(())
+    }
+
+    fn cross_backward(&self, args: CrossBackward) -> Result {
+        elementwise::cross_backward(self, args);
+        Ok(())
+    }
+
+    fn fm_forward(&self, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        fm::forward(self, shape, vectors.host(), out.host_mut());
+        Ok(())
+    }
+
+    fn fm_backward(
+        &self,
+        shape: FmShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        fm::backward(self, shape, vectors.host(), dout.host(), dvectors.host_mut());
+        Ok(())
+    }
+
+    fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result {
+        elementwise::relu_backward(self, &y.host()[..len], &mut dy.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result {
+        elementwise::add(self, &x.host()[..len], &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn bce(&self, args: Bce) -> Result<Option<f64>> {
+        let (rows, scale) = (args.rows, args.scale);
+        let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
+        elementwise::bce(self, logits, labels, scale, &mut args.dlogits.host_mut()[..rows]).map(Some)
+    }
+
+    fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        elementwise::sigmoid(self, &logits.host()[..rows], &mut out.host_mut()[..rows]);
+        Ok(())
+    }
+
+    fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+        let widths = [from.width, to.width];
+        elementwise::copy_columns(self, copies, from.rows(rows), to.rows(rows), widths);
+        Ok(())
+    }
+
+    fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+        let widths = [from.width, to.width];
+        elementwise::add_columns(self, copies, from.rows(rows), to.rows(rows), widths);
+        Ok(())
+    }
+
+    fn sum_blocks(&self, args: SumBlocks) -> Result {
+        let SumBlocks { count, len, out_at, .. } = args;
+        let (blocks, out) = (&args.blocks.host()[..count * len], args.out.host_mut());
+        elementwise::sum_blocks(self, len, blocks, &mut out[out_at..out_at + len]);
+        Ok(())
+    }
+
+    fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
+        Ok(Some(elementwise::sum(self, x.host())))
+    }
+
+    fn update_dense(&self, args: UpdateDense) -> Result {
+        optimizer::update_dense(self, args);
+        Ok(())
+    }
+
+    fn index_bags(&self, args: IndexBags) -> Result {
+        index::index_bags(self, args)
+    }
+
+    fn sort_ids(
+        &self,
+        tables: &[Table],
+        index: &BagIndex,
+        values: &Buffer<u32>,
+        sorted: &mut SortedIds,
+    ) -> Result {
+        sort::sort_ids(self, tables, index, values, sorted)
+    }
+
+    fn lookup(&self, args: Lookup) -> Result {
+        lookup::lookup(self, args)
+    }
+
+    fn update_tables(&self, args: UpdateTables) -> Result {
+        update::update_tables(self, args)
+    }
+
+    fn encode(
+        &self,
+        format: HalfFormat,
+        block: BlockCopy,
+        from: &Buffer<f32>,
+        to: &mut Buffer<u16>,
+    ) -> Result {
+        let (from, to) = (&from.host()[block.from..], &mut to.host_mut()[block.to..]);
+        wire::encode(self, format, &from[..block.len], &mut to[..block.len]);
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        format: HalfFormat,
+        block: BlockCopy,
+        from: &Buffer<u16>,
+        to: &mut Buffer<f32>,
+    ) -> Result {
+        let (from, to) = (&from.host()[block.from..], &mut to.host_mut()[block.to..]);
+        wire::decode(self, format, &from[..block.len], &mut to[..block.len]);
+        Ok(())
+    }
+
+    fn sum_encoded(&self, format: HalfFormat, args: SumEncoded) -> Result {
+        let SumEncoded { count, len, out_at, .. } = args;
+        let (blocks, out) = (&args.blocks.host()[..count * len], args.out.host_mut());
+        wire::sum_encoded(self, format, len, blocks, &mut out[out_at..out_at + len]);
+        Ok(())
+    }
+
+    fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result {
+        wire::copy_blocks(self, blocks, size, from.host(), to.host_mut());
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! A device without arithmetic: outputs get their sizes and nothing else.
+
+use crate::backend::Backend;
+use crate::op::Result;
+use crate::{
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
+    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
+    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+};
+
+/// Backend of [`Device::Idle`](crate::Device::Idle).
+#[derive(Debug)]
+pub(crate) struct Idle;
+
+impl Backend for Idle {
+    fn name(&self) -> &'static str {
+        "idle"
+    }
+
+    fn linear_forward(&self, _: LinearForward) -> Result {
+        Ok(())
+    }
+
+    fn linear_cross_forward(&self, _: LinearCrossForward) -> Result {
+        Ok(())
+    }
+
+    fn linear_backward(&self, _: LinearBackward) -> Result {
+        Ok(())
+    }
+
+    fn dot_forward(&self, _: DotShape, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn dot_backward(&self, _: DotShape, _: &Buffer<f32>, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn cross_backward(&self, _: CrossBackward) -> Result {
+        Ok(())
+    }
+
+    fn fm_forward(&self, _: FmShape, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn fm_backward(&self, _: FmShape, _: &Buffer<f32>, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn relu_backward(&self, _: usize, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn add(&self, _: usize, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn bce(&self, _: Bce) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
+    fn sigmoid(&self, _: usize, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn copy_columns(&self, _: usize, _: &[ColumnCopy], _: Matrix, _: MatrixMut) -> Result {
+        Ok(())
+    }
+
+    fn add_columns(&self, _: usize, _: &[ColumnCopy], _: Matrix, _: MatrixMut) -> Result {
+        Ok(())
+    }
+
+    fn sum_blocks(&self, _: SumBlocks) -> Result {
+        Ok(())
+    }
+
+    fn sum(&self, _: &Buffer<f32>) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
+    fn update_dense(&self, _: UpdateDense) -> Result {
+        Ok(())
+    }
+
+    fn index_bags(&self, args: IndexBags) -> Result {
+        args.index.resize(args.tables, args.samples)
+    }
+
+    fn sort_ids(
+        &self,
+        _: &[Table],
+        index: &BagIndex,
+        values: &Buffer<u32>,
+        sorted: &mut SortedIds,
+    ) -> Result {
+        sorted.bounds.clear();
+        sorted.bounds.resize(index.tables + 1, 0);
+        sorted.samples.resize(values.len())
+    }
+
+    fn lookup(&self, _: Lookup) -> Result {
+        Ok(())
+    }
+
+    fn update_tables(&self, _: UpdateTables) -> Result {
+        Ok(())
+    }
+
+    fn encode(&self, _: HalfFormat, _: BlockCopy, _: &Buffer<f32>, _: &mut Buffer<u16>) -> Result {
+        Ok(())
+    }
+
+    fn decode(&self, _: HalfFormat, _: BlockCopy, _: &Buffer<u16>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn sum_encoded(&self, _: HalfFormat, _: SumEncoded) -> Result {
+        Ok(())
+    }
+
+    fn copy_blocks(&self, _: &[BlockCopy], _: usize, _: &Bytes, _: &mut Bytes) -> Result {
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Operations of a training step, by family: per operation its formula, its arguments, its checks and an example.
+//!
+//! An operation is a method of [`Device`]. Operations with many operands take an argument struct whose fields say what they
+//! are. A method checks that every operand lives on its device and is long enough, and hands the operands to the
+//! device's backend, which computes. Matrices are row-major. Buffers may be longer than their shape: a last, smaller
+//! batch uses the front.
+
+pub(crate) mod elementwise;
+pub(crate) mod embedding;
+pub(crate) mod fm;
+pub(crate) mod interaction;
+pub(crate) mod linear;
+pub(crate) mod optimizer;
+pub(crate) mod wire;
+
+use crate::{Buffer, Device, Element, KernelError};
+
+/// Result of an operation.
+pub(crate) type Result<T = ()> = std::result::Result<T, KernelError>;
+
+/// Checks of the operands of one operation.
+pub(crate) struct Check<'a> {
+    op: &'static str,
+    device: &'a Device,
+}
+
+impl<'a> Check<'a> {
+    /// Checks for the operation `op` on `device`.
+    pub(crate) fn new(op: &'static str, device: &'a Device) -> Self {
+        Self { op, device }
+    }
+
+    /// Refuses a buffer of another device, or of fewer than `elements`.
+    pub(crate) fn buffer<T: Element>(
+        &self,
+        operand: &'static str,
+        buffer: &Buffer<T>,
+        elements: usize,
+    ) -> Result {
+        let home = buffer.space().home;
+        if home != self.device.home() {
+            let (lives, runs) = (home.name(), self.device.name());
+            return Err(KernelError::OtherDevice { op: self.op, operand, lives, runs });
+        }
+        self.count(operand, elements, buffer.len())
+    }
+
+    /// Refuses an operand that has fewer than `expected` elements.
+    pub(crate) fn count(&self, operand: &'static str, expected: usize, got: usize) -> Result {
+        need(self.op, operand, expected, got)
+    }
+}
+
+/// Refuses an operand that is shorter than its shape.
+pub(crate) fn need(op: &'static str, operand: &'static str, expected: usize, got: usize) -> Result {
+    if got < expected { Err(KernelError::TooShort { op, operand, expected, got }) } else { Ok(()) }
+}
+
+/// Elements of a shape; past every buffer when they cannot be counted.
+pub(crate) fn size<const N: usize>(shape: [usize; N]) -> usize {
+    // A shape with an empty side holds nothing, however long the others are.
+    if shape.contains(&0) { 0 } else { shape.into_iter().fold(1, usize::saturating_mul) }
+}

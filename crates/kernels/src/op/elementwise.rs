@@ -1,0 +1,238 @@
+//! Passes over memory: activations, losses, sums, and blocks of columns.
+
+use super::{Check, Result, size};
+use crate::{Buffer, Device};
+
+/// A block of columns copied from one matrix to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnCopy {
+    /// First column in the source.
+    pub from: usize,
+    /// First column in the destination.
+    pub to: usize,
+    /// Number of columns.
+    pub width: usize,
+}
+
+/// A matrix that lies in a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    /// Buffer that holds the matrix.
+    pub buffer: &'a Buffer<f32>,
+    /// First element of the matrix in the buffer.
+    pub at: usize,
+    /// Elements of a row.
+    pub width: usize,
+}
+
+/// A matrix that lies in a buffer, to be written.
+#[derive(Debug)]
+pub struct MatrixMut<'a> {
+    /// Buffer that holds the matrix.
+    pub buffer: &'a mut Buffer<f32>,
+    /// First element of the matrix in the buffer.
+    pub at: usize,
+    /// Elements of a row.
+    pub width: usize,
+}
+
+impl<'a> Matrix<'a> {
+    /// Elements of the first `rows` rows, on the host.
+    pub(crate) fn rows(&self, rows: usize) -> &'a [f32] {
+        &self.buffer.host()[self.at..][..rows * self.width]
+    }
+}
+
+impl<'a> MatrixMut<'a> {
+    /// Elements of the first `rows` rows, on the host, to be written.
+    pub(crate) fn rows(self, rows: usize) -> &'a mut [f32] {
+        &mut self.buffer.host_mut()[self.at..][..rows * self.width]
+    }
+}
+
+/// Arguments of [`Device::bce`].
+#[derive(Debug)]
+pub struct Bce<'a> {
+    /// Number of samples.
+    pub rows: usize,
+    /// Logit of each sample.
+    pub logits: &'a Buffer<f32>,
+    /// Label of each sample, 0 or 1.
+    pub labels: &'a Buffer<f32>,
+    /// Factor of every gradient: 1 / samples of the whole batch for the gradient of the mean loss.
+    pub scale: f32,
+    /// Receives the gradient of each logit.
+    pub dlogits: &'a mut Buffer<f32>,
+}
+
+/// Arguments of [`Device::sum_blocks`].
+#[derive(Debug)]
+pub struct SumBlocks<'a> {
+    /// Number of blocks.
+    pub count: usize,
+    /// Elements of a block.
+    pub len: usize,
+    /// Blocks one behind the other.
+    pub blocks: &'a Buffer<f32>,
+    /// Buffer that receives the sums.
+    pub out: &'a mut Buffer<f32>,
+    /// First element of `out` that is written.
+    pub out_at: usize,
+}
+
+impl Device {
+    /// Gradient of a ReLU: `dy = 0` where the ReLU gave `y ≤ 0`, for the first `len` elements.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let y = Buffer::from_slice(&device, &[0.0, 3.0])?;
+    /// let mut dy = Buffer::from_slice(&device, &[7.0, 7.0])?;
+    /// device.relu_backward(2, &y, &mut dy)?;
+    /// assert_eq!(dy.to_vec()?, [0.0, 7.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result {
+        let check = Check::new("relu_backward", self);
+        check.buffer("y", y, len)?;
+        check.buffer("dy", dy, len)?;
+        self.backend().relu_backward(len, y, dy)
+    }
+
+    /// Sum in place: `y += x`, for the first `len` elements.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let x = Buffer::from_slice(&device, &[1.0, 2.0])?;
+    /// let mut y = Buffer::from_slice(&device, &[10.0, 20.0])?;
+    /// device.add(2, &x, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [11.0, 22.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result {
+        let check = Check::new("add", self);
+        check.buffer("x", x, len)?;
+        check.buffer("y", y, len)?;
+        self.backend().add(len, x, y)
+    }
+
+    /// Binary cross-entropy on logits: `dlogits = (σ(logit) − label)·scale`. Gives the *sum* of the samples' losses, added
+    /// in sample order in double precision; `None` on a device that computes nothing.
+    ///
+    /// ```
+    /// use kernels::{Bce, Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let (logits, labels) = (Buffer::from_slice(&device, &[0.0])?, Buffer::from_slice(&device, &[1.0])?);
+    /// let mut dlogits = Buffer::zeroed(&device, 1)?;
+    /// let args = Bce { rows: 1, logits: &logits, labels: &labels, scale: 1.0, dlogits: &mut dlogits };
+    /// assert_eq!(device.bce(args)?, Some(2f64.ln()));
+    /// assert_eq!(dlogits.to_vec()?, [-0.5]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn bce(&self, args: Bce) -> Result<Option<f64>> {
+        let check = Check::new("bce", self);
+        check.buffer("logits", args.logits, args.rows)?;
+        check.buffer("labels", args.labels, args.rows)?;
+        check.buffer("dlogits", args.dlogits, args.rows)?;
+        self.backend().bce(args)
+    }
+
+    /// Logistic function: `out[r] = 1 / (1 + e^−logits[r])`, for the first `rows` elements.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let logits = Buffer::from_slice(&device, &[0.0, 1000.0])?;
+    /// let mut out = Buffer::zeroed(&device, 2)?;
+    /// device.sigmoid(2, &logits, &mut out)?;
+    /// assert_eq!(out.to_vec()?, [0.5, 1.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        let check = Check::new("sigmoid", self);
+        check.buffer("logits", logits, rows)?;
+        check.buffer("out", out, rows)?;
+        self.backend().sigmoid(rows, logits, out)
+    }
+
+    /// Copies blocks of columns: `to[r, c.to + i] = from[r, c.from + i]` for every copy `c` and each of `rows` rows.
+    ///
+    /// ```
+    /// use kernels::{Buffer, ColumnCopy, Device, Matrix, MatrixMut};
+    /// let device = Device::cpu(1)?;
+    /// let from = Buffer::from_slice(&device, &[1.0, 2.0, 3.0, 4.0])?;
+    /// let mut to = Buffer::zeroed(&device, 2)?;
+    /// let second = [ColumnCopy { from: 1, to: 0, width: 1 }];
+    /// let from = Matrix { buffer: &from, at: 0, width: 2 };
+    /// device.copy_columns(2, &second, from, MatrixMut { buffer: &mut to, at: 0, width: 1 })?;
+    /// assert_eq!(to.to_vec()?, [2.0, 4.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+        check_columns(&Check::new("copy_columns", self), rows, copies, from, &to)?;
+        self.backend().copy_columns(rows, copies, from, to)
+    }
+
+    /// Adds blocks of columns: `to[r, c.to + i] += from[r, c.from + i]` for every copy `c` and each of `rows` rows.
+    ///
+    /// ```
+    /// use kernels::{Buffer, ColumnCopy, Device, Matrix, MatrixMut};
+    /// let device = Device::cpu(1)?;
+    /// let from = Buffer::from_slice(&device, &[1.0, 2.0])?;
+    /// let mut to = Buffer::from_slice(&device, &[10.0])?;
+    /// let both = [0, 1].map(|from| ColumnCopy { from, to: 0, width: 1 });
+    /// let from = Matrix { buffer: &from, at: 0, width: 2 };
+    /// device.add_columns(1, &both, from, MatrixMut { buffer: &mut to, at: 0, width: 1 })?;
+    /// assert_eq!(to.to_vec()?, [13.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+        check_columns(&Check::new("add_columns", self), rows, copies, from, &to)?;
+        self.backend().add_columns(rows, copies, from, to)
+    }
+
+    /// Ordered sum of a reduction: `out[i] = ((block₀[i] + block₁[i]) + block₂[i]) + …`, where block `k` is
+    /// `blocks[k·len..][..len]`; zeros when there is no block.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device, SumBlocks};
+    /// let device = Device::cpu(1)?;
+    /// let blocks = Buffer::from_slice(&device, &[1.0, 2.0, 10.0, 20.0])?;
+    /// let mut out = Buffer::zeroed(&device, 3)?;
+    /// device.sum_blocks(SumBlocks { count: 2, len: 2, blocks: &blocks, out: &mut out, out_at: 1 })?;
+    /// assert_eq!(out.to_vec()?, [0.0, 11.0, 22.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn sum_blocks(&self, args: SumBlocks) -> Result {
+        let check = Check::new("sum_blocks", self);
+        check.buffer("blocks", args.blocks, size([args.count, args.len]))?;
+        check.buffer("out", args.out, args.out_at.saturating_add(args.len))?;
+        self.backend().sum_blocks(args)
+    }
+
+    /// Sum of all elements, in no particular order: a streaming read of the buffer, for measurements. `None` on a device
+    /// that computes nothing.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// assert_eq!(device.sum(&Buffer::from_slice(&device, &[1.0, 2.5])?)?, Some(3.5));
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
+        Check::new("sum", self).buffer("x", x, 0)?;
+        self.backend().sum(x)
+    }
+}
+
+/// Refuses blocks of columns that do not fit their matrices.
+fn check_columns(check: &Check, rows: usize, copies: &[ColumnCopy], from: Matrix, to: &MatrixMut) -> Result {
+    check.buffer("from", from.buffer, from.at.saturating_add(size([rows, from.width])))?;
+    check.buffer("to", to.buffer, to.at.saturating_add(size([rows, to.width])))?;
+    for copy in copies {
+        check.count("a row of from", copy.from.saturating_add(copy.width), from.width)?;
+        check.count("a row of to", copy.to.saturating_add(copy.width), to.width)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Passes over memory, one element at a time.
+
+use crate::ColumnCopy;
+
+/// Gradient of a ReLU: `dy[i] = 0` where a ReLU gave `y[i] ≤ 0`.
+pub fn relu_backward(y: &[f32], dy: &mut [f32]) {
+    for (dy, &y) in dy.iter_mut().zip(y) {
+        if y <= 0.0 {
+            *dy = 0.0;
+        }
+    }
+}
+
+/// Sum in place: `y += x`.
+pub fn add(x: &[f32], y: &mut [f32]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += x;
+    }
+}
+
+/// Binary cross-entropy: each loss is `max(x, 0) − x·y + ln(1 + e^−|x|)`, which no `x` overflows;
+/// `dlogits = (σ(x) − y)·scale`. Gives the sum of the losses in sample order.
+pub fn bce(logits: &[f32], labels: &[f32], scale: f32, dlogits: &mut [f32]) -> f64 {
+    let samples = logits.iter().zip(labels).zip(dlogits);
+    samples.fold(0.0, |sum, ((&x, &y), dlogit)| sum + bce_of_sample(x, y, scale, dlogit))
+}
+
+/// Binary cross-entropy of one sample; stores the gradient of its logit.
+pub(crate) fn bce_of_sample(logit: f32, label: f32, scale: f32, dlogit: &mut f32) -> f64 {
+    let (x, y) = (logit as f64, label as f64);
+    *dlogit = ((sigma(x) - y) * scale as f64) as f32;
+    x.max(0.0) - x * y + (-x.abs()).exp().ln_1p()
+}
+
+/// Logistic function: `out = σ(logits)`.
+pub fn sigmoid(logits: &[f32], out: &mut [f32]) {
+    for (out, &logit) in out.iter_mut().zip(logits) {
+        *out = sigma(logit as f64) as f32;
+    }
+}
+
+/// Logistic function: `1 / (1 + e^−x)`.
+pub(crate) fn sigma(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Copies columns: `to[r, c.to + i] = from[r, c.from + i]` for every copy `c`.
+pub fn copy_columns(copies: &[ColumnCopy], from: &[f32], to: &mut [f32], [from_width, to_width]: [usize; 2]) {
+    if from_width == 0 || to_width == 0 {
+        return;
+    }
+    for (from, to) in from.chunks_exact(from_width).zip(to.chunks_exact_mut(to_width)) {
+        for c in copies {
+            to[c.to..c.to + c.width].copy_from_slice(&from[c.from..c.from + c.width]);
+        }
+    }
+}
+
+/// Adds columns: `to[r, c.to + i] += from[r, c.from + i]` for every copy `c`.
+pub fn add_columns(copies: &[ColumnCopy], from: &[f32], to: &mut [f32], [from_width, to_width]: [usize; 2]) {
+    if from_width == 0 || to_width == 0 {
+        return;
+    }
+    for (from, to) in from.chunks_exact(from_width).zip(to.chunks_exact_mut(to_width)) {
+        for c in copies {
+            add(&from[c.from..c.from + c.width], &mut to[c.to..c.to + c.width]);
+        }
+    }
+}
+
+/// Ordered sum: `out[i] = (block₀[i] + block₁[i]) + …`, in this order; zeros when there is no block.
+pub fn sum_blocks(len: usize, blocks: &[f32], out: &mut [f32]) {
+    out.fill(0.0);
+    for (k, block) in blocks.chunks_exact(len.max(1)).enumerate() {
+        for (out, &value) in out.iter_mut().zip(block) {
+            *out = if k == 0 { value } else { *out + value };
+        }
+    }
+}
+
+/// Sum of all elements.
+pub fn sum(x: &[f32]) -> f64 {
+    x.iter().map(|&x| f64::from(x)).sum()
+}
