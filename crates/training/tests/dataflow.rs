@@ -14,8 +14,8 @@ use training::dataflow::{Carries, Dataflow, Flat, Input};
 fn phases_of_the_other_dataflow_are_refused() {
     let run = planning::check(&config(ModelKind::Dlrm, true, 2, 2)).unwrap();
     let (model, placement) = (&run.model, &run.placement);
-    let mut flat = Flat::new(model, placement, AllToAll::Flat, run.wire, 0);
-    let input = Input::new(model, placement, 0);
+    let mut flat = Flat::new(&Device::Reference, model, placement, AllToAll::Flat, run.wire, 0);
+    let input = Input::new(&Device::Reference, model, placement, 0);
     let refused = [
         flat.transpose(&Device::Reference, &input, &mut []).unwrap_err().to_string(),
         flat.payload(Carries::PartialSums).unwrap_err().to_string(),
