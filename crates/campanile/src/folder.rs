@@ -17,7 +17,7 @@ pub mod tensorboard;
 use crate::file::FileError;
 pub use crate::file::{PARTIAL, read, read_if_there, replace};
 use crate::output::{Inputs, Output, OutputError};
-use metrics::Record;
+use metrics::MetricsLine;
 use std::error::Error;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -180,7 +180,7 @@ impl RunFolder {
     }
 
     /// Appends a record, and its numbers for TensorBoard. It is in the files when this returns.
-    pub fn record(&mut self, record: &Record) -> Result<(), FolderError> {
+    pub fn record(&mut self, record: &MetricsLine) -> Result<(), FolderError> {
         let path = self.dir.join(METRICS);
         let mut line =
             serde_json::to_string(record).map_err(|source| FileError::Json { path: path.clone(), source })?;

@@ -12,7 +12,7 @@ pub use hierarchical::{Constants, Hierarchical};
 pub use madmax::MadMax;
 pub use roofline::Roofline;
 
-use crate::step::{Compute, Op, Period, Step, Transfer, Work};
+use crate::step::{Compute, Op, Period, StepGraph, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Item, Timeline};
 use crate::workload::Convention;
@@ -30,13 +30,13 @@ pub trait CostModel {
         false
     }
     /// How operations make up a step.
-    fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
+    fn timeline(&self, step: &StepGraph, seconds: &[f64]) -> Timeline {
         lay(step, seconds, self.shares_links())
     }
 }
 
 /// A step's operations on their lanes; `shares` says whether collectives across nodes slow each other down.
-fn lay(step: &Step, seconds: &[f64], shares: bool) -> Timeline {
+fn lay(step: &StepGraph, seconds: &[f64], shares: bool) -> Timeline {
     let crosses = |work: &Work| matches!(work, Work::Transfer(transfer) if transfer.nodes > 1);
     let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
         lane: op.lane,
@@ -112,7 +112,7 @@ impl FromStr for CostKind {
 }
 
 /// Seconds of every operation of a step.
-pub fn seconds(model: &dyn CostModel, step: &Step, system: &System) -> Vec<f64> {
+pub fn seconds(model: &dyn CostModel, step: &StepGraph, system: &System) -> Vec<f64> {
     let price = |op: &Op| match &op.work {
         Work::Compute(compute) => model.compute(compute, system),
         Work::Transfer(transfer) => model.transfer(transfer, system),

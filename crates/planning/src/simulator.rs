@@ -1,7 +1,7 @@
 //! A step on a system, priced: times by kind of work, what is exposed, throughput.
 
 use crate::cost::{self, CostModel};
-use crate::step::{ComputeClass, Part, Period, Step, Work};
+use crate::step::{ComputeClass, Part, Period, StepGraph, Work};
 use crate::system::System;
 use crate::timeline::{Span, Timeline};
 use spec::schedule::{CollectiveKind, Lane};
@@ -40,14 +40,14 @@ pub struct Breakdown {
 
 impl Simulation {
     /// Prices `step` on `system`.
-    pub fn new(model: &dyn CostModel, step: &Step, system: &System) -> Self {
+    pub fn new(model: &dyn CostModel, step: &StepGraph, system: &System) -> Self {
         let seconds = cost::seconds(model, step, system);
         let timeline = model.timeline(step, &seconds);
         Self::of(step, seconds, timeline)
     }
 
     /// A step whose operations take `seconds`, each alone, and lie so in time.
-    pub(crate) fn of(step: &Step, seconds: Vec<f64>, timeline: Timeline) -> Self {
+    pub(crate) fn of(step: &StepGraph, seconds: Vec<f64>, timeline: Timeline) -> Self {
         let mut breakdown = Breakdown::default();
         for (op, &seconds) in step.operations.iter().zip(&seconds) {
             *breakdown.of(&op.work) += seconds;
@@ -67,7 +67,7 @@ impl Simulation {
     }
 
     /// Seconds in which nothing is computed while ids, vectors or their gradients travel.
-    pub fn exposed_embedding_s(&self, step: &Step) -> f64 {
+    pub fn exposed_embedding_s(&self, step: &StepGraph) -> f64 {
         let own = self.spans(step, |op| op.lane == Lane::Compute);
         let moved = |by: f64| {
             let shift = by * self.timeline.step_s;
@@ -87,7 +87,7 @@ impl Simulation {
         (whole - hidden).max(0.0)
     }
 
-    fn spans(&self, step: &Step, of: impl Fn(&crate::step::Op) -> bool) -> Vec<Span> {
+    fn spans(&self, step: &StepGraph, of: impl Fn(&crate::step::Op) -> bool) -> Vec<Span> {
         let all = step.operations.iter().zip(&self.timeline.spans);
         all.filter(|(op, _)| of(op)).map(|(_, span)| *span).collect()
     }

@@ -1,6 +1,6 @@
 //! A step with numbers: what every operation computes, touches and sends on one device, and what it waits for.
 //!
-//! A [`spec::schedule::Schedule`] says the same in symbols, for any rank and batch; [`Step::of_schedule`] binds it to the
+//! A [`spec::schedule::Schedule`] says the same in symbols, for any rank and batch; [`StepGraph::of_schedule`] binds it to the
 //! busiest rank. Models that are only simulated are built as steps at once (see [`crate::workload`]). Cost models price
 //! operations, [`crate::Timeline`] lays them on their lanes.
 
@@ -14,7 +14,7 @@ use std::fmt;
 
 /// The operations of one step, in issue order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct StepGraph {
     /// Samples that the whole cluster takes in a step.
     pub samples: f64,
     /// What follows the end of a step.
@@ -147,7 +147,7 @@ impl Op {
     }
 }
 
-impl Step {
+impl StepGraph {
     /// The step with all collectives on one lane, in issue order: two lanes, as MAD-Max has them.
     pub fn on_two_lanes(mut self) -> Self {
         for op in self.operations.iter_mut().filter(|op| op.lane == Lane::Gradients) {

@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
-pub mod calibration;
 pub mod dataflow;
 pub mod feature;
 pub mod links;
+pub mod machine_rates;
 pub mod memory;
 pub mod model;
 pub mod optimizer;

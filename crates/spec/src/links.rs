@@ -1,9 +1,9 @@
 //! What a collective takes, as a line: `time = latency + bytes / bandwidth`. `planning::fit` finds it from a sweep of sizes.
 //!
 //! ```
-//! use spec::links::{Circle, LinkModel};
+//! use spec::links::{GroupSpan, LinkModel};
 //! use spec::schedule::CollectiveKind;
-//! let (collective, group) = (CollectiveKind::AllToAll, Circle::World);
+//! let (collective, group) = (CollectiveKind::AllToAll, GroupSpan::World);
 //! let line = LinkModel { collective, group, ranks: 4, latency_s: 10e-6, bytes_per_s: 1e9 };
 //! assert!((line.seconds(1e6) - 1.01e-3).abs() < 1e-8);
 //! ```
@@ -16,7 +16,7 @@ use std::fmt;
 /// Ranks that were measured together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Circle {
+pub enum GroupSpan {
     /// All ranks.
     World,
     /// Ranks of a host; all hosts at once.
@@ -32,7 +32,7 @@ pub struct LinkModel {
     /// Collective that was measured.
     pub collective: CollectiveKind,
     /// Ranks that took part together.
-    pub group: Circle,
+    pub group: GroupSpan,
     /// Number of ranks that take part together.
     pub ranks: usize,
     /// Latency: seconds of an empty message.
@@ -48,23 +48,23 @@ impl LinkModel {
     }
 }
 
-impl Circle {
+impl GroupSpan {
     /// Number of ranks that take part together.
     pub fn members(self, topology: Topology) -> usize {
         match self {
-            Circle::World => topology.ranks(),
-            Circle::Host => topology.ranks_per_host(),
-            Circle::Peers => topology.hosts(),
+            GroupSpan::World => topology.ranks(),
+            GroupSpan::Host => topology.ranks_per_host(),
+            GroupSpan::Peers => topology.hosts(),
         }
     }
 }
 
-impl fmt::Display for Circle {
+impl fmt::Display for GroupSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Circle::World => "world",
-            Circle::Host => "host",
-            Circle::Peers => "peers",
+            GroupSpan::World => "world",
+            GroupSpan::Host => "host",
+            GroupSpan::Peers => "peers",
         })
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn it_survives_json() {
-        let (collective, group) = (CollectiveKind::AllReduce, Circle::Host);
+        let (collective, group) = (CollectiveKind::AllReduce, GroupSpan::Host);
         let line = LinkModel { collective, group, ranks: 2, latency_s: 1e-6, bytes_per_s: 9e9 };
         let text = serde_json::to_string(&line).unwrap();
         assert!(text.contains(r#""collective":"all_reduce","group":"host""#), "{text}");

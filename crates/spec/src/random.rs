@@ -2,19 +2,19 @@
 //! any tensor or data set without the rest, and the result never depends on how work is divided.
 //!
 //! ```
-//! use spec::random::Stream;
-//! let stream = Stream::new(7, "bottom.0.weight");
-//! assert_eq!(stream.bits(3), Stream::new(7, "bottom.0.weight").bits(3));
+//! use spec::random::RandomSequence;
+//! let stream = RandomSequence::new(7, "bottom.0.weight");
+//! assert_eq!(stream.bits(3), RandomSequence::new(7, "bottom.0.weight").bits(3));
 //! assert!((0.0..1.0).contains(&stream.unit(3)));
 //! ```
 
 /// A sequence of random numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Stream {
+pub struct RandomSequence {
     key: u64,
 }
 
-impl Stream {
+impl RandomSequence {
     /// The stream of `name` under `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a, then mixed with the seed.

@@ -17,7 +17,7 @@ use std::fmt;
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Record {
+pub enum MetricsLine {
     /// The run begins.
     Start(Start),
     /// The run goes on from a checkpoint.
@@ -324,11 +324,11 @@ pub struct Place {
     pub towers: u64,
 }
 
-impl Record {
+impl MetricsLine {
     /// The step and the numbers that TensorBoard shows; `None` for records without any.
     pub fn scalars(&self) -> Option<(u64, Vec<(String, f64)>)> {
         let (step, scalars) = match self {
-            Record::Train(r) => {
+            MetricsLine::Train(r) => {
                 let scalars = [
                     // A paced run has none.
                     ("train/loss", Some(r.loss).filter(|loss| !loss.is_nan())),
@@ -340,12 +340,15 @@ impl Record {
                 ];
                 (r.step, scalars.map(|(tag, value)| (tag.to_owned(), value)).to_vec())
             }
-            Record::Eval(r) => {
+            MetricsLine::Eval(r) => {
                 // What is best possible does not change from one evaluation to the next.
                 let metrics = r.metrics.0.iter().filter(|(field, _)| field != BEST_AUC);
                 (r.step, metrics.map(|(field, value)| (format!("eval/{field}"), *value)).collect())
             }
-            Record::Start(_) | Record::Resume(_) | Record::Checkpoint(_) | Record::End(_) => return None,
+            MetricsLine::Start(_)
+            | MetricsLine::Resume(_)
+            | MetricsLine::Checkpoint(_)
+            | MetricsLine::End(_) => return None,
         };
         Some((step, scalars.into_iter().filter_map(|(tag, value)| Some((tag, value?))).collect()))
     }
@@ -355,7 +358,7 @@ impl Record {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Records {
     /// In the order of the file.
-    pub records: Vec<Record>,
+    pub records: Vec<MetricsLine>,
     /// Whole lines that are no record known here.
     pub unknown: usize,
     /// Whether the last line is unfinished.

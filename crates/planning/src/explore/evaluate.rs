@@ -4,7 +4,7 @@ use super::space::{Point, Space, Subject};
 use crate::cost::{CostKind, CostModel};
 use crate::memory::Memory;
 use crate::simulator::Simulation;
-use crate::step::Step;
+use crate::step::StepGraph;
 use crate::system::System;
 use crate::workload::{Job, TaskKind};
 use spec::schedule::Task;
@@ -66,7 +66,7 @@ impl<'a> Evaluator<'a> {
         Ok(Outcome { fits: too_big.is_none(), too_big, ..outcome })
     }
 
-    fn step(&self, point: &Point, system: &System) -> Result<(Step, Memory), String> {
+    fn step(&self, point: &Point, system: &System) -> Result<(StepGraph, Memory), String> {
         let (per_device, task) = (self.space.batches()[point.batch], self.space.task());
         match (&self.space.models()[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => {
@@ -84,7 +84,7 @@ impl<'a> Evaluator<'a> {
                 let run = model.run(system, per_device, &Default::default());
                 let run = run.map_err(|error| format!("{} on {}: {error}", model.name(), system.name))?;
                 let schedule = run.schedule(task);
-                let step = Step::of_schedule(&schedule, run.batch);
+                let step = StepGraph::of_schedule(&schedule, run.batch);
                 let step = if self.kind == CostKind::MadMax { step.on_two_lanes() } else { step };
                 let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);
                 Ok((step, Memory::of_schedule(&schedule, run.batch, tables, dense)))

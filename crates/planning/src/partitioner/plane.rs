@@ -8,7 +8,7 @@
 //! matrix of squared distances), which is also what the result is compared with.
 
 use super::matrix::{Matrix, leading_eigenvectors};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
 /// How the stress is minimised.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +49,7 @@ pub fn embed(distances: &Matrix, descent: &Descent) -> Plane {
     let count = distances.rows();
     let scale = mean(distances);
     let random = (0..descent.restarts).map(|restart| {
-        let stream = Stream::new(descent.seed, &format!("partitioner.plane.{restart}"));
+        let stream = RandomSequence::new(descent.seed, &format!("partitioner.plane.{restart}"));
         let value = |i: usize| f64::from(stream.symmetric(i as u64, 1.0)) * scale;
         Matrix::new(count, descent.dims, (0..count * descent.dims).map(value).collect())
     });

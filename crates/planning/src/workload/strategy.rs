@@ -44,7 +44,7 @@ pub struct Strategies {
 
 /// Devices that act together at a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Circle {
+pub(super) struct LevelSpan {
     pub members: usize,
     pub nodes: usize,
 }
@@ -72,7 +72,7 @@ impl Strategy {
     }
 
     /// The level with a parallelism, and the devices that act together there.
-    pub(super) fn circle(&self, parallel: Parallel, system: &System) -> Option<(Level, Circle)> {
+    pub(super) fn span(&self, parallel: Parallel, system: &System) -> Option<(Level, LevelSpan)> {
         let index = self.0.iter().position(|level| level.parallel == parallel)?;
         let inner: usize = self.0[..index].iter().map(|level| level.degree).product();
         let level = self.0[index];
@@ -81,7 +81,7 @@ impl Strategy {
         } else {
             system.nodes_of(inner * level.degree)
         };
-        Some((level, Circle { members: level.degree, nodes }))
+        Some((level, LevelSpan { members: level.degree, nodes }))
     }
 
     /// Refuses a strategy that does not fill `system`; `field` names it in errors.

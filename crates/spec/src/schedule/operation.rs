@@ -5,8 +5,8 @@
 //! the part. A new operation is a variant, a line there, and code in training.
 
 use super::{Bucket, Cost, Part};
-use crate::calibration::Class;
 use crate::dataflow::Deployment;
+use crate::machine_rates::Class;
 use crate::model::{BlockName, Model};
 use crate::volume::{Leg, Quantity, Volume};
 use serde::Serialize;

@@ -7,7 +7,7 @@ use spec::Pooling;
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use std::ops::Range;
 
 /// Allocates and initialises the shards that `rank` holds, in the order of [`Placement::held_by`].
@@ -95,7 +95,7 @@ pub fn columns(shards: &[Shard]) -> Vec<usize> {
 /// Uniform in ±1/√rows. Any shard of a table draws the same weights as the whole would.
 fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) -> Result<(), KernelError> {
     let feature = &model.features()[shard.feature];
-    let stream = Stream::new(seed, &format!("table.{}", feature.name));
+    let stream = RandomSequence::new(seed, &format!("table.{}", feature.name));
     let bound = 1.0 / (feature.rows as f32).sqrt();
     let (dim, width) = (model.row_width(), shard.columns.len());
     // Row blocks of about a megabyte: where a block must be copied to a device, the whole table need not exist twice.

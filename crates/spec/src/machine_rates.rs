@@ -5,7 +5,7 @@
 //! by how much.
 //!
 //! ```
-//! use spec::calibration::{Amount, Class, OperationModel};
+//! use spec::machine_rates::{Amount, Class, OperationModel};
 //! let line = OperationModel { bytes_per_s: Some(1e9), ..OperationModel::new(Class::Transpose, 10e-6) };
 //! assert!((line.seconds(&Amount { bytes: 1e6, ..Default::default() }) - 1.01e-3).abs() < 1e-9);
 //! ```
@@ -16,7 +16,7 @@ mod class;
 pub use amount::Amount;
 pub use class::Class;
 
-use crate::links::{Circle, LinkModel};
+use crate::links::{GroupSpan, LinkModel};
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
 use crate::transport::Transport;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 /// What was measured: the section `[measured]` of a system file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calibration {
+pub struct MachineRates {
     /// When, where and by what, for people.
     pub about: String,
     /// Hosts.
@@ -74,7 +74,7 @@ pub struct OperationModel {
 
 /// Why a calibration cannot be used, or not for a step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum CalibrationError {
+pub enum MachineRatesError {
     /// A number that cannot have been measured.
     #[error("{what} is {value}; expected {expected}")]
     Number {
@@ -110,24 +110,24 @@ pub enum CalibrationError {
         step: Topology,
     },
     /// A collective that was not measured.
-    #[error("no speed was measured for {collective} over {circle} (phase {phase:?})")]
+    #[error("no speed was measured for {collective} over {span} (phase {phase:?})")]
     Collective {
         /// Collective that was not measured.
         collective: CollectiveKind,
         /// Ranks that take part in it together.
-        circle: Circle,
+        span: GroupSpan,
         /// A phase of the step that is such a collective.
         phase: String,
     },
     /// A collective that was measured among fewer or more.
     #[error(
-        "the speed of {collective} over {circle} was measured among {measured} ranks, the step has {members}"
+        "the speed of {collective} over {span} was measured among {measured} ranks, the step has {members}"
     )]
     Members {
         /// Collective that was measured.
         collective: CollectiveKind,
         /// Ranks that took part in it together.
-        circle: Circle,
+        span: GroupSpan,
         /// Ranks of such a group when it was measured.
         measured: usize,
         /// Ranks of such a group in the step.
@@ -161,7 +161,7 @@ impl OperationModel {
             + over(amount.items, self.items_per_s)
     }
 
-    fn check(&self) -> Result<(), CalibrationError> {
+    fn check(&self) -> Result<(), MachineRatesError> {
         not_negative(|| format!("overhead_s of {}", self.class), self.overhead_s)?;
         not_negative(|| format!("worst_error of {}", self.class), self.worst_error)?;
         let rates = [
@@ -175,9 +175,9 @@ impl OperationModel {
     }
 }
 
-impl Calibration {
+impl MachineRates {
     /// Refuses numbers that cannot have been measured.
-    pub fn check(&self) -> Result<(), CalibrationError> {
+    pub fn check(&self) -> Result<(), MachineRatesError> {
         let counts = [
             ("hosts", self.hosts),
             ("ranks_per_host", self.ranks_per_host),
@@ -188,24 +188,24 @@ impl Calibration {
         for (what, count) in counts {
             if count == 0 {
                 let (value, expected) = (count as f64, "at least 1");
-                return Err(CalibrationError::Number { what: what.into(), value, expected });
+                return Err(MachineRatesError::Number { what: what.into(), value, expected });
             }
         }
         positive(|| "stretch".into(), self.stretch)?;
         if !(0.0..=1.0).contains(&self.overlap) {
             let (what, value, expected) = ("overlap".into(), self.overlap, "a share from 0 to 1");
-            return Err(CalibrationError::Number { what, value, expected });
+            return Err(MachineRatesError::Number { what, value, expected });
         }
         for (i, operation) in self.operations.iter().enumerate() {
             operation.check()?;
             if self.operations[..i].iter().any(|other| other.class == operation.class) {
-                return Err(CalibrationError::Twice { what: format!("the rate of {}", operation.class) });
+                return Err(MachineRatesError::Twice { what: format!("the rate of {}", operation.class) });
             }
         }
         for (i, link) in self.links.iter().enumerate() {
             let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
             if self.links[..i].iter().any(|other| (other.collective, other.group) == (*collective, *group)) {
-                return Err(CalibrationError::Twice {
+                return Err(MachineRatesError::Twice {
                     what: format!("the line of {collective} over {group}"),
                 });
             }
@@ -221,16 +221,16 @@ impl Calibration {
     }
 }
 
-fn positive(what: impl Fn() -> String, value: f64) -> Result<(), CalibrationError> {
+fn positive(what: impl Fn() -> String, value: f64) -> Result<(), MachineRatesError> {
     let expected = "a number above 0";
     let fits = value > 0.0 && value.is_finite();
-    if fits { Ok(()) } else { Err(CalibrationError::Number { what: what(), value, expected }) }
+    if fits { Ok(()) } else { Err(MachineRatesError::Number { what: what(), value, expected }) }
 }
 
-fn not_negative(what: impl Fn() -> String, value: f64) -> Result<(), CalibrationError> {
+fn not_negative(what: impl Fn() -> String, value: f64) -> Result<(), MachineRatesError> {
     let expected = "0, or a number above it";
     let fits = value >= 0.0 && value.is_finite();
-    if fits { Ok(()) } else { Err(CalibrationError::Number { what: what(), value, expected }) }
+    if fits { Ok(()) } else { Err(MachineRatesError::Number { what: what(), value, expected }) }
 }
 
 #[cfg(test)]
