@@ -1,4 +1,4 @@
-//! What an operation takes on a system: three models behind one interface.
+//! Cost models: the time of an operation on a system. Three models share one interface.
 //!
 //! - `madmax`: the rules of MAD-Max, for comparison with what it prints.
 //! - `roofline`: Neo's appendix B: achievable rates, and the step as its Equation 1 composes it.
@@ -19,7 +19,7 @@ use crate::workload::Convention;
 use std::fmt;
 use std::str::FromStr;
 
-/// Prices operations.
+/// Cost model: gives the time of each operation on a system.
 pub trait CostModel {
     /// Seconds of a computation on a device.
     fn compute(&self, work: &Compute, system: &System) -> f64;
@@ -29,7 +29,7 @@ pub trait CostModel {
     fn shares_links(&self) -> bool {
         false
     }
-    /// How operations make up a step.
+    /// Timeline of a step, given the time of each operation.
     fn timeline(&self, step: &StepGraph, seconds: &[f64]) -> Timeline {
         lay(step, seconds, self.shares_links())
     }
@@ -52,7 +52,7 @@ fn lay(step: &StepGraph, seconds: &[f64], shares: bool) -> Timeline {
     }
 }
 
-/// The cost models by name.
+/// Kind of cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CostKind {
     /// MAD-Max's rules.

@@ -1,4 +1,4 @@
-//! What measurements are made of: `seconds = x₀·a₀ + x₁·a₁ + …`, with amounts `a` that are known and rates `x` that are not.
+//! Fits rates to measurements: `seconds = x₀·a₀ + x₁·a₁ + …`, with known amounts `a` and unknown rates `x`.
 //!
 //! ```
 //! // 10 µs, and 1 GB/s.
@@ -57,7 +57,7 @@ pub fn non_negative(points: &[Point]) -> Option<Vec<f64>> {
     Some(rates.iter().zip(&scales).map(|(x, scale)| if *scale > 0.0 { x / scale } else { 0.0 }).collect())
 }
 
-/// How far rates are from the point that is farthest from them: 0.1 for 10 % of what was measured.
+/// Largest relative error of the rates over all points: 0.1 for 10 %.
 pub fn worst_error(points: &[Point], rates: &[f64]) -> f64 {
     let priced = |amounts: &[f64]| amounts.iter().zip(rates).map(|(a, x)| a * x).sum::<f64>();
     let errors = points.iter().map(|(amounts, seconds)| (priced(amounts) / seconds - 1.0).abs());

@@ -1,4 +1,4 @@
-//! What a device must have room for.
+//! Memory that a device needs.
 
 use crate::system::System;
 use crate::workload::{Convention, Job, Layered, Parallel, TaskKind};
@@ -19,9 +19,9 @@ pub struct Memory {
     pub gradients: f64,
     /// State of their optimizer.
     pub state: f64,
-    /// What the backward pass needs of the forward pass.
+    /// Activations of the forward pass that the backward pass needs.
     pub activations: f64,
-    /// What collectives send from and receive into.
+    /// Send and receive buffers of collectives.
     pub buffers: f64,
 }
 
@@ -47,7 +47,7 @@ impl Memory {
         ]
     }
 
-    /// Whether it fits; if not, what is largest.
+    /// Fails if the memory does not fit on a device of `system`; the error names the largest part.
     pub fn fits(&self, system: &System) -> Result<(), TooBig> {
         let (need, have) = (self.total(), system.device.memory_bytes);
         if need <= have {

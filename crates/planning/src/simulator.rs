@@ -6,7 +6,7 @@ use crate::system::System;
 use crate::timeline::{Span, Timeline};
 use spec::schedule::{CollectiveKind, Lane};
 
-/// A priced step.
+/// Simulation of a step: its time and breakdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
     /// Seconds of every operation, alone.

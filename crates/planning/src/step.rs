@@ -17,13 +17,13 @@ use std::fmt;
 pub struct StepGraph {
     /// Samples that the whole cluster takes in a step.
     pub samples: f64,
-    /// What follows the end of a step.
+    /// How the next step follows.
     pub period: Period,
     /// The operations.
     pub operations: Vec<Op>,
 }
 
-/// How steps follow each other.
+/// How consecutive steps follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// A step begins when all of the one before has ended.
@@ -56,7 +56,7 @@ pub struct Label {
     pub action: Cow<'static, str>,
 }
 
-/// What an operation does on one device.
+/// Work of an operation on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// A computation.
@@ -68,7 +68,7 @@ pub enum Work {
 /// A computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compute {
-    /// What bounds it, for the breakdown.
+    /// Class of the computation in the breakdown.
     pub class: ComputeClass,
     /// Floating-point operations.
     pub flops: f64,
@@ -78,7 +78,7 @@ pub struct Compute {
     pub operand: f64,
 }
 
-/// What a computation is counted as.
+/// Class of a computation in the breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComputeClass {
     /// Matrix products.
@@ -141,7 +141,7 @@ impl Transfer {
 }
 
 impl Op {
-    /// Whether it computes.
+    /// Whether the operation is a computation.
     pub fn computes(&self) -> bool {
         matches!(self.work, Work::Compute(_))
     }

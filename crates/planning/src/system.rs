@@ -18,7 +18,7 @@ pub struct System {
     pub nodes: usize,
     /// Devices on each node.
     pub devices_per_node: usize,
-    /// What each of them can do.
+    /// Capabilities of each device.
     pub device: Device,
     /// Links inside a node.
     pub intra: Link,
@@ -29,7 +29,7 @@ pub struct System {
     pub all_reduce_intra_share: f64,
 }
 
-/// What a device can do at its best, and the part of that which programs see.
+/// Peak performance of a device, and the share of it that programs reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -72,15 +72,15 @@ fn default_share() -> f64 {
     ZIONEX_SHARE
 }
 
-/// Why a description of hardware cannot be.
+/// Reason why a description of hardware is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SystemError {
-    /// A number that is out of range.
+    /// A number is out of range.
     #[error("{field} is {value}; it must be {must}")]
     Number {
         /// Field at fault.
         field: &'static str,
-        /// What was given.
+        /// Value that was given.
         value: f64,
         /// Values that the field may have.
         must: &'static str,
@@ -96,7 +96,7 @@ pub enum SystemError {
     /// A name that is none of the built-in systems'.
     #[error("there is no system {name:?}; there are {NAMES}, each also as NAME:GPUS, say h100:512")]
     Unknown {
-        /// What was asked for.
+        /// Name that was given.
         name: String,
     },
     /// A number of devices that a built-in system does not have.
@@ -106,7 +106,7 @@ pub enum SystemError {
     Size {
         /// The system.
         name: String,
-        /// What was asked for.
+        /// Number of devices that was given.
         devices: String,
     },
 }

@@ -47,20 +47,20 @@ pub struct Item<'a> {
     pub lane: Lane,
     /// Operations that this one waits for, and how many steps back.
     pub after: &'a [(PhaseId, Distance)],
-    /// Whether it computes.
+    /// Whether the operation is a computation.
     pub computes: bool,
-    /// Whether it slows down others that cross hosts, and is slowed down by them.
+    /// Whether the operation shares the links between hosts with others.
     pub shares: bool,
     /// Seconds that the operation takes by itself.
     pub seconds: f64,
 }
 
-/// What becomes of two collectives that cross hosts at the same time.
+/// How collectives that cross hosts at the same time affect each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// Each goes on as if it were alone: a step takes no less than that.
     Apart,
-    /// They share the wire: only computation hides communication.
+    /// Collectives share the links: only computation hides communication.
     Shared,
 }
 

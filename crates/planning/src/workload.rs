@@ -35,7 +35,7 @@ pub enum Convention {
     Pooled,
 }
 
-/// Why a workload cannot be.
+/// Reason why a workload is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// A field that its type needs.
@@ -54,12 +54,12 @@ pub enum WorkloadError {
         /// Type of the model.
         kind: String,
     },
-    /// A number that is out of range.
+    /// A number is out of range.
     #[error("{field} is {value}; it must be {must}")]
     Number {
         /// Field at fault.
         field: String,
-        /// What was given.
+        /// Value that was given.
         value: f64,
         /// Values that the field may have.
         must: String,
@@ -69,9 +69,9 @@ pub enum WorkloadError {
     Unknown {
         /// A model, a type, a parallelism.
         what: &'static str,
-        /// What was asked for.
+        /// Name that was given.
         name: String,
-        /// What there is.
+        /// Names that exist.
         known: &'static str,
     },
     /// Degrees that do not fill the system.

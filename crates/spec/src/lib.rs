@@ -25,7 +25,7 @@ pub mod wire;
 
 use serde::{Deserialize, Serialize};
 
-/// How the rows that one sample looks up in a table become one vector.
+/// Pooling: how the rows of a bag become one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
@@ -36,11 +36,11 @@ pub enum Pooling {
     Mean,
 }
 
-/// What follows a linear map.
+/// Activation function after a linear map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
-    /// Nothing.
+    /// No activation.
     Identity,
     /// `max(x, 0)`.
     Relu,

@@ -1,4 +1,5 @@
-//! What a collective takes, as a line: `time = latency + bytes / bandwidth`. `planning::fit` finds it from a sweep of sizes.
+//! Link models: the time of a collective as a line, `time = latency + bytes / bandwidth`. `planning::fit` fits it to a sweep
+//! of sizes.
 //!
 //! ```
 //! use spec::links::{GroupSpan, LinkModel};
@@ -13,7 +14,7 @@ use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Ranks that were measured together.
+/// Ranks that take part in a measured collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupSpan {

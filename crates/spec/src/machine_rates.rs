@@ -1,4 +1,4 @@
-//! What was measured of a machine or a cluster: how fast each class of computation goes, and what collectives take.
+//! Machine rates: measured speeds of a machine or a cluster, for each class of computation and each collective.
 //!
 //! Computations are priced by their amounts, `overhead + FLOPs / rate + bytes / rate + items / rate`, with the rates of their
 //! [`Class`]. Seconds are those of a core at work while all ranks are; ranks that share cores take longer, and `planning` says
@@ -22,35 +22,36 @@ use crate::topology::Topology;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 
-/// What was measured: the section `[measured]` of a system file.
+/// Measured rates of a machine: the section `[measured]` of a system file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineRates {
-    /// When, where and by what, for people.
+    /// Description for people: when, where and by which program the rates were measured.
     pub about: String,
-    /// Hosts.
+    /// Number of hosts that were measured.
     pub hosts: usize,
-    /// Ranks on each.
+    /// Number of ranks on each host.
     pub ranks_per_host: usize,
-    /// What joins the ranks.
+    /// Transport between the ranks.
     pub transport: Transport,
-    /// Threads of each rank.
+    /// Number of threads of each rank.
     pub threads: usize,
-    /// Ranks that share a machine: hosts may be pretended, cores may not.
+    /// Number of ranks that share a machine and its cores. One machine may stand for several hosts.
     pub ranks_per_machine: usize,
-    /// Cores of a machine.
+    /// Number of cores of a machine.
     pub cores: usize,
-    /// What share of the communication that could hide behind computation does: none where no core is left to move it on.
+    /// Share of the communication that is hidden, of that which could hide behind computation: 0 if no core is left to
+    /// advance it.
     pub overlap: f64,
-    /// What whole steps took over what their phases account for, median over the runs that were measured.
+    /// Measured step time over the time that the phases account for; median over the measured runs.
     pub stretch: f64,
-    /// How fast computations are.
+    /// Rates of the classes of computation.
     pub operations: Vec<OperationModel>,
-    /// What collectives take.
+    /// Latency and bandwidth of the collectives.
     pub links: Vec<LinkModel>,
 }
 
-/// How fast one class of computation is. What has no rate costs nothing.
+/// Rates of one class of computation. An amount without a rate costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationModel {
@@ -58,24 +59,24 @@ pub struct OperationModel {
     pub class: Class,
     /// Overhead: seconds of a computation of nothing.
     pub overhead_s: f64,
-    /// FLOPs in a second.
+    /// Floating-point operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_s: Option<f64>,
-    /// Bytes of memory in a second.
+    /// Bytes of memory per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<f64>,
-    /// Items in a second: ids or samples, as the class counts them.
+    /// Items per second: ids or samples, as the class counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items_per_s: Option<f64>,
-    /// How far this is from what was measured, where it is farthest: 0.1 for 10 %.
+    /// Largest relative error of the fit over the measurements: 0.1 for 10 %.
     #[serde(default)]
     pub worst_error: f64,
 }
 
-/// Why a calibration cannot be used, or not for a step.
+/// Reason why machine rates are invalid, or cannot price a step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MachineRatesError {
-    /// A number that cannot have been measured.
+    /// A number is outside of its range.
     #[error("{what} is {value}; expected {expected}")]
     Number {
         /// Quantity that was measured.
@@ -85,41 +86,41 @@ pub enum MachineRatesError {
         /// Values that the quantity may have.
         expected: &'static str,
     },
-    /// Something that is there twice.
+    /// A rate is given twice.
     #[error("{what} is given twice")]
     Twice {
         /// Rate or line that is given twice.
         what: String,
     },
-    /// A computation that was not measured.
+    /// No rate was measured for a class of computation.
     #[error("no rate was measured for {class} (phase {phase:?}); `campanile calibrate` measures all of them")]
     Class {
-        /// The class.
+        /// Class without a rate.
         class: Class,
-        /// A phase of the step that is of this class.
+        /// Name of a phase of the step that has this class.
         phase: String,
     },
-    /// Ranks other than those that were measured.
+    /// The step runs on another number of ranks than was measured.
     #[error("measured on {hosts} × {ranks_per_host} ranks, the step has {step}; calibrate on as many")]
     Ranks {
-        /// Hosts that were measured.
+        /// Number of hosts that were measured.
         hosts: usize,
-        /// Ranks on each of them.
+        /// Number of ranks on each measured host.
         ranks_per_host: usize,
-        /// The step's.
+        /// Topology of the step.
         step: Topology,
     },
-    /// A collective that was not measured.
+    /// No speed was measured for a collective.
     #[error("no speed was measured for {collective} over {span} (phase {phase:?})")]
     Collective {
         /// Collective that was not measured.
         collective: CollectiveKind,
         /// Ranks that take part in it together.
         span: GroupSpan,
-        /// A phase of the step that is such a collective.
+        /// Name of a phase of the step that is such a collective.
         phase: String,
     },
-    /// A collective that was measured among fewer or more.
+    /// A collective was measured among another number of ranks.
     #[error(
         "the speed of {collective} over {span} was measured among {measured} ranks, the step has {members}"
     )]
@@ -128,9 +129,9 @@ pub enum MachineRatesError {
         collective: CollectiveKind,
         /// Ranks that took part in it together.
         span: GroupSpan,
-        /// Ranks of such a group when it was measured.
+        /// Number of ranks of the group when it was measured.
         measured: usize,
-        /// Ranks of such a group in the step.
+        /// Number of ranks of the group in the step.
         members: usize,
     },
     /// Groups of some of the hosts: neither a host nor the world.
@@ -138,9 +139,9 @@ pub enum MachineRatesError {
         "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured, only those of one, or of all"
     )]
     Groups {
-        /// Hosts of a group.
+        /// Number of hosts of a tower group.
         hosts_per_group: usize,
-        /// Hosts of the step.
+        /// Number of hosts of the step.
         hosts: usize,
     },
 }
@@ -176,7 +177,7 @@ impl OperationModel {
 }
 
 impl MachineRates {
-    /// Refuses numbers that cannot have been measured.
+    /// Fails if a number is outside of its range or a rate is given twice.
     pub fn check(&self) -> Result<(), MachineRatesError> {
         let counts = [
             ("hosts", self.hosts),
@@ -215,7 +216,7 @@ impl MachineRates {
         Ok(())
     }
 
-    /// How fast a class is, where it was measured.
+    /// Rates of a class, if it was measured.
     pub fn operation(&self, class: Class) -> Option<&OperationModel> {
         self.operations.iter().find(|operation| operation.class == class)
     }

@@ -1,4 +1,4 @@
-//! Models people know by name.
+//! Presets: models that are known by name.
 
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError};
@@ -26,10 +26,10 @@ pub enum Preset {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Dot interaction.
+    /// DLRM, with dot interaction.
     #[default]
     Dlrm,
-    /// Cross layers.
+    /// DCN-v2, with cross layers.
     Dcn,
     /// Factorization machine beside an MLP.
     #[serde(rename = "deepfm")]
@@ -51,23 +51,23 @@ const TERABYTE_ROWS: [usize; 26] = [
     4, 974, 14, 48937457, 11316796, 40094537, 452104, 12606, 104, 35,
 ];
 
-/// What a preset says of a model, before flags change it.
+/// Outline of a model: the tables and widths of a preset, before flags change them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
-    /// Rows of each table; features are named C1, C2 …
+    /// Number of rows of each table; features are named C1, C2, …
     pub rows: Vec<usize>,
-    /// Dense inputs.
+    /// Number of dense inputs.
     pub dense_features: usize,
     /// Embedding dimension.
     pub dim: usize,
-    /// Bottom MLP, without its last layer, which is the dimension.
+    /// Widths of the bottom MLP, without the last layer, whose width is the embedding dimension.
     pub bottom: Vec<usize>,
-    /// Top MLP.
+    /// Widths of the top MLP.
     pub top: Vec<usize>,
     /// Top MLP of a DLRM whose towers have modules. One layer of 1024 less than [`top`](Self::top), where that begins with two:
     /// inferred from the FLOPs of the DMT paper's Table 4, which prints no widths.
     pub tower_top: Vec<usize>,
-    /// Cross layers, for DCN.
+    /// Number of cross layers of a DCN.
     pub cross_layers: usize,
     /// Rank of the cross layers' matrices, for DCN; `None` for full rank.
     pub cross_rank: Option<usize>,
@@ -89,7 +89,7 @@ impl Preset {
         }
     }
 
-    /// Tables and widths.
+    /// Tables and widths of the preset.
     pub fn outline(self) -> Outline {
         let (rows, dim, bottom, top, cross_rank): (Vec<usize>, usize, &[usize], &[usize], usize) = match self
         {
@@ -118,7 +118,7 @@ impl Preset {
         }
     }
 
-    /// The preset's model, with another dimension or fewer rows per table where asked.
+    /// Model of the preset, with another embedding dimension or fewer rows per table if these are given.
     pub fn model(
         self,
         kind: ModelKind,
@@ -133,7 +133,7 @@ impl Preset {
 }
 
 impl Outline {
-    /// Limits every table to `cap` rows.
+    /// Limits every table to `cap` rows, if `cap` is given.
     pub fn cap_rows(&mut self, cap: Option<usize>) {
         let cap = cap.unwrap_or(usize::MAX);
         self.rows.iter_mut().for_each(|rows| *rows = (*rows).min(cap));

@@ -1,5 +1,5 @@
-//! Random numbers by counter: value `i` of the stream `(seed, name)` is a hash, so that any rank can draw any part of
-//! any tensor or data set without the rest, and the result never depends on how work is divided.
+//! Random numbers by counter: number `i` of the sequence `(seed, name)` is a hash, so that any rank can draw any part of any
+//! tensor or data set without the rest, and the result never depends on how work is divided.
 //!
 //! ```
 //! use spec::random::RandomSequence;
@@ -15,7 +15,7 @@ pub struct RandomSequence {
 }
 
 impl RandomSequence {
-    /// The stream of `name` under `seed`.
+    /// Sequence of `name` with `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a, then mixed with the seed.
         let hash = name

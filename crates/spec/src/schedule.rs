@@ -37,15 +37,15 @@ pub struct PhaseId(pub usize);
 /// A unit of a step: a computation on every rank, or a collective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase<O = Operation> {
-    /// Unique in its schedule; what meters, traces and errors call it.
+    /// Name of the phase, unique in its schedule. Meters, traces and errors print it.
     pub name: String,
     /// Computation or collective.
     pub work: Work<O>,
     /// Lane in which the phase queues.
     pub lane: Lane,
-    /// Whether it works on the batch of the next step.
+    /// Whether the phase works on the batch of the next step.
     pub ahead: bool,
-    /// Phases it waits for: of this step, or of an earlier one.
+    /// Phases that this phase waits for, and how many steps back they are.
     pub after: Vec<(PhaseId, Distance)>,
     /// Slots that the phase reads.
     pub reads: Vec<Slot>,
@@ -55,7 +55,7 @@ pub struct Phase<O = Operation> {
     pub cost: Cost,
 }
 
-/// Steps back.
+/// Number of steps back, from 0.
 pub type Distance = u32;
 
 /// A computation on one rank, or a collective over a group.
@@ -72,15 +72,15 @@ pub enum Work<O> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
-    /// Arithmetic.
+    /// Computations.
     Compute,
-    /// Ids and embeddings between ranks.
+    /// Exchanges of ids and vectors.
     Exchange,
     /// Dense gradients between ranks, apart so that no exchange on the critical path queues behind them. They share the wire.
     Gradients,
 }
 
-/// What phases hand to each other.
+/// Slot: a value that phases read and write. Dependencies follow from slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slot {
@@ -92,11 +92,11 @@ pub enum Slot {
     Counts,
     /// Ids of the world's samples.
     Ids,
-    /// Weights of those ids.
+    /// Weights of the ids of the world's samples.
     Weights,
     /// Position of each bag.
     Index,
-    /// The ids by row.
+    /// Ids of the world's samples, grouped by row.
     Sorted,
     /// Weights and optimizer state of the tables.
     Tables,
@@ -112,15 +112,15 @@ pub enum Slot {
     Gathered,
     /// Sums of the peers' samples, as they arrived from the group.
     Summed,
-    /// What the group's towers see.
+    /// Input of the towers of the group.
     TowerInput,
-    /// What leaves the group.
+    /// Columns that leave the group for the samples.
     Leaving,
     /// Vectors of this rank's samples, as they arrived.
     Arrived,
-    /// All vectors of a sample, as the interaction sees them.
+    /// All vectors of a sample, in the order of the interaction.
     Features,
-    /// A block's output.
+    /// Output of a block.
     Output(BlockName),
     /// The gradient of a block's output, or, below the last block, of what it reads.
     Gradient(BlockName),
@@ -146,34 +146,35 @@ pub enum Slot {
     Parameters(usize),
     /// Gradient of a bucket.
     BucketGradient(usize),
-    /// Probabilities.
+    /// Predicted probabilities.
     Predictions,
-    /// What a leg carries, encoded.
+    /// Vectors of a leg, encoded in the wire format.
     Encoded(Leg),
-    /// What arrived, yet to be decoded.
+    /// Encoded vectors that arrived on a leg.
     Arriving(Leg),
-    /// What host-mates have for ranks of this rank's index, on any host.
+    /// Vectors from ranks of this host for all ranks of this rank's index: the result of the first level of a hierarchical
+    /// all-to-all.
     InHost(Leg),
     /// What host-mates have for ranks of this rank's index, by host.
     Regrouped(Leg),
 }
 
-/// What a phase costs one rank.
+/// Cost of a phase on one rank, as symbolic volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: Volume,
     /// Bytes of memory that must be touched, for phases bound by it.
     pub memory: Volume,
 }
 
-/// What a step is for.
+/// Task of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Forward, backward, update.
+    /// Training: forward pass, backward pass and update.
     Train,
-    /// Forward only.
+    /// Evaluation: forward pass only.
     Evaluate,
 }
 
@@ -184,11 +185,11 @@ pub struct Bucket {
     pub parameters: Vec<usize>,
     /// Start of each parameter in the bucket.
     pub starts: Vec<usize>,
-    /// Length of the bucket.
+    /// Number of elements of the bucket.
     pub elements: usize,
 }
 
-/// The phases of one step of a model on a cluster.
+/// Schedule: the phases of one step of a model on a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     deployment: Deployment,
@@ -225,7 +226,7 @@ impl Schedule {
         self
     }
 
-    /// The phases, in issue order.
+    /// Phases in issue order.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
@@ -245,12 +246,12 @@ impl Schedule {
         &self.deployment
     }
 
-    /// The model it trains.
+    /// Model that the schedule trains or evaluates.
     pub fn model(&self) -> &Model {
         &self.deployment.model
     }
 
-    /// The placement it was built for.
+    /// Placement for which the schedule was built.
     pub fn placement(&self) -> &Placement {
         &self.deployment.placement
     }

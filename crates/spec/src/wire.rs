@@ -1,4 +1,4 @@
-//! In which format floats travel between ranks. Arithmetic is in single precision, whatever the wire has.
+//! Wire formats: how floats are sent between ranks. Arithmetic is always in f32.
 //!
 //! ```
 //! use spec::wire::{Format, Wire, WireConfig};
@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a float travels. To encode is to round to the nearest, ties to even; what was encoded once is encoded exactly
-/// ever after.
+/// Wire format of a float. Encoding rounds to nearest, ties to even; encoding a decoded value again is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -27,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Bytes of a float.
+    /// Size of an encoded float, in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Format::F32 => 4,
@@ -44,7 +43,7 @@ impl Format {
         }
     }
 
-    /// Whether floats are encoded before they travel, and decoded after.
+    /// Whether floats are encoded before they are sent, and decoded after.
     pub fn encodes(self) -> bool {
         self != Format::F32
     }
@@ -65,14 +64,14 @@ impl fmt::Display for Format {
     }
 }
 
-/// The formats of a run. Ids, lengths of bags and weights of ids travel as they are.
+/// Wire formats of a run. Ids, bag lengths and weights of ids are never encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Wire {
-    /// Pooled vectors, partial sums and what towers make of them, on the way forward.
+    /// Format of pooled vectors, partial sums and tower outputs, in the forward pass.
     pub vectors: Format,
     /// Format of the gradients of vectors.
     pub gradients: Format,
-    /// Gradients of dense parameters, those of towers included, as they are reduced.
+    /// Format of the gradients of dense parameters, including those of towers, in reductions.
     pub dense: Format,
 }
 
@@ -93,14 +92,14 @@ impl fmt::Display for Wire {
     }
 }
 
-/// `[wire]`: what a user wrote of it.
+/// Section `[wire]` of a config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WireConfig {
     /// Format of pooled vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vectors: Option<Format>,
-    /// Format of their gradients.
+    /// Format of the gradients of pooled vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradients: Option<Format>,
     /// Format of dense gradients.
@@ -114,7 +113,7 @@ impl WireConfig {
         Self { vectors: Some(wire.vectors), gradients: Some(wire.gradients), dense: Some(wire.dense) }
     }
 
-    /// What was left out travels as it is.
+    /// Wire formats of a run; formats that were left out are f32.
     pub fn check(&self) -> Wire {
         let Self { vectors, gradients, dense } = self;
         Wire {

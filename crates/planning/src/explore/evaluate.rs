@@ -9,7 +9,7 @@ use crate::system::System;
 use crate::workload::{Job, TaskKind};
 use spec::schedule::Task;
 
-/// What a point comes to.
+/// Outcome of simulating a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Seconds of a step.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub exposed_s: f64,
     /// Bytes on the device that needs most.
     pub memory_bytes: f64,
-    /// Whether it has them.
+    /// Whether a device has that much memory.
     pub fits: bool,
     /// The part of memory that is largest, if it does not fit.
     pub too_big: Option<&'static str>,
@@ -36,12 +36,12 @@ pub struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// For a space and a cost model.
+    /// Evaluator of the points of a space with a cost model.
     pub fn new(space: &'a Space, kind: CostKind) -> Self {
         Self { space, kind, cost: kind.model(), hardware: None }
     }
 
-    /// What a point comes to, or why it cannot be.
+    /// Simulates a point; the error says why it is impossible.
     pub fn evaluate(&mut self, point: &Point) -> Result<Outcome, String> {
         let key = (point.system, point.scaling);
         if self.hardware.as_ref().is_none_or(|(at, _)| *at != key) {

@@ -40,19 +40,19 @@ struct Segment {
 /// A point of a space: positions in the lists of the space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// The model.
+    /// Index of the model.
     pub model: usize,
     /// The system.
     pub system: usize,
-    /// How its hardware is changed; 0 is as it is. See [`Space::scaling`].
+    /// Index of the scaling of the hardware; 0 for none. See [`Space::scaling`].
     pub scaling: usize,
     /// The batch size.
     pub batch: usize,
-    /// How layers are spread, unless the model says it.
+    /// Plan of the layers; `None` if the model determines it.
     pub plan: Option<Plan>,
 }
 
-/// Why there is nothing to look at.
+/// Reason why a space cannot be explored.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpaceError {
     /// A list without entries.
@@ -64,7 +64,7 @@ pub enum SpaceError {
     /// A batch of nothing, or of far too much.
     #[error("a batch of {batch} samples a device; it must be 1 to 2^32")]
     Batch {
-        /// What was given.
+        /// Batch size that was given.
         batch: usize,
     },
     /// A factor that hardware cannot grow by.
@@ -72,7 +72,7 @@ pub enum SpaceError {
     Factor {
         /// The capability.
         of: &'static str,
-        /// What was given.
+        /// Factor that was given.
         factor: f64,
     },
     /// A capability that is not known.
@@ -80,7 +80,7 @@ pub enum SpaceError {
         "{name:?} is no capability of hardware; there are flops, memory, memory-bandwidth, intra and inter, and all of them as `all`"
     )]
     Capability {
-        /// What was given.
+        /// Name that was given.
         name: String,
     },
     /// More points than can be numbered.
@@ -174,7 +174,7 @@ impl Space {
         self.task
     }
 
-    /// How hardware is changed.
+    /// Scalings of the hardware.
     pub fn what_if(&self) -> &WhatIf {
         &self.what_if
     }
@@ -191,7 +191,7 @@ impl Space {
         }
     }
 
-    /// How a point spreads its layers, in words.
+    /// Description of the plan of a point.
     pub fn described(&self, point: &Point) -> String {
         match (&self.models[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => plan.of(model),
@@ -199,7 +199,7 @@ impl Space {
         }
     }
 
-    /// How a point's hardware is changed.
+    /// Scaling of the hardware of a point.
     pub fn scaling(&self, point: &Point) -> Scaling {
         self.what_if.scaling(point.scaling)
     }

@@ -1,4 +1,4 @@
-//! What a whole space comes to.
+//! Summary of a whole space.
 
 use super::evaluate::Outcome;
 use super::space::{Point, Space};
@@ -20,7 +20,7 @@ pub struct Summary {
 /// Strategies of a model on some hardware with a batch size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What others are compared with.
+    /// Point that others are compared with.
     pub baseline: Option<Found>,
     /// The best.
     pub best: Best,

@@ -1,4 +1,4 @@
-//! What is kept of many outcomes: a fixed amount, however many there are.
+//! Tally of many outcomes, in a fixed amount of memory.
 
 use super::distribution::Distribution;
 use super::evaluate::Outcome;
@@ -26,15 +26,15 @@ pub struct Best {
 /// Points that were refused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Refused {
-    /// By the largest part of memory: points that do not fit.
+    /// Number of points that do not fit, by the largest part of their memory.
     pub too_big: BTreeMap<&'static str, u64>,
     /// Points that cannot be.
     pub impossible: u64,
-    /// Why the first of them cannot.
+    /// Number of the first impossible point, and the reason.
     pub first: Option<(usize, String)>,
 }
 
-/// What many points come to.
+/// Tally of the outcomes of many points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
     /// Points that were looked at.

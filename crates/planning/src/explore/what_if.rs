@@ -1,11 +1,11 @@
-//! The same hardware with more of something: FLOP/s, memory, bandwidth.
+//! What-if scalings: hardware with more FLOP/s, memory or bandwidth.
 
 use super::SpaceError;
 use crate::system::System;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a device or a link can do.
+/// Capability of a device or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// FLOP/s.

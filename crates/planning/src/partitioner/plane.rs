@@ -10,7 +10,7 @@
 use super::matrix::{Matrix, leading_eigenvectors};
 use spec::random::RandomSequence;
 
-/// How the stress is minimised.
+/// Parameters of the descent that minimizes the stress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Descent {
     /// Dimensions.

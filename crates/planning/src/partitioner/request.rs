@@ -1,10 +1,10 @@
-//! What a partition is asked for, and why there may be none.
+//! Request of a partition, and its errors.
 
 use super::distances::Distance;
 use super::groups;
 use std::str::FromStr;
 
-/// How features are divided.
+/// Strategy by which features are divided into towers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// Features that have much to do with each other share a tower.
@@ -59,7 +59,7 @@ impl FromStr for Strategy {
 /// Quantity that is counted when towers are compared in size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balance {
-    /// Features.
+    /// Number of features.
     Features,
     /// The sum of a load for every feature, such as bytes looked up.
     Loads(Vec<f64>),
@@ -70,18 +70,19 @@ pub enum Balance {
 pub struct Request {
     /// Towers, T.
     pub towers: usize,
-    /// How features are divided.
+    /// Strategy by which features are divided.
     pub strategy: Strategy,
     /// The largest tower may have this many times the size of the smallest, among those of a group where there are groups; 1
     /// for sizes as equal as can be.
     pub ratio: f64,
-    /// What sizes count.
+    /// Measure of the size of a tower.
     pub balance: Balance,
-    /// How far apart features shall lie on the plane.
+    /// Rule that turns affinities into distances.
     pub distance: Distance,
     /// Dimensions of the plane.
     pub dims: usize,
-    /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
+    /// Group of each feature. Features of different groups never share a tower; towers are divided among the groups in
+    /// proportion.
     pub groups: Option<Vec<usize>>,
     /// Whether features move and swap between towers after k-means, by the distances asked for; only where features are counted.
     pub settle: bool,
@@ -109,7 +110,7 @@ impl Request {
     }
 }
 
-/// Why there is no partition.
+/// Reason why there is no partition.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PartitionError {
     /// More towers than features, or none.
@@ -117,7 +118,7 @@ pub enum PartitionError {
     Towers {
         /// Asked for.
         towers: usize,
-        /// What there is to divide.
+        /// Number of features.
         features: usize,
     },
     /// Fewer towers than groups that must not be mixed.
@@ -128,12 +129,12 @@ pub enum PartitionError {
         /// Groups.
         groups: usize,
     },
-    /// Not one number per feature.
+    /// The number of values differs from the number of features.
     #[error("{got} {what} for {features} features")]
     Count {
         /// Loads or groups.
         what: &'static str,
-        /// Features.
+        /// Number of features.
         features: usize,
         /// Number of features.
         got: usize,
@@ -172,7 +173,7 @@ pub enum PartitionError {
     Dims {
         /// Asked for.
         dims: usize,
-        /// What there is to place.
+        /// Number of features.
         features: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Where the tables of a tower model live, on clusters of any size.
+//! Placement of the tables of a tower model on clusters of any size.
 
 use crate::placement;
 use spec::placement::{Cut, Layout};

@@ -1,4 +1,4 @@
-//! From a model, a system and a task to the operations of a step on one device.
+//! Builds the operations of a step on one device, from a model, a system and a task.
 
 mod backward;
 
@@ -56,7 +56,7 @@ impl Job {
     }
 }
 
-/// How a class of layers is spread.
+/// Parallelism of a class of layers.
 #[derive(Clone, Copy)]
 struct Spread {
     ddp: Option<(Level, LevelSpan)>,

@@ -1,4 +1,4 @@
-//! What is done with a model: a task, a strategy for each class of layers, and batch sizes.
+//! Job: a task, a strategy for each class of layers, and batch sizes.
 
 use super::{Layered, Level, Parallel, Strategies, Strategy, WorkloadError};
 use crate::system::System;
@@ -12,7 +12,7 @@ pub struct Job {
     pub name: String,
     /// Task of the job.
     pub task: TaskKind,
-    /// How layers are spread.
+    /// Strategy for each class of layers.
     pub strategies: Strategies,
     /// Samples of the devices that share a shard of the MLPs: with tensor parallelism of degree 8, of 8 devices.
     pub mlp_batch: f64,
@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// What a file describes, for a model on a system.
+    /// Builds the job that a file describes, for a model on a system.
     pub fn from_file(file: &JobFile, model: &Layered, system: &System) -> Result<Self, WorkloadError> {
         let task = file.task()?;
         let has_mlp = model.bottom_layers + model.top_layers > 0;

@@ -29,18 +29,18 @@ pub struct Layered {
     pub transformer: Option<Transformer>,
 }
 
-/// What a model is made of.
+/// Kind of a model that is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayeredKind {
     /// Tables, a bottom and a top MLP.
     Dlrm,
-    /// With transformer layers between.
+    /// DLRM with transformer layers between tables and MLPs.
     DlrmTransformer,
-    /// With experts as top MLPs.
+    /// DLRM with a mixture of experts as the top MLP.
     DlrmMoe,
     /// A language model.
     Llm,
-    /// With experts as feed-forward layers.
+    /// Language model with mixtures of experts as feed-forward layers.
     LlmMoe,
     /// A vision transformer.
     Vit,
@@ -121,7 +121,7 @@ impl Layered {
         matches!(self.kind, LayeredKind::Dlrm | LayeredKind::DlrmTransformer | LayeredKind::DlrmMoe)
     }
 
-    /// What a file describes.
+    /// Builds the model that a file describes.
     pub fn from_file(file: &ModelFile) -> Result<Self, WorkloadError> {
         let kind: LayeredKind = LayeredKind::parse(&file.kind)?;
         let fields = Fields { kind };

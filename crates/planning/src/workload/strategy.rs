@@ -1,4 +1,4 @@
-//! How the layers of a class are spread over devices: one parallelism a level, inside nodes first.
+//! Strategy of a class of layers: one parallelism per level, inside nodes first.
 
 use super::{Layered, WorkloadError};
 use crate::system::System;
@@ -21,9 +21,9 @@ pub enum Parallel {
 /// A level of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Level {
-    /// How layers are spread.
+    /// Parallelism of the level.
     pub parallel: Parallel,
-    /// Over how many.
+    /// Number of devices, or nodes, of the level.
     pub degree: usize,
 }
 
@@ -66,7 +66,7 @@ impl Strategy {
         self.0.iter().filter(|level| of(level.parallel)).map(|level| level.degree).product()
     }
 
-    /// Over how many devices a layer's parameters are cut.
+    /// Number of devices over which the parameters of a layer are cut.
     pub fn shards(&self) -> usize {
         self.degree(|parallel| parallel != Parallel::Ddp)
     }
@@ -113,8 +113,8 @@ impl Strategy {
 }
 
 impl Strategies {
-    /// What is safe everywhere: tables sharded over all devices (replicated for language models, which have small ones), all
-    /// else fully sharded.
+    /// Strategies that fit everywhere: tables sharded over all devices (replicated for language models, which have small
+    /// ones), and all else fully sharded.
     pub fn default_for(model: &Layered, system: &System) -> Self {
         let embedding = if model.has_large_tables() { Parallel::Mp } else { Parallel::Ddp };
         Self {

@@ -5,7 +5,7 @@ use crate::towers::Module;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Computations that are equally fast.
+/// Class of computations that one set of rates describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -57,11 +57,11 @@ pub enum Class {
     CrossTowersForward,
     /// Backward pass of towers that cross.
     CrossTowersBackward,
-    /// Loss and its gradient, or predictions; items are samples.
+    /// Computes the loss and its gradient, or predictions; items are samples.
     Loss,
-    /// Backward of the lookup and the optimizer of the tables; items are ids.
+    /// Backward pass of the lookup, fused with the optimizer of the tables; items are ids.
     UpdateTables,
-    /// The optimizer of dense parameters.
+    /// Optimizer of the dense parameters.
     UpdateDense,
 }
 

@@ -47,7 +47,7 @@ pub struct TableUpdate {
 /// Some of a rank's tables, whose vectors stand side by side.
 #[derive(Clone, Debug)]
 pub(super) struct SideBySide<'a> {
-    /// Which of the rank's tables.
+    /// Range of the rank's tables.
     pub tables: Range<usize>,
     /// Column at which the vectors of each of the rank's tables begin.
     pub columns: &'a [usize],
@@ -82,7 +82,7 @@ impl TableUpdate {
     }
 }
 
-/// Where each shard's columns begin when they stand side by side.
+/// Offset of the columns of each shard, if the shards are concatenated.
 pub fn columns(shards: &[Shard]) -> Vec<usize> {
     let starts = shards.iter().scan(0, |next, shard| {
         let start = *next;

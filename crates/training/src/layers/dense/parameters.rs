@@ -117,7 +117,7 @@ impl Parameters {
         Ok(gradient)
     }
 
-    /// Where the matrix `matrix` and the bias `bias` of a layer lie. A layer never spans two buckets.
+    /// Bucket and offsets of the matrix `matrix` and the bias `bias` of a layer. A layer never spans two buckets.
     pub(super) fn locate(&self, layer: &LinearLayer, matrix: &str, bias: &str) -> (usize, LinearAt) {
         let find = |name: &str| {
             let index = self.list.iter().position(|p| p.name == name);

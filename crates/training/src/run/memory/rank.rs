@@ -1,4 +1,4 @@
-//! What one rank needs, buffer by buffer, and what all of them need together.
+//! Memory need of one rank, buffer by buffer, and of all ranks together.
 
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
