@@ -7,7 +7,7 @@
 use campanile::Config;
 use planning::cost::CostKind;
 use planning::simulator::Simulation;
-use planning::step::Step;
+use planning::step::StepGraph;
 use planning::system::System;
 use spec::presets::{ModelKind, Preset};
 use spec::schedule::Task;
@@ -27,7 +27,7 @@ pub fn main() -> Result<(), Box<dyn Error>> {
         config.train.batch = Some(1024 * system.devices());
         let run = planning::check(&config)?;
         let schedule = run.schedule(Task::Train);
-        let step = Step::of_schedule(&schedule, run.batch);
+        let step = StepGraph::of_schedule(&schedule, run.batch);
         let priced = Simulation::new(CostKind::Hierarchical.model().as_ref(), &step, &system);
         println!(
             "{name:<13} {} phases, {:.2} ms a step, {:.2} ms of it waiting for communication",

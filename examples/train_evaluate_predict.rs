@@ -37,7 +37,7 @@ fn clicks(rows: std::ops::Range<u64>) -> String {
     let row = |at: u64| {
         let draw = |salt: u64, most: u64| (at.wrapping_mul(6364136223846793005) ^ salt) % 1_000_003 % most;
         let (user, item, price) = (draw(17, 50), draw(12345, 30), draw(999, 80));
-        let clicked = u8::from((user + item) % 3 == 0 && price < 60);
+        let clicked = u8::from((user + item).is_multiple_of(3) && price < 60);
         format!("u{user},i{item},{price}.5,{clicked}\n")
     };
     format!("user,item,price,clicked\n{}", rows.map(row).collect::<String>())

@@ -1,4 +1,4 @@
-//! How much the features of a trained model have to do with each other.
+//! Measures the affinity of the features of a trained model.
 
 use crate::Error;
 use crate::control::Control;

@@ -10,7 +10,7 @@ use spec::run::{Config, OptimizerConfig};
 use std::path::{Path, PathBuf};
 use training::checkpoint::{Checkpoint, CheckpointError, candidates, is_checkpoint, set_aside};
 
-/// Why no checkpoint can be opened.
+/// Reason why no checkpoint can be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A checkpoint that is damaged, not there, or not what it should be.
@@ -21,7 +21,7 @@ pub enum OpenError {
     Run {
         /// The checkpoint.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of reading the JSON.
         source: serde_json::Error,
     },
     /// A config that cannot be kept in a checkpoint.
@@ -35,7 +35,7 @@ pub enum OpenError {
     NoneWhole {
         /// Folder of the run.
         path: PathBuf,
-        /// What is wrong with each checkpoint.
+        /// Description of the damage of each checkpoint.
         damaged: Vec<String>,
     },
 }

@@ -4,7 +4,7 @@ use spec::run::Config;
 pub use spec::transport::Transport;
 use training::Cluster;
 
-/// Why ranks cannot be joined, or who reports that they failed.
+/// Reason why the ranks cannot be launched, or which rank reports the failure.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// Hosts are to be assumed where nothing finds any.
@@ -40,7 +40,7 @@ pub enum ClusterError {
     Executable {
         /// The program.
         path: &'static str,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A failure that another rank's process reports.
@@ -135,7 +135,7 @@ pub fn agree_on(cluster: &mut Cluster, identity: &str) -> Result<(), ClusterErro
     Ok(())
 }
 
-/// This program, so that another build of the same version is told from it.
+/// Identity of this executable, which differs between builds of the same version.
 #[cfg(feature = "mpi")]
 fn executable() -> Result<String, ClusterError> {
     // The file that runs, even where another has taken its place since.

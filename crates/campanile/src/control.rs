@@ -1,4 +1,4 @@
-//! Who is told what happens, and who may ask to stop.
+//! Control of a running call: an observer of events, and a request to stop.
 
 use crate::event::{Event, Notice, Unit, Work};
 use std::error::Error;

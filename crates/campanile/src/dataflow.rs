@@ -1,4 +1,4 @@
-//! How the vectors of a run travel, in words.
+//! Description of the dataflow of a run.
 
 use spec::dataflow::{AllToAll, Dataflow, PeerPermute};
 use spec::model::Model;

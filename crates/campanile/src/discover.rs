@@ -1,4 +1,4 @@
-//! What a log is that nobody has described.
+//! Discovers the format and the schema of a log.
 
 use crate::Error;
 use crate::control::Control;

@@ -1,4 +1,4 @@
-//! Why training, evaluating or predicting did not succeed.
+//! Errors of the library.
 
 use crate::checkpoint::OpenError;
 use crate::cluster::ClusterError;
@@ -15,7 +15,7 @@ use data::DataError;
 use spec::run::RunError;
 use training::checkpoint::CheckpointError;
 
-/// Why something did not succeed. Messages name what is wrong and what to do about it; the causes are in the
+/// Error of training, evaluating or predicting. Messages say what is wrong and what to do about it; causes are in the
 /// [sources](std::error::Error::source).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -25,7 +25,7 @@ pub enum Error {
     Run {
         /// The run, in words.
         what: String,
-        /// What is wrong with it.
+        /// Error in the config.
         source: RunError,
     },
     /// Samples that cannot be read, or predictions that cannot be written.
@@ -70,9 +70,9 @@ pub enum Error {
     /// One of several runs that failed.
     #[error("{title}")]
     OneOfSeveral {
-        /// What the run is called.
+        /// Title of the run.
         title: String,
-        /// What went wrong.
+        /// Error of the run.
         source: Box<Error>,
     },
     /// An evaluation that was asked to stop.
@@ -89,7 +89,7 @@ pub enum Error {
     NotKept {
         /// Result of the training.
         trained: Box<Trained>,
-        /// What could not be written.
+        /// Error of writing.
         source: Box<Error>,
     },
 }

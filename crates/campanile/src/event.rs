@@ -1,4 +1,4 @@
-//! What happens while the library works, for whoever shows it.
+//! Events that the library reports while it works.
 
 use data::prepare::PrepareProgress;
 use pages::text::grouped;
@@ -59,7 +59,7 @@ pub enum Event {
 /// Long work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// What is done, as `training` or `reading data`.
+    /// Name of the work, such as `training` or `reading data`.
     pub name: String,
     /// Units in all; 0 where that is not known yet.
     pub total: u64,
@@ -67,7 +67,7 @@ pub struct Work {
     pub unit: Unit,
 }
 
-/// What is counted.
+/// Unit in which progress is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things of this name.
@@ -82,7 +82,7 @@ pub enum Unit {
 pub enum Notice {
     /// Lines of a log hold no sample, and were left out.
     BadLines {
-        /// How many lines.
+        /// Number of lines.
         count: u64,
         /// Descriptions of the first.
         first: Vec<String>,
@@ -91,7 +91,7 @@ pub enum Notice {
     OddLog(String),
     /// Rows of a log were kept from training, to evaluate on.
     Split {
-        /// Which rows.
+        /// Split of the log.
         split: Split,
         /// Rows to train on.
         train: u64,
@@ -102,7 +102,7 @@ pub enum Notice {
     },
     /// A checkpoint is damaged.
     Damaged {
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
     /// An earlier checkpoint stands for damaged ones.

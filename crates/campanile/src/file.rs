@@ -5,34 +5,34 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// How the name of a file ends that is not complete.
+/// Suffix of the name of a file that is not complete.
 pub const PARTIAL: &str = ".partial";
 
-/// Why a file cannot be read or written.
+/// Reason why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// A file cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("{}: cannot be written", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A value cannot be written as JSON.
     #[error("{}: cannot be written", path.display())]
     Json {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the value.
+        /// Error of encoding the value.
         source: serde_json::Error,
     },
     /// A folder or file cannot be created.
@@ -40,23 +40,23 @@ pub enum FileError {
     Create {
         /// The folder or file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A folder cannot be listed.
     #[error("{}: cannot be listed", path.display())]
     List {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A file is not the TOML that is expected.
     #[error("{}", path.display())]
     Toml {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the contents of the file.
         source: Box<toml::de::Error>,
     },
     /// The schema that a config names cannot be read.
@@ -64,7 +64,7 @@ pub enum FileError {
     Schema {
         /// The config.
         config: PathBuf,
-        /// What is wrong with the schema's file.
+        /// Error of reading the schema file.
         source: Box<FileError>,
     },
     /// A text is no path.
@@ -72,7 +72,7 @@ pub enum FileError {
     NoPath {
         /// The text.
         path: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A path is no Unicode, and so cannot stand in a config.

@@ -1,4 +1,4 @@
-//! What a run leaves behind: one folder, readable while the run goes on and after it was killed.
+//! Folder of a run, which is readable while the run is going on and after it was killed.
 //!
 //! ```text
 //! DIR/config.toml       the run as it was checked        DIR/metrics.jsonl   one record a line, see `metrics`
@@ -17,7 +17,7 @@ pub mod tensorboard;
 use crate::file::FileError;
 pub use crate::file::{PARTIAL, read, read_if_there, replace};
 use crate::output::{Inputs, Output, OutputError};
-use metrics::Record;
+use metrics::MetricsLine;
 use std::error::Error;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -37,18 +37,18 @@ pub const METRICS: &str = "metrics.jsonl";
 pub const SUMMARY: &str = "summary.json";
 /// The page.
 pub const REPORT: &str = "report.html";
-/// Where checkpoints go.
+/// Name of the folder of checkpoints.
 pub const CHECKPOINTS: &str = "checkpoints";
-/// Where logs are prepared.
+/// Name of the folder of prepared logs.
 pub const PREPARED: &str = "prepared";
 /// The vocabularies of the training data, for whoever evaluates the run.
 pub const VOCABULARIES: &str = "vocabularies";
 /// Locked by the process that trains.
 pub const LOCK: &str = "lock";
-/// Where event files go.
+/// Name of the folder of TensorBoard event files.
 pub const TENSORBOARD: &str = "tensorboard";
 
-/// Why the folder of a run cannot be used.
+/// Reason why the folder of a run cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     /// A file of the run cannot be read or written.
@@ -63,13 +63,13 @@ pub enum FolderError {
         path.display()
     )]
     NotEmpty {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// Another process has the folder.
     #[error("{}: another process is training in it", path.display())]
     InUse {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// A value cannot be written as text.
@@ -83,9 +83,9 @@ pub enum FolderError {
     /// The folder of the vocabularies cannot be made.
     #[error("{}: cannot be made", path.display())]
     Vocabularies {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A vocabulary of the training data cannot be kept.
@@ -93,9 +93,9 @@ pub enum FolderError {
     Vocabulary {
         /// The vocabulary of the prepared log.
         path: PathBuf,
-        /// The feature.
+        /// Name of the feature.
         feature: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A metric could not be written while the run went on.
@@ -169,7 +169,7 @@ impl RunFolder {
         &self.dir
     }
 
-    /// Where checkpoints go.
+    /// Folder of the checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
         self.dir.join(CHECKPOINTS)
     }
@@ -180,7 +180,7 @@ impl RunFolder {
     }
 
     /// Appends a record, and its numbers for TensorBoard. It is in the files when this returns.
-    pub fn record(&mut self, record: &Record) -> Result<(), FolderError> {
+    pub fn record(&mut self, record: &MetricsLine) -> Result<(), FolderError> {
         let path = self.dir.join(METRICS);
         let mut line =
             serde_json::to_string(record).map_err(|source| FileError::Json { path: path.clone(), source })?;

@@ -44,7 +44,7 @@ pub struct OpenLogs {
     /// The logs as the trainer takes them.
     pub logs: Logs,
     facts: Option<LogFacts>,
-    /// Where logs were prepared that nobody asked to keep.
+    /// Temporary folder of logs that were prepared for one command.
     _scratch: Option<Arc<TempDir>>,
 }
 
@@ -94,7 +94,7 @@ impl OpenLogs {
         }
     }
 
-    /// What the samples of each log are, in a few digits.
+    /// Fingerprint of the samples of each log.
     pub fn fingerprints(&self) -> Vec<(&'static str, String)> {
         if let Logs::Parts { train, eval, .. } = &self.logs {
             let whole = self.fingerprint().unwrap_or_default();
@@ -107,7 +107,7 @@ impl OpenLogs {
         told.collect()
     }
 
-    /// What the log's samples are, in a few digits: the same for the same samples.
+    /// Fingerprint of the log: equal for equal samples.
     pub fn fingerprint(&self) -> Option<String> {
         self.train().map(|log| log.manifest().files.samples.xxh3.clone())
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use training::Cluster;
 use training::checkpoint::{Checkpoint, CheckpointError, candidates, locate};
 
-/// Why a run cannot go on.
+/// Reason why a run cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResumeError {
     /// A folder without a run that began.
@@ -74,7 +74,7 @@ pub enum ResumeError {
     NoRate {
         /// `dense` or `tables`.
         which: &'static str,
-        /// The step.
+        /// Number of steps done.
         step: u64,
     },
     /// Fewer steps than were done.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use training::Logs;
 use training::checkpoint::{Checkpoint, locate};
 
-/// Why samples do not suit a checkpoint.
+/// Reason why samples do not match a checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplesError {
     /// Files of a run that generates its samples.
@@ -48,7 +48,7 @@ pub struct Samples {
     pub strict: bool,
     /// Samples a step.
     pub batch: Option<usize>,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: Option<usize>,
     /// Ranks on each host.
     pub ranks_per_host: Option<usize>,
@@ -63,14 +63,14 @@ pub struct Opened {
     pub run: Run,
     /// Logs of the samples.
     pub logs: Logs,
-    /// Which samples of the logs.
+    /// Split of the logs that is scored.
     pub split: Split,
     /// Logs that were prepared for this alone live as long as it does.
     _kept: Option<OpenLogs>,
 }
 
 impl Opened {
-    /// How many samples there are.
+    /// Number of samples.
     pub fn samples(&self) -> u64 {
         if self.split == Split::Train { self.run.data.samples() } else { self.run.data.eval_samples() }
     }

@@ -1,4 +1,4 @@
-//! What a run came to, for programs.
+//! Summary of a run as JSON, for programs.
 
 use serde_json::json;
 use spec::run::Run;

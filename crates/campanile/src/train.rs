@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use training::checkpoint::Checkpoint;
 use training::{Cluster, Outcome};
 
-/// Why a run cannot be trained as it was asked for.
+/// Reason why a run cannot be trained as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// Ranks that are processes, and a log that only one of them would have.
@@ -57,17 +57,17 @@ pub enum TrainError {
         path.display()
     )]
     NoPace {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error in the contents of the file.
         source: serde_json::Error,
     },
     /// Times that are those of another step.
     #[error("{}: times for another step; `campanile pace` measures this one", path.display())]
     OtherStep {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the times.
+        /// Error in the times.
         source: PaceError,
     },
     /// A value that cannot be written as text.
@@ -75,7 +75,7 @@ pub enum TrainError {
     Text {
         /// The value, as `the config as TOML`.
         what: &'static str,
-        /// What is wrong with it.
+        /// Error in the contents of the file.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -21,7 +21,7 @@ fn config() -> Config {
 }
 
 fn log(path: &Path, bad: &str) {
-    let row = |i: u32| format!("u{},i{},{}.5,{}\n", i % 7, i % 13, i % 11, u8::from(i % 3 == 0));
+    let row = |i: u32| format!("u{},i{},{}.5,{}\n", i % 7, i % 13, i % 11, u8::from(i.is_multiple_of(3)));
     let rows: String = (0..400).map(row).collect();
     fs::write(path, format!("user,item,price,clicked\n{rows}{bad}")).unwrap();
 }

@@ -20,8 +20,8 @@ use collectives::{Communicator, Label};
 use fitted::Taken;
 use kernels::Buffer;
 use runs::{Steps, Trial};
-use spec::calibration::Calibration;
-use spec::links::{Circle, LinkModel};
+use spec::links::{GroupSpan, LinkModel};
+use spec::machine_rates::MachineRates;
 use spec::run::Config;
 use spec::schedule::CollectiveKind;
 use spec::topology::Topology;
@@ -113,7 +113,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     else {
         return Ok(());
     };
-    let mut calibration = Calibration {
+    let mut calibration = MachineRates {
         about: about(&effort, trials.len()),
         hosts: topology.hosts(),
         ranks_per_host: topology.ranks_per_host(),
@@ -209,11 +209,11 @@ impl Job<'_> {
     }
 
     fn sweep(&self) -> Sweep {
-        let circles = [Circle::World, Circle::Host, Circle::Peers].into_iter();
+        let spans = [GroupSpan::World, GroupSpan::Host, GroupSpan::Peers].into_iter();
         Sweep {
             topology: self.topology,
             kinds: CollectiveKind::ALL.to_vec(),
-            circles: circles.filter(|circle| circle.members(self.topology) > 1).collect(),
+            spans: spans.filter(|span| span.members(self.topology) > 1).collect(),
             sizes: self.effort.sizes.to_vec(),
             rounds: self.effort.sweep,
         }

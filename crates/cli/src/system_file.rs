@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use campanile::file::{read_toml, replace};
 use serde::{Deserialize, Serialize};
-use spec::calibration::Calibration;
+use spec::machine_rates::MachineRates;
 use std::path::Path;
 
 /// A system file that was measured.
@@ -16,7 +16,7 @@ pub struct SystemFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<f64>,
     /// What was measured of it.
-    pub measured: Calibration,
+    pub measured: MachineRates,
 }
 
 impl SystemFile {

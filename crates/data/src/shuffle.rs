@@ -18,7 +18,7 @@
 //! assert_eq!(samples, [4, 5, 6, 7]);
 //! ```
 
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
 /// Largest number of samples of a window.
 pub const MAX_WINDOW: u64 = u32::MAX as u64;
@@ -58,9 +58,9 @@ impl WindowOrder {
     }
 
     fn draw(&mut self, shuffle: &Shuffle, number: u64, size: u64) {
-        let epoch = Stream::new(shuffle.seed, "shuffle.epoch").bits(shuffle.epoch);
-        let window = Stream::new(epoch, "shuffle.window").bits(number);
-        let stream = Stream::new(window, "shuffle.order");
+        let epoch = RandomSequence::new(shuffle.seed, "shuffle.epoch").bits(shuffle.epoch);
+        let window = RandomSequence::new(epoch, "shuffle.window").bits(number);
+        let stream = RandomSequence::new(window, "shuffle.order");
         self.order.clear();
         self.order.extend(0..size as u32);
         for last in (1..size).rev() {

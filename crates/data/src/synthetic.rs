@@ -30,7 +30,7 @@ mod zipf;
 use super::{Batch, DataError};
 use column::{Column, LATENT, check};
 use spec::feature::Feature;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::synthetic::{MAX_GROUPS, Synthetic};
 use std::ops::Range;
 
@@ -58,8 +58,8 @@ pub struct SyntheticLog {
     bridges: Vec<(usize, Option<usize>)>,
     /// Coefficients `a` and `b` of each dense feature.
     slopes: Vec<(f32, f32)>,
-    dense: Stream,
-    labels: Stream,
+    dense: RandomSequence,
+    labels: RandomSequence,
     scales: [f64; 4],
     bias: f64,
 }
@@ -75,7 +75,7 @@ impl SyntheticLog {
         settings.check(features.len(), dense_features)?;
         check(features)?;
         let seed = settings.seed;
-        let order = shuffle(features.len(), Stream::new(seed, "synthetic.groups"));
+        let order = shuffle(features.len(), RandomSequence::new(seed, "synthetic.groups"));
         let sizes = settings.group_sizes(features.len());
         let mut groups: Vec<Vec<usize>> = vec![vec![]; settings.groups];
         // One feature to each group in turn, as long as it has room.
@@ -91,13 +91,13 @@ impl SyntheticLog {
             .enumerate()
             .map(|(f, feature)| Column::new(settings, feature, group_of(f)))
             .collect();
-        let slopes = Stream::new(seed, "synthetic.slopes");
+        let slopes = RandomSequence::new(seed, "synthetic.slopes");
         let slopes = (0..dense_features as u64)
             .map(|j| (slopes.symmetric(2 * j, 1.0), slopes.symmetric(2 * j + 1, 0.25)))
             .collect();
-        let order = shuffle(features.len(), Stream::new(seed, "synthetic.bridges"));
+        let order = shuffle(features.len(), RandomSequence::new(seed, "synthetic.bridges"));
         let bridges = bridge(&columns, &order, settings.groups);
-        let none = Stream::new(seed, "");
+        let none = RandomSequence::new(seed, "");
         let samples = if split == Split::Train { settings.samples } else { settings.eval_samples };
         let mut log = Self {
             samples,
@@ -220,7 +220,7 @@ impl SyntheticLog {
     }
 
     fn draw_from(&mut self, seed: u64, features: &[Feature], split: &str) {
-        let stream = |what: &str| Stream::new(seed, &format!("synthetic.{split}.{what}"));
+        let stream = |what: &str| RandomSequence::new(seed, &format!("synthetic.{split}.{what}"));
         (self.dense, self.labels) = (stream("dense"), stream("label"));
         for (column, Feature { name, .. }) in self.columns.iter_mut().zip(features) {
             let [ids, lengths, weights] =
@@ -281,7 +281,7 @@ fn bridge(columns: &[Column], order: &[usize], count: usize) -> Vec<(usize, Opti
 }
 
 /// Fisher and Yates's permutation of `0..count`.
-fn shuffle(count: usize, stream: Stream) -> Vec<usize> {
+fn shuffle(count: usize, stream: RandomSequence) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
         order.swap(last, (stream.bits(last as u64) % (last as u64 + 1)) as usize);

@@ -1,4 +1,4 @@
-//! What a device must be able to do.
+//! Backends: the operations that every kind of device implements.
 //!
 //! [`Device`](crate::Device) checks operands, then calls the [`Backend`] of its variant. Operands are buffers, not slices:
 //! a backend looks into memory in its own way. Every operand lives on the backend's device and is as long as the operation

@@ -81,7 +81,7 @@ impl Cpu {
         self.pieces(self.threads, total, grain, work);
     }
 
-    /// As [`Cpu::divide`], with several pieces per thread, for work of uneven weight.
+    /// Divides work into several pieces per thread, for pieces of uneven cost; otherwise as [`Cpu::divide`].
     pub(crate) fn divide_finely(
         &self,
         total: usize,

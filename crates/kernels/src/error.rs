@@ -1,4 +1,4 @@
-//! What can go wrong in a kernel.
+//! Errors of device operations.
 
 /// Reason why an operation was refused before it began; no buffer was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What an operation takes on a system: three models behind one interface.
+//! Cost models: the time of an operation on a system. Three models share one interface.
 //!
 //! - `madmax`: the rules of MAD-Max, for comparison with what it prints.
 //! - `roofline`: Neo's appendix B: achievable rates, and the step as its Equation 1 composes it.
@@ -12,14 +12,14 @@ pub use hierarchical::{Constants, Hierarchical};
 pub use madmax::MadMax;
 pub use roofline::Roofline;
 
-use crate::step::{Compute, Op, Period, Step, Transfer, Work};
+use crate::step::{Compute, Op, Period, StepGraph, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Item, Timeline};
 use crate::workload::Convention;
 use std::fmt;
 use std::str::FromStr;
 
-/// Prices operations.
+/// Cost model: gives the time of each operation on a system.
 pub trait CostModel {
     /// Seconds of a computation on a device.
     fn compute(&self, work: &Compute, system: &System) -> f64;
@@ -29,14 +29,14 @@ pub trait CostModel {
     fn shares_links(&self) -> bool {
         false
     }
-    /// How operations make up a step.
-    fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
+    /// Timeline of a step, given the time of each operation.
+    fn timeline(&self, step: &StepGraph, seconds: &[f64]) -> Timeline {
         lay(step, seconds, self.shares_links())
     }
 }
 
 /// A step's operations on their lanes; `shares` says whether collectives across nodes slow each other down.
-fn lay(step: &Step, seconds: &[f64], shares: bool) -> Timeline {
+fn lay(step: &StepGraph, seconds: &[f64], shares: bool) -> Timeline {
     let crosses = |work: &Work| matches!(work, Work::Transfer(transfer) if transfer.nodes > 1);
     let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
         lane: op.lane,
@@ -52,7 +52,7 @@ fn lay(step: &Step, seconds: &[f64], shares: bool) -> Timeline {
     }
 }
 
-/// The cost models by name.
+/// Kind of cost model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CostKind {
     /// MAD-Max's rules.
@@ -64,7 +64,7 @@ pub enum CostKind {
 }
 
 impl CostKind {
-    /// All of them.
+    /// All cost models.
     pub const ALL: [CostKind; 3] = [CostKind::MadMax, CostKind::Roofline, CostKind::Hierarchical];
 
     /// The model, with its own constants.
@@ -84,7 +84,7 @@ impl CostKind {
         }
     }
 
-    /// Its name as users write it.
+    /// Name of the cost model as users write it.
     pub fn name(self) -> &'static str {
         match self {
             CostKind::MadMax => "madmax",
@@ -112,7 +112,7 @@ impl FromStr for CostKind {
 }
 
 /// Seconds of every operation of a step.
-pub fn seconds(model: &dyn CostModel, step: &Step, system: &System) -> Vec<f64> {
+pub fn seconds(model: &dyn CostModel, step: &StepGraph, system: &System) -> Vec<f64> {
     let price = |op: &Op| match &op.work {
         Work::Compute(compute) => model.compute(compute, system),
         Work::Transfer(transfer) => model.transfer(transfer, system),

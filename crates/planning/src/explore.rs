@@ -35,7 +35,7 @@ pub use what_if::{Capability, Scaling, WhatIf};
 use crate::cost::CostKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How far it is, and whether it shall stop.
+/// Progress of an exploration, and a request to stop it.
 #[derive(Debug, Default)]
 pub struct Watch {
     /// Points that were looked at.

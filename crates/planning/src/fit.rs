@@ -1,4 +1,4 @@
-//! What measurements are made of: `seconds = x₀·a₀ + x₁·a₁ + …`, with amounts `a` that are known and rates `x` that are not.
+//! Fits rates to measurements: `seconds = x₀·a₀ + x₁·a₁ + …`, with known amounts `a` and unknown rates `x`.
 //!
 //! ```
 //! // 10 µs, and 1 GB/s.
@@ -7,8 +7,8 @@
 //! assert!((rates[0] - 10e-6).abs() < 1e-9 && (rates[1] - 1e-9).abs() < 1e-15);
 //! ```
 
-use spec::calibration::{Amount, Class, OperationModel};
-use spec::links::{Circle, LinkModel};
+use spec::links::{GroupSpan, LinkModel};
+use spec::machine_rates::{Amount, Class, OperationModel};
 use spec::schedule::CollectiveKind;
 
 /// Amounts, and the seconds that they took together.
@@ -57,7 +57,7 @@ pub fn non_negative(points: &[Point]) -> Option<Vec<f64>> {
     Some(rates.iter().zip(&scales).map(|(x, scale)| if *scale > 0.0 { x / scale } else { 0.0 }).collect())
 }
 
-/// How far rates are from the point that is farthest from them: 0.1 for 10 % of what was measured.
+/// Largest relative error of the rates over all points: 0.1 for 10 %.
 pub fn worst_error(points: &[Point], rates: &[f64]) -> f64 {
     let priced = |amounts: &[f64]| amounts.iter().zip(rates).map(|(a, x)| a * x).sum::<f64>();
     let errors = points.iter().map(|(amounts, seconds)| (priced(amounts) / seconds - 1.0).abs());
@@ -68,16 +68,16 @@ pub fn worst_error(points: &[Point], rates: &[f64]) -> f64 {
 /// never below 0. `None` where no line rises through the points: fewer than two sizes, or times that do not grow.
 ///
 /// ```
-/// use spec::links::Circle;
+/// use spec::links::GroupSpan;
 /// use spec::schedule::CollectiveKind;
 /// // 10 µs, and 1 GB/s.
 /// let points = [1e3, 1e5, 1e7].map(|bytes| (bytes, 10e-6 + bytes / 1e9));
-/// let line = planning::fit::link(CollectiveKind::AllToAll, Circle::World, 4, &points).unwrap();
+/// let line = planning::fit::link(CollectiveKind::AllToAll, GroupSpan::World, 4, &points).unwrap();
 /// assert!((line.latency_s - 10e-6).abs() < 1e-9 && (line.bytes_per_s - 1e9).abs() < 1.0);
 /// ```
 pub fn link(
     collective: CollectiveKind,
-    group: Circle,
+    group: GroupSpan,
     ranks: usize,
     points: &[(f64, f64)],
 ) -> Option<LinkModel> {
@@ -201,7 +201,7 @@ mod tests {
     }
     #[test]
     fn no_line_without_a_slope() {
-        let fit = |points: &[(f64, f64)]| link(CollectiveKind::AllReduce, Circle::Host, 2, points);
+        let fit = |points: &[(f64, f64)]| link(CollectiveKind::AllReduce, GroupSpan::Host, 2, points);
         assert_eq!(fit(&[]), None);
         assert_eq!(fit(&[(1e3, 1e-6)]), None);
         assert_eq!(fit(&[(1e3, 1e-6), (1e3, 2e-6)]), None);

@@ -1,4 +1,4 @@
-//! What a step takes by what was measured: a schedule priced by a [`Calibration`].
+//! What a step takes by what was measured: a schedule priced by a [`MachineRates`].
 //!
 //! A computation takes what the ranks of a machine need for it together, on the cores they share, and no less than the busiest
 //! of them alone. A collective takes the time of its line. From there
@@ -11,11 +11,11 @@
 //! busy, next to nothing. Reading ahead takes cores, but nobody waits for it.
 
 use crate::simulator::Simulation;
-use crate::step::Step;
+use crate::step::StepGraph;
 use crate::system::{Device, Link, System};
 use crate::{Links, Timeline};
-use spec::calibration::{Amount, Calibration, CalibrationError, Class, OperationModel};
-use spec::links::{Circle, LinkModel};
+use spec::links::{GroupSpan, LinkModel};
+use spec::machine_rates::{Amount, Class, MachineRates, MachineRatesError, OperationModel};
 use spec::schedule::{Collective, Group, PhaseId, Schedule, Work};
 use spec::topology::LinkClass;
 use spec::transport::Transport;
@@ -44,14 +44,14 @@ impl Priced {
 
 /// Prices a step.
 pub fn price(
-    calibration: &Calibration,
+    calibration: &MachineRates,
     schedule: &Schedule,
     sizes: &BatchSizes,
-) -> Result<Priced, CalibrationError> {
+) -> Result<Priced, MachineRatesError> {
     let topology = schedule.placement().topology();
-    let Calibration { hosts, ranks_per_host, .. } = *calibration;
+    let MachineRates { hosts, ranks_per_host, .. } = *calibration;
     if (hosts, ranks_per_host) != (topology.hosts(), topology.ranks_per_host()) {
-        return Err(CalibrationError::Ranks { hosts, ranks_per_host, step: topology });
+        return Err(MachineRatesError::Ranks { hosts, ranks_per_host, step: topology });
     }
     let machines = Machines { calibration, ranks: topology.ranks() };
     let mut seconds = Vec::with_capacity(schedule.phases().len());
@@ -68,7 +68,7 @@ pub fn price(
                 let class = schedule.describe(operation).class;
                 let rates = calibration
                     .operation(class)
-                    .ok_or_else(|| CalibrationError::Class { class, phase: phase.name.clone() })?;
+                    .ok_or_else(|| MachineRatesError::Class { class, phase: phase.name.clone() })?;
                 let of_rank = |rank| rates.seconds(&Amount::of(schedule, id, sizes, rank));
                 machines.add(&mut computed, &of_rank);
                 machines.slowest(&of_rank)
@@ -90,21 +90,21 @@ pub fn price(
 
 /// The step that a calibration predicts, in seconds.
 pub fn step_s(
-    calibration: &Calibration,
+    calibration: &MachineRates,
     schedule: &Schedule,
     sizes: &BatchSizes,
-) -> Result<f64, CalibrationError> {
+) -> Result<f64, MachineRatesError> {
     let priced = price(calibration, schedule, sizes)?;
     Ok(priced.step_s(calibration.overlap, calibration.stretch))
 }
 
 /// The cluster that was measured, as far as that says: its ranks, and the fastest rates seen. A rank has so much memory.
-pub fn system(name: &str, calibration: &Calibration, memory_bytes: f64) -> System {
+pub fn system(name: &str, calibration: &MachineRates, memory_bytes: f64) -> System {
     let fastest = |of: &dyn Fn(&OperationModel) -> Option<f64>| {
         calibration.operations.iter().filter_map(of).fold(1.0, f64::max)
     };
-    let over = |circle: Circle| {
-        let links = calibration.links.iter().filter(|link| link.group == circle);
+    let over = |span: GroupSpan| {
+        let links = calibration.links.iter().filter(|link| link.group == span);
         Link { bytes_per_s: links.map(|link| link.bytes_per_s).fold(1.0, f64::max), util: 1.0 }
     };
     System {
@@ -121,18 +121,18 @@ pub fn system(name: &str, calibration: &Calibration, memory_bytes: f64) -> Syste
             memory_bytes_per_s: fastest(&|operation| operation.bytes_per_s),
             memory_util: 1.0,
         },
-        intra: over(Circle::Host),
-        inter: over(Circle::Peers),
+        intra: over(GroupSpan::Host),
+        inter: over(GroupSpan::Peers),
         all_reduce_intra_share: 0.0,
     }
 }
 
 /// A step of a schedule as a calibration predicts it: its phases on their lanes, so that the step takes what is predicted.
 pub fn simulate(
-    calibration: &Calibration,
+    calibration: &MachineRates,
     schedule: &Schedule,
     batch: usize,
-) -> Result<(Step, Simulation), CalibrationError> {
+) -> Result<(StepGraph, Simulation), MachineRatesError> {
     let sizes = BatchSizes::typical(schedule.model(), schedule.placement(), batch);
     let priced = price(calibration, schedule, &sizes)?;
     // What ranks wait for cores, and what no phase accounts for, is spread over all phases alike.
@@ -142,14 +142,14 @@ pub fn simulate(
     };
     let seconds: Vec<f64> = priced.seconds.iter().map(|seconds| stretched * seconds).collect();
     let timeline = Timeline::new(schedule, &seconds, Links::Shared);
-    let step = Step::of_schedule(schedule, batch);
+    let step = StepGraph::of_schedule(schedule, batch);
     let simulation = Simulation::of(&step, seconds, timeline);
     Ok((step, simulation))
 }
 
 /// Ranks by the machine they share.
 struct Machines<'a> {
-    calibration: &'a Calibration,
+    calibration: &'a MachineRates,
     ranks: usize,
 }
 
@@ -165,7 +165,7 @@ impl Machines<'_> {
 
     /// Seconds that the cores of a machine need for what its ranks have to do.
     fn on_cores(&self, machine: usize, of_rank: &dyn Fn(usize) -> f64) -> f64 {
-        let Calibration { threads, cores, .. } = *self.calibration;
+        let MachineRates { threads, cores, .. } = *self.calibration;
         let together: f64 = self.ranks_of(machine).map(of_rank).sum();
         together * threads as f64 / cores as f64
     }
@@ -181,7 +181,7 @@ impl Machines<'_> {
     }
 }
 
-/// What a collective takes alone, by the line of its circle; nothing among one rank.
+/// What a collective takes alone, by the line of its span; nothing among one rank.
 ///
 /// # Panics
 /// If the phase is a computation.
@@ -190,45 +190,45 @@ pub fn collective_seconds(
     schedule: &Schedule,
     id: PhaseId,
     sizes: &BatchSizes,
-) -> Result<f64, CalibrationError> {
+) -> Result<f64, MachineRatesError> {
     let phase = &schedule.phases()[id.0];
     let Work::Collective(collective) = &phase.work else { panic!("{} is no collective", phase.name) };
     let topology = schedule.placement().topology();
-    let Some(circle) = circle(collective.group, schedule)? else { return Ok(0.0) };
-    let members = circle.members(topology);
+    let Some(span) = span(collective.group, schedule)? else { return Ok(0.0) };
+    let members = span.members(topology);
     if members == 1 {
         return Ok(0.0);
     }
     let kind = collective.kind;
-    let link = links.iter().find(|link| link.collective == kind && link.group == circle);
-    let missing = || CalibrationError::Collective { collective: kind, circle, phase: phase.name.clone() };
+    let link = links.iter().find(|link| link.collective == kind && link.group == span);
+    let missing = || MachineRatesError::Collective { collective: kind, span, phase: phase.name.clone() };
     let link = link.ok_or_else(missing)?;
     if link.ranks != members {
         let measured = link.ranks;
-        return Err(CalibrationError::Members { collective: kind, circle, measured, members });
+        return Err(MachineRatesError::Members { collective: kind, span, measured, members });
     }
-    Ok(link.seconds(size(schedule, collective, circle, sizes)))
+    Ok(link.seconds(size(schedule, collective, span, sizes)))
 }
 
-/// The circle that a group of a step is; `None` where it is a single rank.
-fn circle(group: Group, schedule: &Schedule) -> Result<Option<Circle>, CalibrationError> {
+/// The span that a group of a step is; `None` where it is a single rank.
+fn span(group: Group, schedule: &Schedule) -> Result<Option<GroupSpan>, MachineRatesError> {
     let hosts = schedule.placement().topology().hosts();
     let hosts_per_group = schedule.deployment().dataflow.sptt().map_or(1, |s| s.groups().hosts_per_group());
     match group {
-        Group::World => Ok(Some(Circle::World)),
-        Group::Host => Ok(Some(Circle::Host)),
-        Group::Across => Ok(Some(Circle::Peers)),
-        Group::Tower if hosts_per_group == 1 => Ok(Some(Circle::Host)),
-        Group::Peers if hosts_per_group == 1 => Ok(Some(Circle::Peers)),
-        Group::Tower if hosts_per_group == hosts => Ok(Some(Circle::World)),
+        Group::World => Ok(Some(GroupSpan::World)),
+        Group::Host => Ok(Some(GroupSpan::Host)),
+        Group::Across => Ok(Some(GroupSpan::Peers)),
+        Group::Tower if hosts_per_group == 1 => Ok(Some(GroupSpan::Host)),
+        Group::Peers if hosts_per_group == 1 => Ok(Some(GroupSpan::Peers)),
+        Group::Tower if hosts_per_group == hosts => Ok(Some(GroupSpan::World)),
         Group::Peers if hosts_per_group == hosts => Ok(None),
-        Group::Tower | Group::Peers => Err(CalibrationError::Groups { hosts_per_group, hosts }),
+        Group::Tower | Group::Peers => Err(MachineRatesError::Groups { hosts_per_group, hosts }),
     }
 }
 
 /// Bytes of a rank, as a sweep of sizes counts them: with what it keeps, and were all ranks as busy as the busiest host, or
 /// inside hosts as the busiest rank, is in sending or receiving.
-fn size(schedule: &Schedule, collective: &Collective, circle: Circle, sizes: &BatchSizes) -> f64 {
+fn size(schedule: &Schedule, collective: &Collective, span: GroupSpan, sizes: &BatchSizes) -> f64 {
     let traffic = &collective.traffic;
     match traffic {
         Traffic::AllReduce { elements, bytes } => return (*elements as u64 * bytes) as f64,
@@ -239,14 +239,14 @@ fn size(schedule: &Schedule, collective: &Collective, circle: Circle, sizes: &Ba
     }
     let deployment = schedule.deployment();
     let topology = deployment.placement.topology();
-    let (members, per_host) = (circle.members(topology), topology.ranks_per_host());
+    let (members, per_host) = (span.members(topology), topology.ranks_per_host());
     // Ranks that share what is scarce, and how many of a rank's parts cross it.
-    let (link, sharing, crossing) = match circle {
+    let (link, sharing, crossing) = match span {
         // Among the ranks of one host nothing crosses hosts.
-        Circle::World if topology.hosts() == 1 => (LinkClass::Host, 1, members - 1),
-        Circle::World => (LinkClass::Network, per_host, members - per_host),
-        Circle::Peers => (LinkClass::Network, per_host, members - 1),
-        Circle::Host => (LinkClass::Host, 1, members - 1),
+        GroupSpan::World if topology.hosts() == 1 => (LinkClass::Host, 1, members - 1),
+        GroupSpan::World => (LinkClass::Network, per_host, members - per_host),
+        GroupSpan::Peers => (LinkClass::Network, per_host, members - 1),
+        GroupSpan::Host => (LinkClass::Host, 1, members - 1),
     };
     let mut loads = vec![(0u64, 0u64); topology.ranks() / sharing];
     for from in 0..topology.ranks() {

@@ -1,11 +1,10 @@
-//! What a device must have room for.
+//! Memory that a device needs.
 
 use crate::system::System;
 use crate::workload::{Convention, Job, Layered, Parallel, TaskKind};
-use spec::model::{Block, Layers};
+use spec::memory::{Buffers, Rounding};
 use spec::optimizer::UpdateRule;
 use spec::schedule::{Schedule, Task};
-use spec::volume::{BatchSizes, Quantity, Volume};
 
 /// Bytes of a device; of devices that differ, each part on the one that needs most of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -14,15 +13,15 @@ pub struct Memory {
     pub tables: f64,
     /// State of the tables' optimizer.
     pub table_state: f64,
-    /// All other weights.
+    /// Dense weights.
     pub weights: f64,
-    /// Their gradients.
+    /// Gradients of dense weights.
     pub gradients: f64,
     /// State of their optimizer.
     pub state: f64,
-    /// What the backward pass needs of the forward pass.
+    /// Activations of the forward pass that the backward pass needs.
     pub activations: f64,
-    /// What collectives send from and receive into.
+    /// Send and receive buffers of collectives.
     pub buffers: f64,
 }
 
@@ -30,12 +29,12 @@ pub struct Memory {
 const STATE: f64 = 4.0;
 
 impl Memory {
-    /// All of it.
+    /// Bytes of all parts together.
     pub fn total(&self) -> f64 {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Its parts by name.
+    /// Parts by name.
     pub fn parts(&self) -> [(&'static str, f64); 7] {
         [
             ("tables", self.tables),
@@ -48,7 +47,7 @@ impl Memory {
         ]
     }
 
-    /// Whether it fits; if not, what is largest.
+    /// Fails if the memory does not fit on a device of `system`; the error names the largest part.
     pub fn fits(&self, system: &System) -> Result<(), TooBig> {
         let (need, have) = (self.total(), system.device.memory_bytes);
         if need <= have {
@@ -112,40 +111,18 @@ impl Memory {
         memory
     }
 
-    /// What a rank needs to run a schedule.
+    /// What a rank needs to run a schedule: each part on the rank that needs most of it.
     pub fn of_schedule(schedule: &Schedule, batch: usize, tables: &UpdateRule, dense: &UpdateRule) -> Self {
-        let (model, placement) = (schedule.model(), schedule.placement());
-        let deployment = schedule.deployment();
-        let sizes = BatchSizes::typical(model, placement, batch);
+        let (placement, trains) = (schedule.placement(), schedule.task() == Task::Train);
         let float = 4.0;
         let most = |of: &dyn Fn(usize) -> f64| (0..placement.topology().ranks()).map(of).fold(0.0, f64::max);
         let held = |rank: usize, each: &dyn Fn(usize, usize) -> f64| -> f64 {
             placement.held_by(rank).iter().map(|shard| each(shard.rows.len(), shard.columns.len())).sum()
         };
-        let bound =
-            |quantity: Quantity, rank: usize| Volume::of(1, quantity).bind(deployment, &sizes, rank) as f64;
-        let towers = most(&|rank| bound(Quantity::TowerWeights, rank));
         let network: f64 = schedule.buckets().iter().map(|bucket| bucket.elements as f64).sum();
+        let towers = schedule.tower_buckets().iter().map(|bucket| bucket.elements as f64).fold(0.0, f64::max);
         let weights = network + towers;
-        let trains = schedule.task() == Task::Train;
-        let samples = most(&|rank| sizes.samples[rank] as f64);
-        let network = model.network();
-        let kept = |block: &Block| -> usize {
-            let joined = if network.reads_whole(block) { 0 } else { block.layers.input_width() };
-            let outputs = match &block.layers {
-                // A sum is what was joined.
-                Layers::Sum { .. } => 0,
-                Layers::Dot { .. } | Layers::Fm { .. } => block.layers.output_width(),
-                Layers::Mlp(_) | Layers::Cross { .. } => {
-                    block.layers.maps().iter().map(|layer| layer.outputs).sum()
-                }
-            };
-            joined + outputs
-        };
-        let kept = network.features_width() + network.blocks().iter().map(kept).sum::<usize>();
-        let vectors = most(&|rank| bound(Quantity::OwnedVectors, rank))
-            + 2.0 * most(&|rank| bound(Quantity::GatheredVectors, rank))
-            + most(&|rank| bound(Quantity::LeavingVectors, rank));
+        let buffers = Buffers::new(schedule.deployment(), batch, trains, Rounding::NONE);
         Self {
             tables: most(&|rank| held(rank, &|rows, columns| rows as f64 * columns as f64 * float)),
             table_state: match trains {
@@ -157,8 +134,8 @@ impl Memory {
             weights: weights * float,
             gradients: if trains { weights * float } else { 0.0 },
             state: if trains { weights * dense.state_per_row(1) as f64 * float } else { 0.0 },
-            activations: samples * kept as f64 * float * if trains { 2.0 } else { 1.0 },
-            buffers: 2.0 * vectors * float,
+            activations: most(&|rank| buffers.activations(rank)),
+            buffers: most(&|rank| buffers.vectors(rank)),
         }
     }
 }
@@ -176,6 +153,6 @@ pub struct TooBig {
     pub have: f64,
     /// The largest part.
     pub part: &'static str,
-    /// Its bytes.
+    /// Bytes of the largest part.
     pub bytes: f64,
 }

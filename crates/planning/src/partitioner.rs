@@ -45,7 +45,7 @@ use matrix::leading_eigenvectors;
 use plane::{Descent, embed};
 use settle::Settling;
 use spec::affinity::Affinity;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
 /// Towers, and what they are worth.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,7 +159,7 @@ fn divide(
 ) -> Vec<usize> {
     match (request.strategy, points) {
         (Strategy::Random, _) => {
-            let stream = Stream::new(request.seed, "partitioner.random");
+            let stream = RandomSequence::new(request.seed, "partitioner.random");
             let mut order: Vec<usize> = (0..members.len()).collect();
             order.sort_by_key(|&i| stream.bits(members[i] as u64));
             let mut tower_of = vec![0; members.len()];

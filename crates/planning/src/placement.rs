@@ -12,6 +12,8 @@
 
 mod balanced;
 mod in_towers;
+mod packing;
 
 pub use balanced::balanced;
 pub use in_towers::in_towers;
+pub(crate) use packing::columns_over;

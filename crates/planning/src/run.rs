@@ -1,5 +1,4 @@
-//! From what a user wrote to what runs: every section of a [`Config`] is checked, a placement is found, and the parts become
-//! a [`Run`]. Only a `Run` runs.
+//! Turns a [`Config`] into a [`Run`]: checks every section and finds a placement. Only a `Run` runs.
 //!
 //! ```
 //! use spec::run::Config;

@@ -1,12 +1,12 @@
 //! A step on a system, priced: times by kind of work, what is exposed, throughput.
 
 use crate::cost::{self, CostModel};
-use crate::step::{ComputeClass, Part, Period, Step, Work};
+use crate::step::{ComputeClass, Part, Period, StepGraph, Work};
 use crate::system::System;
 use crate::timeline::{Span, Timeline};
 use spec::schedule::{CollectiveKind, Lane};
 
-/// A priced step.
+/// Simulation of a step: its time and breakdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
     /// Seconds of every operation, alone.
@@ -26,28 +26,28 @@ pub struct Breakdown {
     pub gemm: f64,
     /// Lookups and updates of tables.
     pub embedding: f64,
-    /// Other computations.
+    /// Seconds of other computations.
     pub other: f64,
-    /// All-to-alls.
+    /// Seconds of all-to-alls.
     pub all_to_all: f64,
-    /// All-reduces.
+    /// Seconds of all-reduces.
     pub all_reduce: f64,
-    /// All-gathers.
+    /// Seconds of all-gathers.
     pub all_gather: f64,
-    /// Reduce-scatters.
+    /// Seconds of reduce-scatters.
     pub reduce_scatter: f64,
 }
 
 impl Simulation {
     /// Prices `step` on `system`.
-    pub fn new(model: &dyn CostModel, step: &Step, system: &System) -> Self {
+    pub fn new(model: &dyn CostModel, step: &StepGraph, system: &System) -> Self {
         let seconds = cost::seconds(model, step, system);
         let timeline = model.timeline(step, &seconds);
         Self::of(step, seconds, timeline)
     }
 
     /// A step whose operations take `seconds`, each alone, and lie so in time.
-    pub(crate) fn of(step: &Step, seconds: Vec<f64>, timeline: Timeline) -> Self {
+    pub(crate) fn of(step: &StepGraph, seconds: Vec<f64>, timeline: Timeline) -> Self {
         let mut breakdown = Breakdown::default();
         for (op, &seconds) in step.operations.iter().zip(&seconds) {
             *breakdown.of(&op.work) += seconds;
@@ -67,7 +67,7 @@ impl Simulation {
     }
 
     /// Seconds in which nothing is computed while ids, vectors or their gradients travel.
-    pub fn exposed_embedding_s(&self, step: &Step) -> f64 {
+    pub fn exposed_embedding_s(&self, step: &StepGraph) -> f64 {
         let own = self.spans(step, |op| op.lane == Lane::Compute);
         let moved = |by: f64| {
             let shift = by * self.timeline.step_s;
@@ -87,7 +87,7 @@ impl Simulation {
         (whole - hidden).max(0.0)
     }
 
-    fn spans(&self, step: &Step, of: impl Fn(&crate::step::Op) -> bool) -> Vec<Span> {
+    fn spans(&self, step: &StepGraph, of: impl Fn(&crate::step::Op) -> bool) -> Vec<Span> {
         let all = step.operations.iter().zip(&self.timeline.spans);
         all.filter(|(op, _)| of(op)).map(|(_, span)| *span).collect()
     }
@@ -111,7 +111,7 @@ impl Breakdown {
         }
     }
 
-    /// Its parts by name.
+    /// Parts by name.
     pub fn parts(&self) -> [(&'static str, f64); 7] {
         [
             ("gemm", self.gemm),
@@ -124,12 +124,12 @@ impl Breakdown {
         ]
     }
 
-    /// All of it, one after the other.
+    /// Seconds of all parts, one after the other.
     pub fn serial(&self) -> f64 {
         self.parts().iter().map(|(_, seconds)| seconds).sum()
     }
 
-    /// What is communicated.
+    /// Seconds of communication.
     pub fn communication(&self) -> f64 {
         self.all_to_all + self.all_reduce + self.all_gather + self.reduce_scatter
     }

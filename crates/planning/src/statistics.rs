@@ -38,12 +38,12 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
     if n < 2.0 { 0.0 } else { (squares / (n - 1.0)).sqrt() }
 }
 
-/// What the test found.
+/// Result of a Mann-Whitney U test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MannWhitney {
     /// Pairs in which the first is larger, ties counting half.
     pub u: f64,
-    /// How often a difference as large comes about when there is none, two-sided.
+    /// Two-sided p-value.
     pub p: f64,
 }
 

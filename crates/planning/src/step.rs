@@ -1,6 +1,6 @@
 //! A step with numbers: what every operation computes, touches and sends on one device, and what it waits for.
 //!
-//! A [`spec::schedule::Schedule`] says the same in symbols, for any rank and batch; [`Step::of_schedule`] binds it to the
+//! A [`spec::schedule::Schedule`] says the same in symbols, for any rank and batch; [`StepGraph::of_schedule`] binds it to the
 //! busiest rank. Models that are only simulated are built as steps at once (see [`crate::workload`]). Cost models price
 //! operations, [`crate::Timeline`] lays them on their lanes.
 
@@ -14,16 +14,16 @@ use std::fmt;
 
 /// The operations of one step, in issue order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct StepGraph {
     /// Samples that the whole cluster takes in a step.
     pub samples: f64,
-    /// What follows the end of a step.
+    /// How the next step follows.
     pub period: Period,
     /// The operations.
     pub operations: Vec<Op>,
 }
 
-/// How steps follow each other.
+/// How consecutive steps follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Period {
     /// A step begins when all of the one before has ended.
@@ -32,18 +32,18 @@ pub enum Period {
     Steady,
 }
 
-/// One operation of a step.
+/// An operation of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Op {
-    /// What it is called.
+    /// Name of the operation.
     pub label: Label,
-    /// Where it queues.
+    /// Lane in which the operation queues.
     pub lane: Lane,
-    /// What it waits for: operations of this step, or of an earlier one.
+    /// Operations that this one waits for: of this step, or of an earlier one.
     pub after: Vec<(PhaseId, Distance)>,
     /// The part of a step that it belongs to.
     pub part: Part,
-    /// What is done.
+    /// Computation or collective.
     pub work: Work,
 }
 
@@ -52,11 +52,11 @@ pub struct Op {
 pub struct Label {
     /// The layer that it belongs to, by kind and index.
     pub layer: Option<(&'static str, usize)>,
-    /// What is done.
+    /// Action on the layer.
     pub action: Cow<'static, str>,
 }
 
-/// What an operation does on one device.
+/// Work of an operation on one device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// A computation.
@@ -68,7 +68,7 @@ pub enum Work {
 /// A computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compute {
-    /// What bounds it, for the breakdown.
+    /// Class of the computation in the breakdown.
     pub class: ComputeClass,
     /// Floating-point operations.
     pub flops: f64,
@@ -78,7 +78,7 @@ pub struct Compute {
     pub operand: f64,
 }
 
-/// What a computation is counted as.
+/// Class of a computation in the breakdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComputeClass {
     /// Matrix products.
@@ -92,7 +92,7 @@ pub enum ComputeClass {
 /// A collective, from the point of view of one device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
-    /// Which one.
+    /// Kind of the collective.
     pub kind: CollectiveKind,
     /// Devices that take part in it together.
     pub members: usize,
@@ -101,7 +101,7 @@ pub struct Transfer {
     /// Bytes of the whole vector, for reductions and gathers. For an all-to-all: bytes that the busiest device sends or
     /// receives, its own part apart.
     pub bytes: f64,
-    /// Of these, for an all-to-all, how many go to other nodes.
+    /// Bytes that go to other nodes, for an all-to-all.
     pub between_nodes: f64,
 }
 
@@ -141,14 +141,14 @@ impl Transfer {
 }
 
 impl Op {
-    /// Whether it computes.
+    /// Whether the operation is a computation.
     pub fn computes(&self) -> bool {
         matches!(self.work, Work::Compute(_))
     }
 }
 
-impl Step {
-    /// The same step with all collectives on one lane, in issue order: two streams, as MAD-Max has them.
+impl StepGraph {
+    /// The step with all collectives on one lane, in issue order: two lanes, as MAD-Max has them.
     pub fn on_two_lanes(mut self) -> Self {
         for op in self.operations.iter_mut().filter(|op| op.lane == Lane::Gradients) {
             op.lane = Lane::Exchange;

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct System {
-    /// What it is called.
+    /// Name of the system.
     pub name: String,
     /// Nodes.
     pub nodes: usize,
     /// Devices on each node.
     pub devices_per_node: usize,
-    /// What each of them can do.
+    /// Capabilities of each device.
     pub device: Device,
     /// Links inside a node.
     pub intra: Link,
@@ -29,7 +29,7 @@ pub struct System {
     pub all_reduce_intra_share: f64,
 }
 
-/// What a device can do at its best, and the part of that which programs see.
+/// Peak performance of a device, and the share of it that programs reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
@@ -72,17 +72,17 @@ fn default_share() -> f64 {
     ZIONEX_SHARE
 }
 
-/// Why a description of hardware cannot be.
+/// Reason why a description of hardware is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SystemError {
-    /// A number that is out of range.
+    /// A number is out of range.
     #[error("{field} is {value}; it must be {must}")]
     Number {
-        /// Where.
+        /// Field at fault.
         field: &'static str,
-        /// What was given.
+        /// Value that was given.
         value: f64,
-        /// What it should be.
+        /// Values that the field may have.
         must: &'static str,
     },
     /// Numbers that contradict each other.
@@ -96,7 +96,7 @@ pub enum SystemError {
     /// A name that is none of the built-in systems'.
     #[error("there is no system {name:?}; there are {NAMES}, each also as NAME:GPUS, say h100:512")]
     Unknown {
-        /// What was asked for.
+        /// Name that was given.
         name: String,
     },
     /// A number of devices that a built-in system does not have.
@@ -106,13 +106,13 @@ pub enum SystemError {
     Size {
         /// The system.
         name: String,
-        /// What was asked for.
+        /// Number of devices that was given.
         devices: String,
     },
 }
 
 impl System {
-    /// The same numbers, if they can be those of a cluster.
+    /// The system, if its numbers can be those of a cluster.
     pub fn checked(self) -> Result<Self, SystemError> {
         let counts = [("nodes", self.nodes), ("devices_per_node", self.devices_per_node)];
         let amounts = [

@@ -34,33 +34,33 @@ pub struct Timeline {
 /// When an operation is at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Span {
-    /// Its beginning, in seconds.
+    /// Start, in seconds.
     pub begin_s: f64,
-    /// Its end.
+    /// End, in seconds.
     pub end_s: f64,
 }
 
 /// An operation, as far as time is concerned.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// Where it queues.
+    /// Lane in which the operation queues.
     pub lane: Lane,
-    /// What it waits for, and how many steps back.
+    /// Operations that this one waits for, and how many steps back.
     pub after: &'a [(PhaseId, Distance)],
-    /// Whether it computes.
+    /// Whether the operation is a computation.
     pub computes: bool,
-    /// Whether it slows down others that cross hosts, and is slowed down by them.
+    /// Whether the operation shares the links between hosts with others.
     pub shares: bool,
-    /// What it takes by itself.
+    /// Seconds that the operation takes by itself.
     pub seconds: f64,
 }
 
-/// What becomes of two collectives that cross hosts at the same time.
+/// How collectives that cross hosts at the same time affect each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// Each goes on as if it were alone: a step takes no less than that.
     Apart,
-    /// They share the wire: only computation hides communication.
+    /// Collectives share the links: only computation hides communication.
     Shared,
 }
 

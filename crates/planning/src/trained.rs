@@ -24,13 +24,13 @@ pub struct Trained {
     per_device: usize,
 }
 
-/// Why a model cannot be laid on a system.
+/// Reason why a model cannot be placed on a system.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrainedError {
     /// A name that is none of theirs.
     #[error("there is no trained model {name:?}; there are {}", Trained::names().join(", "))]
     Unknown {
-        /// What was asked for.
+        /// Name that was given.
         name: String,
     },
     /// More samples than can be counted.
@@ -41,7 +41,7 @@ pub enum TrainedError {
         /// Devices.
         devices: usize,
     },
-    /// What the trainer would refuse, too.
+    /// The config is invalid for the trainer too.
     #[error(transparent)]
     Run(#[from] RunError),
 }
@@ -69,7 +69,7 @@ impl Trained {
         Self { name: name.into(), config, per_device }
     }
 
-    /// What it is called.
+    /// Name of the model.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -35,33 +35,33 @@ pub enum Convention {
     Pooled,
 }
 
-/// Why a workload cannot be.
+/// Reason why a workload is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// A field that its type needs.
     #[error("field {field} is missing; a model of type {kind} needs it")]
     Missing {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// The model's type.
+        /// Type of the model.
         kind: String,
     },
     /// A field that its type does not have.
     #[error("field {field} is given, but a model of type {kind} does not have it")]
     Superfluous {
-        /// Which.
+        /// Name of the field.
         field: &'static str,
-        /// The model's type.
+        /// Type of the model.
         kind: String,
     },
-    /// A number that is out of range.
+    /// A number is out of range.
     #[error("{field} is {value}; it must be {must}")]
     Number {
-        /// Where.
+        /// Field at fault.
         field: String,
-        /// What was given.
+        /// Value that was given.
         value: f64,
-        /// What it should be.
+        /// Values that the field may have.
         must: String,
     },
     /// A name that is not known.
@@ -69,9 +69,9 @@ pub enum WorkloadError {
     Unknown {
         /// A model, a type, a parallelism.
         what: &'static str,
-        /// What was asked for.
+        /// Name that was given.
         name: String,
-        /// What there is.
+        /// Names that exist.
         known: &'static str,
     },
     /// Degrees that do not fill the system.
@@ -79,15 +79,15 @@ pub enum WorkloadError {
         "{field} is {strategy}: its degrees make {product} devices, the system {system} has {devices}; they must be equal"
     )]
     Degrees {
-        /// Which classes of layers.
+        /// Class of layers.
         field: &'static str,
         /// The strategy.
         strategy: String,
-        /// Their product.
+        /// Product of the degrees.
         product: usize,
         /// The system.
         system: String,
-        /// Its devices.
+        /// Devices of the system.
         devices: usize,
     },
     /// Fields of a task that contradict each other.

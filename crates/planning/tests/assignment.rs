@@ -94,7 +94,7 @@ fn prices(costs: &[f64], sizes: &[Sizes], found: &[usize]) -> Vec<f64> {
 
 #[test]
 fn large_cases_have_a_dual_of_the_same_value() {
-    let stream = spec::random::Stream::new(3, "assignment");
+    let stream = spec::random::RandomSequence::new(3, "assignment");
     let equal = |clusters, least, most| vec![Sizes { least, most }; clusters];
     let unequal: Vec<Sizes> = (0..12).map(|c| Sizes { least: 2 * c, most: 10 + 3 * c }).collect();
     let cases = [

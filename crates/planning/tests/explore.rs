@@ -240,7 +240,7 @@ fn outcome(memory_bytes: f64, samples_per_s: f64) -> Outcome {
 
 /// Numbers without a pattern, from 0 to 1.
 fn noise(i: usize) -> f64 {
-    spec::random::Stream::new(1, "explore").unit_f64(i as u64)
+    spec::random::RandomSequence::new(1, "explore").unit_f64(i as u64)
 }
 
 #[test]

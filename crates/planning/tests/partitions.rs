@@ -5,11 +5,11 @@ use planning::partitioner::{
 };
 use proptest::prelude::*;
 use spec::affinity::Affinity;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
 /// Features `f` and `g` have much to do with each other when `group(f) == group(g)`.
 fn planted(features: usize, group: impl Fn(usize) -> usize, noise: f64) -> Affinity {
-    let stream = Stream::new(5, "planted");
+    let stream = RandomSequence::new(5, "planted");
     let value = |i: usize, j: usize| {
         let (a, b) = (i.min(j), i.max(j));
         let noise = noise * stream.unit_f64((a * features + b) as u64);

@@ -4,7 +4,7 @@ use planning::Timeline;
 use planning::cost::{self, CostKind, CostModel, Hierarchical};
 use planning::memory::Memory;
 use planning::simulator::Simulation;
-use planning::step::{Compute, Period, Step, Transfer};
+use planning::step::{Compute, Period, StepGraph, Transfer};
 use planning::system::System;
 use planning::workload::{
     Convention, Experts, Frozen, Job, Layered, LayeredKind, Level, Parallel, Sparse, Strategies, TaskKind,
@@ -33,7 +33,7 @@ impl Case {
         Job::new(&self.model, task, &self.strategies, self.per_device, &self.system)
     }
 
-    fn step(&self, task: TaskKind) -> Step {
+    fn step(&self, task: TaskKind) -> StepGraph {
         self.job(task).step(&self.model, &self.system, self.convention).unwrap()
     }
 
@@ -137,7 +137,7 @@ fn task() -> impl Strategy<Value = TaskKind> {
 }
 
 /// The step of a run on some hosts, and the system that it would run on.
-fn trained() -> impl Strategy<Value = (Step, System)> {
+fn trained() -> impl Strategy<Value = (StepGraph, System)> {
     let dataflow = select(vec![DataflowKind::Flat, DataflowKind::Sptt]);
     let exchange = select(vec![None, Some(AllToAll::Hierarchical)]);
     let widths = (1usize..4, select(vec![1usize << 10, 1 << 14, 1 << 25]));
@@ -160,13 +160,13 @@ fn trained() -> impl Strategy<Value = (Step, System)> {
             let schedule = planning::check(&config).expect("a run").schedule(task);
             let mut system = System::named("a100:8").unwrap();
             (system.nodes, system.devices_per_node) = (hosts, ranks);
-            (Step::of_schedule(&schedule, 512 * hosts * ranks), system)
+            (StepGraph::of_schedule(&schedule, 512 * hosts * ranks), system)
         },
     )
 }
 
 /// A step of either kind.
-fn any_step() -> impl Strategy<Value = (Step, System)> {
+fn any_step() -> impl Strategy<Value = (StepGraph, System)> {
     let layered = (case(), task()).prop_map(|(case, task)| (case.step(task), case.system));
     prop_oneof![3 => layered, 1 => trained()]
 }
@@ -210,7 +210,7 @@ fn at_most(less: f64, more: f64) -> bool {
 
 /// No operation begins before its lane is free and all that it waits for has ended; in the steady state, the step before is
 /// a period earlier.
-fn check_order(step: &Step, timeline: &Timeline) -> Result<(), TestCaseError> {
+fn check_order(step: &StepGraph, timeline: &Timeline) -> Result<(), TestCaseError> {
     let spans = &timeline.spans;
     let earlier = |distance: u32| f64::from(distance) * timeline.step_s;
     let steady = step.period == Period::Steady;

@@ -2,7 +2,7 @@
 //! the built-in models.
 
 use planning::memory::Memory;
-use planning::step::{Op, Step, Transfer, Work};
+use planning::step::{Op, StepGraph, Transfer, Work};
 use planning::system::System;
 use planning::workload::{
     Convention, Experts, Frozen, Job, Layered, LayeredKind, Parallel, Sparse, Strategies, Strategy, TaskKind,
@@ -54,7 +54,7 @@ fn tiny_llm() -> Layered {
 }
 
 /// A step of 4 samples a device; all layers are spread the same way.
-fn step(model: &Layered, task: TaskKind, layers: &[Parallel], convention: Convention) -> Step {
+fn step(model: &Layered, task: TaskKind, layers: &[Parallel], convention: Convention) -> StepGraph {
     let system = system();
     let spread = match layers {
         [inside, between] => Strategy::nested(*inside, *between, &system),
@@ -65,24 +65,24 @@ fn step(model: &Layered, task: TaskKind, layers: &[Parallel], convention: Conven
     Job::new(model, task, &strategies, 4.0, &system).step(model, &system, convention).unwrap()
 }
 
-fn names(step: &Step) -> Vec<String> {
+fn names(step: &StepGraph) -> Vec<String> {
     step.operations.iter().map(|op| op.label.to_string()).collect()
 }
 
-fn find<'a>(step: &'a Step, name: &str) -> &'a Op {
+fn find<'a>(step: &'a StepGraph, name: &str) -> &'a Op {
     let found = step.operations.iter().find(|op| op.label.to_string() == name);
     found.unwrap_or_else(|| panic!("no {name:?} in {:?}", names(step)))
 }
 
 /// FLOPs and bytes of a computation.
-fn work(step: &Step, name: &str) -> (f64, f64) {
+fn work(step: &StepGraph, name: &str) -> (f64, f64) {
     match find(step, name).work {
         Work::Compute(compute) => (compute.flops, compute.bytes),
         Work::Transfer(_) => panic!("{name} is a collective"),
     }
 }
 
-fn transfer(step: &Step, name: &str) -> Transfer {
+fn transfer(step: &StepGraph, name: &str) -> Transfer {
     match find(step, name).work {
         Work::Transfer(transfer) => transfer,
         Work::Compute(_) => panic!("{name} is a computation"),
@@ -90,13 +90,13 @@ fn transfer(step: &Step, name: &str) -> Transfer {
 }
 
 /// Members, nodes and bytes.
-fn sent(step: &Step, name: &str) -> (usize, usize, f64) {
+fn sent(step: &StepGraph, name: &str) -> (usize, usize, f64) {
     let Transfer { members, nodes, bytes, .. } = transfer(step, name);
     (members, nodes, bytes)
 }
 
 /// What an operation waits for in its step.
-fn waits(step: &Step, name: &str) -> Vec<String> {
+fn waits(step: &StepGraph, name: &str) -> Vec<String> {
     let after = find(step, name).after.iter().filter(|(_, distance)| *distance == 0);
     after.map(|&(PhaseId(other), _)| step.operations[other].label.to_string()).collect()
 }
@@ -242,7 +242,7 @@ fn steps_wait_for_each_other() {
 #[test]
 fn tensors_are_summed() {
     let layers = [Parallel::Tp, Parallel::Ddp];
-    let sums = |step: &Step| -> Vec<String> {
+    let sums = |step: &StepGraph| -> Vec<String> {
         names(step).into_iter().filter(|name| name.contains("sum")).collect()
     };
     let mlp = step(&tiny(), TaskKind::PreTraining, &layers, Convention::MadMax);
@@ -302,7 +302,7 @@ fn experts() {
     assert_eq!((model.dense_parameters(), model.forward_flops()), (200.0 + 800.0, 400.0 + 800.0));
     assert_eq!((work(&dlrm, "bottom 0 forward").0, work(&dlrm, "top 0 forward").0), (800.0, 1600.0));
     assert_eq!((sent(&dlrm, "bottom 0 all-reduce").2, sent(&dlrm, "top 0 all-reduce").2), (400.0, 1600.0));
-    let travels = |step: &Step| -> Vec<String> {
+    let travels = |step: &StepGraph| -> Vec<String> {
         names(step).into_iter().filter(|name| name.contains("experts")).collect()
     };
     let expected = [

@@ -1,6 +1,6 @@
 //! Steps of schedules: each operation has the volumes of the rank that is busiest in it, whatever ranks are looked at.
 
-use planning::step::{Step, Work};
+use planning::step::{StepGraph, Work};
 use planning::system::System;
 use planning::trained::Trained;
 use spec::feature::{Feature, Hotness};
@@ -14,7 +14,7 @@ use spec::volume::BatchSizes;
 /// Holds a step against all ranks, and all pairs of them.
 fn check(run: &Run) {
     let schedule = run.schedule(Task::Train);
-    let step = Step::of_schedule(&schedule, run.batch);
+    let step = StepGraph::of_schedule(&schedule, run.batch);
     let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
     let (deployment, topology) = (schedule.deployment(), run.topology());
     let ranks = topology.ranks();

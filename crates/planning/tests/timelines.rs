@@ -3,7 +3,7 @@
 
 use planning::cost::{Constants, CostModel, Hierarchical, MadMax};
 use planning::simulator::Simulation;
-use planning::step::Step;
+use planning::step::StepGraph;
 use planning::system::System;
 use planning::text::render;
 use planning::workload::{Convention, Job, Layered, LayeredKind, Parallel, Sparse, Strategies, Strategy};
@@ -13,7 +13,7 @@ use spec::schedule::Task;
 use std::path::Path;
 
 /// Compares a step with its golden file.
-fn golden(name: &str, model: &dyn CostModel, step: &Step, system: &System) -> Simulation {
+fn golden(name: &str, model: &dyn CostModel, step: &StepGraph, system: &System) -> Simulation {
     let simulation = Simulation::new(model, step, system);
     let text = render(step, &simulation);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name).with_extension("txt");
@@ -31,7 +31,7 @@ fn golden(name: &str, model: &dyn CostModel, step: &Step, system: &System) -> Si
 }
 
 /// When an operation begins and ends, in ms.
-fn span(step: &Step, simulation: &Simulation, name: &str) -> (f64, f64) {
+fn span(step: &StepGraph, simulation: &Simulation, name: &str) -> (f64, f64) {
     let found = step.operations.iter().position(|op| op.label.to_string() == name);
     let span = simulation.timeline.spans[found.unwrap_or_else(|| panic!("no operation is called {name}"))];
     (1e3 * span.begin_s, 1e3 * span.end_s)
@@ -58,7 +58,7 @@ fn small() -> Layered {
 }
 
 /// 512 samples a device on two nodes of eight.
-fn step(mlp: impl Fn(&System) -> Strategy) -> (Step, System) {
+fn step(mlp: impl Fn(&System) -> Strategy) -> (StepGraph, System) {
     let (model, system) = (small(), System::named("zionex:16").unwrap());
     let strategies = Strategies { mlp: mlp(&system), ..Strategies::default_for(&model, &system) };
     let job = Job::pre_training(&model, &strategies, 512, &system);
@@ -174,12 +174,12 @@ const CONSTANTS: Constants = Constants {
 };
 
 /// The demonstration model on 2 × 2 ranks, trained by 1024 samples a step.
-fn trained(change: impl Fn(&mut Config)) -> Step {
+fn trained(change: impl Fn(&mut Config)) -> StepGraph {
     let mut config = Config::default();
     (config.topology.hosts, config.topology.ranks_per_host) = (Some(2), Some(2));
     config.train.batch = Some(1024);
     change(&mut config);
-    Step::of_schedule(&planning::check(&config).unwrap().schedule(Task::Train), 1024)
+    StepGraph::of_schedule(&planning::check(&config).unwrap().schedule(Task::Train), 1024)
 }
 
 #[test]

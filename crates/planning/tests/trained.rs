@@ -1,6 +1,6 @@
 //! The trained models by name: what they cost, and how they lie on systems of any size.
 
-use planning::step::Step;
+use planning::step::StepGraph;
 use planning::system::System;
 use planning::trained::{Trained, TrainedError};
 use spec::placement::Layout;
@@ -75,7 +75,7 @@ fn tables_are_cut_over_many_ranks() {
 fn thousands_of_devices_are_no_more_work_than_hundreds() {
     for name in ["dlrm", "16t-xlrm"] {
         let run = on(name, "h100:4096");
-        let step = Step::of_schedule(&run.schedule(Task::Train), run.batch);
+        let step = StepGraph::of_schedule(&run.schedule(Task::Train), run.batch);
         assert_eq!(step.samples, 4096.0 * 1024.0);
     }
 }

@@ -93,7 +93,7 @@ const PACE_STEPS: u64 = 3;
 
 /// Times and bytes of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct SpeedupResult {
     #[serde(flatten)]
     case: Case,
     round: u64,
@@ -123,7 +123,7 @@ fn run_of(case: &Case, common: &Common, program: &dyn Program) -> Result<Run> {
 /// Measures what the folder lacks, and compares all cases.
 pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     if args.table {
-        let records: Records<Record> = Records::existing(&args.out);
+        let records: Records<SpeedupResult> = Records::existing(&args.out);
         let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
         return Measured { setting: &setting, folder: &args.out, program }.report(&records.all()?);
     }
@@ -136,7 +136,7 @@ pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     for case in &cases {
         run_of(case, &setting.common, program)?;
     }
-    let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
+    let records: Records<SpeedupResult> = Records::open(&args.out, &json!(setting))?;
     measured.measure(args, &cases, &records)?;
     measured.report(&records.all()?)
 }
@@ -195,7 +195,7 @@ struct Measured<'a> {
 
 impl Measured<'_> {
     /// Runs the jobs of `cases` that have no record yet, round by round.
-    fn measure(&self, args: &Args, cases: &[Case], records: &Records<Record>) -> Result<()> {
+    fn measure(&self, args: &Args, cases: &[Case], records: &Records<SpeedupResult>) -> Result<()> {
         let launcher = Launcher {
             program: self.program.path().to_owned(),
             template: args.launcher.clone(),
@@ -279,7 +279,13 @@ impl Measured<'_> {
     }
 
     /// Runs a case once, and returns its times and bytes.
-    fn job(&self, launcher: &Launcher, case: &Case, round: u64, pace: Option<&Path>) -> Result<Record> {
+    fn job(
+        &self,
+        launcher: &Launcher,
+        case: &Case,
+        round: u64,
+        pace: Option<&Path>,
+    ) -> Result<SpeedupResult> {
         let mut arguments = vec!["train".to_string()];
         arguments.extend(case.flags(&self.setting.common));
         let length = format!(
@@ -298,7 +304,7 @@ impl Measured<'_> {
         let phases = ended.result["phases"].as_array().ok_or_else(|| missing("phases"))?;
         let of = |phase: &Value, key: &str| phase[key].as_f64().unwrap_or(0.0) / timed;
         let sent = |phase: &Value| phase["sent"]["network"].as_u64().unwrap_or(0);
-        Ok(Record {
+        Ok(SpeedupResult {
             case: *case,
             round,
             step_s: number("/step_time/step_s")?,
@@ -318,7 +324,7 @@ impl Measured<'_> {
         })
     }
 
-    fn report(&self, records: &[Record]) -> Result<Report> {
+    fn report(&self, records: &[SpeedupResult]) -> Result<Report> {
         let rows = table::rows(records, self)?;
         let json = Value::Array(rows.iter().map(|row| row.to_json(self.setting)).collect());
         Ok(Report { text: table::to_text(&rows, self.setting), json: json.to_string() })

@@ -117,7 +117,7 @@ const ROWS: [Row; 2] = [
 
 /// Result of one run.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct TableResult {
     model: String,
     towers: Towers,
     strategy: String,
@@ -174,7 +174,7 @@ pub fn measure(request: &Request, trainer: &dyn TowerTrainer) -> Result<()> {
 struct Lab<'a> {
     request: &'a Request<'a>,
     trainer: &'a dyn TowerTrainer,
-    records: Records<Record>,
+    records: Records<TableResult>,
 }
 
 /// A run of a row: whose towers, by which strategy, from which seed.
@@ -213,7 +213,7 @@ impl Lab<'_> {
     /// The AUC of one run, which is trained unless it is known.
     fn auc(&self, attempt: Attempt) -> Result<f64> {
         let Attempt { row, towers, strategy, seed, assignment } = attempt;
-        let same = |r: &Record| {
+        let same = |r: &TableResult| {
             (r.model.as_str(), r.towers, r.strategy.as_str(), r.seed)
                 == (row.name, towers, strategy.name(), seed)
         };
@@ -231,7 +231,7 @@ impl Lab<'_> {
         };
         let trained = self.trainer.train(&model, &title).map_err(Error::Program)?;
         let auc = trained.auc.ok_or(Error::NoAuc)?;
-        self.records.append(&Record {
+        self.records.append(&TableResult {
             model: row.name.into(),
             towers,
             strategy: strategy.name().into(),
@@ -295,7 +295,7 @@ struct Compared {
     strided: Vec<f64>,
 }
 
-fn compare(records: &[Record]) -> Vec<Compared> {
+fn compare(records: &[TableResult]) -> Vec<Compared> {
     let of_row = |row: &'static Row| {
         let own = || records.iter().filter(move |record| record.model == row.name);
         let aucs =

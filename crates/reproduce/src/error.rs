@@ -137,7 +137,7 @@ pub enum Error {
     Pace(#[from] spec::pace::PaceError),
     /// Machine rates that lack something or are not sensible.
     #[error(transparent)]
-    Rates(#[from] spec::calibration::CalibrationError),
+    Rates(#[from] spec::machine_rates::MachineRatesError),
     /// A system that is not known.
     #[error(transparent)]
     System(#[from] planning::system::SystemError),

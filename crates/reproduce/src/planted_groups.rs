@@ -62,7 +62,7 @@ const COMPARED: [(&str, Strategy, usize); 5] = [
 
 /// Result of one log.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct PlantedResult {
     ratio: f64,
     seed: u64,
     auc: Option<f64>,
@@ -86,7 +86,7 @@ pub fn report(request: &Request, train: TrainFlat) -> Result<Report> {
         let run = planning::check(&configure(request, ratio, 1));
         run.during(|| format!("a log with --features {features} --groups {groups} --ratios {ratio}"))?;
     }
-    let records = Records::<Record>::open(request.out, &what)?;
+    let records = Records::<PlantedResult>::open(request.out, &what)?;
     for &ratio in request.ratios {
         for seed in 1..=request.seeds {
             if !records.all()?.iter().any(|record| record.ratio == ratio && record.seed == seed) {
@@ -127,7 +127,7 @@ fn configure(request: &Request, ratio: f64, seed: u64) -> Config {
     config
 }
 
-fn measured(request: &Request, ratio: f64, seed: u64, train: TrainFlat) -> Result<Record> {
+fn measured(request: &Request, ratio: f64, seed: u64, train: TrainFlat) -> Result<PlantedResult> {
     let config = configure(request, ratio, seed);
     let title = format!("ratio {ratio}, seed {seed}/{}", request.seeds);
     let FlatModel { auc, best_auc, seconds, affinity, groups } =
@@ -148,7 +148,7 @@ fn measured(request: &Request, ratio: f64, seed: u64, train: TrainFlat) -> Resul
         Ok((name.to_owned(), adjusted_rand(&truth, &found)))
     };
     let adjusted_rand = COMPARED.into_iter().map(score).collect::<Result<_>>()?;
-    Ok(Record { ratio, seed, auc, best_auc, seconds, adjusted_rand })
+    Ok(PlantedResult { ratio, seed, auc, best_auc, seconds, adjusted_rand })
 }
 
 /// The group of every feature.
@@ -160,15 +160,15 @@ fn labels(features: &[String], groups: &[Vec<String>]) -> Result<Vec<usize>> {
     features.iter().map(group_of).collect()
 }
 
-fn table(records: &[Record]) -> String {
+fn table(records: &[PlantedResult]) -> String {
     let head = ["sizes", "logs", "AUC (best possible)"].map(String::from).into_iter();
     let mut rows = vec![head.chain(COMPARED.map(|(name, ..)| name.to_owned())).collect::<Vec<_>>()];
     let mut ratios: Vec<f64> = records.iter().map(|record| record.ratio).collect();
     ratios.sort_by(f64::total_cmp);
     ratios.dedup();
     for ratio in ratios {
-        let of_ratio: Vec<&Record> = records.iter().filter(|record| record.ratio == ratio).collect();
-        let middle = |value: &dyn Fn(&Record) -> Option<f64>| {
+        let of_ratio: Vec<&PlantedResult> = records.iter().filter(|record| record.ratio == ratio).collect();
+        let middle = |value: &dyn Fn(&PlantedResult) -> Option<f64>| {
             median(&mut of_ratio.iter().filter_map(|record| value(record)).collect::<Vec<_>>())
         };
         let (auc, best) = (middle(&|record| record.auc), middle(&|record| record.best_auc));
@@ -178,7 +178,7 @@ fn table(records: &[Record]) -> String {
             format!("{auc:.4} ({best:.4})"),
         ];
         for (compared, ..) in COMPARED {
-            let index = |record: &Record| {
+            let index = |record: &PlantedResult| {
                 let found = record.adjusted_rand.iter().find(|(name, _)| name == compared);
                 found.map(|(_, index)| *index)
             };

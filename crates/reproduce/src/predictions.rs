@@ -106,7 +106,7 @@ pub struct Setting {
 /// Times of one job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct PredictionResult {
     ranks: Kind,
     case: String,
     round: u64,
@@ -121,7 +121,7 @@ pub struct Record {
 /// Measures what the folder lacks, and compares measured with predicted steps.
 pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     if args.table {
-        let records: Records<Record> = Records::existing(&args.out);
+        let records: Records<PredictionResult> = Records::existing(&args.out);
         let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
         return table::report(&records.all()?, &setting, &args.out, None, program);
     }
@@ -131,7 +131,7 @@ pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
         rate: args.rate.clone(),
         steps: args.steps,
     };
-    let records: Records<Record> = Records::open(&args.out, &json!(setting))?;
+    let records: Records<PredictionResult> = Records::open(&args.out, &json!(setting))?;
     for path in &args.calibration {
         let rates = program.read_rates(path).map_err(Error::Program)?;
         let kind = if rates.transport == Transport::InProcess { Kind::InProcess } else { Kind::Mpi };
@@ -163,7 +163,7 @@ struct Measurement<'a> {
 
 impl Measurement<'_> {
     /// Runs the jobs that have no record yet, round by round. Returns why ranks that are processes were left out, if they were.
-    fn measure(&self, args: &Args, records: &Records<Record>) -> Result<Option<String>> {
+    fn measure(&self, args: &Args, records: &Records<PredictionResult>) -> Result<Option<String>> {
         let kinds = Kind::ALL.into_iter().filter(|kind| args.only.is_none_or(|only| only == *kind));
         let (mut measured, mut left_out) = (Vec::new(), None);
         for kind in kinds {
@@ -223,7 +223,7 @@ impl Measurement<'_> {
     }
 
     /// Runs a case once, and returns its times.
-    fn job(&self, kind: Kind, case: &Case, round: u64) -> Result<Record> {
+    fn job(&self, kind: Kind, case: &Case, round: u64) -> Result<PredictionResult> {
         let Setting { hosts, ranks_per_host, steps, .. } = *self.setting;
         let warm_up = steps.div_ceil(4);
         let mut arguments = vec!["train".to_string()];
@@ -242,7 +242,7 @@ impl Measurement<'_> {
                 result: result.to_string(),
             })
         };
-        Ok(Record {
+        Ok(PredictionResult {
             ranks: kind,
             case: case.name.into(),
             round,

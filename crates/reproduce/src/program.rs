@@ -1,7 +1,7 @@
 //! What measurements need of the program that makes them.
 
 use crate::error::Failure;
-use spec::calibration::Calibration;
+use spec::machine_rates::MachineRates;
 use spec::run::Run;
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub trait Program {
     fn run(&self, flags: &[String]) -> Result<Run, Failure>;
 
     /// Reads the rates of a cluster from a system file that `campanile calibrate` wrote.
-    fn read_rates(&self, system_file: &Path) -> Result<Calibration, Failure>;
+    fn read_rates(&self, system_file: &Path) -> Result<MachineRates, Failure>;
 
     /// Copies a system file, which is checked on the way.
     fn copy_system_file(&self, from: &Path, to: &Path) -> Result<(), Failure>;

@@ -1,4 +1,4 @@
-//! How much features have to do with each other: a symmetric matrix of numbers between 0 and 1 (DMT §3.3).
+//! Affinity of features (DMT §3.3): a symmetric matrix with values between 0 and 1.
 //!
 //! ```
 //! use spec::affinity::Affinity;
@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An affinity of features.
+/// Affinity of features: a checked, symmetric matrix with one row and one column per feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Affinity {
@@ -19,7 +19,7 @@ pub struct Affinity {
     values: Vec<f64>,
 }
 
-/// As it stands in a file.
+/// Affinities as they stand in a file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -27,54 +27,54 @@ struct Written {
     affinity: Vec<Vec<f64>>,
 }
 
-/// Why a matrix is no affinity.
+/// Reason why a matrix is not an affinity.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AffinityError {
-    /// Not as many rows or columns as features.
+    /// The number of rows or columns differs from the number of features.
     #[error("{features} features, but {what} {got}; an affinity has a row and a column for every feature")]
     Shape {
-        /// Features.
+        /// Number of features.
         features: usize,
-        /// What has the wrong length.
+        /// Row or dimension that has the wrong length.
         what: String,
-        /// Its length.
+        /// Length that was found.
         got: usize,
     },
-    /// Not as many names as rows and columns.
+    /// The number of names differs from the number of rows and columns.
     #[error("{features} names of features for a matrix of {rows} × {rows}")]
     Names {
-        /// Names.
+        /// Number of names.
         features: usize,
-        /// Rows, and columns.
+        /// Number of rows, which is also the number of columns.
         rows: usize,
     },
-    /// A number that is none, or outside of 0 to 1.
+    /// A value is NaN, or outside of 0 to 1.
     #[error("affinity of {} and {} (row {row}, column {column}) is {value}; it must lie between 0 and 1", .names.0, .names.1)]
     Value {
-        /// The features.
+        /// Names of the two features.
         names: (String, String),
-        /// Its row.
+        /// Row of the value.
         row: usize,
-        /// Its column.
+        /// Column of the value.
         column: usize,
-        /// The number.
+        /// Value that was found.
         value: f64,
     },
-    /// Two numbers that should be one.
+    /// The matrix is not symmetric.
     #[error("affinity of {} and {} is {value} in row {row}, column {column} and {other} in row {column}, column {row}", .names.0, .names.1)]
     Asymmetric {
-        /// The features.
+        /// Names of the two features.
         names: (String, String),
-        /// The row.
+        /// Row of the first value, from 0.
         row: usize,
-        /// The column.
+        /// Column of the first value, from 0.
         column: usize,
-        /// The number there.
+        /// Value in that row and column.
         value: f64,
-        /// The number on the other side.
+        /// Value in the transposed position.
         other: f64,
     },
-    /// A name twice.
+    /// A feature is named twice.
     #[error("feature {0} is named twice")]
     Twice(String),
 }
@@ -83,7 +83,7 @@ pub enum AffinityError {
 const TOLERANCE: f64 = 1e-6;
 
 impl Affinity {
-    /// Checks a matrix.
+    /// Checks a matrix and makes it an affinity.
     pub fn new(features: Vec<String>, rows: Vec<Vec<f64>>) -> Result<Self, AffinityError> {
         let count = features.len();
         let shape = |what: String, got| Err(AffinityError::Shape { features: count, what, got });
@@ -128,7 +128,7 @@ impl Affinity {
         &self.features
     }
 
-    /// The affinity of two features.
+    /// Affinity of the features with indices `a` and `b`.
     pub fn between(&self, a: usize, b: usize) -> f64 {
         self.values[a * self.features.len() + b]
     }

@@ -1,4 +1,5 @@
-//! How vectors get from the tables to the samples: flat, over the world; or SPTT, by way of tower groups (DMT §3.1).
+//! Dataflows: how vectors get from the tables to the samples. Flat goes over the world; SPTT goes by way of tower groups
+//! (DMT §3.1).
 //!
 //! ```text
 //! flat    a. ids → holders   b. lookup   c. vectors → samples, over the world
@@ -19,159 +20,171 @@ use crate::topology::{Groups, Numbering, Topology};
 use crate::wire::Wire;
 use std::ops::Range;
 
-/// A model on a cluster: all that a schedule follows from.
+/// A model on a cluster. The schedule of a step follows from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deployment {
-    /// The model.
+    /// Model that is trained.
     pub model: Model,
-    /// Where its tables are.
+    /// Placement of the model's tables.
     pub placement: Placement,
-    /// How their vectors travel.
+    /// Dataflow of the vectors.
     pub dataflow: Dataflow,
-    /// In which formats.
+    /// Formats in which floats travel.
     pub wire: Wire,
 }
 
-/// How vectors get from the tables to the samples.
+/// Dataflow: how vectors get from the tables to the samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dataflow {
-    /// Over the world, at once.
+    /// Flat dataflow: one all-to-all over the world.
     Flat(AllToAll),
-    /// By way of tower groups.
+    /// SPTT: vectors are exchanged inside tower groups, then among peers.
     Sptt(Sptt),
 }
 
-/// The semantic-preserving tower transform on a placement.
+/// Plan of the semantic-preserving tower transform (SPTT) for a placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sptt {
     groups: Groups,
     permute: PeerPermute,
     plans: Vec<GroupPlan>,
-    /// By feature: where its columns go.
+    /// Destination of the columns of each feature.
     columns: Vec<Vec<Columns>>,
-    /// By tower, for those with modules.
+    /// Group of each tower with a module.
     group_of_tower: Vec<Option<usize>>,
 }
 
 /// Columns of a feature that go the same way.
 #[derive(Clone, Debug, PartialEq)]
 struct Columns {
-    /// Which.
+    /// Columns of the feature.
     columns: Range<usize>,
-    /// The tower whose module sees them, and where they begin in its input.
+    /// Tower whose module reads the columns, and their offset in its input.
     tower: Option<(usize, usize)>,
-    /// Where they begin among the columns that the interaction sees, if they pass through.
+    /// Offset of the columns in the input of the interaction, if they pass through.
     place: usize,
 }
 
-/// What one group of ranks takes in and gives.
+/// Inputs and outputs of one tower group in SPTT.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupPlan {
-    /// Towers with modules whose features are here.
+    /// Towers with modules whose features lie in the group.
     pub towers: Vec<usize>,
-    /// What leaves the group for the samples, side by side.
+    /// Columns that leave the group for the samples, side by side.
     pub outputs: Vec<Output>,
-    /// Columns of the vectors that meet here, of all features.
+    /// Number of columns of the vectors of all features that meet in the group.
     pub input_width: usize,
 }
 
-/// Columns that leave a group.
+/// Consecutive columns that leave a tower group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// Where they come from.
+    /// Origin of the columns.
     pub source: Source,
-    /// Where they begin among what leaves.
+    /// First column among all that leave the group.
     pub column: usize,
-    /// Where they begin among the columns that the interaction sees.
+    /// First column among those that the interaction sees.
     pub place: usize,
-    /// How many.
+    /// Number of columns.
     pub width: usize,
 }
 
-/// Where columns that leave a group come from.
+/// Origin of columns that leave a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Straight from a table.
+    /// Columns of a table, which pass through.
     Table {
-        /// The feature.
+        /// Index of the feature.
         feature: usize,
-        /// Columns of its table.
+        /// Columns of the feature's table.
         columns: Range<usize>,
     },
-    /// Out of a tower's module.
+    /// Output of the module of this tower.
     Tower(usize),
 }
 
-/// Where some columns of a shard go inside its group.
+/// Route of some columns of a shard inside its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// First column in the shard.
+    /// Index of the first column in the shard.
     pub from: usize,
-    /// The tower whose input they are; `None` for columns that leave as they are.
+    /// Tower that reads the columns; `None` for columns that pass through.
     pub tower: Option<usize>,
-    /// First column in the tower's input, or among what leaves.
+    /// Index of the first column in the input of the tower, or among the columns that leave the group.
     pub to: usize,
-    /// How many.
+    /// Number of columns.
     pub width: usize,
 }
 
-/// Why a placement cannot serve SPTT.
+/// Reason why SPTT cannot use a placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpttError {
-    /// Groups of another cluster than the placement's.
+    /// The groups belong to another cluster than the placement, or number its ranks differently.
     #[error(
-        "the placement is for {placement} ranks, the groups are of {groups}, or they number them otherwise"
+        "the placement is for a cluster of {placement} ranks, the tower groups for one of {groups}, or they number ranks differently; \
+         use one topology for both"
     )]
     Topology {
-        /// The placement's cluster.
+        /// Cluster of the placement.
         placement: Topology,
-        /// The groups' cluster.
+        /// Cluster of the groups.
         groups: Topology,
     },
-    /// Nothing to permute, or something, against how ranks are numbered.
-    #[error(
-        "{permute} cannot be permuted: nothing is where ranks are numbered in peer order, and only there"
-    )]
+    /// A permutation that does not suit the numbering of ranks.
+    #[error("{}", permute_problem(*.permute))]
     Permute {
-        /// What was to be permuted.
+        /// Peer permute that was requested.
         permute: PeerPermute,
     },
-    /// A table on every rank.
+    /// A table is replicated on every rank.
     #[error("{feature} is replicated, but in SPTT every table has one group; place it on some rank")]
     Replicated {
         /// Name of the feature.
         feature: String,
     },
-    /// Rows cut over ranks that are not one group.
+    /// The rows of a table are cut over ranks that are not one tower group.
     #[error(
         "the rows of {feature} are cut over ranks {ranks:?}; in SPTT they are cut over all ranks of one group, such as {group:?}"
     )]
     Rows {
         /// Name of the feature.
         feature: String,
-        /// Its holders.
+        /// Ranks that hold rows of the feature's table.
         ranks: Vec<usize>,
-        /// The ranks of the group of the first.
+        /// Ranks of the tower group of the first holder.
         group: Vec<usize>,
     },
-    /// A tower whose features are not together.
+    /// The features of a tower lie on several groups.
     #[error(
         "tower {tower} has {feature} on group {got} and other features on group {expected}; its module needs all on one"
     )]
     Spread {
-        /// The tower.
+        /// Index of the tower.
         tower: usize,
-        /// A feature of it.
+        /// Name of a feature of the tower.
         feature: String,
-        /// Where its other features are.
+        /// Group of the tower's other features.
         expected: usize,
-        /// Where that feature is.
+        /// Group of the named feature.
         got: usize,
     },
 }
 
+/// Why a permutation does not suit the numbering of ranks, and which does.
+fn permute_problem(permute: PeerPermute) -> String {
+    match permute {
+        PeerPermute::None => {
+            "peer_permute none needs ranks that are numbered in peer order; here they are numbered by host: use ids or vectors"
+                .into()
+        }
+        permute => format!(
+            "peer_permute {permute} needs ranks that are numbered by host; here they are already in peer order: use none"
+        ),
+    }
+}
+
 impl Dataflow {
-    /// Its name.
+    /// Name of the dataflow.
     pub fn kind(&self) -> DataflowKind {
         match self {
             Dataflow::Flat(_) => DataflowKind::Flat,
@@ -179,7 +192,7 @@ impl Dataflow {
         }
     }
 
-    /// The SPTT plan, where that is the dataflow.
+    /// Plan of SPTT, if that is the dataflow.
     pub fn sptt(&self) -> Option<&Sptt> {
         match self {
             Dataflow::Flat(_) => None,
@@ -189,7 +202,7 @@ impl Dataflow {
 }
 
 impl Sptt {
-    /// The plan that follows from a placement. `permute` is `None` if and only if ranks are numbered in peer order.
+    /// Derives the plan from a placement. `permute` is `None` if and only if ranks are numbered in peer order.
     pub fn new(
         model: &Model,
         placement: &Placement,
@@ -243,27 +256,27 @@ impl Sptt {
         Ok(Self { groups, permute, plans, columns, group_of_tower })
     }
 
-    /// The groups.
+    /// Tower groups of the plan.
     pub fn groups(&self) -> Groups {
         self.groups
     }
 
-    /// What is brought into peer order.
+    /// Values that are brought into peer order.
     pub fn permute(&self) -> PeerPermute {
         self.permute
     }
 
-    /// What a group takes in and gives.
+    /// Inputs and outputs of a tower group.
     pub fn plan(&self, group: usize) -> &GroupPlan {
         &self.plans[group]
     }
 
-    /// The group of a tower with a module.
+    /// Group of a tower with a module; `None` for a tower without.
     pub fn group_of_tower(&self, tower: usize) -> Option<usize> {
         self.group_of_tower[tower]
     }
 
-    /// Where the columns of a shard go inside its group.
+    /// Routes of the columns of a shard inside its group.
     pub fn routes(&self, group: usize, shard: &Shard) -> Vec<Route> {
         let outputs = &self.plans[group].outputs;
         let route = |part: &Columns| {
@@ -284,7 +297,7 @@ impl Sptt {
 }
 
 impl GroupPlan {
-    /// Columns that leave the group for a sample.
+    /// Number of columns per sample that leave the group.
     pub fn output_width(&self) -> usize {
         self.outputs.last().map_or(0, |output| output.column + output.width)
     }

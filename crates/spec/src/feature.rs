@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
-    /// Unique among the model's features.
+    /// Name of the feature, unique in the model.
     pub name: String,
-    /// Rows of its table.
+    /// Number of rows of the feature's table.
     pub rows: usize,
-    /// How a bag becomes one vector.
+    /// How the rows of a bag become one vector.
     #[serde(default)]
     pub pooling: Pooling,
-    /// How many ids a bag holds.
+    /// Number of ids in a bag.
     #[serde(default)]
     pub hotness: Hotness,
     /// Whether every id carries a weight.
@@ -22,22 +22,22 @@ pub struct Feature {
     pub weighted: bool,
 }
 
-/// How many ids a bag holds.
+/// Hotness of a feature: the number of ids in a bag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Hotness {
-    /// Exactly one: lengths need not travel.
+    /// Every bag holds exactly one id, so that bag lengths need not be sent.
     #[default]
     One,
-    /// Any number; `mean` is what planning counts with.
+    /// A bag holds any number of ids; planning uses the mean.
     Many {
-        /// Ids per sample, on average.
+        /// Mean number of ids per sample.
         mean: u32,
     },
 }
 
 impl Hotness {
-    /// Ids per sample, on average.
+    /// Mean number of ids per sample.
     pub fn mean(&self) -> u64 {
         match self {
             Hotness::One => 1,

@@ -2,10 +2,11 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
-pub mod calibration;
 pub mod dataflow;
 pub mod feature;
 pub mod links;
+pub mod machine_rates;
+pub mod memory;
 pub mod model;
 pub mod optimizer;
 pub mod pace;
@@ -24,22 +25,22 @@ pub mod wire;
 
 use serde::{Deserialize, Serialize};
 
-/// How the rows that one sample looks up in a table become one vector.
+/// Pooling: how the rows of a bag become one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
-    /// Their sum, each row times its weight where the feature carries weights. An empty bag gives zeros.
+    /// Sum of the rows, each times its weight where the feature carries weights. An empty bag gives zeros.
     #[default]
     Sum,
-    /// Their (weighted) sum divided by their number. An empty bag gives zeros.
+    /// (Weighted) sum of the rows divided by their number. An empty bag gives zeros.
     Mean,
 }
 
-/// What follows a linear map.
+/// Activation function after a linear map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
-    /// Nothing.
+    /// No activation.
     Identity,
     /// `max(x, 0)`.
     Relu,

@@ -1,9 +1,10 @@
-//! What a collective takes, as a line: `time = latency + bytes / bandwidth`. `planning::fit` finds it from a sweep of sizes.
+//! Link models: the time of a collective as a line, `time = latency + bytes / bandwidth`. `planning::fit` fits it to a sweep
+//! of sizes.
 //!
 //! ```
-//! use spec::links::{Circle, LinkModel};
+//! use spec::links::{GroupSpan, LinkModel};
 //! use spec::schedule::CollectiveKind;
-//! let (collective, group) = (CollectiveKind::AllToAll, Circle::World);
+//! let (collective, group) = (CollectiveKind::AllToAll, GroupSpan::World);
 //! let line = LinkModel { collective, group, ranks: 4, latency_s: 10e-6, bytes_per_s: 1e9 };
 //! assert!((line.seconds(1e6) - 1.01e-3).abs() < 1e-8);
 //! ```
@@ -13,58 +14,58 @@ use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Ranks that were measured together.
+/// Ranks that take part in a measured collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Circle {
-    /// All of them.
+pub enum GroupSpan {
+    /// All ranks.
     World,
-    /// Those of a host; all hosts at once.
+    /// Ranks of a host; all hosts at once.
     Host,
-    /// Those of equal index on all hosts; all indices at once.
+    /// Ranks of equal index on all hosts; all indices at once.
     Peers,
 }
 
-/// The line of one collective in one circle.
+/// Time of one collective as a line over bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkModel {
-    /// Which collective.
+    /// Collective that was measured.
     pub collective: CollectiveKind,
-    /// Over whom.
-    pub group: Circle,
-    /// Ranks of each such group.
+    /// Ranks that took part together.
+    pub group: GroupSpan,
+    /// Number of ranks that take part together.
     pub ranks: usize,
-    /// Seconds that nothing at all takes.
+    /// Latency: seconds of an empty message.
     pub latency_s: f64,
-    /// Bytes that a rank sends, or reduces, in a second more.
+    /// Bandwidth: bytes that a rank sends, or reduces, in a second.
     pub bytes_per_s: f64,
 }
 
 impl LinkModel {
-    /// What so many bytes take.
+    /// Seconds that the collective takes for so many bytes.
     pub fn seconds(&self, bytes: f64) -> f64 {
         self.latency_s + bytes / self.bytes_per_s
     }
 }
 
-impl Circle {
-    /// Ranks of each such group.
+impl GroupSpan {
+    /// Number of ranks that take part together.
     pub fn members(self, topology: Topology) -> usize {
         match self {
-            Circle::World => topology.ranks(),
-            Circle::Host => topology.ranks_per_host(),
-            Circle::Peers => topology.hosts(),
+            GroupSpan::World => topology.ranks(),
+            GroupSpan::Host => topology.ranks_per_host(),
+            GroupSpan::Peers => topology.hosts(),
         }
     }
 }
 
-impl fmt::Display for Circle {
+impl fmt::Display for GroupSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Circle::World => "world",
-            Circle::Host => "host",
-            Circle::Peers => "peers",
+            GroupSpan::World => "world",
+            GroupSpan::Host => "host",
+            GroupSpan::Peers => "peers",
         })
     }
 }
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn it_survives_json() {
-        let (collective, group) = (CollectiveKind::AllReduce, Circle::Host);
+        let (collective, group) = (CollectiveKind::AllReduce, GroupSpan::Host);
         let line = LinkModel { collective, group, ranks: 2, latency_s: 1e-6, bytes_per_s: 9e9 };
         let text = serde_json::to_string(&line).unwrap();
         assert!(text.contains(r#""collective":"all_reduce","group":"host""#), "{text}");

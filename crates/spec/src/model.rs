@@ -39,13 +39,13 @@ pub struct Model {
     network: Network,
 }
 
-/// Why a model cannot be. Names the field as it stands in a config, and says what to do.
+/// Error in the description of a model: the field as it is named in a config, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct ModelError {
-    /// The field at fault.
+    /// Name of the field that is wrong.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// Description of the problem, and what to do about it.
     pub problem: String,
 }
 
@@ -129,7 +129,7 @@ impl Model {
         self.architecture.row_width(self.dim)
     }
 
-    /// What the model was made from.
+    /// Architecture that the model was made from.
     pub fn architecture(&self) -> &Architecture {
         &self.architecture
     }
@@ -160,17 +160,17 @@ impl Model {
         self.features.iter().any(|f| f.weighted)
     }
 
-    /// Weights in all tables.
+    /// Number of parameters in all tables.
     pub fn table_parameters(&self) -> u64 {
         self.features.iter().map(|f| f.rows as u64 * self.row_width() as u64).sum()
     }
 
-    /// Weights in dense layers, those of towers included.
+    /// Number of parameters in dense layers, including those of towers.
     pub fn dense_parameters(&self) -> u64 {
         self.dense_parameter_list().iter().map(|p| p.len as u64).sum()
     }
 
-    /// All weights.
+    /// Number of parameters of the model.
     pub fn parameters(&self) -> u64 {
         self.table_parameters() + self.dense_parameters()
     }
@@ -182,7 +182,7 @@ impl Model {
         network.sum::<u64>() + self.tower_flops()
     }
 
-    /// The part of [`training_flops`](Self::training_flops) that the towers have.
+    /// Part of [`training_flops`](Self::training_flops) that the towers account for.
     pub fn tower_flops(&self) -> u64 {
         self.towers.iter().map(Tower::training_flops).sum()
     }

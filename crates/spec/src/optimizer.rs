@@ -20,29 +20,29 @@
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// How a gradient changes a weight.
+/// Update rule: how a gradient changes a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
 pub enum UpdateRule {
     /// Plain stochastic gradient descent.
     Sgd,
-    /// One accumulator per weight.
+    /// Adagrad, with one accumulator per weight.
     Adagrad {
-        /// Added to the root, against division by zero.
+        /// Constant ε that is added to the root, against division by zero.
         eps: f32,
     },
-    /// One accumulator per table row (FBGEMM's `EXACT_ROWWISE_ADAGRAD`). Tables only.
+    /// Row-wise Adagrad, with one accumulator per table row (FBGEMM's `EXACT_ROWWISE_ADAGRAD`). Tables only.
     RowWiseAdagrad {
-        /// Added to the root, against division by zero.
+        /// Constant ε that is added to the root, against division by zero.
         eps: f32,
     },
-    /// Two moments per weight.
+    /// Adam or AdamW, with two moments per weight.
     Adam {
         /// Decay of the first moment.
         beta1: f32,
         /// Decay of the second moment.
         beta2: f32,
-        /// Added to the root, against division by zero.
+        /// Constant ε that is added to the root, against division by zero.
         eps: f32,
         /// Decoupled weight decay (AdamW); 0 for Adam.
         weight_decay: f32,
@@ -216,49 +216,49 @@ impl FromStr for NamedOptimizer {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearningRate {
-    /// The highest rate.
+    /// Largest learning rate.
     pub peak: f32,
-    /// Steps over which the rate climbs to `peak`.
+    /// Number of steps over which the rate rises to `peak`.
     #[serde(default)]
     pub warm_up: u64,
-    /// Steps at `peak` before the decay begins.
+    /// Number of steps at `peak` before the decay begins.
     #[serde(default)]
     pub hold: u64,
-    /// What follows.
+    /// Decay after warm-up and hold.
     #[serde(default)]
     pub decay: Decay,
 }
 
-/// How the rate falls after warm-up and hold.
+/// Decay of the learning rate after warm-up and hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decay {
-    /// It does not.
+    /// The rate stays at its peak.
     #[default]
     None,
-    /// A straight line to `floor · peak` over `steps` steps.
+    /// Linear decay to `floor · peak` over `steps` steps.
     Linear {
-        /// Length of the decay.
+        /// Number of steps of the decay.
         steps: u64,
-        /// What remains at its end, as a share of the peak.
+        /// Rate at the end of the decay, as a share of the peak.
         floor: f32,
     },
-    /// Half a cosine to `floor · peak` over `steps` steps.
+    /// Cosine decay to `floor · peak` over `steps` steps.
     Cosine {
-        /// Length of the decay.
+        /// Number of steps of the decay.
         steps: u64,
-        /// What remains at its end, as a share of the peak.
+        /// Rate at the end of the decay, as a share of the peak.
         floor: f32,
     },
 }
 
 impl LearningRate {
-    /// A rate that never changes.
+    /// Constant learning rate.
     pub fn constant(peak: f32) -> Self {
         Self { peak, warm_up: 0, hold: 0, decay: Decay::None }
     }
 
-    /// The rate of `step`, counted from 0.
+    /// Learning rate of `step`, counted from 0.
     pub fn at(&self, step: u64) -> f32 {
         if step < self.warm_up {
             return self.peak * (step + 1) as f32 / self.warm_up as f32;

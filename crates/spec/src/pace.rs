@@ -1,4 +1,4 @@
-//! How long the computations of a step take, given rather than computed.
+//! Pace: given times of the computations of a step, for runs that do not compute.
 //!
 //! ```
 //! let pace: spec::pace::Pace = serde_json::from_str(
@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Seconds of every computation of a step, by the name of its phase.
+/// Time of every computation of a step, by the name of its phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
-    /// Threads of the ranks that were measured, where they were.
+    /// Number of threads per rank when the times were measured; `None` if they were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// All times are multiplied by it: 0.1 stands for an accelerator ten times as fast.
+    /// Factor of all times: 0.1 stands for an accelerator ten times as fast.
     #[serde(default = "one")]
     pub scale: f64,
-    /// The times.
+    /// Time of each phase, by name.
     pub phases: BTreeMap<String, Seconds>,
 }
 
-/// The time of one phase.
+/// Time of one phase, in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Seconds {
-    /// On every rank.
+    /// The same time on every rank, in seconds.
     Everywhere(f64),
-    /// On each rank.
+    /// Time on each rank in seconds, in rank order.
     ByRank(Vec<f64>),
 }
 
@@ -44,37 +44,37 @@ fn one() -> f64 {
 /// The longest time of a phase that is believed, in seconds; the message of [`PaceError::Number`] names it too.
 const LONGEST: f64 = 3600.0;
 
-/// Why a pace does not fit a step.
+/// Reason why a pace does not match a step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PaceError {
-    /// Computations without a time.
+    /// Some computations have no time.
     #[error("no time is given for {}", listed(.phases))]
     Missing {
-        /// Their names.
+        /// Names of the phases.
         phases: Vec<String>,
     },
-    /// Times of phases that the step does not have, or that communicate.
+    /// Times are given for phases that the step does not have, or that communicate.
     #[error("{} is no computation of this step; `campanile schedule` lists them", listed(.phases))]
     Unknown {
-        /// Their names.
+        /// Names of the phases.
         phases: Vec<String>,
     },
-    /// A list of times that is not one for each rank.
+    /// A list of times does not have one time for each rank.
     #[error("{phase:?} has {got} times, the run has {ranks} ranks; give one for each, or a single number")]
     Ranks {
-        /// The phase.
+        /// Name of the phase.
         phase: String,
-        /// Ranks of the run.
+        /// Number of ranks of the run.
         ranks: usize,
-        /// Times given.
+        /// Number of times that were given.
         got: usize,
     },
-    /// A number that is no time.
+    /// A number is not a valid time or scale.
     #[error("{what} is {value}; a time lies between 0 and 3600 s, and a scale between 0 and 1e6")]
     Number {
-        /// The phase, or `scale`.
+        /// Name of the phase, or `scale`.
         what: String,
-        /// What was given.
+        /// Value that was given.
         value: f64,
     },
 }
@@ -84,7 +84,7 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Pace {
-    /// Seconds of a phase on a rank; `None` where no time is given.
+    /// Time of a phase on a rank in seconds; `None` if no time is given.
     pub fn seconds(&self, phase: &str, rank: usize) -> Option<f64> {
         let seconds = match self.phases.get(phase)? {
             Seconds::Everywhere(seconds) => seconds,
@@ -136,7 +136,7 @@ impl Pace {
         Ok(())
     }
 
-    /// The times of a rank, one for each phase of `schedule`; collectives, which take the time they take, have none.
+    /// Times of a rank, one for each phase of `schedule`; zero for collectives, which are not paced.
     pub fn of_rank(&self, schedule: &Schedule, rank: usize) -> Result<Vec<Duration>, PaceError> {
         self.check(schedule)?;
         let phases = schedule.phases().iter();

@@ -1,4 +1,4 @@
-//! Which rank holds which piece of which table.
+//! Placement: which rank holds which shard of which table.
 //!
 //! ```
 //! use spec::placement::{Layout, Placement};
@@ -23,37 +23,37 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How one table is cut and where its pieces live. Ranks are numbered as the topology numbers them.
+/// Layout of one table: how it is cut over ranks. Ranks are numbered as in the topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
-    /// The whole table on one rank.
+    /// The whole table is on one rank.
     TableWise {
-        /// Its holder.
+        /// Rank that holds the table.
         rank: usize,
     },
-    /// Rows cut evenly over ranks. An id travels to the rank that holds its row; partial sums are added in rank order.
+    /// Rows are cut evenly over ranks. An id is sent to the rank that holds its row; partial sums are added in rank order.
     RowWise {
-        /// Holder of each piece, ascending.
+        /// Rank that holds each piece, in ascending order.
         ranks: Vec<usize>,
     },
-    /// Columns cut evenly over ranks.
+    /// Columns are cut evenly over ranks.
     ColumnWise {
-        /// Holder of each piece.
+        /// Rank that holds each piece.
         ranks: Vec<usize>,
     },
-    /// The whole table on every rank: no exchange forward; backward, every rank sees every sample's gradient, so that
-    /// the result is the same, bit for bit, as with the table whole on one rank.
+    /// The whole table is on every rank. The forward pass needs no exchange; in the backward pass every rank gets the
+    /// gradient of every sample, so that the result has the same bits as with the table on one rank.
     Replicated,
     /// One host holds the table, cut by rows over its ranks.
     Hierarchical {
-        /// The host.
+        /// Host that holds the table.
         host: usize,
     },
 }
 
-/// A layout per feature, in the model's order, and the shards that follow. Copies share both: every rank has one, and each
-/// names the shards of all ranks.
+/// Layout of every table, in the order of the model's features, and the shards that follow. Clones share both: every rank
+/// has a clone that lists the shards of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     topology: Topology,
@@ -61,81 +61,81 @@ pub struct Placement {
     held: Arc<[Vec<Shard>]>,
 }
 
-/// The piece of a table that one rank holds.
+/// Shard: the piece of a table that one rank holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Index of the feature.
     pub feature: usize,
-    /// Rows of the table.
+    /// Rows of the table in the shard.
     pub rows: Range<usize>,
-    /// Columns of the table.
+    /// Columns of the table in the shard.
     pub columns: Range<usize>,
-    /// What others hold of the same columns.
+    /// What other ranks hold of the same columns.
     pub kind: ShardKind,
 }
 
-/// What other ranks hold of a shard's columns.
+/// Kind of a shard: what other ranks hold of the same columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardKind {
-    /// Nothing: all rows are here.
+    /// No other rank holds rows of these columns.
     Whole,
-    /// The other rows: vectors looked up here are partial sums.
+    /// Other ranks hold the other rows; vectors that are looked up in the shard are partial sums.
     Rows {
-        /// Which piece of the rows is here.
+        /// Number of the piece of the rows that is here.
         piece: usize,
     },
-    /// The same: every rank has a copy.
+    /// Every rank holds a copy of the shard.
     Replicated,
 }
 
 impl Shard {
-    /// Which of the pieces of its table's rows this is; 0 where rows are not cut.
+    /// Number of this piece among the pieces of its table's rows; 0 where rows are not cut.
     pub fn piece(&self) -> usize {
         if let ShardKind::Rows { piece } = self.kind { piece } else { 0 }
     }
 }
 
-/// Why a placement does not fit its model or cluster.
+/// Reason why a placement does not match its model or cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Not one layout per feature.
+    /// The number of layouts differs from the number of features.
     #[error("placement: {got} layouts for {expected} features")]
     Count {
-        /// Features.
+        /// Number of features.
         expected: usize,
-        /// Layouts.
+        /// Number of layouts.
         got: usize,
     },
-    /// A rank or host that is not there.
+    /// A layout names a rank or host that does not exist.
     #[error("placement of {feature}: {what} {index} does not exist; there are {count}")]
     Unknown {
         /// Name of the feature.
         feature: String,
         /// `rank` or `host`.
         what: &'static str,
-        /// What was named.
+        /// Rank or host that was named.
         index: usize,
-        /// How many there are.
+        /// Number of ranks or hosts in the cluster.
         count: usize,
     },
-    /// Pieces of rows in an order that is not that of the ranks.
+    /// The ranks of a row-wise layout are not in ascending order.
     #[error("placement of {feature}: rows are cut over ranks {ranks:?}; name each once, in ascending order")]
     Order {
         /// Name of the feature.
         feature: String,
-        /// What was named.
+        /// Ranks that were named.
         ranks: Vec<usize>,
     },
-    /// A cut into no pieces, or into more than there are rows or columns.
+    /// A table is cut into no pieces, or into more pieces than it has rows or columns.
     #[error("placement of {feature}: {pieces} pieces cannot be cut from {available} {what}")]
     Pieces {
         /// Name of the feature.
         feature: String,
-        /// Pieces asked for.
+        /// Number of pieces.
         pieces: usize,
-        /// What is cut.
+        /// What is cut: `rows` or `columns`.
         what: &'static str,
-        /// How many there are.
+        /// Number of rows or columns of the table.
         available: usize,
     },
 }
@@ -220,17 +220,17 @@ impl Placement {
         Ok(Self { topology, layouts: layouts.into(), held: held.into() })
     }
 
-    /// The layouts, by feature.
+    /// Layout of each table, by feature.
     pub fn layouts(&self) -> &[Layout] {
         &self.layouts
     }
 
-    /// The cluster it is for.
+    /// Cluster of the placement.
     pub fn topology(&self) -> Topology {
         self.topology
     }
 
-    /// What `rank` holds: whole shards by feature, then pieces of rows by feature, then the replicated tables.
+    /// Shards that `rank` holds: whole shards by feature, then pieces of rows by feature, then the replicated tables.
     pub fn held_by(&self, rank: usize) -> &[Shard] {
         &self.held[rank]
     }
@@ -240,22 +240,22 @@ impl Placement {
         before(self.held_by(rank), |shard| shard.kind == ShardKind::Replicated)
     }
 
-    /// Those of them that have all rows of their columns, by feature.
+    /// Shards that `rank` alone holds and that have all rows of their columns, by feature.
     pub fn whole_by(&self, rank: usize) -> &[Shard] {
         before(self.held_by(rank), |shard| shard.kind != ShardKind::Whole)
     }
 
-    /// Those of them that are pieces of rows, by feature.
+    /// Shards that `rank` alone holds and that are pieces of rows, by feature.
     pub fn rows_by(&self, rank: usize) -> &[Shard] {
         &self.owned_by(rank)[self.whole_by(rank).len()..]
     }
 
-    /// The replicated tables, by feature.
+    /// Replicated tables, by feature.
     pub fn replicated(&self) -> &[Shard] {
         &self.held_by(0)[self.owned_by(0).len()..]
     }
 
-    /// Into how many pieces the rows of a feature's table are cut.
+    /// Number of pieces into which the rows of a feature's table are cut.
     pub fn row_pieces(&self, feature: usize) -> usize {
         match &self.layouts[feature] {
             Layout::RowWise { ranks } => ranks.len(),
@@ -264,8 +264,8 @@ impl Placement {
         }
     }
 
-    /// Whether the number of ids in a bag of this shard must be said: where bags vary, or rows are cut, so that a shard
-    /// gets only those ids of a bag whose rows it has.
+    /// Whether bag lengths must be sent for this shard: if bags vary in length, or if rows are cut, so that a shard gets
+    /// only those ids of a bag whose rows it has.
     pub fn lengths_vary(&self, model: &Model, shard: &Shard) -> bool {
         model.features()[shard.feature].hotness != Hotness::One
             || matches!(shard.kind, ShardKind::Rows { .. })
@@ -277,13 +277,13 @@ impl Placement {
         held.any(|shard| self.lengths_vary(model, shard))
     }
 
-    /// Whether ids travel with weights, all of them or none: where the model has any, or where a mean is taken over bags that
-    /// are cut (the weight is then one over the length of the whole bag, which no holder sees).
+    /// Whether weights are sent with all ids: if the model has weights, or if a mean is taken over bags that are cut (the
+    /// weight is then one over the length of the whole bag, which no holder knows).
     pub fn weights_travel(&self, model: &Model) -> bool {
         model.weighted() || (0..self.layouts.len()).any(|feature| self.mean_by_weight(model, feature))
     }
 
-    /// Whether a feature's mean is taken by weights.
+    /// Whether the mean of a feature is computed as a weighted sum.
     pub fn mean_by_weight(&self, model: &Model, feature: usize) -> bool {
         let (Layout::RowWise { .. } | Layout::Hierarchical { .. }) = self.layouts[feature] else {
             return false;
@@ -298,7 +298,7 @@ fn before(shards: &[Shard], past: impl Fn(&Shard) -> bool) -> &[Shard] {
     &shards[..shards.iter().position(past).unwrap_or(shards.len())]
 }
 
-/// Columns of some shards side by side.
+/// Number of columns of all `shards` together.
 pub fn width(shards: &[Shard]) -> usize {
     shards.iter().map(|s| s.columns.len()).sum()
 }

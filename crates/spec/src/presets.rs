@@ -1,4 +1,4 @@
-//! Models people know by name.
+//! Presets: models that are known by name.
 
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError};
@@ -22,14 +22,14 @@ pub enum Preset {
     Terabyte,
 }
 
-/// Which network a preset builds.
+/// Architecture that a preset builds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Dot interaction.
+    /// DLRM, with dot interaction.
     #[default]
     Dlrm,
-    /// Cross layers.
+    /// DCN-v2, with cross layers.
     Dcn,
     /// Factorization machine beside an MLP.
     #[serde(rename = "deepfm")]
@@ -51,35 +51,35 @@ const TERABYTE_ROWS: [usize; 26] = [
     4, 974, 14, 48937457, 11316796, 40094537, 452104, 12606, 104, 35,
 ];
 
-/// What a preset says of a model, before flags change it.
+/// Outline of a model: the tables and widths of a preset, before flags change them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
-    /// Rows of each table; features are named C1, C2 …
+    /// Number of rows of each table; features are named C1, C2, …
     pub rows: Vec<usize>,
-    /// Dense inputs.
+    /// Number of dense inputs.
     pub dense_features: usize,
     /// Embedding dimension.
     pub dim: usize,
-    /// Bottom MLP, without its last layer, which is the dimension.
+    /// Widths of the bottom MLP, without the last layer, whose width is the embedding dimension.
     pub bottom: Vec<usize>,
-    /// Top MLP.
+    /// Widths of the top MLP.
     pub top: Vec<usize>,
     /// Top MLP of a DLRM whose towers have modules. One layer of 1024 less than [`top`](Self::top), where that begins with two:
     /// inferred from the FLOPs of the DMT paper's Table 4, which prints no widths.
     pub tower_top: Vec<usize>,
-    /// Cross layers, for DCN.
+    /// Number of cross layers of a DCN.
     pub cross_layers: usize,
-    /// Rank of the cross layers, for DCN.
+    /// Rank of the cross layers' matrices, for DCN; `None` for full rank.
     pub cross_rank: Option<usize>,
     /// The MLP over all vectors and dense inputs, for DeepFM.
     pub deep: Vec<usize>,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Preset; 4] = [Preset::Demo, Preset::Kaggle, Preset::Mlperf, Preset::Terabyte];
 
-    /// Name of the preset, as users write it.
+    /// Name of the preset as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Preset::Demo => "demo",
@@ -89,7 +89,7 @@ impl Preset {
         }
     }
 
-    /// Tables and widths.
+    /// Tables and widths of the preset.
     pub fn outline(self) -> Outline {
         let (rows, dim, bottom, top, cross_rank): (Vec<usize>, usize, &[usize], &[usize], usize) = match self
         {
@@ -118,7 +118,7 @@ impl Preset {
         }
     }
 
-    /// The preset's model, with another dimension or fewer rows per table where asked.
+    /// Model of the preset, with another embedding dimension or fewer rows per table if these are given.
     pub fn model(
         self,
         kind: ModelKind,
@@ -133,7 +133,7 @@ impl Preset {
 }
 
 impl Outline {
-    /// Limits every table to `cap` rows.
+    /// Limits every table to `cap` rows, if `cap` is given.
     pub fn cap_rows(&mut self, cap: Option<usize>) {
         let cap = cap.unwrap_or(usize::MAX);
         self.rows.iter_mut().for_each(|rows| *rows = (*rows).min(cap));
@@ -144,7 +144,7 @@ impl Outline {
         self.model_with_towers(kind, None, Module::None)
     }
 
-    /// The model that is outlined, over the towers of an assignment.
+    /// Model of the given kind, with towers.
     pub fn model_with_towers(
         self,
         kind: ModelKind,
@@ -155,7 +155,7 @@ impl Outline {
         Model::with_towers(self.features(), self.dense_features, self.dim, architecture, assignment, module)
     }
 
-    /// Sparse features of the model, all single-hot.
+    /// Sparse features of the preset, all single-hot.
     pub fn features(&self) -> Vec<Feature> {
         let feature = |(i, &rows): (usize, &usize)| Feature {
             name: format!("C{}", i + 1),
@@ -167,7 +167,7 @@ impl Outline {
         self.rows.iter().enumerate().map(feature).collect()
     }
 
-    /// Architecture of the network, for a model of the given kind over towers with the given module.
+    /// Network of the preset, for a model of the given kind over towers with the given module.
     pub fn architecture(&self, kind: ModelKind, module: Module) -> Architecture {
         let bottom = |last: usize| match self.dense_features {
             0 => Vec::new(),

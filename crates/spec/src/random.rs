@@ -1,21 +1,21 @@
-//! Random numbers by counter: value `i` of the stream `(seed, name)` is a hash, so that any rank can draw any part of
-//! any tensor or data set without the rest, and the result never depends on how work is divided.
+//! Random numbers by counter: number `i` of the sequence `(seed, name)` is a hash, so that any rank can draw any part of any
+//! tensor or data set without the rest, and the result never depends on how work is divided.
 //!
 //! ```
-//! use spec::random::Stream;
-//! let stream = Stream::new(7, "bottom.0.weight");
-//! assert_eq!(stream.bits(3), Stream::new(7, "bottom.0.weight").bits(3));
+//! use spec::random::RandomSequence;
+//! let stream = RandomSequence::new(7, "bottom.0.weight");
+//! assert_eq!(stream.bits(3), RandomSequence::new(7, "bottom.0.weight").bits(3));
 //! assert!((0.0..1.0).contains(&stream.unit(3)));
 //! ```
 
-/// One stream of random numbers.
+/// A sequence of random numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct Stream {
+pub struct RandomSequence {
     key: u64,
 }
 
-impl Stream {
-    /// The stream of `name` under `seed`.
+impl RandomSequence {
+    /// Sequence of `name` with `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a, then mixed with the seed.
         let hash = name

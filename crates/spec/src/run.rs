@@ -1,4 +1,4 @@
-//! What a user asks for, and the checked value that runs.
+//! Configs and runs: what a user wrote, and the checked value that runs.
 //!
 //! [`Config`] is what a TOML file or flags say: everything optional, unknown fields refused. Its sections check themselves
 //! (such as [`ModelConfig::check`]); `planning::check` puts them together, finds a placement and gives a [`Run`]. Only a
@@ -34,52 +34,52 @@ use crate::topology::Topology;
 use crate::wire::Wire;
 use std::ops::Range;
 
-/// A run that was checked: everything is there, and everything fits.
+/// A run: a config that was checked, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// The model.
+    /// Model that is trained.
     pub model: Model,
-    /// Where its tables live, and on which cluster.
+    /// Placement of the tables, and the cluster.
     pub placement: Placement,
-    /// How their vectors travel.
+    /// Dataflow of the vectors.
     pub dataflow: Dataflow,
-    /// In which formats floats travel.
+    /// Formats in which floats travel.
     pub wire: Wire,
-    /// Rule and rate of the dense layers.
+    /// Update rule and learning rate of the dense layers.
     pub dense_optimizer: Optimizer,
-    /// Rule and rate of the tables.
+    /// Update rule and learning rate of the tables.
     pub table_optimizer: Optimizer,
-    /// Global batch.
+    /// Global batch: number of samples per step, over all ranks.
     pub batch: usize,
-    /// Steps in all.
+    /// Number of steps of the run.
     pub steps: u64,
     /// Seed of the initial weights.
     pub seed: u64,
-    /// Threads of each rank; `None` to share the machine's cores out.
+    /// Number of threads per rank; `None` to share the cores of the machine among its ranks.
     pub threads: Option<usize>,
-    /// Bytes of a gradient bucket, about.
+    /// Approximate size of a gradient bucket, in bytes.
     pub bucket_bytes: usize,
-    /// Whether communication runs beside what does not depend on it.
+    /// Whether communication overlaps with computation that does not depend on it.
     pub overlap: bool,
-    /// Seconds a collective may wait.
+    /// Longest time that a rank waits in a collective, in seconds.
     pub wait_limit_s: f64,
-    /// Evaluate every so many steps, besides at the end.
+    /// Number of steps between evaluations; `None` to evaluate only at the end.
     pub eval_every: Option<u64>,
-    /// How often a checkpoint is written, besides the last one.
+    /// Interval between checkpoints; `None` to write only the last one.
     pub checkpoint_every: Option<Every>,
-    /// Checkpoints kept.
+    /// Number of checkpoints that are kept.
     pub checkpoints_kept: usize,
-    /// The data.
+    /// Data that the run trains and evaluates on.
     pub data: Data,
 }
 
-/// Why a config cannot run: the field as it stands in the config, what is wrong with it, and what to do.
+/// Error in a config: the field as it is named there, what is wrong with it, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct RunError {
-    /// The field at fault.
+    /// Name of the field that is wrong.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// Problem with the field, and what to do.
     pub problem: String,
 }
 
@@ -90,7 +90,7 @@ impl RunError {
     }
 }
 
-/// How a log is divided into batches: epochs follow each other, the last batch of each may be smaller.
+/// Division of a log into batches: epochs follow each other, and the last batch of each may be smaller.
 ///
 /// ```
 /// let batches = spec::run::Batches { samples: 10, batch: 4 };
@@ -98,14 +98,14 @@ impl RunError {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batches {
-    /// Samples of an epoch.
+    /// Number of samples of an epoch.
     pub samples: u64,
-    /// Samples of a step.
+    /// Number of samples of a step.
     pub batch: u64,
 }
 
 impl Batches {
-    /// Steps of an epoch.
+    /// Number of steps of an epoch.
     pub fn per_epoch(&self) -> u64 {
         self.samples.div_ceil(self.batch)
     }
@@ -120,29 +120,29 @@ impl Batches {
 }
 
 impl Run {
-    /// The cluster.
+    /// Cluster that the run is for.
     pub fn topology(&self) -> Topology {
         self.placement.topology()
     }
 
-    /// The step that trains.
+    /// Schedule of a step that trains or evaluates.
     pub fn schedule(&self, task: Task) -> Schedule {
         let schedule = Schedule::new(&self.deployment(), task, self.bucket_bytes);
         if self.overlap { schedule } else { schedule.serialised() }
     }
 
-    /// The model on its cluster.
+    /// Model on its cluster, from which the schedule follows.
     pub fn deployment(&self) -> Deployment {
         let (model, placement) = (self.model.clone(), self.placement.clone());
         Deployment { model, placement, dataflow: self.dataflow.clone(), wire: self.wire }
     }
 
-    /// The batches of its training.
+    /// Batches of the training samples.
     pub fn batches(&self) -> Batches {
         Batches { samples: self.data.samples(), batch: self.batch as u64 }
     }
 
-    /// The batches of one pass over the evaluation samples.
+    /// Batches of one pass over the evaluation samples.
     pub fn eval_batches(&self) -> Batches {
         Batches { samples: self.data.eval_samples(), batch: self.batch as u64 }
     }

@@ -34,28 +34,28 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct PhaseId(pub usize);
 
-/// One unit of a step.
+/// A unit of a step: a computation on every rank, or a collective.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase<O = Operation> {
-    /// Unique in its schedule; what meters, traces and errors call it.
+    /// Name of the phase, unique in its schedule. Meters, traces and errors print it.
     pub name: String,
-    /// What is done.
+    /// Computation or collective.
     pub work: Work<O>,
-    /// Where it queues.
+    /// Lane in which the phase queues.
     pub lane: Lane,
-    /// Whether it works on the batch of the next step.
+    /// Whether the phase works on the batch of the next step.
     pub ahead: bool,
-    /// Phases it waits for: of this step, or of an earlier one.
+    /// Phases that this phase waits for, and how many steps back they are.
     pub after: Vec<(PhaseId, Distance)>,
-    /// What it reads.
+    /// Slots that the phase reads.
     pub reads: Vec<Slot>,
-    /// What it writes.
+    /// Slots that the phase writes.
     pub writes: Vec<Slot>,
-    /// What it costs.
+    /// Cost of the phase on one rank.
     pub cost: Cost,
 }
 
-/// Steps back.
+/// Number of steps back, from 0.
 pub type Distance = u32;
 
 /// A computation on one rank, or a collective over a group.
@@ -68,23 +68,23 @@ pub enum Work<O> {
     Collective(Collective),
 }
 
-/// Where phases queue. A lane works through its phases in issue order; lanes run side by side.
+/// A queue of phases. A lane works through its phases in issue order; lanes run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
-    /// Arithmetic.
+    /// Computations.
     Compute,
-    /// Ids and embeddings between ranks.
+    /// Exchanges of ids and vectors.
     Exchange,
     /// Dense gradients between ranks, apart so that no exchange on the critical path queues behind them. They share the wire.
     Gradients,
 }
 
-/// What phases hand to each other.
+/// Slot: a value that phases read and write. Dependencies follow from slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slot {
-    /// This rank's samples, and their ids laid out by holder.
+    /// Samples of this rank, and their ids laid out by holder.
     Batch,
     /// Bag lengths of the world's samples.
     Lengths,
@@ -92,11 +92,11 @@ pub enum Slot {
     Counts,
     /// Ids of the world's samples.
     Ids,
-    /// Weights of those ids.
+    /// Weights of the ids of the world's samples.
     Weights,
-    /// Where each bag lies.
+    /// Position of each bag.
     Index,
-    /// The ids by row.
+    /// Ids of the world's samples, grouped by row.
     Sorted,
     /// Weights and optimizer state of the tables.
     Tables,
@@ -112,15 +112,15 @@ pub enum Slot {
     Gathered,
     /// Sums of the peers' samples, as they arrived from the group.
     Summed,
-    /// What the group's towers see.
+    /// Input of the towers of the group.
     TowerInput,
-    /// What leaves the group.
+    /// Columns that leave the group for the samples.
     Leaving,
     /// Vectors of this rank's samples, as they arrived.
     Arrived,
-    /// All vectors of a sample, as the interaction sees them.
+    /// All vectors of a sample, in the order of the interaction.
     Features,
-    /// A block's output.
+    /// Output of a block.
     Output(BlockName),
     /// The gradient of a block's output, or, below the last block, of what it reads.
     Gradient(BlockName),
@@ -146,34 +146,35 @@ pub enum Slot {
     Parameters(usize),
     /// Gradient of a bucket.
     BucketGradient(usize),
-    /// Probabilities.
+    /// Predicted probabilities.
     Predictions,
-    /// What a leg carries, encoded.
+    /// Vectors of a leg, encoded in the wire format.
     Encoded(Leg),
-    /// What arrived, yet to be decoded.
+    /// Encoded vectors that arrived on a leg.
     Arriving(Leg),
-    /// What host-mates have for ranks of this rank's index, on any host.
+    /// Vectors from ranks of this host for all ranks of this rank's index: the result of the first level of a hierarchical
+    /// all-to-all.
     InHost(Leg),
-    /// The same, by host.
+    /// What host-mates have for ranks of this rank's index, by host.
     Regrouped(Leg),
 }
 
-/// What a phase costs one rank.
+/// Cost of a phase on one rank, as symbolic volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: Volume,
     /// Bytes of memory that must be touched, for phases bound by it.
     pub memory: Volume,
 }
 
-/// What a step is for.
+/// Task of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
-    /// Forward, backward, update.
+    /// Training: forward pass, backward pass and update.
     Train,
-    /// Forward only.
+    /// Evaluation: forward pass only.
     Evaluate,
 }
 
@@ -182,13 +183,13 @@ pub enum Task {
 pub struct Bucket {
     /// The parameters, in backward order.
     pub parameters: Vec<usize>,
-    /// Where each begins in the bucket.
+    /// Start of each parameter in the bucket.
     pub starts: Vec<usize>,
-    /// Length of the bucket.
+    /// Number of elements of the bucket.
     pub elements: usize,
 }
 
-/// The phases of one step of a model on a cluster.
+/// Schedule: the phases of one step of a model on a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     deployment: Deployment,
@@ -208,7 +209,7 @@ impl Schedule {
         }
     }
 
-    /// The same phases in the same order, each waiting for all that were issued before it, so that nothing overlaps.
+    /// The phases in their order, each waiting for all that were issued before it, so that nothing overlaps.
     ///
     /// A phase waits for the nearest before it that works ahead and for the nearest that does not: one of the two is the
     /// phase just before it, and the prologue and the last step each leave the other kind out.
@@ -225,7 +226,7 @@ impl Schedule {
         self
     }
 
-    /// The phases, in issue order.
+    /// Phases in issue order.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
@@ -240,22 +241,22 @@ impl Schedule {
         &self.tower_buckets
     }
 
-    /// What it follows from.
+    /// Deployment that the schedule follows from.
     pub fn deployment(&self) -> &Deployment {
         &self.deployment
     }
 
-    /// The model it trains.
+    /// Model that the schedule trains or evaluates.
     pub fn model(&self) -> &Model {
         &self.deployment.model
     }
 
-    /// The placement it was built for.
+    /// Placement for which the schedule was built.
     pub fn placement(&self) -> &Placement {
         &self.deployment.placement
     }
 
-    /// What it is for.
+    /// Task of the step.
     pub fn task(&self) -> Task {
         self.task
     }

@@ -1,4 +1,4 @@
-//! What the columns of a click log mean.
+//! Schema: the meaning of the columns of a click log.
 //!
 //! A schema names the column of the label, those with numbers (dense) and those with ids (sparse). Files in TOML look
 //! like this:
@@ -33,11 +33,11 @@ use crate::feature::{Feature, Hotness};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// The columns of a log.
+/// Schema of a log: the meaning of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
-    /// What stands between the fields of a line. Text only.
+    /// Delimiter between the fields of a line. Text only.
     #[serde(default = "comma")]
     pub delimiter: char,
     /// Names of the columns in order, for text without a header line; absent, the first line of each file is the header.
@@ -53,34 +53,34 @@ pub struct Schema {
     /// Whether the rows of the log lie in the order of time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_time_order: bool,
-    /// The label.
+    /// Label column.
     pub label: LabelColumn,
-    /// Columns of numbers.
+    /// Dense columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dense: Vec<DenseColumn>,
-    /// Columns of ids.
+    /// Sparse columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sparse: Vec<SparseColumn>,
 }
 
-/// The column that says whether there was a click.
+/// Label column, which says whether there was a click.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
-    /// Its name.
+    /// Name of the column of the label.
     pub column: String,
     /// Numbers from this one on count as 1, those below as 0 (a rating, say); absent, the column holds 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_from: Option<f64>,
 }
 
-/// A column of numbers.
+/// Dense column: numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseColumn {
-    /// Its name.
+    /// Name of the column of numbers.
     pub column: String,
-    /// What is done to a number.
+    /// Transform of a number before it is an input.
     #[serde(default)]
     pub transform: Transform,
     /// The input where the number is missing, as it is after the transform.
@@ -88,24 +88,24 @@ pub struct DenseColumn {
     pub missing: f32,
 }
 
-/// What is done to a number before it is an input.
+/// Transform of a number before it is an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
-    /// Nothing.
+    /// No transform.
     #[default]
     None,
     /// `ln(1 + max(x, 0))`, for counts.
     Log,
 }
 
-/// A column of ids.
+/// Sparse column: ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
-    /// Its name, which is the feature's too.
+    /// Name of the column of ids, which is the feature's too.
     pub column: String,
-    /// How an id becomes a row of the table.
+    /// Rule that maps ids to rows of the table.
     #[serde(default)]
     pub ids: IdRule,
     /// Rows of the table. Absent for a vocabulary: as many as it has; for hashes: what the model's preset says.
@@ -114,35 +114,35 @@ pub struct SparseColumn {
     /// An id seen fewer times than this gets the out-of-vocabulary row. Vocabularies only.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub min_count: u64,
-    /// What stands between the ids of a field. Text only.
+    /// Separator between the ids of a field. Text only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub separator: Option<char>,
     /// Whether the column holds lists of ids. Parquet only.
     #[serde(default, skip_serializing_if = "is_false")]
     pub list: bool,
-    /// What stands between an id and its weight. Text only.
+    /// Separator between an id and its weight. Text only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_separator: Option<char>,
-    /// The column with the weights of this one's ids, one for each.
+    /// Name of the column with the weights of the ids, one for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
-    /// How several rows become one vector.
+    /// How the rows of a bag become one vector.
     #[serde(default)]
     pub pooling: Pooling,
-    /// Ids per sample on average, for planning; absent, as counted.
+    /// Mean number of ids per sample, for planning; by default the number that was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_ids: Option<u32>,
 }
 
-/// How an id becomes a row.
+/// Rule that maps ids to rows of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdRule {
-    /// By a hash of its text; a missing id hashes as the empty text.
+    /// The row is a hash of the id's text; a missing id hashes as the empty text.
     #[default]
     Hash,
-    /// By a list of the ids that were seen often enough, the most frequent first; row 0 is for all others and for
-    /// missing ids.
+    /// The row is the position in a list of frequent ids, the most frequent first; row 0 is for all others and for missing
+    /// ids.
     Vocabulary,
     /// The id is the number of its row. A missing id is row 0.
     Index,
@@ -161,13 +161,13 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Why a schema cannot be used: the field at fault, and what to do.
+/// Error in a schema: the field that is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct SchemaError {
-    /// The field, as it stands in the file.
+    /// Name of the field, as in the file.
     pub field: String,
-    /// What is wrong with it.
+    /// Problem with the field.
     pub problem: String,
 }
 
@@ -194,7 +194,7 @@ impl Schema {
         }
     }
 
-    /// Whether the schema makes sense, apart from any file.
+    /// Checks the schema, without any file.
     pub fn check(&self) -> Result<(), SchemaError> {
         let refuse = |field: String, problem: &str| Err(SchemaError { field, problem: problem.into() });
         let is_control = |c: char| c == '\n' || c == '\r' || c == '"' || !c.is_ascii();
@@ -284,7 +284,7 @@ impl Schema {
 }
 
 impl SparseColumn {
-    /// One id a sample, hashed.
+    /// Sparse column with one hashed id per sample.
     pub fn hashed(column: String) -> Self {
         Self {
             column,

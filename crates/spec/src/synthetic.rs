@@ -26,13 +26,13 @@ pub const MAX_GROUPS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Synthetic {
-    /// All of the log follows from it.
+    /// Seed from which all of the log follows.
     pub seed: u64,
-    /// Training samples.
+    /// Number of training samples.
     pub samples: u64,
     /// Evaluation samples, drawn apart from the training samples.
     pub eval_samples: u64,
-    /// Groups of features that interact.
+    /// Number of groups of features that interact.
     pub groups: usize,
     /// The largest group has this many times the features of the smallest, as nearly as can be; sizes between them fall evenly.
     /// 1 is equal sizes up to one.
@@ -160,15 +160,15 @@ impl Synthetic {
     }
 }
 
-/// A field of [`Synthetic`] that cannot be, and what to do about it.
+/// Error in a field of [`Synthetic`], and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} = {value}: {remedy}")]
 pub struct SyntheticError {
-    /// The field at fault.
+    /// Name of the field that is wrong.
     pub field: &'static str,
-    /// Its value.
+    /// Value of the field.
     pub value: String,
-    /// What the field needs.
+    /// Values that the field accepts.
     pub remedy: &'static str,
 }
 

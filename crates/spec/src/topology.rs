@@ -27,7 +27,7 @@ use std::fmt;
 /// The most ranks a topology may have: far beyond any cluster, and small enough that per-rank vectors stay cheap.
 pub const MAX_RANKS: usize = 65_536;
 
-/// H hosts × L ranks.
+/// Topology of a cluster: H hosts with L ranks each, and the numbering of the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Topology {
     hosts: usize,
@@ -35,25 +35,25 @@ pub struct Topology {
     numbering: Numbering,
 }
 
-/// How ranks are numbered.
+/// Numbering of the ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Numbering {
-    /// Host by host.
+    /// Ranks are numbered host by host.
     #[default]
     ByHost,
-    /// In the peer order of groups of so many hosts.
+    /// Ranks are numbered in the peer order of tower groups.
     ByPeer {
-        /// K.
+        /// Number of hosts of a tower group, K.
         hosts_per_group: usize,
     },
 }
 
-/// What a message between two ranks crosses.
+/// Class of the links that a message between two ranks crosses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkClass {
-    /// Nothing: a rank to itself.
+    /// No link: a rank sends to itself.
     Local,
     /// The fast links inside one host.
     Host,
@@ -90,7 +90,7 @@ impl Topology {
         self.hosts * self.ranks_per_host
     }
 
-    /// How ranks are numbered.
+    /// Numbering of the ranks.
     pub fn numbering(&self) -> Numbering {
         self.numbering
     }
@@ -112,7 +112,7 @@ impl Topology {
         (0..self.ranks()).filter(move |&rank| this.host_of(rank) == host)
     }
 
-    /// What a message from `from` to `to` crosses.
+    /// Class of the links that a message from `from` to `to` crosses.
     pub fn link(&self, from: usize, to: usize) -> LinkClass {
         if from == to {
             LinkClass::Local
@@ -157,33 +157,33 @@ impl Groups {
         Self { topology: Topology { numbering: Numbering::ByHost, ..topology }, hosts_per_group: 1 }
     }
 
-    /// The same groups with ranks numbered in peer order.
+    /// Groups of the same ranks, numbered in peer order.
     pub fn in_peer_order(self) -> Self {
         let numbering = Numbering::ByPeer { hosts_per_group: self.hosts_per_group };
         Self { topology: Topology { numbering, ..self.topology }, ..self }
     }
 
-    /// The cluster.
+    /// Topology of the cluster.
     pub fn topology(&self) -> Topology {
         self.topology
     }
 
-    /// Hosts of a group, K.
+    /// Number of hosts of a group, K.
     pub fn hosts_per_group(&self) -> usize {
         self.hosts_per_group
     }
 
-    /// Groups, P.
+    /// Number of groups, P.
     pub fn count(&self) -> usize {
         self.topology.hosts / self.hosts_per_group
     }
 
-    /// Ranks of a group, S.
+    /// Number of ranks of a group, S.
     pub fn size(&self) -> usize {
         self.topology.ranks_per_host * self.hosts_per_group
     }
 
-    /// The group of a rank.
+    /// Group of a rank.
     pub fn group_of(&self, rank: usize) -> usize {
         match self.topology.numbering {
             Numbering::ByHost => rank / self.size(),
@@ -191,7 +191,7 @@ impl Groups {
         }
     }
 
-    /// A rank's index in its group.
+    /// Index of a rank in its group.
     pub fn index_of(&self, rank: usize) -> usize {
         match self.topology.numbering {
             Numbering::ByHost => rank % self.size(),
@@ -199,7 +199,7 @@ impl Groups {
         }
     }
 
-    /// The rank of this index in this group.
+    /// Rank with this index in this group.
     pub fn rank(&self, group: usize, index: usize) -> usize {
         match self.topology.numbering {
             Numbering::ByHost => group * self.size() + index,
@@ -207,28 +207,28 @@ impl Groups {
         }
     }
 
-    /// The ranks of a group, by index.
+    /// Ranks of a group, by index.
     pub fn members(&self, group: usize) -> impl Iterator<Item = usize> {
         let this = *self;
         (0..self.size()).map(move |index| this.rank(group, index))
     }
 
-    /// The ranks of this index, by group: peers of each other.
+    /// Ranks with this index, by group: they are peers.
     pub fn peers(&self, index: usize) -> impl Iterator<Item = usize> {
         let this = *self;
         (0..self.count()).map(move |group| this.rank(group, index))
     }
 
-    /// All ranks by (index in group, group).
+    /// All ranks in peer order: sorted by (index in group, group).
     pub fn peer_order(&self) -> Vec<usize> {
         (0..self.size()).flat_map(|index| self.peers(index)).collect()
     }
 }
 
-/// Why a topology cannot be.
+/// Reason why a topology or its groups are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// No hosts, or hosts without ranks.
+    /// There are no hosts, or hosts have no ranks.
     #[error("a cluster of {hosts} hosts × {ranks_per_host} ranks has no rank; both must be at least 1")]
     Empty {
         /// Hosts asked for.
@@ -236,10 +236,10 @@ pub enum TopologyError {
         /// Ranks per host asked for.
         ranks_per_host: usize,
     },
-    /// Hosts that do not divide into groups.
+    /// The hosts cannot be divided into groups of this size.
     #[error("{hosts} hosts do not divide into groups of {hosts_per_group}")]
     Groups {
-        /// Hosts.
+        /// Number of hosts.
         hosts: usize,
         /// Hosts of a group asked for.
         hosts_per_group: usize,
@@ -252,7 +252,7 @@ pub enum TopologyError {
         /// Hosts of a group asked for.
         hosts_per_group: usize,
     },
-    /// Beyond [`MAX_RANKS`].
+    /// There are more ranks than [`MAX_RANKS`].
     #[error("{hosts} hosts × {ranks_per_host} ranks is more than {MAX_RANKS} ranks")]
     TooLarge {
         /// Hosts asked for.

@@ -1,4 +1,4 @@
-//! What a user says of towers: which features each has, and which module stands over them (DMT §3.2, §4).
+//! Towers as a user describes them: the features of each tower, and the module over them (DMT §3.2, §4).
 //!
 //! ```
 //! use spec::towers::{Assignment, Module};
@@ -16,13 +16,13 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Which features each tower has.
+/// Features of each tower.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum Assignment {
-    /// A tower for every feature.
+    /// One tower for every feature.
     Each,
-    /// Feature `f` goes to tower `f mod T` (DMT §5.2.3, the naive one).
+    /// Feature `f` goes to tower `f mod T`: the naive assignment of DMT §5.2.3.
     Strided(usize),
     /// Names of features, tower by tower. `C1[0..8]` names columns 0 to 8 of a table that is cut into equal slices.
     Lists(Vec<Vec<String>>),
@@ -36,34 +36,35 @@ pub struct TowersFile {
     pub towers: Vec<Vec<String>>,
 }
 
-/// What stands over the features of a tower.
+/// Module over the features of a tower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Module {
-    /// Nothing: vectors pass through.
+    /// No module: vectors pass through.
     #[default]
     None,
-    /// Listing 1: `p` vectors of `d` from all features, and `c` of `d` from each feature by one shared map.
+    /// Linear module (DMT, listing 1): `p` vectors of length `d` from all features, and `c` vectors of length `d` from each
+    /// feature by one shared map.
     Dlrm {
-        /// Vectors of each feature.
+        /// Number of vectors from each feature.
         c: usize,
-        /// Vectors of the whole tower.
+        /// Number of vectors from all features of the tower.
         p: usize,
-        /// Their length, D.
+        /// Length of an output vector, D.
         d: usize,
     },
-    /// Listing 2: a cross layer, then a linear map.
+    /// Cross module (DMT, listing 2): a cross layer, then a linear map.
     Dcn {
-        /// Length of what the map gives, D.
+        /// Length of the output of the map, D.
         d: usize,
-        /// Rank of the cross layer; `None` for that of the model's cross layers.
+        /// Matrix rank of the cross layer; `None` for that of the model's cross layers.
         rank: Option<usize>,
-        /// What has that length.
+        /// Whether the output of length D is per tower or per feature.
         out: DcnOutput,
     },
 }
 
-/// What a DCN tower gives.
+/// Output of a DCN tower module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DcnOutput {
     /// One vector of D for the tower. Inferred from the FLOPs of the DMT paper's Table 4; its text does not say so.

@@ -1,4 +1,4 @@
-//! How much a phase computes, reads and sends: symbolic, because id counts vary from batch to batch.
+//! Volumes: how much a phase computes, reads and sends. They are symbolic, because id counts vary from batch to batch.
 //!
 //! A [`Volume`] is a sum of terms, each a constant times a [`Quantity`]; a [`Traffic`] says what goes from each rank to
 //! each other rank. Both become numbers when bound to the [`BatchSizes`] of a step, for one rank of a placement.
@@ -15,13 +15,13 @@ use crate::placement::{Placement, Shard, ShardKind, share, width};
 use serde::Serialize;
 use std::fmt;
 
-/// What a term of a volume multiplies.
+/// Quantity of a step that a term of a volume multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// 1, every step.
+    /// The number 1, in every step.
     Step,
-    /// Samples of this rank.
+    /// Number of samples of this rank.
     Samples,
     /// Ids of this rank's samples.
     Ids,
@@ -45,7 +45,7 @@ pub enum Quantity {
     TowerWeights,
     /// Floats that this rank lays out for a leg, its own part included.
     Sent(Leg),
-    /// Floats that arrive from it, likewise.
+    /// Floats that arrive at this rank on a leg, including its own part.
     Received(Leg),
     /// Floats that pass through this rank from its host to others, where a leg goes in two levels.
     Relayed(Leg),
@@ -56,17 +56,17 @@ pub enum Quantity {
 pub struct Volume(Vec<(u64, Quantity)>);
 
 impl Volume {
-    /// Nothing.
+    /// Empty volume.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// One term.
+    /// A volume of one term: `each` times a quantity.
     pub fn of(each: u64, quantity: Quantity) -> Self {
         Self::none().and(each, quantity)
     }
 
-    /// One term more.
+    /// The volume with one term more: `each` times a quantity.
     pub fn and(mut self, each: u64, quantity: Quantity) -> Self {
         if each > 0 {
             self.0.push((each, quantity));
@@ -74,7 +74,7 @@ impl Volume {
         self
     }
 
-    /// The number this volume is for `rank`.
+    /// Value of the volume for `rank` and the sizes of a batch.
     pub fn bind(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
         let terms = self.0.iter();
         let bound =
@@ -161,12 +161,12 @@ impl fmt::Display for Volume {
     }
 }
 
-/// The sizes of one step's batch.
+/// Sizes of the batch of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchSizes {
-    /// Samples of each rank.
+    /// Number of samples of each rank.
     pub samples: Vec<u64>,
-    /// Ids of each rank, by feature, and by the pieces into which the rows of the feature's table are cut.
+    /// Number of ids of each rank, by feature, and by the pieces into which the rows of the feature's table are cut.
     pub ids: Vec<Vec<Vec<u64>>>,
 }
 
@@ -188,7 +188,7 @@ impl BatchSizes {
         Self { samples, ids }
     }
 
-    /// Ids of a rank that fall into a shard.
+    /// Number of ids of a rank that fall into a shard.
     pub fn ids_of(&self, rank: usize, shard: &Shard) -> u64 {
         self.ids[rank][shard.feature][shard.piece()]
     }

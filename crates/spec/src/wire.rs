@@ -1,4 +1,4 @@
-//! In which format floats travel between ranks. Arithmetic is in single precision, whatever the wire has.
+//! Wire formats: how floats are sent between ranks. Arithmetic is always in f32.
 //!
 //! ```
 //! use spec::wire::{Format, Wire, WireConfig};
@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a float travels. To encode is to round to the nearest, ties to even; what was encoded once is encoded exactly
-/// ever after.
+/// Wire format of a float. Encoding rounds to nearest, ties to even; encoding a decoded value again is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// As it is: 4 bytes.
+    /// Single precision: 4 bytes.
     #[default]
     F32,
     /// IEEE half precision: 2 bytes, 11 significant bits, beyond ±65504 infinite.
@@ -27,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Bytes of a float.
+    /// Size of an encoded float, in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Format::F32 => 4,
@@ -35,7 +34,7 @@ impl Format {
         }
     }
 
-    /// Its name.
+    /// Name of the format as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Format::F32 => "f32",
@@ -44,7 +43,7 @@ impl Format {
         }
     }
 
-    /// Whether floats are encoded before they travel, and decoded after.
+    /// Whether floats are encoded before they are sent, and decoded after.
     pub fn encodes(self) -> bool {
         self != Format::F32
     }
@@ -65,14 +64,14 @@ impl fmt::Display for Format {
     }
 }
 
-/// The formats of a run. Ids, lengths of bags and weights of ids travel as they are.
+/// Wire formats of a run. Ids, bag lengths and weights of ids are never encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Wire {
-    /// Pooled vectors, partial sums and what towers make of them, on the way forward.
+    /// Format of pooled vectors, partial sums and tower outputs, in the forward pass.
     pub vectors: Format,
-    /// Their gradients, on the way back.
+    /// Format of the gradients of vectors.
     pub gradients: Format,
-    /// Gradients of dense parameters, those of towers included, as they are reduced.
+    /// Format of the gradients of dense parameters, including those of towers, in reductions.
     pub dense: Format,
 }
 
@@ -93,14 +92,14 @@ impl fmt::Display for Wire {
     }
 }
 
-/// `[wire]`: what a user wrote of it.
+/// Section `[wire]` of a config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WireConfig {
     /// Format of pooled vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vectors: Option<Format>,
-    /// Format of their gradients.
+    /// Format of the gradients of pooled vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradients: Option<Format>,
     /// Format of dense gradients.
@@ -109,12 +108,12 @@ pub struct WireConfig {
 }
 
 impl WireConfig {
-    /// The same with every default written out.
+    /// A config with every default of `wire` written out.
     pub fn explicit(wire: Wire) -> Self {
         Self { vectors: Some(wire.vectors), gradients: Some(wire.gradients), dense: Some(wire.dense) }
     }
 
-    /// What was left out travels as it is.
+    /// Wire formats of a run; formats that were left out are f32.
     pub fn check(&self) -> Wire {
         let Self { vectors, gradients, dense } = self;
         Wire {
@@ -124,7 +123,7 @@ impl WireConfig {
         }
     }
 
-    /// This, with what `over` says in its place.
+    /// The config with what `over` says in place of its own.
     pub fn overlaid(&self, over: &Self) -> Self {
         Self {
             vectors: over.vectors.or(self.vectors),

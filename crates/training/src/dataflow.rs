@@ -1,4 +1,4 @@
-//! What travels between ranks, and how it is laid out. No layer mathematics.
+//! Dataflows at run time: what ranks send to each other, and how it is laid out in buffers. No layer mathematics.
 //!
 //! [`Dataflow`] is the interface, with an implementation for each dataflow of a schedule: [`Flat`] and [`Sptt`].
 
@@ -131,7 +131,7 @@ fn reversed(copies: Vec<ColumnCopy>) -> Vec<ColumnCopy> {
     copies.into_iter().map(|c| ColumnCopy { from: c.to, to: c.from, ..c }).collect()
 }
 
-/// Joins copies that continue each other.
+/// Merges copies of adjacent columns.
 fn merge(copies: Vec<ColumnCopy>) -> Vec<ColumnCopy> {
     let mut merged: Vec<ColumnCopy> = Vec::new();
     for copy in copies {

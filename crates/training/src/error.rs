@@ -1,4 +1,4 @@
-//! What can go wrong on a rank.
+//! Errors of training.
 
 use crate::checkpoint::CheckpointError;
 use crate::metrics::MetricError;
@@ -8,19 +8,19 @@ use data::DataError;
 use kernels::KernelError;
 use spec::schedule::{CollectiveKind, Group};
 
-/// Why a rank, and with it the run, stopped.
+/// Reason why a rank, and with it the run, stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Data that does not fit the model.
+    /// Data cannot be read, or does not match the model.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// An operation was refused.
+    /// A device refused an operation.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// A collective failed.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
-    /// Predictions that cannot be scored.
+    /// Predictions cannot be scored.
     #[error(transparent)]
     Metrics(#[from] MetricError),
     /// The loss is no longer a number: the learning rate is too high, or the data is broken.
@@ -28,35 +28,35 @@ pub enum Error {
         "the loss of step {step} is {loss}; lower the learning rates (optimizer.*.rate.peak), or check the data"
     )]
     Diverged {
-        /// The step, from 0.
+        /// Number of the step, from 0.
         step: u64,
         /// Loss of that step.
         loss: f64,
     },
-    /// A run that the machine has no room for.
+    /// The machine does not have enough memory for the run.
     #[error(
         "{ranks} rank(s) on this machine need {} of memory and {:.1} GB are free: {need}; lower {}",
         crate::run::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
     )]
     Memory {
-        /// What the run needs.
+        /// Memory that the run needs.
         need: Box<MemoryNeed>,
-        /// Ranks on this machine.
+        /// Number of ranks on this machine.
         ranks: usize,
-        /// What there is.
+        /// Memory that is available, in bytes.
         available: u64,
     },
-    /// More ranks than one process runs.
+    /// One process cannot run this many ranks.
     #[error(
         "{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host"
     )]
     Ranks {
-        /// Ranks asked for.
+        /// Number of ranks of the run.
         ranks: usize,
-        /// The most there may be.
+        /// Largest number of ranks of a process.
         most: usize,
     },
-    /// Copies of the same parameters that differ: a defect of this program.
+    /// Copies of the same parameters differ, which is a defect of this program.
     #[error(
         "the dense layers or replicated tables of rank {rank} are not those of rank 0; please report this"
     )]
@@ -64,16 +64,16 @@ pub enum Error {
         /// The rank whose copy differs.
         rank: usize,
     },
-    /// A checkpoint that cannot be written or read.
+    /// A checkpoint cannot be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A run that cannot go on from a checkpoint, or keep its state.
+    /// The run cannot be resumed from a checkpoint, or cannot save its state.
     #[error("checkpoint: {problem}")]
     Resume {
-        /// What is wrong.
+        /// Description of the problem, and what to do about it.
         problem: String,
     },
-    /// Numbers that are no affinity: vectors that are no longer numbers.
+    /// The measured numbers are not an affinity, for example because vectors are NaN.
     #[error(transparent)]
     Affinity(#[from] spec::affinity::AffinityError),
     /// The affinity of a model whose vectors have been through towers.
@@ -81,10 +81,10 @@ pub enum Error {
         "affinity is measured between embeddings, but this model's towers have changed them; train a flat model first"
     )]
     AffinityOfTowers,
-    /// Times that do not fit the step.
+    /// The pace does not match the step.
     #[error("compute: {0}")]
     Pace(#[from] spec::pace::PaceError),
-    /// A run that computes nothing has no state worth keeping, and none to go on from.
+    /// A paced run cannot write checkpoints or be resumed, because it computes nothing.
     #[error("a paced run computes nothing: it neither writes checkpoints nor goes on from one")]
     PacedState,
     /// A phase of another dataflow than the run's: a defect of this program.
@@ -109,10 +109,10 @@ pub enum Error {
         /// The group that was asked for.
         group: Group,
     },
-    /// A split without samples was asked for.
+    /// The requested split has no samples.
     #[error("there are no samples; give a log with --data, or with --eval")]
     NoSamples,
-    /// No rank ran: a defect of this program.
+    /// No rank returned a result, which is a defect of this program.
     #[error("no rank gave a result; please report this")]
     NoRank,
     /// A rank failed; all stopped.

@@ -1,4 +1,4 @@
-//! How good predictions are, given probabilities `p` and labels `y`.
+//! Metrics of predictions, given probabilities `p` and labels `y`.
 //!
 //! ```text
 //! AUC         = P(p⁺ > p⁻) + ½·P(p⁺ = p⁻), over pairs of a positive and a negative sample
@@ -21,10 +21,10 @@ use serde::Serialize;
 /// Probabilities are kept this far from 0 and 1 where their logarithm is taken.
 const CLAMP: f64 = 1e-7;
 
-/// What predictions are worth.
+/// Metrics of predictions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
-    /// Samples evaluated.
+    /// Number of samples.
     pub samples: usize,
     /// Area under the ROC curve, ties counted half; `None` when all labels are the same.
     pub auc: Option<f64>,
@@ -174,9 +174,9 @@ impl Evaluation {
 pub struct CalibrationBin {
     /// Samples in the bin.
     pub samples: u64,
-    /// Their mean probability; 0 when there are none.
+    /// Mean predicted probability in the bin; 0 if the bin is empty.
     pub mean_prediction: f64,
-    /// Their mean label; 0 when there are none.
+    /// Mean label in the bin; 0 if the bin is empty.
     pub click_rate: f64,
 }
 
@@ -336,37 +336,37 @@ fn check(scores: &[f32], labels: &[f32]) -> Result<(), MetricError> {
     }
 }
 
-/// Why predictions cannot be judged.
+/// Reason why predictions cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MetricError {
-    /// Not one label for every score.
+    /// The number of labels differs from the number of scores.
     #[error("{scores} scores, but {labels} labels")]
     Sizes {
-        /// Scores given.
+        /// Number of scores.
         scores: usize,
-        /// Labels given.
+        /// Number of labels.
         labels: usize,
     },
-    /// Nothing to judge.
+    /// There are no samples.
     #[error("no samples to evaluate")]
     Empty,
-    /// NaN, or a number that is no probability.
+    /// A score is NaN, or not a probability.
     #[error("score {index} is {score}, not a probability")]
     Score {
-        /// Which score.
+        /// Index of the score.
         index: usize,
-        /// Its value.
+        /// Value of the score.
         score: f32,
     },
-    /// A label that is neither 0 nor 1.
+    /// A label is neither 0 nor 1.
     #[error("label {index} is {label}, neither 0 nor 1")]
     Label {
-        /// Which label.
+        /// Index of the label.
         index: usize,
-        /// Its value.
+        /// Value of the label.
         label: f32,
     },
-    /// A diagram without bins.
+    /// A calibration diagram has no bins.
     #[error("a calibration diagram needs at least one bin")]
     NoBins,
 }

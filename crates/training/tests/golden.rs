@@ -10,7 +10,7 @@ use spec::Pooling;
 use spec::feature::{Feature, Hotness};
 use spec::optimizer::UpdateRule;
 use spec::presets::ModelKind;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::run::{Config, Run};
 use spec::synthetic::Synthetic;
 use spec::towers::Assignment;
@@ -81,7 +81,7 @@ fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) 
 
 /// Sample `i` as `make.py` draws it.
 fn batches(seed: u64) -> Vec<Batch> {
-    let stream = |name: &str| Stream::new(seed, &format!("golden.{name}"));
+    let stream = |name: &str| RandomSequence::new(seed, &format!("golden.{name}"));
     let (dense, label) = (stream("dense"), stream("label"));
     (0..STEPS)
         .map(|step| {

@@ -259,7 +259,7 @@ fn prepared(folder: &Path) -> (Logs, LogFacts) {
     schema.dense.truncate(2);
     schema.sparse = vec![SparseColumn::hashed("A".into()), SparseColumn::hashed("B".into())];
     schema.sparse[1].separator = Some('|');
-    let stream = spec::random::Stream::new(3, "resume");
+    let stream = spec::random::RandomSequence::new(3, "resume");
     let mut samples = Samples { bags: vec![Bags::default(); 2], ..Samples::default() };
     for i in 0..1000u64 {
         samples.labels.push(f32::from(u8::from(stream.unit(5 * i) < 0.3)));

@@ -17,7 +17,7 @@ use std::fmt;
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Record {
+pub enum MetricsLine {
     /// The run begins.
     Start(Start),
     /// The run goes on from a checkpoint.
@@ -32,7 +32,7 @@ pub enum Record {
     End(End),
 }
 
-/// What is about to be trained.
+/// First line of the metrics: the run that begins.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// When, in RFC 3339.
@@ -43,7 +43,7 @@ pub struct Start {
     pub model: String,
     /// Parameters in tables and layers.
     pub parameters: u64,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: u64,
     /// Ranks on each of them.
     pub ranks_per_host: u64,
@@ -59,9 +59,9 @@ pub struct Start {
     pub eval_samples: u64,
     /// Seed of the initial weights.
     pub seed: u64,
-    /// What is read, in words.
+    /// Description of the data.
     pub data: String,
-    /// How vectors travel, and by way of which towers, in words. Older runs do not say.
+    /// Description of the dataflow and the towers; empty in older runs.
     #[serde(default)]
     pub dataflow: String,
     /// `real`, or `paced`: computations were only waited for. Older runs do not say, and are real.
@@ -71,7 +71,7 @@ pub struct Start {
     pub command: Vec<String>,
 }
 
-/// Where a run goes on.
+/// Line of the metrics: the run is resumed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resume {
     /// When, in RFC 3339.
@@ -109,7 +109,7 @@ pub struct Train {
     pub rate_tables: f64,
 }
 
-/// How good predictions are. `training::metrics` has the formulas.
+/// Line of the metrics: an evaluation. `training::metrics` has the formulas.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Eval {
     /// Steps done.
@@ -200,7 +200,7 @@ pub struct Bin {
 pub struct Checkpoint {
     /// Steps done.
     pub step: u64,
-    /// Where it is.
+    /// Folder of the checkpoint.
     pub path: String,
     /// Size of the checkpoint.
     pub bytes: u64,
@@ -212,7 +212,7 @@ pub struct Checkpoint {
     pub write_s: f64,
 }
 
-/// What a run came to.
+/// Last line of the metrics: the outcome of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// Steps done.
@@ -223,20 +223,20 @@ pub struct End {
     /// Samples a second over that time.
     #[serde(deserialize_with = "number")]
     pub samples_per_s: f64,
-    /// Whether it was asked to stop before its last step.
+    /// Whether the run was stopped before its last step.
     pub interrupted: bool,
     /// Digest of all parameters; a paced run has none.
     #[serde(default)]
     pub parameters_sha256: Option<String>,
-    /// Where the time of a step went. Older runs do not say.
+    /// Breakdown of the step time; absent in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_time: Option<StepTime>,
     /// Steps that `seconds` and the times of phases are about, where the first were left out. Bytes are those of all steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timed_steps: Option<u64>,
-    /// What each phase took since the start or the last resume.
+    /// Times of each phase since the start or the last resume.
     pub phases: Vec<Phase>,
-    /// What each rank holds.
+    /// Shards that each rank holds.
     pub placement: Vec<Place>,
     /// Threads of each rank.
     pub threads_per_rank: u64,
@@ -247,7 +247,7 @@ pub struct End {
 pub struct Phase {
     /// Name of the phase.
     pub name: String,
-    /// Where it queued.
+    /// Lane of the phase.
     pub lane: String,
     /// Seconds at work, mean over ranks.
     #[serde(deserialize_with = "number")]
@@ -279,7 +279,7 @@ pub struct RankTime {
     pub exposed_s: f64,
 }
 
-/// Where the time of a step went, mean over ranks.
+/// Breakdown of the step time, as means over ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepTime {
     /// Seconds of a step.
@@ -294,7 +294,7 @@ pub struct StepTime {
     /// Seconds waited for them with nothing else to do.
     #[serde(deserialize_with = "number")]
     pub exposed_s: f64,
-    /// What share of the step that is.
+    /// Share of exposed communication in the step time.
     #[serde(deserialize_with = "number")]
     pub exposed_share: f64,
 }
@@ -304,14 +304,14 @@ pub struct StepTime {
 pub struct Sent {
     /// Inside hosts.
     pub host: u64,
-    /// Between hosts.
+    /// Bytes sent between hosts.
     pub network: u64,
 }
 
-/// What a rank holds.
+/// Tables that one rank holds (proposed name: `RankTables`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// The rank.
+    /// Number of the rank.
     pub rank: u64,
     /// Host of the rank.
     pub host: u64,
@@ -324,11 +324,11 @@ pub struct Place {
     pub towers: u64,
 }
 
-impl Record {
+impl MetricsLine {
     /// The step and the numbers that TensorBoard shows; `None` for records without any.
     pub fn scalars(&self) -> Option<(u64, Vec<(String, f64)>)> {
         let (step, scalars) = match self {
-            Record::Train(r) => {
+            MetricsLine::Train(r) => {
                 let scalars = [
                     // A paced run has none.
                     ("train/loss", Some(r.loss).filter(|loss| !loss.is_nan())),
@@ -340,12 +340,15 @@ impl Record {
                 ];
                 (r.step, scalars.map(|(tag, value)| (tag.to_owned(), value)).to_vec())
             }
-            Record::Eval(r) => {
+            MetricsLine::Eval(r) => {
                 // What is best possible does not change from one evaluation to the next.
                 let metrics = r.metrics.0.iter().filter(|(field, _)| field != BEST_AUC);
                 (r.step, metrics.map(|(field, value)| (format!("eval/{field}"), *value)).collect())
             }
-            Record::Start(_) | Record::Resume(_) | Record::Checkpoint(_) | Record::End(_) => return None,
+            MetricsLine::Start(_)
+            | MetricsLine::Resume(_)
+            | MetricsLine::Checkpoint(_)
+            | MetricsLine::End(_) => return None,
         };
         Some((step, scalars.into_iter().filter_map(|(tag, value)| Some((tag, value?))).collect()))
     }
@@ -355,7 +358,7 @@ impl Record {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Records {
     /// In the order of the file.
-    pub records: Vec<Record>,
+    pub records: Vec<MetricsLine>,
     /// Whole lines that are no record known here.
     pub unknown: usize,
     /// Whether the last line is unfinished.

@@ -88,7 +88,7 @@ pub fn placement(run: &Run) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::metrics::Record;
+    use super::super::metrics::MetricsLine;
     use super::*;
     use spec::run::Config;
     use training::metrics::METRICS;
@@ -127,10 +127,10 @@ mod tests {
         }
         assert_eq!(eval.bins.iter().map(|bin| bin.samples).collect::<Vec<_>>(), [3, 1]);
         // The best possible AUC follows the AUC, and only where it is known.
-        let line = serde_json::to_string(&Record::Eval(eval.clone())).unwrap();
+        let line = serde_json::to_string(&MetricsLine::Eval(eval.clone())).unwrap();
         let begin = r#"{"event":"eval","step":7,"samples":4,"auc":0.75,"best_auc":0.9,"#;
         assert!(line.starts_with(begin) && line.contains(r#","mean_prediction":"#), "{line}");
-        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), Record::Eval(eval));
+        assert_eq!(serde_json::from_str::<MetricsLine>(&line).unwrap(), MetricsLine::Eval(eval));
         let line = serde_json::to_string(&Eval::of(7, &evaluation, None, &bins)).unwrap();
         assert!(!line.contains(BEST_AUC), "{line}");
     }

@@ -3,8 +3,8 @@
 use super::metrics::{End, Eval, MetricValues, Records, Start, Train};
 use super::*;
 
-fn train(step: u64) -> Record {
-    Record::Train(Train { step, samples: step * 64, loss: 0.5, auc: Some(0.7), ..Train::default() })
+fn train(step: u64) -> MetricsLine {
+    MetricsLine::Train(Train { step, samples: step * 64, loss: 0.5, auc: Some(0.7), ..Train::default() })
 }
 
 fn records(dir: &Path) -> Records {
@@ -19,10 +19,10 @@ fn what_is_recorded_is_read() {
     let mut undefined = MetricValues::default();
     undefined.push("auc", None);
     let written = [
-        Record::Start(Start { model: "dlrm".into(), hosts: 2, ..Start::default() }),
+        MetricsLine::Start(Start { model: "dlrm".into(), hosts: 2, ..Start::default() }),
         train(10),
-        Record::Eval(Eval { step: 10, metrics: undefined, ..Eval::default() }),
-        Record::End(End { step: 10, ..End::default() }),
+        MetricsLine::Eval(Eval { step: 10, metrics: undefined, ..Eval::default() }),
+        MetricsLine::End(End { step: 10, ..End::default() }),
     ];
     for record in &written {
         folder.record(record).unwrap();
@@ -45,7 +45,7 @@ fn a_folder_in_use_is_refused() {
     assert!(error.contains("another process"), "{error}");
     drop(idle);
     let mut begun = RunFolder::create(dir.path()).unwrap();
-    begun.record(&Record::Start(Default::default())).unwrap();
+    begun.record(&MetricsLine::Start(Default::default())).unwrap();
     let error = RunFolder::create(dir.path()).unwrap_err().to_string();
     assert!(error.contains("not empty") && error.contains("--resume"), "{error}");
     let error = crate::error::chain(&RunFolder::resume(&dir.path().join("other"), Some(0)).unwrap_err());
@@ -59,7 +59,7 @@ fn a_folder_in_use_is_refused() {
 fn a_resumed_run_forgets_later_steps_and_a_torn_line() {
     let dir = tempfile::tempdir().unwrap();
     let mut folder = RunFolder::create(dir.path()).unwrap();
-    folder.record(&Record::Start(Start::default())).unwrap();
+    folder.record(&MetricsLine::Start(Start::default())).unwrap();
     for step in [10, 20, 30] {
         folder.record(&train(step)).unwrap();
     }
@@ -84,8 +84,8 @@ fn a_resumed_run_forgets_later_steps_and_a_torn_line() {
 fn a_loss_that_is_no_number_survives() {
     let dir = tempfile::tempdir().unwrap();
     let mut folder = RunFolder::create(dir.path()).unwrap();
-    folder.record(&Record::Train(Train { step: 1, loss: f64::NAN, ..Train::default() })).unwrap();
+    folder.record(&MetricsLine::Train(Train { step: 1, loss: f64::NAN, ..Train::default() })).unwrap();
     let read = records(dir.path());
-    let [Record::Train(train)] = &read.records[..] else { panic!("{read:?}") };
+    let [MetricsLine::Train(train)] = &read.records[..] else { panic!("{read:?}") };
     assert!(train.loss.is_nan());
 }

@@ -1,10 +1,10 @@
-//! Why a log cannot be used.
+//! Reason why a log cannot be used.
 
 use data::DataError;
 use spec::run::RunError;
 use std::path::PathBuf;
 
-/// Why a log cannot be used.
+/// Reason why a log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// A log that cannot be read or prepared.
@@ -33,9 +33,9 @@ pub enum LogError {
     /// No temporary folder for prepared logs.
     #[error("{}: no folder for prepared logs", path.display())]
     NoScratch {
-        /// Where it should be.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A log whose ids have other rows than those of the model.
@@ -46,15 +46,15 @@ pub enum LogError {
     OtherVocabulary {
         /// The prepared log.
         folder: PathBuf,
-        /// The column.
+        /// Name of the column.
         column: String,
     },
     /// A log without samples.
     #[error("{paths}: there are no samples to {split} on")]
     NoSamples {
-        /// The files.
+        /// Paths of the files.
         paths: String,
-        /// What for: `train` or `eval`.
+        /// Split that needs the log: `train` or `eval`.
         split: String,
     },
     /// A split that leaves a part without samples.
@@ -62,13 +62,13 @@ pub enum LogError {
         "{paths}: of {samples} samples, a split of {share} leaves none to {part} on; give --split another share"
     )]
     EmptyPart {
-        /// The files.
+        /// Paths of the files.
         paths: String,
         /// Samples of both parts.
         samples: u64,
         /// The share to evaluate on.
         share: f64,
-        /// What for: `train` or `evaluate`.
+        /// Use of the log: `train` or `evaluate`.
         part: &'static str,
     },
     /// A split without a share.
@@ -77,9 +77,9 @@ pub enum LogError {
     /// Several prepared logs where one is read.
     #[error("{count} prepared folders for {split}: name one, made from all files by `data prepare`")]
     SeveralPrepared {
-        /// How many.
+        /// Number of files.
         count: usize,
-        /// What for: `train` or `eval`.
+        /// Split that needs the log: `train` or `eval`.
         split: String,
     },
     /// A format that says nothing of columns.
@@ -94,7 +94,7 @@ pub enum LogError {
     /// A share that is none.
     #[error("data.max_bad_share: {share} is no share; one lies in 0..=1 (0.01 is usual)")]
     BadShare {
-        /// The number.
+        /// Share that was given.
         share: f64,
     },
     /// Logs without samples to train on.

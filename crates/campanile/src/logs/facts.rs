@@ -1,4 +1,4 @@
-//! What a prepared log says of itself.
+//! Facts about a prepared log.
 
 use data::prepared::{Manifest, Values};
 use pages::text::{bytes, si};
@@ -9,7 +9,7 @@ fn in_time_order(manifest: &Manifest) -> bool {
     manifest.schema.in_time_order || manifest.source.format == DataFormat::CriteoTsv.name()
 }
 
-/// What a run must know of a log before it is checked.
+/// Facts about a log that are needed to check a config.
 pub fn facts(manifest: &Manifest) -> LogFacts {
     let features = manifest.features.iter().map(|feature| LogFeature {
         name: feature.name.clone(),

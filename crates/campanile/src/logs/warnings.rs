@@ -1,4 +1,4 @@
-//! What is odd about the logs of a run, in words.
+//! Warnings about the logs of a run.
 
 use super::OpenLogs;
 use data::prepared::Manifest;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use training::Logs;
 
 impl OpenLogs {
-    /// What is odd about the logs, as lines for a user.
+    /// Warnings about the logs, one line each.
     pub fn warnings(&self, data: &DataConfig) -> Vec<String> {
         let Logs::Prepared { train: Some(train), eval } = &self.logs else { return Vec::new() };
         let train = train.manifest();

@@ -1,9 +1,9 @@
-//! Why an output is refused.
+//! Errors of outputs.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file or folder may not be written, or cannot be.
+/// Reason why a file or folder may not or cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// A name leads to a folder, or names none.
@@ -39,7 +39,7 @@ pub enum OutputError {
     NoPath {
         /// Name that was given.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Two outputs lead to one file.
@@ -80,7 +80,7 @@ pub enum OutputError {
     NoFolder {
         /// Name that was given.
         path: PathBuf,
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
     },
     /// The folder of an output cannot be reached.
@@ -88,9 +88,9 @@ pub enum OutputError {
     Unreachable {
         /// Name that was given.
         path: PathBuf,
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         error: io::Error,
     },
     /// An output is a disk.
@@ -128,9 +128,9 @@ pub enum OutputError {
     Unwritable {
         /// Name that was given.
         path: PathBuf,
-        /// The folder.
+        /// Path of the folder.
         folder: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         kind: io::ErrorKind,
     },
     /// An output is a file that a run keeps in its folder.
@@ -173,7 +173,7 @@ pub enum OutputError {
     Write {
         /// Name that was given.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Another file got the name of an output while it was written.
@@ -184,7 +184,7 @@ pub enum OutputError {
     Appeared {
         /// Name that was given.
         path: PathBuf,
-        /// Where the output is.
+        /// Path of the output that was kept.
         kept: PathBuf,
     },
 }

@@ -1,4 +1,4 @@
-//! What a command reads, so that it is never written over.
+//! Inputs of a command, which no output may overwrite.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

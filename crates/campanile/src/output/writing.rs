@@ -26,9 +26,9 @@ enum Sink {
 
 /// A file that is not complete.
 struct Partial {
-    /// What it is called until then.
+    /// Temporary path until the output is complete.
     path: PathBuf,
-    /// What it will be called.
+    /// Final path of the output.
     file: PathBuf,
     /// Whether that may be the name of another file.
     force: bool,

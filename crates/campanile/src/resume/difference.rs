@@ -1,4 +1,4 @@
-//! What a run that is resumed was asked to do otherwise: field by field, with both values.
+//! Differences between a resumed run and its checkpoint, field by field, with both values.
 
 use super::ResumeError;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use crate::folder::{
 use crate::logs::{self, OpenLogs};
 use crate::resume::Resumed;
 use crate::summary;
-use metrics::Record;
+use metrics::MetricsLine;
 use spec::run::{Config, Run};
 use spec::schedule::Task;
 use std::path::{Path, PathBuf};
@@ -52,9 +52,9 @@ impl Keeper {
         let time = crate::folder::clock::rfc3339(SystemTime::now());
         let resumed = resumed.filter(|resumed| resumed.checkpoint.is_some());
         if let Some(resumed) = resumed.filter(|resumed| resumed.is_in(folder.path())) {
-            return folder.record(&Record::Resume(metrics::Resume { time, step: resumed.step() }));
+            return folder.record(&MetricsLine::Resume(metrics::Resume { time, step: resumed.step() }));
         }
-        folder.record(&Record::Start(metrics::Start {
+        folder.record(&MetricsLine::Start(metrics::Start {
             time,
             version: env!("CARGO_PKG_VERSION").into(),
             model: run.model.kind().into(),
@@ -89,7 +89,7 @@ impl Keeper {
         if let Some(error) = self.failed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             return Err(FolderError::Metrics(Box::new(error)));
         }
-        folder.record(&Record::End(end(run, outcome)))?;
+        folder.record(&MetricsLine::End(end(run, outcome)))?;
         folder.write_text(SUMMARY, &format!("{:#}\n", summary::to_json(run, outcome)))?;
         control.finish(&self.path).map_err(FolderError::Finish)
     }
@@ -132,7 +132,7 @@ fn keep_vocabularies(log: &data::prepared::PreparedLog, folder: &Path) -> Result
     Ok(())
 }
 
-fn record(event: Event) -> Option<Record> {
+fn record(event: Event) -> Option<MetricsLine> {
     Some(match event {
         Event::Training(Progress {
             step,
@@ -144,7 +144,7 @@ fn record(event: Event) -> Option<Record> {
             seconds,
             rates,
             ..
-        }) => Record::Train(metrics::Train {
+        }) => MetricsLine::Train(metrics::Train {
             step,
             epoch: samples as f64 / epoch_samples.max(1) as f64,
             samples,
@@ -158,9 +158,9 @@ fn record(event: Event) -> Option<Record> {
         Event::Evaluating { .. } => return None,
         Event::Evaluated { step, scores } => {
             let Scores { evaluation, bins, best_auc } = scores;
-            Record::Eval(metrics::Eval::of(step, evaluation, *best_auc, bins))
+            MetricsLine::Eval(metrics::Eval::of(step, evaluation, *best_auc, bins))
         }
-        Event::Saved { step, path, bytes, copy_s, write_s } => Record::Checkpoint(metrics::Checkpoint {
+        Event::Saved { step, path, bytes, copy_s, write_s } => MetricsLine::Checkpoint(metrics::Checkpoint {
             step,
             path: path.display().to_string(),
             bytes,

@@ -14,7 +14,7 @@ use std::str::FromStr;
 /// Steps that are measured where no times are given.
 const STEPS: u64 = 5;
 
-/// How a run computes. On the command line `real`, `paced` or `paced:FILE`.
+/// Compute mode of a run: `real`, `paced` or `paced:FILE` on the command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ComputeMode {
     /// Every computation is made.

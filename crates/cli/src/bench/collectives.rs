@@ -15,7 +15,7 @@ use crate::logs::parse_bytes;
 use crate::progress::Console;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use spec::links::Circle;
+use spec::links::GroupSpan;
 use spec::run::{Config, TopologyConfig};
 use spec::schedule::CollectiveKind;
 use spec::topology::Topology;
@@ -128,14 +128,14 @@ impl Args {
         ensure!(to <= MAX_BYTES, "--to {to}: use at most {MAX_BYTES} bytes a rank");
         let sizes = std::iter::successors(Some(from), |size| Some(4 * size)).take_while(|&size| size <= to);
         let kinds: Vec<CollectiveKind> = chosen(&self.collectives).into_iter().map(Kind::kind).collect();
-        let mut circles: Vec<Circle> = chosen(&self.groups).into_iter().map(Over::circle).collect();
+        let mut spans: Vec<GroupSpan> = chosen(&self.groups).into_iter().map(Over::span).collect();
         // Among one rank nothing travels.
-        circles.retain(|circle| circle.members(topology) > 1);
+        spans.retain(|span| span.members(topology) > 1);
         ensure!(
-            !circles.is_empty(),
+            !spans.is_empty(),
             "{topology} ranks: no group that was asked for has more than one rank; use more hosts or ranks"
         );
-        Ok(Sweep { topology, kinds, circles, sizes: sizes.map(|size| size as usize).collect(), rounds })
+        Ok(Sweep { topology, kinds, spans, sizes: sizes.map(|size| size as usize).collect(), rounds })
     }
 }
 
@@ -156,11 +156,11 @@ impl Kind {
 }
 
 impl Over {
-    fn circle(self) -> Circle {
+    fn span(self) -> GroupSpan {
         match self {
-            Over::World => Circle::World,
-            Over::Host => Circle::Host,
-            Over::Peers => Circle::Peers,
+            Over::World => GroupSpan::World,
+            Over::Host => GroupSpan::Host,
+            Over::Peers => GroupSpan::Peers,
         }
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use spec::feature::Feature;
 use spec::presets::Preset;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::run::DataFormat;
 use spec::schema::Schema;
 use std::fmt::Write;
@@ -161,7 +161,7 @@ fn fill(log: &Arc<PreparedLog>, features: &[Feature], size: usize, shuffle: Opti
 
 /// A log with the shape of Criteo's: counts that are mostly small, ids of eight hexadecimal digits, some fields missing.
 fn made_up(lines: u64) -> String {
-    let stream = Stream::new(1, "bench.data");
+    let stream = RandomSequence::new(1, "bench.data");
     let mut text = String::with_capacity(lines as usize * 250);
     for line in 0..lines {
         let value = |column: u64| stream.bits(40 * line + column);

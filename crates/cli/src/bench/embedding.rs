@@ -7,7 +7,7 @@ use kernels::{BagIndex, Buffer, Device, IndexBags, Lookup, Segment, SortedIds, T
 use serde_json::{Value, json};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use std::time::Instant;
 
 /// Arguments of `bench embedding`.
@@ -159,7 +159,7 @@ impl Bench {
         let mut times = [const { Vec::<f64>::new() }; 4];
         for round in 0..=rounds.max(1) {
             // New ids every round: none of their rows is in a cache.
-            let stream = Stream::new(round as u64, "bench.ids");
+            let stream = RandomSequence::new(round as u64, "bench.ids");
             let drawn: Vec<u32> =
                 (0..values as u64).map(|i| (stream.bits(i) % *rows as u64) as u32).collect();
             self.ids.write(0, &drawn)?;

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use planning::partitioner::{Balance, Request, Strategy, partition};
 use serde_json::json;
 use spec::affinity::Affinity;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use std::time::Instant;
 
 #[derive(clap::Args)]
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<()> {
     let mut results = Vec::new();
     for Case { features, towers, strategy, ratio, by_load, limit } in cases() {
         let affinity = grouped(features, towers)?;
-        let stream = Stream::new(1, "bench.partition.loads");
+        let stream = RandomSequence::new(1, "bench.partition.loads");
         let loads = (0..features as u64).map(|f| 1.0 + 99.0 * stream.unit_f64(f).powi(4)).collect();
         let balance = if by_load { Balance::Loads(loads) } else { Balance::Features };
         let request = Request { ratio, balance, ..Request::new(towers, strategy) };
@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<()> {
 
 /// Features in as many groups as there shall be towers, with the noise that measured affinities have.
 fn grouped(features: usize, groups: usize) -> Result<Affinity> {
-    let stream = Stream::new(1, "bench.partition");
+    let stream = RandomSequence::new(1, "bench.partition");
     let value = |i: usize, j: usize| {
         let (a, b) = (i.min(j), i.max(j));
         let noise = 0.15 * stream.unit_f64((a * features + b) as u64);

@@ -4,7 +4,7 @@ use super::runs::Trial;
 use crate::text::median;
 use anyhow::{Context, Result};
 use planning::measured::{Priced, price};
-use spec::calibration::{Amount, Calibration, Class, OperationModel};
+use spec::machine_rates::{Amount, Class, MachineRates, OperationModel};
 use spec::schedule::{PhaseId, Task, Work};
 use spec::volume::BatchSizes;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub fn operations(trials: &[Trial], taken: &[Vec<Taken>]) -> Vec<OperationModel>
 
 /// Fits `overlap` and `stretch` to the times of whole steps, and compares prices with measurements.
 pub fn fit_steps(
-    calibration: &mut Calibration,
+    calibration: &mut MachineRates,
     trials: &[Trial],
     taken: &[Vec<Taken>],
 ) -> Result<Vec<Compared>> {

@@ -5,8 +5,8 @@ use crate::bench::collectives::sweep_report::seconds;
 use crate::system_file::SystemFile;
 use crate::text::{columns, si};
 use serde_json::{Value, json};
-use spec::calibration::{Calibration, OperationModel};
 use spec::links::LinkModel;
+use spec::machine_rates::{MachineRates, OperationModel};
 use spec::transport::Transport;
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
 
 /// Machine rates and compared steps as text.
 pub fn to_text(file: &SystemFile, compared: &[Compared]) -> String {
-    let Calibration { ranks_per_machine, cores, threads, overlap, stretch, about, .. } = &file.measured;
+    let MachineRates { ranks_per_machine, cores, threads, overlap, stretch, about, .. } = &file.measured;
     let mut text =
         format!("{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores\n", file.name);
     let _ = writeln!(text, "{about}\n\nComputations: time = overhead + amounts / rates, of a core at work");

@@ -1,6 +1,6 @@
 //! A run as recorded in its folder.
 
-use crate::folder::metrics::{BEST_AUC, Checkpoint, End, Eval, Record, Records, Resume, Start, Train};
+use crate::folder::metrics::{BEST_AUC, Checkpoint, End, Eval, MetricsLine, Records, Resume, Start, Train};
 use crate::folder::{self, CONFIG, METRICS, SCHEDULE};
 use crate::text::median;
 use anyhow::{Context, Result};
@@ -111,16 +111,16 @@ impl RecordedRun {
         let mut run = Self { unknown: records.unknown, torn: records.torn, ..Self::default() };
         for record in records.records {
             match record {
-                Record::Start(start) => run.start = Some(start),
-                Record::Resume(resume) => {
+                MetricsLine::Start(start) => run.start = Some(start),
+                MetricsLine::Resume(resume) => {
                     run.resumes.push(resume);
                     // It ended, but not for good.
                     run.end = None;
                 }
-                Record::Train(train) => run.trains.push(train),
-                Record::Eval(eval) => run.evals.push(eval),
-                Record::Checkpoint(checkpoint) => run.checkpoints.push(checkpoint),
-                Record::End(end) => run.end = Some(end),
+                MetricsLine::Train(train) => run.trains.push(train),
+                MetricsLine::Eval(eval) => run.evals.push(eval),
+                MetricsLine::Checkpoint(checkpoint) => run.checkpoints.push(checkpoint),
+                MetricsLine::End(end) => run.end = Some(end),
             }
         }
         run
@@ -206,15 +206,15 @@ impl RecordedRun {
 mod tests {
     use super::*;
 
-    fn parse(lines: &[Record]) -> RecordedRun {
+    fn parse(lines: &[MetricsLine]) -> RecordedRun {
         RecordedRun::of(Records { records: lines.to_vec(), ..Records::default() })
     }
 
     #[test]
     fn a_run_that_went_on_is_not_over() {
-        let end = |step, interrupted| Record::End(End { step, interrupted, ..End::default() });
-        let resume = Record::Resume(Resume { step: 10, ..Resume::default() });
-        let train = |step| Record::Train(Train { step, samples: step * 7, ..Train::default() });
+        let end = |step, interrupted| MetricsLine::End(End { step, interrupted, ..End::default() });
+        let resume = MetricsLine::Resume(Resume { step: 10, ..Resume::default() });
+        let train = |step| MetricsLine::Train(Train { step, samples: step * 7, ..Train::default() });
         assert_eq!(parse(&[end(10, true)]).state(), State::Interrupted);
         let going = parse(&[train(10), end(10, true), resume.clone(), train(14)]);
         assert_eq!((going.state(), going.steps()), (State::NotFinished, 14));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_sitting_counts() {
-        let train = |seconds| Record::Train(Train { seconds, ..Train::default() });
+        let train = |seconds| MetricsLine::Train(Train { seconds, ..Train::default() });
         assert_eq!(parse(&[train(1.0), train(2.0), train(0.5), train(3.0)]).results().seconds, Some(5.0));
     }
 

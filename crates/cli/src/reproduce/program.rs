@@ -5,7 +5,7 @@ use crate::progress::{Console, Progress, Unit};
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result};
 use reproduce::Failure;
-use spec::calibration::Calibration;
+use spec::machine_rates::MachineRates;
 use spec::run::Run;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ impl reproduce::Program for ThisProgram {
         Ok(planning::check(&described.config()?)?)
     }
 
-    fn read_rates(&self, system_file: &Path) -> Result<Calibration, Failure> {
+    fn read_rates(&self, system_file: &Path) -> Result<MachineRates, Failure> {
         Ok(SystemFile::read(system_file)?.measured)
     }
 

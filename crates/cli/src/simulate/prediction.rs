@@ -3,7 +3,7 @@
 use planning::Span;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
-use planning::step::{ComputeClass, Op, Period, Step, Work};
+use planning::step::{ComputeClass, Op, Period, StepGraph, Work};
 use planning::system::System;
 use spec::schedule::Lane;
 
@@ -20,7 +20,7 @@ pub struct Prediction {
     /// What prices the step: a cost model, or measured rates.
     pub cost: &'static str,
     /// Operations of the step.
-    pub step: Step,
+    pub step: StepGraph,
     /// Times of the operations.
     pub simulation: Simulation,
     /// Memory that a device needs.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use planning::cost::CostKind;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
-use planning::step::Step;
+use planning::step::StepGraph;
 use planning::system::System;
 use planning::trained::Trained;
 use planning::workload::{Job, Layered, TaskKind};
@@ -126,7 +126,7 @@ impl Request {
     fn trained(&self, model: &Trained, system: System, task: RequestedTask) -> Result<Prediction> {
         let (run, kind) = self.run(model, &system, task)?;
         let schedule = run.schedule(schedule_task(kind));
-        let step = Step::of_schedule(&schedule, run.batch);
+        let step = StepGraph::of_schedule(&schedule, run.batch);
         let step = if self.cost() == CostKind::MadMax { step.on_two_lanes() } else { step };
         let (memory, spread) =
             (memory(&run, &schedule), Spread { described: dataflow::of_run(&run), trained: true });
@@ -193,7 +193,7 @@ impl Request {
         task: String,
         spread: Spread,
         system: System,
-        step: Step,
+        step: StepGraph,
         memory: Memory,
     ) -> Prediction {
         let simulation = Simulation::new(self.cost().model().as_ref(), &step, &system);

@@ -3,7 +3,7 @@
 use crate::command::{Folder, campanile, has, json, json_and_warnings, refused_with};
 use crate::{shop, shop_parquet};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use std::fs::{self, File};
 
 /// A model of the shop's log, and rows to score.
@@ -157,7 +157,7 @@ fn parquet_is_read_and_written() {
 /// Lines of Criteo's format, with or without the label in front.
 fn criteo(samples: std::ops::Range<u64>, labels: bool) -> String {
     let line = |sample: u64| {
-        let draw = |what: &str, below: u64| Stream::new(3, what).bits(sample) % below;
+        let draw = |what: &str, below: u64| RandomSequence::new(3, what).bits(sample) % below;
         let click = u8::from(draw("C1", 50) % 2 == 0);
         let counts = (1..=13).map(|i| draw(&format!("I{i}"), 9).to_string());
         let ids = (1..=26).map(|i| format!("{:08x}", draw(&format!("C{i}"), 50)));

@@ -1,7 +1,7 @@
 //! A log for `examples/schemas/multi-hot.toml`, as values and as text.
 
 use crate::command::repository;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use std::ops::Range;
 
 /// The schema's text, for CSV.
@@ -43,12 +43,12 @@ pub fn rows(samples: Range<u64>) -> Vec<Row> {
 
 impl Row {
     fn draw(sample: u64) -> Self {
-        let unit = |what: &str| Stream::new(5, what).unit_f64(sample);
+        let unit = |what: &str| RandomSequence::new(5, what).unit_f64(sample);
         let below = |what: &str, count: u64| (unit(what).powi(2) * count as f64) as u64;
-        let effect = |what: &str, id: u64| f64::from(Stream::new(6, what).symmetric(id, 1.2));
+        let effect = |what: &str, id: u64| f64::from(RandomSequence::new(6, what).symmetric(id, 1.2));
         let draws = |what: &str, most: u64, count: u64| -> Vec<u64> {
-            let length = (Stream::new(7, what).unit_f64(sample) * (most + 1) as f64) as u64;
-            (0..length).map(|i| Stream::new(8, what).bits(8 * sample + i) % count).collect()
+            let length = (RandomSequence::new(7, what).unit_f64(sample) * (most + 1) as f64) as u64;
+            (0..length).map(|i| RandomSequence::new(8, what).bits(8 * sample + i) % count).collect()
         };
         let (user, brand, hour) = (below("user", 300), below("brand", 90), below("hour", 24));
         let (tags, visited, bought) =

@@ -29,7 +29,7 @@ fn log(header: &str, rows: usize, row: impl Fn(usize) -> String) -> String {
 
 /// Numbers that look random.
 fn noise(i: usize, column: u64) -> usize {
-    (spec::random::Stream::new(9, "discover").bits(i as u64 * 64 + column) >> 33) as usize
+    (spec::random::RandomSequence::new(9, "discover").bits(i as u64 * 64 + column) >> 33) as usize
 }
 
 fn reason<'a>(found: &'a Found, name: &str) -> &'a str {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::prepared::{About, Writer, WriterOptions};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::schema::{DenseColumn, Transform};
 
 fn schema() -> Schema {
@@ -18,8 +18,8 @@ fn schema() -> Schema {
 
 /// Key `k` of column "one" has the share 2^−(k+1); bags of "many" have 0, 1 or 2 ids of 10,000.
 fn samples(count: u64) -> Samples {
-    let stream = Stream::new(1, "inspect");
-    let key = |id| Stream::new(2, "key").bits(id);
+    let stream = RandomSequence::new(1, "inspect");
+    let key = |id| RandomSequence::new(2, "key").bits(id);
     let mut samples = Samples::new(3);
     for i in 0..count {
         samples.labels.push(f32::from(i % 5 == 0));
@@ -45,7 +45,7 @@ fn counts_are_those_of_the_samples() {
     assert!((price.mean - 0.75 * (20_000.0 * 2.0 + 10_000.0) / 3.0).abs() < 10.0, "{}", price.mean);
     let [one, many, index] = &got.sparse[..] else { panic!() };
     assert!(one.distinct_is_exact && (12..25).contains(&one.distinct));
-    assert_eq!(one.hottest[0].key, Stream::new(2, "key").bits(0));
+    assert_eq!(one.hottest[0].key, RandomSequence::new(2, "key").bits(0));
     assert!((one.hottest[0].share - 0.5).abs() < 0.02 && (one.hottest[1].share - 0.25).abs() < 0.02);
     assert_eq!((one.mean_ids, one.max_ids, one.empty), (1.0, 1, 0.0));
     assert!(!many.distinct_is_exact && (many.distinct as f64 / 9_950.0 - 1.0).abs() < 0.04, "{many:?}");

@@ -10,7 +10,7 @@ use super::{
 use crate::prepared::{About, LogSource, Manifest, Writer, WriterOptions};
 use crate::rows::Reading;
 use crate::{DataError, Samples};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::run::{Split, SplitBy};
 use std::path::Path;
 
@@ -44,7 +44,7 @@ enum Rule {
     /// Samples from this number on are held out.
     From(u64),
     Latest(Keys, Latest),
-    Hash(Stream, f64),
+    Hash(RandomSequence, f64),
 }
 
 impl Divider {
@@ -143,7 +143,7 @@ fn look(
     progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Rule, DataError> {
     if split.by == SplitBy::Numbers {
-        return Ok(Rule::Hash(Stream::new(SEED, "split"), split.share));
+        return Ok(Rule::Hash(RandomSequence::new(SEED, "split"), split.share));
     }
     let keys = Keys::new(log.schema);
     let mut times = match &split.by {

@@ -84,7 +84,7 @@ impl Log {
     /// One log with every kind of column, the same in every run.
     fn example(samples: u64) -> Self {
         let schema = schema(2, &(0..12).collect::<Vec<_>>());
-        let stream = spec::random::Stream::new(5, "example");
+        let stream = spec::random::RandomSequence::new(5, "example");
         let mut at = 0;
         let mut draw = || {
             at += 1;

@@ -1,11 +1,11 @@
 use super::*;
 use proptest::prelude::*;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
 /// Keys that are hashes, and keys that are small numbers, near and far beyond the exact count. Five standard errors.
 #[test]
 fn distinct_counts_are_near_the_truth() {
-    let stream = Stream::new(3, "keys");
+    let stream = RandomSequence::new(3, "keys");
     let bound = 5.0 * 1.04 / f64::from(1u32 << INDEX_BITS).sqrt();
     for n in [5_000u64, 20_000, 40_000, 80_000, 300_000, 1_000_000] {
         for hashed in [false, true] {
@@ -31,7 +31,7 @@ fn estimates_have_no_bias() {
         const STREAMS: u64 = 60;
         let offs: Vec<f64> = (0..STREAMS)
             .map(|seed| {
-                let (stream, mut distinct) = (Stream::new(seed, "keys"), Distinct::default());
+                let (stream, mut distinct) = (RandomSequence::new(seed, "keys"), Distinct::default());
                 // Half of the streams as a prepared log has them: without the lower half of their keys.
                 let half = if seed % 2 == 0 { 0 } else { u64::from(u32::MAX) };
                 (0..n).for_each(|i| distinct.add(stream.bits(i) & !half));

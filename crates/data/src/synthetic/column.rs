@@ -8,7 +8,7 @@ use super::super::DataError;
 use super::zipf::{TABLED, Zipf};
 use spec::Pooling;
 use spec::feature::{Feature, Hotness};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::synthetic::Synthetic;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -32,20 +32,20 @@ pub(super) struct Column {
     longest: Option<u64>,
     mean: bool,
     pub(super) weighted: bool,
-    truth: Stream,
+    truth: RandomSequence,
     /// Ids and their contributions by Zipf rank, for small tables; otherwise empty. Shared by all clones of the column.
     table: Arc<[(u32, Truth)]>,
     /// Mean latent vector over samples. It is subtracted from every latent vector, so that interactions contain no main effects.
     centre: [f32; LATENT],
-    ids: Stream,
-    lengths: Stream,
-    weights: Stream,
+    ids: RandomSequence,
+    lengths: RandomSequence,
+    weights: RandomSequence,
 }
 
 impl Column {
     /// Sets up the column of `feature`, which belongs to `group`.
     pub(super) fn new(settings: &Synthetic, feature: &Feature, group: usize) -> Self {
-        let truth = Stream::new(settings.seed, &format!("synthetic.truth.{}", feature.name));
+        let truth = RandomSequence::new(settings.seed, &format!("synthetic.truth.{}", feature.name));
         // Contributions use the indices from 0; the last index is free.
         let law = Zipf::new(feature.rows, settings.zipf, truth.bits(u64::MAX));
         let mut column = Self {
@@ -79,7 +79,12 @@ impl Column {
     }
 
     /// Sets the random sequences from which samples are drawn: one set per split, with the same truth.
-    pub(super) fn draw_from(&mut self, ids: Stream, lengths: Stream, weights: Stream) {
+    pub(super) fn draw_from(
+        &mut self,
+        ids: RandomSequence,
+        lengths: RandomSequence,
+        weights: RandomSequence,
+    ) {
         (self.ids, self.lengths, self.weights) = (ids, lengths, weights);
     }
 

@@ -22,20 +22,20 @@ const TILES: usize = 16;
 /// Times as many are packed at a time, once for all blocks of `b`.
 const ROWS: usize = 5;
 
-/// What happens to a product besides being stored.
+/// Operations that are fused with storing a product.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Finish<'a> {
-    /// Whether it is added to `c`.
+    /// Whether the product is added to `c`.
     pub add: bool,
     /// Added to every row.
     pub bias: Option<&'a [f32]>,
     /// Whether negative values become zero.
     pub relu: bool,
-    /// As large as `c`: values become zero where it is not positive.
+    /// Mask of the size of `c`: results become zero where the mask is not positive.
     pub mask: Option<&'a [f32]>,
     /// Receives `Σₖ a(i, k)` for every row `i`, in the order of k.
     pub sums: Option<Shared<'a, f32>>,
-    /// As large as `c`: besides the result `z`, `out = x0 ⊙ z + x` is stored.
+    /// Operands of a cross layer, of the size of `c`: besides the result `z`, `out = x0 ⊙ z + x` is stored.
     pub cross: Option<Cross<'a>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Cross<'a> {
     pub x0: &'a [f32],
     /// The input of this layer.
     pub x: &'a [f32],
-    /// Its output.
+    /// Output of the cross layer.
     pub out: Shared<'a, f32>,
 }
 

@@ -1,4 +1,4 @@
-//! Where bags lie: a running sum of bag lengths for each segment.
+//! Index of bags: a running sum of bag lengths for each segment.
 //!
 //! Threads divide the tables: the bags of a table lie together, and are written by one thread in the order of the segments.
 #![allow(unsafe_code)]

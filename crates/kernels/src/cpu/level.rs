@@ -1,4 +1,4 @@
-//! Which vector instructions this machine has, found out once.
+//! Vector instructions of this machine, detected once.
 #![allow(unsafe_code)]
 
 use half::f16;
@@ -93,7 +93,7 @@ pub(crate) fn from_f16(level: Level, from: &[u16], to: &mut [f32]) {
     to[done..len].iter_mut().zip(&from[done..]).for_each(|(to, from)| *to = f16::from_bits(*from).to_f32());
 }
 
-/// As many as eights hold; gives their number.
+/// Converts as many values as fit into groups of eight, and returns their number.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,f16c")]
 fn to_f16_by_eight(from: &[f32], to: &mut [u16]) -> usize {

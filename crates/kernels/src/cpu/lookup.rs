@@ -140,7 +140,7 @@ impl Bags<'_> {
         }
     }
 
-    /// As [`Bags::pool`], for any dimension.
+    /// Pools bags of any embedding dimension; otherwise as [`Bags::pool`].
     #[inline(always)]
     fn pool_any<'o>(&self, table: &Table, out: impl Fn(usize) -> &'o mut [f32]) {
         let (rows, dim) = (table.weights.host(), table.dim);

@@ -31,7 +31,7 @@ pub(crate) struct Tile {
     pub b: *const f32,
     /// Distance from k to k + 1.
     pub b_stride: usize,
-    /// Where the tile goes.
+    /// Address of the tile in the result.
     pub c: *mut f32,
     /// Distance from one row of `c` to the next.
     pub c_stride: usize,
@@ -273,7 +273,7 @@ fn keep_avx2(value: std::arch::x86_64::__m256, mask: std::arch::x86_64::__m256) 
     _mm256_and_ps(value, _mm256_cmp_ps::<_CMP_NLE_UQ>(mask, _mm256_setzero_ps()))
 }
 
-/// The same in plain loops over N columns.
+/// Computes a tile with plain loops over N columns.
 unsafe fn portable<const N: usize>(t: &Tile) {
     let mut sums = [[0f32; N]; 4];
     for k in 0..t.depth {

@@ -20,7 +20,7 @@ const GRAIN: usize = 512;
 /// Bytes of rows on their way at a time.
 const AHEAD: usize = 4096;
 
-/// What all pieces share.
+/// Arguments of an update that all pieces share.
 struct Update<'a> {
     columns: &'a [usize],
     width: usize,
@@ -153,7 +153,7 @@ impl Update<'_> {
     }
 }
 
-/// As [`prefetch`], of memory that other threads may be writing.
+/// Prefetches a row that other threads may be writing.
 #[inline(always)]
 fn prefetch_row(start: *mut f32, at: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -60,7 +60,7 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// Where the bytes begin.
+    /// Address of the first byte.
     pub(crate) fn address(&self) -> *mut u8 {
         self.start.as_ptr()
     }

@@ -45,7 +45,7 @@ impl Default for Constants {
 /// Latency plus bandwidth per class of link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hierarchical {
-    /// Its constants.
+    /// Constants of the cost model.
     pub constants: Constants,
 }
 

@@ -6,7 +6,7 @@
 //! ```
 
 use super::{CostModel, MadMax, lay};
-use crate::step::{Compute, Part, Step, Transfer};
+use crate::step::{Compute, Part, StepGraph, Transfer};
 use crate::system::System;
 use crate::timeline::Timeline;
 
@@ -26,12 +26,12 @@ impl CostModel for Roofline {
     }
 
     /// The time of a step is Equation 1's; the lanes show its parts in their order.
-    fn timeline(&self, step: &Step, seconds: &[f64]) -> Timeline {
+    fn timeline(&self, step: &StepGraph, seconds: &[f64]) -> Timeline {
         Timeline { step_s: equation_1(step, seconds), ..lay(step, seconds, self.shares_links()) }
     }
 }
 
-fn equation_1(step: &Step, seconds: &[f64]) -> f64 {
+fn equation_1(step: &StepGraph, seconds: &[f64]) -> f64 {
     let of = |part: Part| -> f64 {
         let all = step.operations.iter().zip(seconds);
         all.filter(|(op, _)| op.part == part).map(|(_, seconds)| seconds).sum()

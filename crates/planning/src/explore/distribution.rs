@@ -1,4 +1,4 @@
-//! How times are distributed, in a fixed number of bins.
+//! Distribution of times, in a fixed number of bins.
 
 /// Counts of times in bins that are equal on a logarithmic scale: 64 a decade, from a nanosecond to a million seconds. What a
 /// bin holds differs by less than 4 %; the smallest and the largest time are exact.
@@ -40,7 +40,7 @@ impl Distribution {
         (self.least, self.most) = (self.least.min(other.least), self.most.max(other.most));
     }
 
-    /// How many times there are.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.count
     }

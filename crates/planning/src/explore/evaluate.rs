@@ -4,12 +4,12 @@ use super::space::{Point, Space, Subject};
 use crate::cost::{CostKind, CostModel};
 use crate::memory::Memory;
 use crate::simulator::Simulation;
-use crate::step::Step;
+use crate::step::StepGraph;
 use crate::system::System;
 use crate::workload::{Job, TaskKind};
 use spec::schedule::Task;
 
-/// What a point comes to.
+/// Outcome of simulating a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Seconds of a step.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub exposed_s: f64,
     /// Bytes on the device that needs most.
     pub memory_bytes: f64,
-    /// Whether it has them.
+    /// Whether a device has that much memory.
     pub fits: bool,
     /// The part of memory that is largest, if it does not fit.
     pub too_big: Option<&'static str>,
@@ -36,12 +36,12 @@ pub struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// For a space and a cost model.
+    /// Evaluator of the points of a space with a cost model.
     pub fn new(space: &'a Space, kind: CostKind) -> Self {
         Self { space, kind, cost: kind.model(), hardware: None }
     }
 
-    /// What a point comes to, or why it cannot be.
+    /// Simulates a point; the error says why it is impossible.
     pub fn evaluate(&mut self, point: &Point) -> Result<Outcome, String> {
         let key = (point.system, point.scaling);
         if self.hardware.as_ref().is_none_or(|(at, _)| *at != key) {
@@ -66,7 +66,7 @@ impl<'a> Evaluator<'a> {
         Ok(Outcome { fits: too_big.is_none(), too_big, ..outcome })
     }
 
-    fn step(&self, point: &Point, system: &System) -> Result<(Step, Memory), String> {
+    fn step(&self, point: &Point, system: &System) -> Result<(StepGraph, Memory), String> {
         let (per_device, task) = (self.space.batches()[point.batch], self.space.task());
         match (&self.space.models()[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => {
@@ -84,7 +84,7 @@ impl<'a> Evaluator<'a> {
                 let run = model.run(system, per_device, &Default::default());
                 let run = run.map_err(|error| format!("{} on {}: {error}", model.name(), system.name))?;
                 let schedule = run.schedule(task);
-                let step = Step::of_schedule(&schedule, run.batch);
+                let step = StepGraph::of_schedule(&schedule, run.batch);
                 let step = if self.kind == CostKind::MadMax { step.on_two_lanes() } else { step };
                 let (tables, dense) = (&run.table_optimizer.update, &run.dense_optimizer.update);
                 Ok((step, Memory::of_schedule(&schedule, run.batch, tables, dense)))

@@ -7,20 +7,20 @@ use std::fmt;
 /// One parallelism over all devices, or one inside nodes and another between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Nesting {
-    /// Over all, or inside nodes.
+    /// Parallelism inside nodes, or over all devices if there is no second level.
     pub inside: Parallel,
-    /// Between nodes.
+    /// Parallelism between nodes, if there are two levels.
     pub between: Option<Parallel>,
 }
 
 /// A nesting for each class of layers of a model that is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// Of bottom and top MLPs.
+    /// Nesting of bottom and top MLPs.
     pub mlp: Nesting,
-    /// Of transformer layers.
+    /// Nesting of transformer layers.
     pub transformer: Nesting,
-    /// Of embedding tables.
+    /// Nesting of embedding tables.
     pub embedding: Nesting,
 }
 
@@ -50,7 +50,7 @@ impl Nesting {
         all
     }
 
-    /// On a system.
+    /// Strategy of this nesting on a system.
     pub fn on(self, system: &System) -> Strategy {
         match self.between {
             None => Strategy::flat(self.inside, system),
@@ -69,7 +69,7 @@ impl fmt::Display for Nesting {
 }
 
 impl Plan {
-    /// What others are compared with: [`Strategies::default_for`] the model.
+    /// Plan that others are compared with: [`Strategies::default_for`] the model.
     pub fn baseline(model: &Layered) -> Self {
         let embedding = if model.has_large_tables() { Parallel::Mp } else { Parallel::Ddp };
         Self {
@@ -79,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// On a system.
+    /// Strategies of this plan on a system.
     pub fn on(&self, system: &System) -> Strategies {
         Strategies {
             mlp: self.mlp.on(system),

@@ -25,7 +25,7 @@ pub struct Space {
 pub enum Subject {
     /// Only simulated: its layers may be spread in many ways.
     Layered(Layered),
-    /// One that is trained: its dataflow, towers and compression are the model's own.
+    /// A model that is trained: its dataflow, towers and compression are the model's own.
     Trained(Trained),
 }
 
@@ -37,34 +37,34 @@ struct Segment {
     choices: Option<Choices>,
 }
 
-/// What is simulated: places in the lists of a space.
+/// A point of a space: positions in the lists of the space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Point {
-    /// The model.
+    /// Index of the model.
     pub model: usize,
     /// The system.
     pub system: usize,
-    /// How its hardware is changed; 0 is as it is. See [`Space::scaling`].
+    /// Index of the scaling of the hardware; 0 for none. See [`Space::scaling`].
     pub scaling: usize,
     /// The batch size.
     pub batch: usize,
-    /// How layers are spread, unless the model says it.
+    /// Plan of the layers; `None` if the model determines it.
     pub plan: Option<Plan>,
 }
 
-/// Why there is nothing to look at.
+/// Reason why a space cannot be explored.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpaceError {
     /// A list without entries.
     #[error("no {what} is given; at least one is needed")]
     Empty {
-        /// Of what.
+        /// List that is empty.
         what: &'static str,
     },
     /// A batch of nothing, or of far too much.
     #[error("a batch of {batch} samples a device; it must be 1 to 2^32")]
     Batch {
-        /// What was given.
+        /// Batch size that was given.
         batch: usize,
     },
     /// A factor that hardware cannot grow by.
@@ -72,7 +72,7 @@ pub enum SpaceError {
     Factor {
         /// The capability.
         of: &'static str,
-        /// What was given.
+        /// Factor that was given.
         factor: f64,
     },
     /// A capability that is not known.
@@ -80,7 +80,7 @@ pub enum SpaceError {
         "{name:?} is no capability of hardware; there are flops, memory, memory-bandwidth, intra and inter, and all of them as `all`"
     )]
     Capability {
-        /// What was given.
+        /// Name that was given.
         name: String,
     },
     /// More points than can be numbered.
@@ -129,7 +129,7 @@ impl Space {
         Ok(Self { models, systems, batches, task, what_if, segments, len })
     }
 
-    /// How many points there are.
+    /// Number of points.
     #[allow(clippy::len_without_is_empty, reason = "there is always one")]
     pub fn len(&self) -> usize {
         self.len
@@ -169,12 +169,12 @@ impl Space {
         &self.batches
     }
 
-    /// What is done with the models.
+    /// Task of the models.
     pub fn task(&self) -> TaskKind {
         self.task
     }
 
-    /// How hardware is changed.
+    /// Scalings of the hardware.
     pub fn what_if(&self) -> &WhatIf {
         &self.what_if
     }
@@ -191,7 +191,7 @@ impl Space {
         }
     }
 
-    /// How a point spreads its layers, in words.
+    /// Description of the plan of a point.
     pub fn described(&self, point: &Point) -> String {
         match (&self.models[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => plan.of(model),
@@ -199,14 +199,14 @@ impl Space {
         }
     }
 
-    /// How a point's hardware is changed.
+    /// Scaling of the hardware of a point.
     pub fn scaling(&self, point: &Point) -> Scaling {
         self.what_if.scaling(point.scaling)
     }
 }
 
 impl Subject {
-    /// Its name.
+    /// Name of the model.
     pub fn name(&self) -> &str {
         match self {
             Subject::Layered(model) => &model.name,

@@ -1,4 +1,4 @@
-//! What a whole space comes to.
+//! Summary of a whole space.
 
 use super::evaluate::Outcome;
 use super::space::{Point, Space};
@@ -20,14 +20,14 @@ pub struct Summary {
 /// Strategies of a model on some hardware with a batch size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What others are compared with.
+    /// Point that others are compared with.
     pub baseline: Option<Found>,
     /// The best.
     pub best: Best,
 }
 
 impl Summary {
-    /// Of nothing yet; it will keep so many of the fastest points.
+    /// An empty summary that will keep so many of the fastest points.
     pub fn new(space: &Space, top: usize) -> Self {
         let shape =
             [space.models().len(), space.systems().len(), space.batches().len(), space.what_if().rows()];
@@ -63,7 +63,7 @@ impl Summary {
         self.as_is.count + self.what_if.count
     }
 
-    /// What is known of a model on a system with a batch size, and hardware of a row of [`super::WhatIf`].
+    /// Tally of a model on a system with a batch size, and hardware of a row of [`super::WhatIf`].
     pub fn cell(&self, model: usize, system: usize, batch: usize, row: usize) -> &Cell {
         &self.cells[self.cell_at(model, system, batch, row)]
     }

@@ -1,4 +1,4 @@
-//! What is kept of many outcomes: a fixed amount, however many there are.
+//! Tally of many outcomes, in a fixed amount of memory.
 
 use super::distribution::Distribution;
 use super::evaluate::Outcome;
@@ -10,36 +10,36 @@ use std::collections::BTreeMap;
 pub struct Found {
     /// The point's number in its space.
     pub index: usize,
-    /// What it comes to.
+    /// Outcome of the point.
     pub outcome: Outcome,
 }
 
 /// The best of some points.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Best {
-    /// Of those that fit.
+    /// Best of the points that fit.
     pub within_memory: Option<Found>,
-    /// Of all, if memory were free.
+    /// Best of all points, if memory were free.
     pub memory_free: Option<Found>,
 }
 
 /// Points that were refused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Refused {
-    /// By the largest part of memory: points that do not fit.
+    /// Number of points that do not fit, by the largest part of their memory.
     pub too_big: BTreeMap<&'static str, u64>,
     /// Points that cannot be.
     pub impossible: u64,
-    /// Why the first of them cannot.
+    /// Number of the first impossible point, and the reason.
     pub first: Option<(usize, String)>,
 }
 
-/// What many points come to.
+/// Tally of the outcomes of many points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
     /// Points that were looked at.
     pub count: u64,
-    /// Of these, what does not fit, or cannot be.
+    /// Points that do not fit or cannot be, by reason.
     pub refused: Refused,
     /// The best of all.
     pub best: Best,
@@ -83,7 +83,7 @@ impl Best {
 }
 
 impl Refused {
-    /// How many do not fit.
+    /// Number of points that do not fit.
     pub fn too_big(&self) -> u64 {
         self.too_big.values().sum()
     }
@@ -101,7 +101,7 @@ impl Refused {
 }
 
 impl Tally {
-    /// Of nothing yet; it will keep so many of the fastest.
+    /// An empty tally that will keep so many of the fastest points.
     pub fn new(top: usize) -> Self {
         Self {
             count: 0,

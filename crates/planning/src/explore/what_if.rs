@@ -1,11 +1,11 @@
-//! The same hardware with more of something: FLOP/s, memory, bandwidth.
+//! What-if scalings: hardware with more FLOP/s, memory or bandwidth.
 
 use super::SpaceError;
 use crate::system::System;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a device or a link can do.
+/// Capability of a device or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Capability {
     /// FLOP/s.
@@ -20,7 +20,7 @@ pub enum Capability {
     Inter,
 }
 
-/// How many times as much of each capability hardware has, in the order of [`Capability::ALL`].
+/// Factors of each capability of the hardware, in the order of [`Capability::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scaling(pub [f64; 5]);
 
@@ -36,11 +36,11 @@ pub struct WhatIf {
 }
 
 impl Capability {
-    /// All of them.
+    /// All capabilities.
     pub const ALL: [Capability; 5] =
         [Self::Flops, Self::Memory, Self::MemoryBandwidth, Self::Intra, Self::Inter];
 
-    /// Its name as users write it.
+    /// Name of the capability as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flops => "flops",
@@ -138,7 +138,7 @@ impl WhatIf {
         }
     }
 
-    /// One of them; the first is hardware as it is.
+    /// Factors of a combination, by its number; the first is hardware as it is.
     pub(super) fn scaling(&self, index: usize) -> Scaling {
         match self.row(index) {
             Some(row) => self.scaling_of_row(row),

@@ -1,5 +1,5 @@
 use super::*;
-use spec::calibration::OperationModel;
+use spec::machine_rates::OperationModel;
 use spec::run::{Config, Run};
 use spec::schedule::{CollectiveKind, Task};
 
@@ -14,7 +14,7 @@ fn step(run: &Run) -> (Schedule, BatchSizes) {
 }
 
 /// A millisecond for every class that a step has, and for every collective.
-fn calibration(schedule: &Schedule) -> Calibration {
+fn calibration(schedule: &Schedule) -> MachineRates {
     let mut operations: Vec<OperationModel> = Vec::new();
     for phase in schedule.phases() {
         let Work::Compute(operation) = &phase.work else { continue };
@@ -25,15 +25,15 @@ fn calibration(schedule: &Schedule) -> Calibration {
     }
     let topology = schedule.placement().topology();
     let kinds = [CollectiveKind::AllToAll, CollectiveKind::AllReduce];
-    let line = |collective, group: Circle| LinkModel {
+    let line = |collective, group: GroupSpan| LinkModel {
         collective,
         group,
         ranks: group.members(topology),
         latency_s: 1e-3,
         bytes_per_s: 1e18,
     };
-    let circles = [Circle::World, Circle::Host, Circle::Peers];
-    Calibration {
+    let spans = [GroupSpan::World, GroupSpan::Host, GroupSpan::Peers];
+    MachineRates {
         about: String::new(),
         hosts: topology.hosts(),
         ranks_per_host: topology.ranks_per_host(),
@@ -44,7 +44,7 @@ fn calibration(schedule: &Schedule) -> Calibration {
         overlap: 0.0,
         stretch: 1.0,
         operations,
-        links: kinds.into_iter().flat_map(|kind| circles.map(|circle| line(kind, circle))).collect(),
+        links: kinds.into_iter().flat_map(|kind| spans.map(|span| line(kind, span))).collect(),
     }
 }
 
@@ -92,7 +92,7 @@ fn cores_are_shared() {
 #[test]
 fn what_was_not_measured_is_named() {
     let (schedule, sizes) = step(&run(|_| ()));
-    let refused = |change: &dyn Fn(&mut Calibration)| {
+    let refused = |change: &dyn Fn(&mut MachineRates)| {
         let mut calibration = calibration(&schedule);
         change(&mut calibration);
         price(&calibration, &schedule, &sizes).unwrap_err().to_string()

@@ -17,7 +17,7 @@
 //! assert_eq!(assign(&[0.0, 5.0, 0.0, 3.0], &sizes), Some(vec![0, 1]));
 //! ```
 
-/// How many points a cluster may have.
+/// Bounds of the number of points in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// At least.

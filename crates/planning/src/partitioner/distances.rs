@@ -1,4 +1,4 @@
-//! How far apart features shall lie, from their affinity `I`.
+//! Target distances of features, from their affinity `I`.
 //!
 //! ```text
 //! plain       coherent 1 − I          diverse I
@@ -15,10 +15,10 @@ use super::matrix::Matrix;
 use spec::affinity::Affinity;
 use std::str::FromStr;
 
-/// How distances follow from affinity.
+/// Rule that turns affinities into distances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Distance {
-    /// Over the range in which affinities tell towers apart.
+    /// Affinities are stretched over the range that distinguishes towers.
     #[default]
     Stretched,
     /// Exactly 1 − I or I, as DMT §3.3 writes it.

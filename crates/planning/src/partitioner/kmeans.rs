@@ -2,7 +2,7 @@
 
 use super::assignment::{Sizes, assign};
 use super::matrix::Matrix;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
 /// Clusters of points.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Clusters {
 /// The best of `restarts` runs, each until no point changes its cluster, or for [`ROUNDS`]. `None` where the sizes cannot be kept.
 pub fn constrained_kmeans(points: &Matrix, sizes: &[Sizes], restarts: usize, seed: u64) -> Option<Clusters> {
     let runs = (0..restarts.max(1)).map(|restart| {
-        let stream = Stream::new(seed, &format!("partitioner.kmeans.{restart}"));
+        let stream = RandomSequence::new(seed, &format!("partitioner.kmeans.{restart}"));
         run(points, sizes, &stream)
     });
     runs.collect::<Option<Vec<_>>>()?.into_iter().min_by(|a, b| a.spread.total_cmp(&b.spread))
@@ -25,7 +25,7 @@ pub fn constrained_kmeans(points: &Matrix, sizes: &[Sizes], restarts: usize, see
 /// Every round lowers the sum or ends, most often within a dozen; this bounds the work.
 const ROUNDS: usize = 100;
 
-fn run(points: &Matrix, sizes: &[Sizes], stream: &Stream) -> Option<Clusters> {
+fn run(points: &Matrix, sizes: &[Sizes], stream: &RandomSequence) -> Option<Clusters> {
     let mut centres = spread_out(points, sizes.len(), stream);
     let mut cluster_of = Vec::new();
     for _ in 0..ROUNDS {
@@ -41,7 +41,7 @@ fn run(points: &Matrix, sizes: &[Sizes], stream: &Stream) -> Option<Clusters> {
 }
 
 /// First centres: points, each drawn with a probability that grows with its squared distance to those drawn before.
-fn spread_out(points: &Matrix, count: usize, stream: &Stream) -> Matrix {
+fn spread_out(points: &Matrix, count: usize, stream: &RandomSequence) -> Matrix {
     let (n, dims) = (points.rows(), points.columns());
     let mut centres = Vec::with_capacity(count * dims);
     let mut nearest = vec![1.0; n];

@@ -9,7 +9,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Of these values. Panics unless there are `rows × columns`.
+    /// A matrix of these values. Panics unless there are `rows × columns`.
     pub fn new(rows: usize, columns: usize, values: Vec<f64>) -> Self {
         assert_eq!(values.len(), rows * columns, "values of a {rows} × {columns} matrix");
         Self { rows, columns, values }
@@ -25,12 +25,12 @@ impl Matrix {
         self.columns
     }
 
-    /// One row.
+    /// Values of a row.
     pub fn row(&self, row: usize) -> &[f64] {
         &self.values[row * self.columns..(row + 1) * self.columns]
     }
 
-    /// One value.
+    /// Value at a row and a column.
     pub fn at(&self, row: usize, column: usize) -> f64 {
         self.values[row * self.columns + column]
     }
@@ -40,7 +40,7 @@ impl Matrix {
         &self.values
     }
 
-    /// The same, to change.
+    /// All values, row by row, to change.
     pub fn values_mut(&mut self) -> &mut [f64] {
         &mut self.values
     }

@@ -8,9 +8,9 @@
 //! matrix of squared distances), which is also what the result is compared with.
 
 use super::matrix::{Matrix, leading_eigenvectors};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 
-/// How the stress is minimised.
+/// Parameters of the descent that minimizes the stress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Descent {
     /// Dimensions.
@@ -19,7 +19,7 @@ pub struct Descent {
     pub restarts: usize,
     /// Steps from each.
     pub steps: usize,
-    /// All randomness follows from it.
+    /// Seed from which all randomness follows.
     pub seed: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Plane {
     pub points: Matrix,
     /// The stress that is left.
     pub stress: f64,
-    /// That of the classical solution, scaled as fits best.
+    /// Stress of the classical solution, scaled as fits best.
     pub classical_stress: f64,
 }
 
@@ -49,7 +49,7 @@ pub fn embed(distances: &Matrix, descent: &Descent) -> Plane {
     let count = distances.rows();
     let scale = mean(distances);
     let random = (0..descent.restarts).map(|restart| {
-        let stream = Stream::new(descent.seed, &format!("partitioner.plane.{restart}"));
+        let stream = RandomSequence::new(descent.seed, &format!("partitioner.plane.{restart}"));
         let value = |i: usize| f64::from(stream.symmetric(i as u64, 1.0)) * scale;
         Matrix::new(count, descent.dims, (0..count * descent.dims).map(value).collect())
     });

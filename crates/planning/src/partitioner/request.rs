@@ -1,10 +1,10 @@
-//! What a partition is asked for, and why there may be none.
+//! Request of a partition, and its errors.
 
 use super::distances::Distance;
 use super::groups;
 use std::str::FromStr;
 
-/// How features are divided.
+/// Strategy by which features are divided into towers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// Features that have much to do with each other share a tower.
@@ -22,7 +22,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Strategy; 6] = [
         Strategy::Coherent,
         Strategy::Diverse,
@@ -32,7 +32,7 @@ impl Strategy {
         Strategy::Spectral,
     ];
 
-    /// Its name, as users write it.
+    /// Name of the strategy as users write it.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Coherent => "coherent",
@@ -56,38 +56,39 @@ impl FromStr for Strategy {
     }
 }
 
-/// What is counted when towers are compared in size.
+/// Quantity that is counted when towers are compared in size.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Balance {
-    /// Features.
+    /// Number of features.
     Features,
     /// The sum of a load for every feature, such as bytes looked up.
     Loads(Vec<f64>),
 }
 
-/// What is asked for.
+/// Towers that are asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// Towers, T.
     pub towers: usize,
-    /// How features are divided.
+    /// Strategy by which features are divided.
     pub strategy: Strategy,
     /// The largest tower may have this many times the size of the smallest, among those of a group where there are groups; 1
     /// for sizes as equal as can be.
     pub ratio: f64,
-    /// What sizes count.
+    /// Measure of the size of a tower.
     pub balance: Balance,
-    /// How far apart features shall lie on the plane.
+    /// Rule that turns affinities into distances.
     pub distance: Distance,
     /// Dimensions of the plane.
     pub dims: usize,
-    /// For each feature a group that is never mixed with another in a tower; towers are shared out in proportion.
+    /// Group of each feature. Features of different groups never share a tower; towers are divided among the groups in
+    /// proportion.
     pub groups: Option<Vec<usize>>,
     /// Whether features move and swap between towers after k-means, by the distances asked for; only where features are counted.
     pub settle: bool,
     /// Random starts of k-means; the plane takes half as many, and both few where there are many features.
     pub restarts: usize,
-    /// All randomness follows from it.
+    /// Seed from which all randomness follows.
     pub seed: u64,
 }
 
@@ -109,7 +110,7 @@ impl Request {
     }
 }
 
-/// Why there is no partition.
+/// Reason why there is no partition.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PartitionError {
     /// More towers than features, or none.
@@ -117,7 +118,7 @@ pub enum PartitionError {
     Towers {
         /// Asked for.
         towers: usize,
-        /// What there is to divide.
+        /// Number of features.
         features: usize,
     },
     /// Fewer towers than groups that must not be mixed.
@@ -128,14 +129,14 @@ pub enum PartitionError {
         /// Groups.
         groups: usize,
     },
-    /// Not one number per feature.
+    /// The number of values differs from the number of features.
     #[error("{got} {what} for {features} features")]
     Count {
         /// Loads or groups.
         what: &'static str,
-        /// Features.
+        /// Number of features.
         features: usize,
-        /// How many there are.
+        /// Number of features.
         got: usize,
     },
     /// A load that cannot be.
@@ -143,7 +144,7 @@ pub enum PartitionError {
     Load {
         /// The feature's index.
         feature: usize,
-        /// Its load.
+        /// Load of the feature.
         load: f64,
     },
     /// Fewer features with a load than towers.
@@ -172,7 +173,7 @@ pub enum PartitionError {
     Dims {
         /// Asked for.
         dims: usize,
-        /// What there is to place.
+        /// Number of features.
         features: usize,
     },
 }

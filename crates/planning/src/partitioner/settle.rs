@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn what_is_kept_up_is_true() {
         let n = 12;
-        let stream = spec::random::Stream::new(1, "settle");
+        let stream = spec::random::RandomSequence::new(1, "settle");
         let value = |at: usize| {
             let (i, j) = (at / n, at % n);
             if i == j { 0.0 } else { stream.unit_f64((i.min(j) * n + i.max(j)) as u64) }

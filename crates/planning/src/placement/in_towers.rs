@@ -1,5 +1,6 @@
 //! Tables laid out by tower: each tower on one group of ranks, its tables on the ranks of that group.
 
+use super::packing::{Load, Loads};
 use spec::feature::Hotness;
 use spec::model::{Member, Model};
 use spec::placement::{Cut, Layout, Placement};
@@ -40,23 +41,23 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
     };
     let mut slices_of = vec![0; features];
     towers.iter().flatten().for_each(|&(feature, _)| slices_of[feature] += 1);
-    let load = |&(feature, _): &(usize, usize)| Load::of(model, feature, slices_of[feature]);
+    let load = |&(feature, _): &(usize, usize)| load_of(model, feature, slices_of[feature]);
 
     let mut slices = Vec::new();
-    let mut group_loads = vec![Load::default(); groups.count()];
+    let mut group_loads = Loads::none(groups.count());
     let mut order: Vec<&Vec<(usize, usize)>> = towers.iter().collect();
     order.sort_by_key(|tower| std::cmp::Reverse(tower.iter().map(load).fold(Load::default(), Load::plus)));
     for tower in order {
-        let group = least(&group_loads);
+        let group = group_loads.least(0..groups.count());
         for slice in tower {
-            group_loads[group] = group_loads[group].plus(load(slice));
+            group_loads.add(group, load(slice));
             slices.push(Slice { feature: slice.0, number: slice.1, group });
         }
     }
     slices.sort_by_key(|s| (std::cmp::Reverse(load(&(s.feature, s.number))), s.feature, s.number));
 
     let mut layouts = vec![Layout::Replicated; features];
-    let mut rank_loads = vec![Load::default(); groups.topology().ranks()];
+    let mut rank_loads = Loads::none(groups.topology().ranks());
     let mut holders: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for slice in &slices {
         let members: Vec<usize> = groups.members(slice.group).collect();
@@ -65,10 +66,10 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
         match resolve(cut, model.features()[slice.feature].hotness) {
             Cut::Columns if whole && model.row_width() > 1 && members.len() > 1 => {
                 let mut ranks = members;
-                ranks.sort_by_key(|&rank| (rank_loads[rank], rank));
+                ranks.sort_by_key(|&rank| (rank_loads.of(rank), rank));
                 ranks.truncate(model.row_width());
-                let each = Load::of(model, slice.feature, ranks.len());
-                ranks.iter().for_each(|&rank| rank_loads[rank] = rank_loads[rank].plus(each));
+                let each = load_of(model, slice.feature, ranks.len());
+                ranks.iter().for_each(|&rank| rank_loads.add(rank, each));
                 layouts[slice.feature] = Layout::ColumnWise { ranks };
             }
             Cut::Rows if whole && members.len() > 1 && rows >= members.len() => {
@@ -76,9 +77,8 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
                 layouts[slice.feature] = Layout::RowWise { ranks: members };
             }
             _ => {
-                let loads: Vec<Load> = members.iter().map(|&rank| rank_loads[rank]).collect();
-                let rank = members[least(&loads)];
-                rank_loads[rank] = rank_loads[rank].plus(load(&(slice.feature, slice.number)));
+                let rank = rank_loads.least(members.into_iter());
+                rank_loads.add(rank, load(&(slice.feature, slice.number)));
                 holders.insert((slice.feature, slice.number), rank);
                 if whole {
                     layouts[slice.feature] = Layout::TableWise { rank };
@@ -102,23 +102,9 @@ fn resolve(cut: Cut, hotness: Hotness) -> Cut {
     }
 }
 
-/// What tables cost their holder: floats read and sent per sample, then rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Load(u64, u64);
-
-impl Load {
-    /// Of one of `slices` slices of a feature's table.
-    fn of(model: &Model, feature: usize, slices: usize) -> Self {
-        let feature = &model.features()[feature];
-        let columns = model.row_width().div_ceil(slices.max(1)) as u64;
-        Load((feature.hotness.mean() + 1) * columns, feature.rows as u64)
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Load(self.0 + other.0, self.1 + other.1)
-    }
-}
-
-fn least(loads: &[Load]) -> usize {
-    (0..loads.len()).min_by_key(|&i| (loads[i], i)).expect("groups have ranks, clusters have groups")
+/// What one of `slices` slices of a feature's table costs its holder: floats read and sent per sample, then rows.
+fn load_of(model: &Model, feature: usize, slices: usize) -> Load {
+    let feature = &model.features()[feature];
+    let columns = model.row_width().div_ceil(slices.max(1)) as u64;
+    Load { lookups: (feature.hotness.mean() + 1) * columns, memory: feature.rows as u64 }
 }

@@ -1,4 +1,4 @@
-//! From a model and a cluster to where tables live and how their vectors travel.
+//! Placement and dataflow of a model on a cluster.
 
 use crate::placement;
 use spec::dataflow::{Dataflow, DataflowKind, PeerPermute, Sptt};
@@ -13,7 +13,7 @@ pub(super) struct Spread {
     pub dataflow: Dataflow,
 }
 
-/// Where the tables of a model live and how their vectors travel, as the config says or else as is usual.
+/// Finds the placement and the dataflow of a model, as the config says or else by default.
 pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Result<Spread, RunError> {
     let usual = if model.towers().is_empty() { DataflowKind::Flat } else { DataflowKind::Sptt };
     let kind = config.train.dataflow.unwrap_or(usual);

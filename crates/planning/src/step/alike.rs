@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 /// Classes of ranks.
 pub(super) struct Alike {
-    /// By rank: its class.
+    /// Class of each rank.
     pub class_of: Vec<usize>,
-    /// By class: its first rank.
+    /// First rank of each class.
     pub first: Vec<usize>,
-    /// By class: its ranks.
+    /// Number of ranks of each class.
     pub count: Vec<u64>,
 }
 

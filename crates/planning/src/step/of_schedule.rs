@@ -1,13 +1,13 @@
 //! A schedule bound to a batch, as its busiest rank sees it.
 
 use super::alike::Alike;
-use super::{Compute, ComputeClass, Label, Op, Period, Step, Transfer, Work};
+use super::{Compute, ComputeClass, Label, Op, Period, StepGraph, Transfer, Work};
 use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, Traffic};
 use std::borrow::Cow;
 
-impl Step {
+impl StepGraph {
     /// The step of a schedule for a typical global batch of `batch` samples. Each phase has the volumes of the rank that is
     /// busiest in it, so an uneven placement shows.
     pub fn of_schedule(schedule: &Schedule, batch: usize) -> Self {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SystemFile {
-    /// What it is called.
+    /// Name of the system.
     pub name: String,
-    /// What its devices are; nothing follows from it.
+    /// Kind of devices, for information only.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// Devices of the whole system.
@@ -55,7 +55,7 @@ const PLAIN: f64 = 1e6;
 const RANGE: std::ops::RangeInclusive<f64> = 1.0..=1e24;
 
 impl System {
-    /// What a file describes.
+    /// Builds the system that a file describes.
     pub fn from_file(file: &SystemFile) -> Result<Self, SystemError> {
         let (devices, nodes) = (file.num_devices, file.num_nodes);
         for (field, value) in [("num_devices", devices), ("num_nodes", nodes)] {

@@ -7,7 +7,7 @@
 //! ```
 
 use crate::simulator::Simulation;
-use crate::step::Step;
+use crate::step::StepGraph;
 use spec::schedule::Lane;
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const COLUMNS: usize = 60;
 
 /// The operations of a priced step. In the steady state 0 is when the first of them begins; steps before and after go on in
 /// the same lanes, so the last may end later than the step takes.
-pub fn render(step: &Step, simulation: &Simulation) -> String {
+pub fn render(step: &StepGraph, simulation: &Simulation) -> String {
     let (timeline, ms) = (&simulation.timeline, |seconds: f64| format!("{:.3}", 1e3 * seconds));
     let last = timeline.spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
     let names: Vec<String> = step.operations.iter().map(|op| op.label.to_string()).collect();

@@ -1,11 +1,11 @@
-//! From a model, a system and a task to the operations of a step on one device.
+//! Builds the operations of a step on one device, from a model, a system and a task.
 
 mod backward;
 
 use super::layers::{Layer, LayerClass};
-use super::strategy::{Circle, Level};
+use super::strategy::{Level, LevelSpan};
 use super::{Convention, Job, Layered, Parallel, Strategy, TaskKind, WorkloadError};
-use crate::step::{Compute, ComputeClass, Label, Op, Part, Period, Step, Transfer, Work};
+use crate::step::{Compute, ComputeClass, Label, Op, Part, Period, StepGraph, Transfer, Work};
 use crate::system::System;
 use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ impl Job {
         model: &Layered,
         system: &System,
         convention: Convention,
-    ) -> Result<Step, WorkloadError> {
+    ) -> Result<StepGraph, WorkloadError> {
         self.strategies.mlp.check("mlp_parallel", system)?;
         self.strategies.embedding.check("emb_parallel", system)?;
         self.strategies.transformer.check("transformer_parallel", system)?;
@@ -38,9 +38,9 @@ impl Job {
             convention,
             mlp: spread(&self.strategies.mlp, self.mlp_batch),
             transformer: spread(&self.strategies.transformer, self.transformer_batch),
-            tables: self.strategies.embedding.circle(Parallel::Mp, system),
-            replicas: self.strategies.embedding.circle(Parallel::Ddp, system),
-            world: Circle { members: system.devices(), nodes: system.nodes },
+            tables: self.strategies.embedding.span(Parallel::Mp, system),
+            replicas: self.strategies.embedding.span(Parallel::Ddp, system),
+            world: LevelSpan { members: system.devices(), nodes: system.nodes },
             // Few models have more, and then it grows.
             operations: Vec::with_capacity(8 * layers.len() + 8),
             computed: vec![None; layers.len()],
@@ -52,16 +52,16 @@ impl Job {
             Convention::MadMax => Period::Once,
             Convention::Pooled => Period::Steady,
         };
-        Ok(Step { samples: self.samples(model, system), period, operations: build.operations() })
+        Ok(StepGraph { samples: self.samples(model, system), period, operations: build.operations() })
     }
 }
 
-/// How a class of layers is spread.
+/// Parallelism of a class of layers.
 #[derive(Clone, Copy)]
 struct Spread {
-    ddp: Option<(Level, Circle)>,
-    fsdp: Option<(Level, Circle)>,
-    tp: Option<(Level, Circle)>,
+    ddp: Option<(Level, LevelSpan)>,
+    fsdp: Option<(Level, LevelSpan)>,
+    tp: Option<(Level, LevelSpan)>,
     shards: f64,
     batch: f64,
 }
@@ -69,9 +69,9 @@ struct Spread {
 impl Spread {
     fn new(strategy: &Strategy, batch: f64, system: &System) -> Self {
         Self {
-            ddp: strategy.circle(Parallel::Ddp, system),
-            fsdp: strategy.circle(Parallel::Fsdp, system),
-            tp: strategy.circle(Parallel::Tp, system),
+            ddp: strategy.span(Parallel::Ddp, system),
+            fsdp: strategy.span(Parallel::Fsdp, system),
+            tp: strategy.span(Parallel::Tp, system),
             shards: strategy.shards() as f64,
             batch,
         }
@@ -89,9 +89,9 @@ struct Build<'a> {
     layers: Vec<Layer>,
     mlp: Spread,
     transformer: Spread,
-    tables: Option<(Level, Circle)>,
-    replicas: Option<(Level, Circle)>,
-    world: Circle,
+    tables: Option<(Level, LevelSpan)>,
+    replicas: Option<(Level, LevelSpan)>,
+    world: LevelSpan,
     operations: Vec<Op>,
     /// By layer: its computation in this pass.
     computed: Vec<Option<PhaseId>>,
@@ -158,11 +158,11 @@ impl Build<'_> {
         &mut self,
         (label, lane, part): (Label, Lane, Part),
         kind: CollectiveKind,
-        circle: Circle,
+        span: LevelSpan,
         bytes: f64,
         after: &[Option<PhaseId>],
     ) -> PhaseId {
-        let Circle { members, nodes } = circle;
+        let LevelSpan { members, nodes } = span;
         let transfer = match (kind, self.convention) {
             (CollectiveKind::AllToAll, Convention::Pooled) => Transfer::all_to_all(members, nodes, bytes),
             _ => Transfer::of_vector(kind, members, nodes, bytes),
@@ -186,21 +186,16 @@ impl Build<'_> {
             operand: self.model.embedding_bytes,
         });
         let lookup = self.push(Label::of("lookup"), Lane::Compute, Part::Lookup, &[], work);
-        let Some((_, circle)) = self.tables else { return Some(lookup) };
+        let Some((_, span)) = self.tables else { return Some(lookup) };
         let name = (Label::of("vectors all-to-all"), Lane::Exchange, Part::VectorExchange);
         let vectors = self.vector_bytes();
-        let exchange = self.collective(name, CollectiveKind::AllToAll, circle, vectors, &[Some(lookup)]);
+        let exchange = self.collective(name, CollectiveKind::AllToAll, span, vectors, &[Some(lookup)]);
         if ours && self.model.has_large_tables() {
             // The next batch's ids travel behind this batch's vectors.
             let sparse = self.model.sparse.map_or(0.0, |sparse| sparse.tables * sparse.pooling);
             let name = (Label::of("ids all-to-all"), Lane::Exchange, Part::Input);
-            self.ids = Some(self.collective(
-                name,
-                CollectiveKind::AllToAll,
-                circle,
-                sparse * ID_BYTES * samples,
-                &[],
-            ));
+            self.ids =
+                Some(self.collective(name, CollectiveKind::AllToAll, span, sparse * ID_BYTES * samples, &[]));
         }
         Some(exchange)
     }
@@ -249,13 +244,13 @@ impl Build<'_> {
         // What is gathered in one piece of FSDP's degree.
         let gathered = layer.parameters * bytes / spread.shards;
         let mut waits = [after[0], after[1], None, None];
-        if let Some((level, circle)) = spread.fsdp {
+        if let Some((level, span)) = spread.fsdp {
             let gathered = gathered * level.degree as f64;
             let ahead =
                 if backward { Some(i + 2).filter(|&i| i < self.layers.len()) } else { i.checked_sub(2) };
             let earlier = ahead.and_then(|other| self.computed[other]);
             let name = dense(if backward { "gather again" } else { "gather" });
-            waits[2] = Some(self.collective(name, CollectiveKind::AllGather, circle, gathered, &[earlier]));
+            waits[2] = Some(self.collective(name, CollectiveKind::AllGather, span, gathered, &[earlier]));
         }
         if let Some(floats) = to_experts {
             let name =
@@ -281,17 +276,12 @@ impl Build<'_> {
         );
         self.computed[i] = Some(computed);
         self.summed[i] = Some(computed);
-        if let (Some((_, circle)), true) = (spread.tp, layer.sums_activations(backward)) {
+        if let (Some((_, span)), true) = (spread.tp, layer.sums_activations(backward)) {
             let activations = spread.batch * layer.outputs * bytes;
             let name =
                 (label(if backward { "sum gradients" } else { "sum activations" }), Lane::Exchange, part);
-            self.summed[i] = Some(self.collective(
-                name,
-                CollectiveKind::AllReduce,
-                circle,
-                activations,
-                &[Some(computed)],
-            ));
+            self.summed[i] =
+                Some(self.collective(name, CollectiveKind::AllReduce, span, activations, &[Some(computed)]));
         }
         if let Some(floats) = from_experts {
             let name = (

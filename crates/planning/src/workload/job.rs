@@ -1,4 +1,4 @@
-//! What is done with a model: a task, a strategy for each class of layers, and batch sizes.
+//! Job: a task, a strategy for each class of layers, and batch sizes.
 
 use super::{Layered, Level, Parallel, Strategies, Strategy, WorkloadError};
 use crate::system::System;
@@ -8,26 +8,26 @@ use std::fmt;
 /// A task on a system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// What it is called.
+    /// Name of the job.
     pub name: String,
-    /// What is done.
+    /// Task of the job.
     pub task: TaskKind,
-    /// How layers are spread.
+    /// Strategy for each class of layers.
     pub strategies: Strategies,
     /// Samples of the devices that share a shard of the MLPs: with tensor parallelism of degree 8, of 8 devices.
     pub mlp_batch: f64,
     /// Samples of the devices that share the tables.
     pub embedding_batch: f64,
-    /// As `mlp_batch`, for transformer layers.
+    /// Samples of a device in transformer layers.
     pub transformer_batch: f64,
 }
 
-/// What is done with a model.
+/// Task that a model is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskKind {
     /// Forward, backward, update.
     PreTraining,
-    /// The same, but for parts that stay as they are.
+    /// Training with some parts frozen.
     FineTuning(Frozen),
     /// Forward only.
     Inference,
@@ -98,7 +98,7 @@ impl Job {
         }
     }
 
-    /// What a file describes, for a model on a system.
+    /// Builds the job that a file describes, for a model on a system.
     pub fn from_file(file: &JobFile, model: &Layered, system: &System) -> Result<Self, WorkloadError> {
         let task = file.task()?;
         let has_mlp = model.bottom_layers + model.top_layers > 0;

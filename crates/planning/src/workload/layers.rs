@@ -11,14 +11,14 @@ pub(crate) enum LayerClass {
     Top,
 }
 
-/// One layer.
+/// A layer of a model that is only simulated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layer {
     pub class: LayerClass,
-    /// Which of its class.
+    /// Index of the layer in its class.
     pub index: usize,
     pub parameters: f64,
-    /// Of a sample, forward.
+    /// FLOPs of the forward pass of a sample.
     pub flops: f64,
     /// FLOPs of a sample that do not come of parameters: the scores of attention.
     pub score_flops: f64,

@@ -7,9 +7,9 @@ use std::fmt;
 /// A model of layers that are all alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layered {
-    /// What it is called.
+    /// Name of the model.
     pub name: String,
-    /// What it is made of.
+    /// Kind of the model, with the shapes of its layers.
     pub kind: LayeredKind,
     /// Bytes of a parameter outside tables.
     pub dense_bytes: f64,
@@ -29,18 +29,18 @@ pub struct Layered {
     pub transformer: Option<Transformer>,
 }
 
-/// What a model is made of.
+/// Kind of a model that is only simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LayeredKind {
     /// Tables, a bottom and a top MLP.
     Dlrm,
-    /// With transformer layers between.
+    /// DLRM with transformer layers between tables and MLPs.
     DlrmTransformer,
-    /// With experts as top MLPs.
+    /// DLRM with a mixture of experts as the top MLP.
     DlrmMoe,
     /// A language model.
     Llm,
-    /// With experts as feed-forward layers.
+    /// Language model with mixtures of experts as feed-forward layers.
     LlmMoe,
     /// A vision transformer.
     Vit,
@@ -49,7 +49,7 @@ pub enum LayeredKind {
 /// Tables that are all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sparse {
-    /// How many.
+    /// Number of tables.
     pub tables: f64,
     /// Rows of each.
     pub rows: f64,
@@ -62,16 +62,16 @@ pub struct Sparse {
 /// Experts, of which every sample or token sees some.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experts {
-    /// How many there are.
+    /// Number of experts.
     pub total: f64,
-    /// How many see a sample.
+    /// Number of experts that see a sample.
     pub active: f64,
 }
 
 /// Transformer layers that are all alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transformer {
-    /// How many.
+    /// Number of layers.
     pub layers: usize,
     /// Heads of attention.
     pub heads: usize,
@@ -121,7 +121,7 @@ impl Layered {
         matches!(self.kind, LayeredKind::Dlrm | LayeredKind::DlrmTransformer | LayeredKind::DlrmMoe)
     }
 
-    /// What a file describes.
+    /// Builds the model that a file describes.
     pub fn from_file(file: &ModelFile) -> Result<Self, WorkloadError> {
         let kind: LayeredKind = LayeredKind::parse(&file.kind)?;
         let fields = Fields { kind };

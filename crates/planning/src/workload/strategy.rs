@@ -1,4 +1,4 @@
-//! How the layers of a class are spread over devices: one parallelism a level, inside nodes first.
+//! Strategy of a class of layers: one parallelism per level, inside nodes first.
 
 use super::{Layered, WorkloadError};
 use crate::system::System;
@@ -21,41 +21,41 @@ pub enum Parallel {
 /// A level of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Level {
-    /// How layers are spread.
+    /// Parallelism of the level.
     pub parallel: Parallel,
-    /// Over how many.
+    /// Number of devices, or nodes, of the level.
     pub degree: usize,
 }
 
-/// One or two levels; of two the first is over neighbours, and the second over groups of these.
+/// A strategy of one or two levels; of two the first is over neighbours, and the second over groups of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Strategy(pub Vec<Level>);
 
 /// A strategy for each class of layers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Strategies {
-    /// Of bottom and top MLPs.
+    /// Strategy of bottom and top MLPs.
     pub mlp: Strategy,
-    /// Of embedding tables.
+    /// Strategy of embedding tables.
     pub embedding: Strategy,
-    /// Of transformer layers.
+    /// Strategy of transformer layers.
     pub transformer: Strategy,
 }
 
 /// Devices that act together at a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Circle {
+pub(super) struct LevelSpan {
     pub members: usize,
     pub nodes: usize,
 }
 
 impl Strategy {
-    /// One level over all devices.
+    /// A strategy of one level over all devices.
     pub fn flat(parallel: Parallel, system: &System) -> Self {
         Self(vec![Level { parallel, degree: system.devices() }])
     }
 
-    /// One inside nodes, another between them.
+    /// A strategy with one level inside nodes and another between them.
     pub fn nested(inside: Parallel, between: Parallel, system: &System) -> Self {
         let level = |parallel, degree| Level { parallel, degree };
         Self(vec![level(inside, system.devices_per_node), level(between, system.nodes)])
@@ -66,13 +66,13 @@ impl Strategy {
         self.0.iter().filter(|level| of(level.parallel)).map(|level| level.degree).product()
     }
 
-    /// Over how many devices a layer's parameters are cut.
+    /// Number of devices over which the parameters of a layer are cut.
     pub fn shards(&self) -> usize {
         self.degree(|parallel| parallel != Parallel::Ddp)
     }
 
     /// The level with a parallelism, and the devices that act together there.
-    pub(super) fn circle(&self, parallel: Parallel, system: &System) -> Option<(Level, Circle)> {
+    pub(super) fn span(&self, parallel: Parallel, system: &System) -> Option<(Level, LevelSpan)> {
         let index = self.0.iter().position(|level| level.parallel == parallel)?;
         let inner: usize = self.0[..index].iter().map(|level| level.degree).product();
         let level = self.0[index];
@@ -81,10 +81,10 @@ impl Strategy {
         } else {
             system.nodes_of(inner * level.degree)
         };
-        Some((level, Circle { members: level.degree, nodes }))
+        Some((level, LevelSpan { members: level.degree, nodes }))
     }
 
-    /// The same, if it fills `system`; `field` names it in errors.
+    /// Refuses a strategy that does not fill `system`; `field` names it in errors.
     pub(super) fn check(&self, field: &'static str, system: &System) -> Result<(), WorkloadError> {
         let product = self.0.iter().try_fold(1usize, |product, level| product.checked_mul(level.degree));
         let (product, devices) = (product.unwrap_or(usize::MAX), system.devices());
@@ -113,8 +113,8 @@ impl Strategy {
 }
 
 impl Strategies {
-    /// What is safe everywhere: tables sharded over all devices (replicated for language models, which have small ones), all
-    /// else fully sharded.
+    /// Strategies that fit everywhere: tables sharded over all devices (replicated for language models, which have small
+    /// ones), and all else fully sharded.
     pub fn default_for(model: &Layered, system: &System) -> Self {
         let embedding = if model.has_large_tables() { Parallel::Mp } else { Parallel::Ddp };
         Self {

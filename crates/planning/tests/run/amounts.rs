@@ -1,6 +1,6 @@
 //! What the computations of a step amount to.
 
-use spec::calibration::Amount;
+use spec::machine_rates::Amount;
 use spec::run::Config;
 use spec::schedule::{PhaseId, Task, Work};
 use spec::volume::BatchSizes;

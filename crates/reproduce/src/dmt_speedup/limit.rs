@@ -12,7 +12,7 @@ use spec::topology::LinkClass;
 use spec::volume::BatchSizes;
 
 /// A step, ready to be priced.
-pub struct Step {
+pub struct StepLimit {
     schedule: Schedule,
     sizes: BatchSizes,
     ranks: usize,
@@ -27,7 +27,7 @@ pub struct Messages {
     pub bytes: u64,
 }
 
-impl Step {
+impl StepLimit {
     pub fn new(run: &Run) -> Self {
         let schedule = run.schedule(Task::Train);
         let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);

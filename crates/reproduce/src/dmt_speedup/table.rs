@@ -1,8 +1,8 @@
 //! The results, as a table beside the paper's figures.
 
 use super::cases::{Case, Way};
-use super::limit::{Messages, Step};
-use super::{Measured, Record, Setting, read_json, run_of};
+use super::limit::{Messages, StepLimit};
+use super::{Measured, Setting, SpeedupResult, read_json, run_of};
 use crate::error::{Error, Result};
 use pages::text::{columns, median};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub struct Row {
 }
 
 /// Rows of all cases with results, in the order of their first result.
-pub fn rows(records: &[Record], measured: &Measured) -> Result<Vec<Row>> {
+pub fn rows(records: &[SpeedupResult], measured: &Measured) -> Result<Vec<Row>> {
     let mut cases: Vec<Case> = Vec::new();
     for record in records {
         if !cases.contains(&record.case) {
@@ -41,15 +41,15 @@ pub fn rows(records: &[Record], measured: &Measured) -> Result<Vec<Row>> {
     cases.iter().map(|case| row(case, records, measured)).collect()
 }
 
-fn row(case: &Case, records: &[Record], measured: &Measured) -> Result<Row> {
+fn row(case: &Case, records: &[SpeedupResult], measured: &Measured) -> Result<Row> {
     let of = |case: Case| records.iter().filter(move |record| record.case == case);
-    let middle = |case: Case, value: fn(&Record) -> f64| {
+    let middle = |case: Case, value: fn(&SpeedupResult) -> f64| {
         let mut values: Vec<f64> = of(case).map(value).collect();
         (!values.is_empty()).then(|| median(&mut values))
     };
     let step = |way: Way| middle(Case { way, ..*case }, |record| record.step_s);
     let (step_s, flat, sptt) = (step(case.way).unwrap_or(f64::NAN), step(Way::Flat), step(Way::Sptt));
-    let ready = Step::new(&run_of(case, &measured.setting.common, measured.program)?);
+    let ready = StepLimit::new(&run_of(case, &measured.setting.common, measured.program)?);
     let folder = measured.folder;
     let pace = folder.join("pace").join(format!("{}.json", case.name()));
     let links = folder.join(format!("links-{}.json", case.hosts));

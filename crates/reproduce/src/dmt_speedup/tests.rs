@@ -1,9 +1,9 @@
 use super::cases::{Case, Common, Way, Wire, all};
-use super::{Measured, Record, Setting, run_of, table};
+use super::{Measured, Setting, SpeedupResult, run_of, table};
 use crate::program::tests::Flags;
 use clap::ValueEnum;
 use planning::Timeline;
-use spec::links::{Circle, LinkModel};
+use spec::links::{GroupSpan, LinkModel};
 use spec::pace::{Pace, Seconds};
 use spec::presets::ModelKind;
 use spec::schedule::{CollectiveKind, Schedule, Task, Work};
@@ -26,21 +26,21 @@ fn pace(schedule: &Schedule) -> Pace {
 fn links(hosts: usize) -> Vec<LinkModel> {
     let line = |collective, group| {
         let (ranks, bytes_per_s) = match group {
-            Circle::World => (2 * hosts, 1e8),
-            Circle::Peers => (hosts, 1e8),
-            Circle::Host => (2, 1e10),
+            GroupSpan::World => (2 * hosts, 1e8),
+            GroupSpan::Peers => (hosts, 1e8),
+            GroupSpan::Host => (2, 1e10),
         };
         LinkModel { collective, group, ranks, latency_s: 0.0, bytes_per_s }
     };
     let kinds = [CollectiveKind::AllToAll, CollectiveKind::AllReduce];
-    let circles = [Circle::World, Circle::Host, Circle::Peers];
-    kinds.into_iter().flat_map(|kind| circles.map(|circle| line(kind, circle))).collect()
+    let spans = [GroupSpan::World, GroupSpan::Host, GroupSpan::Peers];
+    kinds.into_iter().flat_map(|kind| spans.map(|span| line(kind, span))).collect()
 }
 
 fn priced(case: &Case) -> Timeline {
     let run = run_of(case, &COMMON, &Flags).unwrap();
     let pace = pace(&run.schedule(Task::Train));
-    super::limit::Step::new(&run).priced(&pace, &links(case.hosts)).unwrap()
+    super::limit::StepLimit::new(&run).priced(&pace, &links(case.hosts)).unwrap()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn towers_and_halves_have_lower_limits() {
 /// Medians of jobs, and speedups over the same cluster and wire.
 #[test]
 fn table_says_how_much_faster() {
-    let record = |way, round, step_s| Record {
+    let record = |way, round, step_s| SpeedupResult {
         case: Case { model: ModelKind::Dlrm, hosts: 2, wire: Wire::F32, way },
         round,
         step_s,
@@ -83,7 +83,7 @@ fn table_says_how_much_faster() {
         counted_bytes: Some(100),
         phases: Vec::new(),
     };
-    let mut records: Vec<Record> =
+    let mut records: Vec<SpeedupResult> =
         [1.0, 9.0, 1.2].iter().zip(0..).map(|(s, i)| record(Way::Flat, i, *s)).collect();
     records.extend([record(Way::Sptt, 0, 0.9), record(Way::Cr2, 0, 0.6)]);
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use crate::error::{During, Error, Result};
 use pages::picture::{Bars, Curves, Picture, Series};
 use planning::cost::{CostKind, Hierarchical};
 use planning::simulator::Simulation;
-use planning::step::Step;
+use planning::step::StepGraph;
 use planning::system::System;
 use planning::trained::Trained;
 use planning::workload::{Parallel, Strategy};
@@ -26,14 +26,14 @@ const V100_MOST: usize = 128;
 /// A model laid on a number of devices. Its schedule does not depend on the kind of device.
 struct Laid {
     name: String,
-    step: Step,
+    step: StepGraph,
 }
 
 fn lay(name: &str, devices: usize) -> Result<Laid> {
     let system = System::named(&format!("h100:{devices}"))?;
     let run = Trained::named(name)?.run(&system, BATCH, &Default::default());
     let run = run.during(|| format!("{name} on {devices} GPUs"))?;
-    let step = Step::of_schedule(&run.schedule(Task::Train), run.batch);
+    let step = StepGraph::of_schedule(&run.schedule(Task::Train), run.batch);
     Ok(Laid { name: name.into(), step })
 }
 

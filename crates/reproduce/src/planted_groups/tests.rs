@@ -34,7 +34,7 @@ fn planted_groups_are_found() {
         Ok(pretend(config))
     };
     let first = report(&request, &train).unwrap();
-    let records: Vec<Record> = serde_json::from_str(&first.json).unwrap();
+    let records: Vec<PlantedResult> = serde_json::from_str(&first.json).unwrap();
     let index = |name: &str| records[0].adjusted_rand.iter().find(|(other, _)| other == name).unwrap().1;
     assert_eq!((index("coherent, n = 2"), trained.get()), (1.0, 1));
     assert!(index("strided") < 0.5);

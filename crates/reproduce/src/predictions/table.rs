@@ -1,7 +1,7 @@
 //! A table of measured and predicted step times.
 
 use super::cases::ALL;
-use super::{Kind, Record, Setting};
+use super::{Kind, PredictionResult, Setting};
 use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::program::Program;
@@ -44,7 +44,7 @@ pub fn ranks(kind: Kind) -> &'static str {
 
 /// Measured beside predicted steps, as text and as JSON. `left_out` says why ranks that are processes were not measured.
 pub fn report(
-    records: &[Record],
+    records: &[PredictionResult],
     setting: &Setting,
     folder: &Path,
     left_out: Option<&str>,
@@ -56,7 +56,12 @@ pub fn report(
 }
 
 /// A row for each case that was measured, priced by the machine rates of its kind of ranks.
-fn rows(records: &[Record], setting: &Setting, folder: &Path, program: &dyn Program) -> Result<Vec<Row>> {
+fn rows(
+    records: &[PredictionResult],
+    setting: &Setting,
+    folder: &Path,
+    program: &dyn Program,
+) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for kind in Kind::ALL {
         if !records.iter().any(|record| record.ranks == kind) {

@@ -2,7 +2,7 @@
 
 use super::{Program, Progress};
 use crate::error::Failure;
-use spec::calibration::Calibration;
+use spec::machine_rates::MachineRates;
 use spec::run::{Config, Run};
 use std::path::Path;
 
@@ -48,7 +48,7 @@ impl Program for Flags {
         Ok(planning::check(&config(flags)?)?)
     }
 
-    fn read_rates(&self, system_file: &Path) -> Result<Calibration, Failure> {
+    fn read_rates(&self, system_file: &Path) -> Result<MachineRates, Failure> {
         Err(format!("{}: not there", system_file.display()).into())
     }
 

@@ -1,43 +1,44 @@
-//! What a user chooses by name.
+//! Options of a dataflow that users choose by name.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A dataflow by name.
+/// Kind of dataflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DataflowKind {
-    /// Over the world, at once.
+    /// Flat dataflow: one all-to-all over the world.
     #[default]
     Flat,
-    /// By way of tower groups.
+    /// SPTT: vectors are exchanged inside tower groups, then among peers.
     Sptt,
 }
 
-/// How the flat dataflow carries out its exchanges of vectors and of their gradients. Ids and lengths go directly.
+/// How the flat dataflow exchanges vectors and their gradients. Ids and bag lengths are always exchanged directly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllToAll {
     /// Every rank sends to every other.
     #[default]
     Flat,
-    /// In two levels: inside each host to the rank that has the receiver's index there, and from it to the receiver, together
-    /// with what its host-mates have for the same receiver. Messages between hosts are fewer and longer by the ranks of a host.
+    /// All-to-all in two levels: first inside each host, to the rank with the receiver's index, and then between hosts,
+    /// together with the data of all ranks of the host for the same receiver. Messages between hosts are fewer and longer by
+    /// the number of ranks per host.
     Hierarchical,
 }
 
-/// What is brought into peer order: step c of SPTT.
+/// Values that SPTT brings into peer order in step c.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerPermute {
-    /// The pooled vectors, after the lookup, at 4 bytes a column; their gradients go back.
+    /// Pooled vectors are permuted after the lookup, at 4 bytes per column, and their gradients are permuted back.
     Vectors,
     /// The bags of ids, before the lookup (steps b and c swapped): vectors and gradients come out in peer order. By bytes
     /// this always wins here: ids stay where they arrived, and the index that finds their bags is written anyway.
     #[default]
     Ids,
-    /// Nothing: ranks are numbered in peer order from the start.
+    /// Nothing is permuted: ranks are numbered in peer order from the start.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! A tower of a model: some features, and the module in which they meet before the others.
+//! Towers of a model: some features, and the module that combines them before the interaction with the others.
 
 use super::block::BlockName;
 use super::layer::{CrossLayer, LinearLayer, Parameter};
@@ -26,30 +26,30 @@ pub struct Tower {
     pub module: TowerModule,
 }
 
-/// The layers of a tower.
+/// Layers of a tower.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum TowerModule {
-    /// None: the members' vectors pass through.
+    /// No layers: the vectors of the members pass through.
     PassThrough,
-    /// DMT, listing 1: the outputs of `all`, then those of `each` for every member.
+    /// Linear module (DMT, listing 1): the outputs of `all`, then those of `each` for every member.
     Projection {
-        /// Over all members side by side.
+        /// Layer over the concatenation of all members.
         all: Option<LinearLayer>,
-        /// Over each member, with the same weights.
+        /// Layer over each member, with shared weights.
         each: Option<LinearLayer>,
     },
     /// DMT, listing 2, where the map gives a vector for every member. That it gives one for the whole tower, as
     /// [`DcnOutput::Tower`] has it, is inferred from the paper's FLOPs.
     Cross {
-        /// Over all members side by side.
+        /// Cross layer over the concatenation of all members.
         layer: CrossLayer,
-        /// Over what the cross layer gives; `None` where its width is already that of the output.
+        /// Linear map of the output of the cross layer; `None` if that already has the output width.
         map: Option<LinearLayer>,
     },
 }
 
 impl Member {
-    /// `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
+    /// Name of the member: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
     pub fn name(&self, features: &[Feature], dim: usize) -> String {
         self.name_of(&features[self.feature].name, dim)
     }
@@ -105,12 +105,12 @@ impl Tower {
         self.module == TowerModule::PassThrough
     }
 
-    /// Columns of a sample that go in.
+    /// Number of columns per sample that enter the tower.
     pub fn input_width(&self) -> usize {
         self.members.iter().map(|m| m.columns.len()).sum()
     }
 
-    /// Columns of a sample that come out.
+    /// Number of columns per sample that leave the tower.
     pub fn output_width(&self) -> usize {
         match &self.module {
             TowerModule::PassThrough => self.input_width(),
@@ -122,7 +122,7 @@ impl Tower {
         }
     }
 
-    /// FLOPs of one sample forward.
+    /// FLOPs of the forward pass, per sample.
     pub fn forward_flops(&self) -> u64 {
         match &self.module {
             TowerModule::PassThrough => 0,
@@ -175,30 +175,30 @@ impl Model {
         &self.towers
     }
 
-    /// The names of each tower's members, as an assignment has them.
+    /// Names of the members of each tower, as in an assignment.
     pub fn tower_names(&self) -> Vec<Vec<String>> {
         let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.row_width())).collect();
         self.towers.iter().map(names).collect()
     }
 
-    /// Whether any tower has layers. Without, the model is the flat one, whatever its towers.
+    /// Whether any tower has layers. If none has, the model equals the one without towers.
     pub fn has_tower_modules(&self) -> bool {
         self.towers.iter().any(|tower| !tower.passes_through())
     }
 
-    /// What goes into the towers over what comes out: the bytes that tower modules save (DMT, Table 5).
+    /// Compression ratio (DMT, Table 5): columns that enter the towers over columns that leave them.
     pub fn compression_ratio(&self) -> f64 {
         let sum = |width: fn(&Tower) -> usize| self.towers.iter().map(width).sum::<usize>().max(1) as f64;
         sum(Tower::input_width) / sum(Tower::output_width)
     }
 
-    /// Where the output of tower `index` begins among the columns that the interaction sees. The towers follow the
-    /// dense vector in their order; only where all pass through does everything stand in the order of the features.
+    /// Offset of the output of tower `index` in the input of the interaction. The towers follow the dense vector in their
+    /// order; if all towers pass through, columns are in the order of the features.
     pub fn tower_place(&self, index: usize) -> usize {
         self.network.leading_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
     }
 
-    /// Where columns of a feature that pass through begin among the columns that the interaction sees.
+    /// Offset of a column of a feature in the input of the interaction, if the column passes through.
     pub fn place(&self, feature: usize, column: usize) -> usize {
         if self.has_tower_modules() {
             let holds = |m: &Member| m.feature == feature && m.columns.contains(&column);

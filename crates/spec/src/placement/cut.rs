@@ -1,20 +1,20 @@
-//! How the tables of a tower are cut, by name.
+//! Cut of the tables of a tower, by name.
 
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// How the tables of a tower are cut over the ranks of its group (DMT §3.1.3, §4).
+/// Cut: how the tables of a tower are cut over the ranks of its group (DMT §3.1.3, §4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
-    /// Not at all: every table is whole on one rank.
+    /// Tables are not cut: every table is whole on one rank.
     #[default]
     Whole,
-    /// By columns, over all ranks of the group.
+    /// Tables are cut by columns, over all ranks of the group.
     Columns,
-    /// By rows, over all ranks of the group.
+    /// Tables are cut by rows, over all ranks of the group.
     Rows,
-    /// Single-hot tables by columns, multi-hot ones by rows: the paper's choice.
+    /// Single-hot tables are cut by columns, multi-hot tables by rows, as in the DMT paper.
     Hotness,
 }
 

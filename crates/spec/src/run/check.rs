@@ -8,7 +8,7 @@ use crate::model::{Architecture, Model};
 use crate::optimizer::{Decay, LearningRate, UpdateRule};
 use crate::presets::{Outline, Preset};
 
-/// How much a run trains.
+/// Length of a run, in epochs or steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
     /// Samples of a step, over all ranks.

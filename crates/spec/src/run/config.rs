@@ -1,4 +1,4 @@
-//! What a user may write, section by section: everything optional, unknown fields refused.
+//! Sections of a config. Every field is optional; unknown fields are refused.
 
 use super::every::Every;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
@@ -14,29 +14,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// What a user wrote.
+/// Config: what a user wrote in a file or with flags.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The model.
+    /// Section `[model]`.
     pub model: ModelConfig,
-    /// The cluster.
+    /// Section `[topology]`.
     pub topology: TopologyConfig,
-    /// Where tables live.
+    /// Placement of tables.
     pub placement: PlacementConfig,
-    /// How long, how much at a time.
+    /// Section `[train]`.
     pub train: TrainConfig,
-    /// In which formats floats travel.
+    /// Formats in which floats travel.
     pub wire: WireConfig,
-    /// How weights change.
+    /// Section `[optimizer]`.
     pub optimizer: OptimizerConfig,
-    /// What is learnt.
+    /// Data to learn from.
     pub data: DataConfig,
-    /// When the state is saved.
+    /// Section `[checkpoint]`.
     pub checkpoint: CheckpointConfig,
 }
 
-/// `[model]`: a preset, and what differs from it.
+/// Section `[model]` of a config: a preset, and what differs from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelConfig {
@@ -49,7 +49,7 @@ pub struct ModelConfig {
     /// Embedding dimension, N.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dim: Option<usize>,
-    /// The most rows a table may have.
+    /// Largest number of rows of a table; tables with more rows are cut to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_cap: Option<usize>,
     /// Number of dense inputs.
@@ -67,44 +67,44 @@ pub struct ModelConfig {
     /// Cross layers of a DCN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_layers: Option<usize>,
-    /// Rank of the cross layers; 0 for full rank.
+    /// Matrix rank of the cross layers; 0 for full rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_rank: Option<usize>,
     /// Sparse features, instead of the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Feature>>,
-    /// Which features each tower has: `strided:T`, `each`, or lists of names.
+    /// Assignment of features to towers: `strided:T`, `each`, or lists of names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub towers: Option<Assignment>,
-    /// What stands over the features of a tower: `none`, `dlrm:c=1,p=0,d=64` or `dcn:d=128`.
+    /// Module of the towers: `none`, `dlrm:c=1,p=0,d=64` or `dcn:d=128`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tower_module: Option<Module>,
 }
 
-/// `[topology]`.
+/// Section `[topology]` of a config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologyConfig {
-    /// Hosts.
+    /// Number of hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<usize>,
-    /// Ranks on each host.
+    /// Number of ranks on each host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranks_per_host: Option<usize>,
-    /// Hosts of a tower group, K.
+    /// Number of hosts of a tower group, K.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_per_tower: Option<usize>,
 }
 
-/// `[placement]`.
+/// Section `[placement]` of a config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlacementConfig {
     /// Tables of at most this many rows are replicated on every rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicate_rows: Option<usize>,
-    /// How tables are cut over the ranks of their tower group: `whole`, `columns`, `rows` or `hotness`. Absent, they are whole,
-    /// and with the flat dataflow balanced over the world rather than over groups.
+    /// Cut of the tables over the ranks of their tower group: `whole`, `columns`, `rows` or `hotness`. By default tables are
+    /// whole, and with the flat dataflow balanced over the world rather than over groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Layouts of single tables, by feature name.
@@ -112,79 +112,79 @@ pub struct PlacementConfig {
     pub tables: BTreeMap<String, Layout>,
 }
 
-/// `[train]`.
+/// Section `[train]` of a config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
-    /// Global batch: samples a step, over all ranks.
+    /// Global batch: number of samples per step, over all ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
-    /// Passes over the data.
+    /// Number of passes over the training samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
-    /// Stop after this many steps.
+    /// Number of steps after which training stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
-    /// Evaluate every so many steps, besides at the end.
+    /// Number of steps between evaluations, besides the one at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_every: Option<u64>,
     /// Seed of the initial weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Threads of each rank.
+    /// Number of threads of each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
-    /// How vectors get from tables to samples: `flat` or `sptt`.
+    /// Dataflow: `flat` or `sptt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataflow: Option<DataflowKind>,
-    /// How the flat dataflow exchanges vectors: `flat`, every rank with every other, or `hierarchical`, in two levels.
+    /// All-to-all of the flat dataflow: `flat`, between all pairs of ranks, or `hierarchical`, in two levels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_to_all: Option<AllToAll>,
-    /// What SPTT brings into peer order: `vectors`, `ids` or `none`; absent, `ids`, which costs nothing. With `none` ranks are
-    /// numbered in peer order, in `placement.tables` too.
+    /// Values that SPTT brings into peer order: `vectors`, `ids` or `none`. Default: `ids`, which costs nothing. With `none`
+    /// ranks are numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_permute: Option<PeerPermute>,
-    /// Dense gradients are reduced in buckets of about this many bytes.
+    /// Approximate size in bytes of the buckets in which dense gradients are reduced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_bytes: Option<usize>,
-    /// Whether communication runs beside what does not depend on it; absent, it does. The result is the same.
+    /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
-    /// Seconds a collective may wait for a rank before the run is given up.
+    /// Longest time in seconds that a rank waits in a collective before the run fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,
 }
 
-/// `[optimizer]`.
+/// Section `[optimizer]` of a config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerConfig {
-    /// Peak learning rate of both, instead of what they or the defaults say.
+    /// Peak learning rate of dense layers and tables, which overrides both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<f32>,
-    /// Rule and rate of the dense layers.
+    /// Update rule and learning rate of the dense layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense: Option<Optimizer>,
-    /// Rule and rate of the tables.
+    /// Update rule and learning rate of the tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<Optimizer>,
 }
 
-/// A rule and a rate.
+/// Optimizer: an update rule and a learning rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Optimizer {
-    /// How a gradient changes a weight.
+    /// Update rule.
     pub update: UpdateRule,
-    /// By how much.
+    /// Learning rate over the steps.
     pub rate: LearningRate,
 }
 
-/// `[data]`.
+/// Section `[data]` of a config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
-    /// Where samples come from.
+    /// Format of the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<DataFormat>,
     /// Files to train on: paths and globs, read in this order.
@@ -203,37 +203,38 @@ pub struct DataConfig {
     /// not that of time are shuffled, as a whole up to 16,777,216 samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
-    /// Refuse the first bad line.
+    /// Whether a single bad line is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,
-    /// The share of bad lines above which the run stops.
+    /// Share of bad lines above which the run stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bad_share: Option<f64>,
-    /// The synthetic log.
+    /// Settings of the synthetic log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<Synthetic>,
-    /// The columns, for `csv` and `parquet`.
+    /// Schema of the columns, for `csv` and `parquet`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
 }
 
-/// `[checkpoint]`.
+/// Section `[checkpoint]` of a config.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointConfig {
-    /// Write one every so many steps (`500`) or every so much time (`"10min"`); absent, at the end and on a signal only.
+    /// Interval between checkpoints, in steps (`500`) or time (`"10min"`). By default a checkpoint is written only at the
+    /// end and on a signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Every>,
-    /// Keep this many.
+    /// Number of checkpoints to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep: Option<usize>,
 }
 
-/// Where samples come from.
+/// Format of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataFormat {
-    /// Generated as it is read.
+    /// Synthetic log, generated as it is read.
     #[default]
     Synthetic,
     /// Criteo's tab-separated logs, Kaggle or Terabyte.
@@ -242,12 +243,12 @@ pub enum DataFormat {
     Csv,
     /// Parquet, by a schema.
     Parquet,
-    /// What `campanile data prepare` wrote.
+    /// Prepared log, as `campanile data prepare` writes it.
     Prepared,
 }
 
 impl DataFormat {
-    /// All of them, by the names users write.
+    /// All formats, by the names users write.
     pub const ALL: [(&str, DataFormat); 5] = [
         ("criteo-tsv", DataFormat::CriteoTsv),
         ("csv", DataFormat::Csv),
@@ -256,7 +257,7 @@ impl DataFormat {
         ("synthetic", DataFormat::Synthetic),
     ];
 
-    /// Its name as users write it.
+    /// Name of the format as users write it.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }

@@ -1,4 +1,4 @@
-//! How often something happens: every so many steps, or every so much time.
+//! Interval between events, in steps or in time.
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! From what runs back to a config that says all of it.
+//! Writes a run back as a config with every default filled in.
 
 use super::Run;
 use super::config::{Config, ModelConfig, OptimizerConfig};
@@ -10,8 +10,8 @@ use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
 
 impl Config {
-    /// This config with every default that `run` took written out, so that it gives the same run in later versions and
-    /// without the log at hand.
+    /// Returns this config with every default of `run` written out, so that it gives the same run in later versions and
+    /// without the log.
     pub fn explicit(&self, run: &Run) -> Config {
         let mut config = self.clone();
         let model = &run.model;

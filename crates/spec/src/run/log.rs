@@ -1,28 +1,28 @@
-//! What a run learns from, and what must be known of a log before a run can be checked.
+//! Data of a run, and the facts about a log that are needed to check a config.
 
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
 use crate::schema::{IdRule, Schema};
 use crate::synthetic::Synthetic;
 
-/// What a run learns from.
+/// Data that a run trains and evaluates on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Data {
     /// A log that is generated as it is read.
     Synthetic(Synthetic),
     /// A log on disk.
     Log {
-        /// Training samples.
+        /// Number of training samples.
         samples: u64,
-        /// Evaluation samples.
+        /// Number of evaluation samples.
         eval_samples: u64,
-        /// Samples of a window within which every epoch is shuffled.
+        /// Number of samples of a window within which every epoch is shuffled; `None` to keep the order of the log.
         shuffle: Option<u64>,
     },
 }
 
 impl Data {
-    /// Training samples.
+    /// Number of training samples.
     pub fn samples(&self) -> u64 {
         match self {
             Data::Synthetic(log) => log.samples,
@@ -30,7 +30,7 @@ impl Data {
         }
     }
 
-    /// Evaluation samples.
+    /// Number of evaluation samples.
     pub fn eval_samples(&self) -> u64 {
         match self {
             Data::Synthetic(log) => log.eval_samples,
@@ -39,47 +39,48 @@ impl Data {
     }
 }
 
-/// What a log on disk says of itself.
+/// Facts about a log on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogFacts {
-    /// Training samples.
+    /// Number of training samples.
     pub samples: u64,
-    /// Evaluation samples.
+    /// Number of evaluation samples.
     pub eval_samples: u64,
     /// Whether the rows lie in the order of time, so that shuffling would mix the days.
     pub in_time_order: bool,
-    /// Columns of numbers.
+    /// Number of dense columns.
     pub dense_features: usize,
-    /// Columns of ids.
+    /// Sparse columns.
     pub features: Vec<LogFeature>,
 }
 
-/// A column of ids.
+/// Sparse column of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogFeature {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Rows that its ids reach.
+    /// Number of table rows that the ids of the column need.
     pub rows: LogRows,
-    /// Ids per sample on average, where there may be any number.
+    /// Mean number of ids per sample, if a sample may have any number.
     pub mean_ids: Option<u32>,
-    /// How several rows become one vector.
+    /// How the rows of a bag become one vector.
     pub pooling: Pooling,
     /// Whether ids have weights.
     pub weighted: bool,
 }
 
-/// Rows that the ids of a column reach.
+/// Number of table rows that the ids of a column need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogRows {
-    /// Exactly these: a vocabulary, or row numbers.
+    /// Exactly this number, for a vocabulary or row numbers.
     Fixed(usize),
-    /// Any number, by hashing; perhaps the schema says how many.
+    /// Any number, since ids are hashed; the number in the schema, if it gives one.
     Hashed(Option<usize>),
 }
 
 impl LogFacts {
-    /// What a schema alone tells: no samples are known, and a vocabulary may have any number of rows.
+    /// Facts that follow from a schema alone: the number of samples is unknown, and a vocabulary may have any number of
+    /// rows.
     pub fn of_schema(schema: &Schema) -> Self {
         let features = schema.sparse.iter().map(|column| LogFeature {
             name: column.column.clone(),
@@ -97,7 +98,7 @@ impl LogFacts {
         Self { samples: 0, eval_samples: 0, in_time_order, dense_features, features }
     }
 
-    /// What the features of a model tell of the log it was made for.
+    /// Facts about the log of a model, from the model's features.
     pub fn of_features(features: &[Feature], dense_features: usize) -> Self {
         let features = features.iter().map(|feature| LogFeature {
             name: feature.name.clone(),

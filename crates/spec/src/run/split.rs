@@ -1,4 +1,4 @@
-//! Which rows of a log are kept from training, to evaluate on.
+//! Split of a log: rows that are kept from training, to evaluate on.
 //!
 //! ```
 //! use spec::run::{DataConfig, DataFormat, SplitBy};
@@ -18,23 +18,23 @@ use super::config::{DataConfig, DataFormat};
 use crate::schema::Schema;
 use std::fmt;
 
-/// A share of the rows of a log that is evaluated on, and which rows these are.
+/// Split of a log: the share of the rows to evaluate on, and the rule that selects them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
-    /// Share of the rows, between 0 and 1.
+    /// Share of the rows to evaluate on, between 0 and 1.
     pub share: f64,
-    /// What decides on which side a row is.
+    /// Rule that selects the rows to evaluate on.
     pub by: SplitBy,
 }
 
-/// What decides which rows are evaluated on.
+/// Rule that selects the rows to evaluate on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SplitBy {
-    /// The place in the log: the last rows.
+    /// The last rows of the log.
     Order,
-    /// The time in this column: the latest rows.
+    /// The rows with the latest times in this column.
     Column(String),
-    /// A hash of the number of the row, where nothing says when a row happened.
+    /// Rows by a hash of their number, for logs without times.
     Numbers,
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for Split {
 }
 
 impl DataFormat {
-    /// Whether logs of this format lie in the order of time, whatever a schema says: Criteo's do.
+    /// Whether logs of this format are in the order of time, whatever a schema says, as Criteo's are.
     pub fn is_in_time_order(self) -> bool {
         self == DataFormat::CriteoTsv
     }
 }
 
 impl DataConfig {
-    /// How the rows of the training log are split, where a split is asked for.
+    /// Split of the training log; `None` if none is requested.
     pub fn split_of(&self, schema: &Schema) -> Result<Option<Split>, RunError> {
         self.check_split()?;
         let Some(share) = self.split else { return Ok(None) };
@@ -70,7 +70,7 @@ impl DataConfig {
         Ok(Some(Split { share, by }))
     }
 
-    /// Refuses a split that cannot be made.
+    /// Fails if the requested split is impossible.
     pub fn check_split(&self) -> Result<(), RunError> {
         let refuse = |problem: String| Err(RunError::new("data.split (--split)", problem));
         let Some(share) = self.split else {

@@ -5,8 +5,8 @@
 //! the part. A new operation is a variant, a line there, and code in training.
 
 use super::{Bucket, Cost, Part};
-use crate::calibration::Class;
 use crate::dataflow::Deployment;
+use crate::machine_rates::Class;
 use crate::model::{BlockName, Model};
 use crate::volume::{Leg, Quantity, Volume};
 use serde::Serialize;
@@ -41,7 +41,8 @@ pub enum Operation {
     Encode(Leg),
     /// Decode what a leg brought.
     Decode(Leg),
-    /// Between the two levels of a hierarchical all-to-all: from what each host-mate sent to what each host gets.
+    /// Regroups vectors between the two levels of a hierarchical all-to-all: from blocks by sender to blocks by destination
+    /// host.
     Regroup(Leg),
     /// Step e of SPTT: from features × peers to peers × features, for the towers and for what leaves as it is.
     Transpose,
@@ -67,7 +68,7 @@ pub enum Operation {
     UpdateDense(usize),
 }
 
-/// What is known of an operation in a step of one model on one cluster.
+/// Description of an operation in the step of one model on one cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Description {
     /// Name of the phase that carries the operation out.

@@ -1,17 +1,17 @@
-//! The exchanges of vectors, one by one.
+//! Legs: the exchanges of vectors and of their gradients.
 
 use super::{BatchSizes, Item, Traffic};
 use crate::dataflow::Deployment;
 use serde::Serialize;
 use std::fmt;
 
-/// One leg of the way that vectors take to the samples, or their gradients back: an exchange that may be encoded.
+/// A leg of the way that vectors take to the samples, or their gradients back: an exchange that may be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leg {
     /// Flat: pooled vectors to the samples.
     Pooled,
-    /// Flat: their gradients to the holders.
+    /// Flat: gradients of the pooled vectors to the holders.
     Gradient,
     /// SPTT: vectors of whole tables to the members of the group, step d.
     Group,
@@ -24,12 +24,12 @@ pub enum Leg {
 }
 
 impl Leg {
-    /// Whether gradients travel.
+    /// Whether the leg carries gradients.
     pub fn backward(self) -> bool {
         matches!(self, Leg::Gradient | Leg::PeerGradient | Leg::GroupGradient)
     }
 
-    /// What travels, at `bytes` a float.
+    /// Traffic of the leg, at `bytes` bytes per float.
     pub fn traffic(self, bytes: u64) -> Traffic {
         match self {
             Leg::Pooled => Traffic::ToSamples { item: Item::Vector, bytes },

@@ -1,4 +1,4 @@
-//! What goes from one rank to another in a collective: a rule, so that one value serves 4 ranks or 4096.
+//! Traffic: the rule that says what one rank sends to another in a collective. One value serves 4 ranks or 4096.
 
 use super::{BatchSizes, peer_samples};
 use crate::dataflow::{Deployment, Sptt};
@@ -7,7 +7,7 @@ use crate::topology::{Groups, LinkClass};
 use serde::Serialize;
 use std::fmt;
 
-/// One thing that travels for a feature.
+/// Scalar or vector that travels for a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
@@ -21,76 +21,77 @@ pub enum Item {
     Vector,
 }
 
-/// What goes from one rank to another in a collective.
+/// Traffic of a collective: what one rank sends to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Traffic {
-    /// From the rank that has the samples to every rank that holds a shard of their features.
+    /// Items go from the rank that has the samples to every rank that holds a shard of their features.
     ToHolders {
-        /// What travels.
+        /// Item that is sent.
         item: Item,
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// From the only holder of a shard to the rank that has the samples.
+    /// Items go from the only holder of a shard to the rank that has the samples.
     ToSamples {
-        /// What travels.
+        /// Item that is sent.
         item: Item,
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
     /// Vectors of whole shards from their holder to each member of its group, for the samples of the member's peers.
     ToGroup {
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Their gradients, back.
+    /// Gradients of the vectors of whole shards, from each member of a group back to their holder.
     FromGroup {
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
     /// Partial sums of tables cut by rows, from every member of a group to every other, for the samples of its peers.
     PartialSums {
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Gradients of those sums: the same ones to every member.
+    /// Gradients of the sums of tables cut by rows; every member of the group gets the same ones.
     SumGradients {
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// What leaves a rank's group to its peers, for their samples.
+    /// Columns that leave a rank's group go to its peers, for their samples.
     ToPeers {
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Its gradients, back.
+    /// Gradients of what left a rank's group, from its peers back to the rank.
     FromPeers {
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
     /// The first level of an exchange over the world: inside a host, to the rank of the receiver's index there.
     InHost {
-        /// The exchange.
+        /// Traffic of the whole exchange.
         of: Box<Traffic>,
     },
-    /// The second: all that a host has for a receiver, from the rank of its index there.
+    /// The second level of an exchange over the world: all that a host has for a receiver, sent by the rank with the
+    /// receiver's index.
     BetweenHosts {
-        /// The exchange.
+        /// Traffic of the whole exchange.
         of: Box<Traffic>,
     },
     /// A reduction of a vector over the world, as a reduce-scatter and an all-gather over [`share`]s of it.
     AllReduce {
         /// Length of the vector.
         elements: usize,
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Such a reduction inside every group.
+    /// A reduction of a vector inside every group, as a reduce-scatter and an all-gather.
     GroupAllReduce {
         /// Length of each group's vector.
         elements: Vec<usize>,
-        /// Bytes of one scalar on the wire.
+        /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
 }
@@ -154,7 +155,7 @@ impl Traffic {
         }
     }
 
-    /// As [`between`](Self::between), for what goes only inside groups, or only among peers.
+    /// Bytes from `from` to `to` for what goes only inside groups, or only among peers.
     fn in_sptt(&self, sptt: &Sptt, placement: &Placement, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
         let groups = sptt.groups();
         let together = groups.group_of(from) == groups.group_of(to);
@@ -197,7 +198,7 @@ impl Traffic {
         }
     }
 
-    /// Bytes that `rank` sends, by what they cross.
+    /// Bytes that `rank` sends, by class of links.
     pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
         let topology = deployment.placement.topology();
         let mut sent = LinkBytes::default();
@@ -243,12 +244,12 @@ impl fmt::Display for Traffic {
     }
 }
 
-/// Bytes by what they cross.
+/// Bytes by class of links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkBytes {
-    /// Inside a host.
+    /// Bytes sent inside a host.
     pub host: u64,
-    /// Between hosts.
+    /// Bytes sent between hosts.
     pub network: u64,
 }
 

@@ -1,36 +1,36 @@
-//! What can go wrong with a checkpoint.
+//! Errors of checkpoints.
 
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Why a checkpoint cannot be written or read.
+/// Reason why a checkpoint cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
     /// The file system refused: a full disk, a missing file, no permission.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// Action that failed, such as `read` or `create`.
         action: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The state could not be copied to or from the memory of a device.
     #[error("the state of a checkpoint could not be copied to its device")]
     Memory(#[from] kernels::KernelError),
-    /// A folder in which there is no checkpoint.
+    /// The folder holds no checkpoint.
     #[error(
         "{}: no checkpoint here; looked for manifest.json, for folders named step-000000000000 and for such folders \
          under checkpoints", path.display()
     )]
     NotFound {
-        /// Where it was looked for.
+        /// Folder that was searched.
         path: PathBuf,
     },
-    /// A checkpoint of this step is there already.
+    /// A checkpoint of this step exists already.
     #[error(
         "{}: step {step} has a checkpoint already; resume the run from there, or keep this one in another folder",
         path.display()
@@ -38,121 +38,121 @@ pub enum CheckpointError {
     Exists {
         /// Folder of the checkpoint.
         path: PathBuf,
-        /// The step.
+        /// Step of the checkpoint.
         step: u64,
     },
-    /// A file of a form that this program cannot read.
+    /// A file is malformed.
     #[error("{}: {problem}", path.display())]
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// A manifest of another version.
+    /// The manifest has another version of the format.
     #[error(
         "{}: version {got} of the format; this program reads version {supported}: use the program that wrote it",
         path.display()
     )]
     Version {
-        /// The manifest.
+        /// Path of the manifest.
         path: PathBuf,
         /// Version of the format that was found.
         got: u64,
-        /// The version that is read.
+        /// Version that this program reads.
         supported: u32,
     },
-    /// A file of the wrong size.
+    /// A file has the wrong size.
     #[error(
         "{}: {got} bytes, the manifest says {expected}; the file is damaged: use an earlier checkpoint", path.display()
     )]
     Size {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Size of the file.
         got: u64,
-        /// The size it should have.
+        /// Size according to the manifest, in bytes.
         expected: u64,
     },
-    /// A file that is not what was written.
+    /// The contents of a file do not match its checksum.
     #[error(
         "{}: sha256 is {got}, the manifest says {expected}; the file is damaged: use an earlier checkpoint",
         path.display()
     )]
     Checksum {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// SHA-256 of the file.
         got: String,
-        /// The SHA-256 of what was written.
+        /// SHA-256 according to the manifest.
         expected: String,
     },
-    /// A piece that does not fit its tensor.
+    /// A piece does not match its tensor.
     #[error("{}: tensor {tensor}, rows {rows:?}, columns {columns:?}: {problem}", path.display())]
     Piece {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The tensor's name.
+        /// Name of the tensor.
         tensor: String,
         /// Rows of the piece.
         rows: Range<usize>,
         /// Columns of the piece.
         columns: Range<usize>,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// Elements of a tensor that no file holds.
+    /// No file holds some elements of a tensor.
     #[error(
         "{}: the pieces of tensor {tensor} hold {covered} of its {elements} elements; a rank's pieces are missing",
         path.display()
     )]
     Gap {
-        /// The manifest.
+        /// Path of the manifest.
         path: PathBuf,
-        /// The tensor's name.
+        /// Name of the tensor.
         tensor: String,
-        /// Elements that are there.
+        /// Number of elements that the files hold.
         covered: usize,
-        /// Elements of the whole tensor.
+        /// Number of elements of the tensor.
         elements: usize,
     },
-    /// A tensor that the checkpoint does not have.
+    /// The checkpoint does not have a tensor.
     #[error("{}: no tensor {tensor}; the model, or how its tables are cut, is not what was saved", path.display())]
     Unknown {
-        /// The checkpoint.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// The tensor's name.
+        /// Name of the tensor.
         tensor: String,
     },
-    /// A part was asked for that the tensor does not have, or that does not fit the memory given.
+    /// The requested part does not exist in the tensor, or does not match the memory for it.
     #[error(
         "{}: rows {rows:?}, columns {columns:?} of tensor {tensor} of shape {shape:?} asked for, into {room} floats",
         path.display()
     )]
     Request {
-        /// The checkpoint.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// The tensor's name.
+        /// Name of the tensor.
         tensor: String,
         /// Shape of the tensor.
         shape: Vec<usize>,
-        /// Rows asked for.
+        /// Requested rows.
         rows: Range<usize>,
-        /// Columns asked for.
+        /// Requested columns.
         columns: Range<usize>,
-        /// Floats there is room for.
+        /// Number of floats that the memory holds.
         room: usize,
     },
 }
 
 impl CheckpointError {
-    /// Turns what the system said about `path` into an error.
+    /// Makes an error from one of the operating system about `path`.
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
-    /// Whether the checkpoint is not what was written, so that an earlier one may be whole. A file that cannot be read
-    /// for want of permission, or one of a later version, is not damaged.
+    /// Whether the checkpoint is damaged, so that an earlier one may be whole. A file that cannot be read because of
+    /// permissions, or one of a later version, is not damaged.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Io { source, .. } => {

@@ -12,10 +12,10 @@ const OPTIMIZER: &str = "optimizer.";
 /// Floats in memory at once.
 const BLOCK: usize = 1 << 18;
 
-/// What is exported.
+/// Tensors that are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// What a prediction needs: every tensor whose name does not begin with `optimizer.`.
+    /// Parameters only: every tensor whose name does not begin with `optimizer.`.
     Parameters,
     /// All tensors.
     ParametersAndOptimizer,

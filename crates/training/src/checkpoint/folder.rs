@@ -11,7 +11,7 @@ const WRITING: &str = ".writing-";
 const DELETING: &str = ".deleting-";
 /// Before the name of a checkpoint that was found damaged and is in nobody's way.
 const DAMAGED: &str = "damaged-";
-/// Where a run's folder has its checkpoints.
+/// Name of the folder of checkpoints in the folder of a run.
 const IN_RUN: &str = "checkpoints";
 
 /// A folder of checkpoints. One run at a time has it open, in the rank that begins and commits. Readers need not open
@@ -48,12 +48,12 @@ impl Folder {
         &self.root
     }
 
-    /// The complete checkpoints, by step.
+    /// Complete checkpoints, by step.
     pub fn list(&self) -> Result<Vec<(u64, PathBuf)>, CheckpointError> {
         list(&self.root)
     }
 
-    /// The complete checkpoint of the highest step.
+    /// Complete checkpoint of the highest step.
     pub fn latest(&self) -> Result<Option<(u64, PathBuf)>, CheckpointError> {
         Ok(self.list()?.pop())
     }
@@ -108,7 +108,7 @@ impl Folder {
         remove_all(&deleting)
     }
 
-    /// Deletes all but the `keep` latest checkpoints, the oldest first. Gives the steps that went.
+    /// Deletes all but the `keep` latest checkpoints, the oldest first. Returns the steps of those that were deleted.
     pub fn prune(&self, keep: NonZeroUsize) -> Result<Vec<u64>, CheckpointError> {
         let mut steps: Vec<u64> = self.list()?.into_iter().map(|(step, _)| step).collect();
         steps.truncate(steps.len().saturating_sub(keep.get()));
@@ -125,12 +125,12 @@ impl Folder {
     }
 }
 
-/// Where all ranks write the files of `step` until they are complete, in the folder of checkpoints at `root`.
+/// Folder in which all ranks write the files of `step` until they are complete, in the folder of checkpoints at `root`.
 pub fn writing(root: &Path, step: u64) -> PathBuf {
     root.join(format!("{WRITING}{}", folder_name(step)))
 }
 
-/// The checkpoint that `path` means: itself, the latest in it, or the latest in its sub-folder `checkpoints`.
+/// Finds the checkpoint that `path` means: itself, the latest in it, or the latest in its sub-folder `checkpoints`.
 pub fn locate(path: impl AsRef<Path>) -> Result<PathBuf, CheckpointError> {
     let path = path.as_ref();
     let not_found = || CheckpointError::NotFound { path: path.to_owned() };

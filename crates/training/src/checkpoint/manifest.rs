@@ -22,10 +22,10 @@ const BEFORE_CHECKSUM: &str = ",\n  \"sha256\": \"";
 const AFTER_CHECKSUM: &str = "\"\n}\n";
 /// Hexadecimal digits of a SHA-256.
 const CHECKSUM_DIGITS: usize = 64;
-/// How the text ends without the checksum.
+/// End of the text without the checksum.
 const END: &str = "\n}";
 
-/// What a checkpoint holds.
+/// Manifest of a checkpoint: its files, tensors and run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -33,19 +33,19 @@ pub struct Manifest {
     pub format: String,
     /// Version of the format.
     pub version: u32,
-    /// Updates done.
+    /// Number of updates done.
     pub step: u64,
-    /// The cluster that wrote it.
+    /// Cluster that wrote the checkpoint.
     pub topology: TopologyEntry,
-    /// The run's config.
+    /// Config of the run.
     pub run: serde_json::Value,
     /// Small state that is not a tensor.
     pub extra: serde_json::Value,
     /// Digest of all parameters, where it was computed.
     pub parameters_sha256: Option<String>,
-    /// The files.
+    /// Files of the checkpoint.
     pub files: Vec<FileEntry>,
-    /// The pieces in the files.
+    /// Pieces of tensors in the files.
     pub tensors: Vec<TensorEntry>,
 }
 
@@ -91,7 +91,7 @@ impl Manifest {
         let text = std::str::from_utf8(text).map_err(|error| malformed(format!("not text: {error}")))?;
         let body = unseal(path, text)?;
 
-        /// What every version has, whatever else it may have.
+        /// Fields that every version of the manifest has.
         #[derive(Deserialize)]
         struct Head {
             format: String,

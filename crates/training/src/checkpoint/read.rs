@@ -75,22 +75,22 @@ impl Checkpoint {
         Ok(Self { path, manifest, tensors })
     }
 
-    /// The checkpoint's folder.
+    /// Folder of the checkpoint.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it holds.
+    /// Manifest of the checkpoint.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Names and shapes of its tensors, by name.
+    /// Names and shapes of the tensors, by name.
     pub fn tensors(&self) -> impl Iterator<Item = (&str, &[usize])> {
         self.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.shape.as_slice()))
     }
 
-    /// Hashes every file. `progress` is told the bytes done and the bytes in all.
+    /// Checks the checksum of every file. `progress` is called with the number of bytes done and the number in all.
     pub fn verify(&self, progress: &dyn Fn(u64, u64)) -> Result<(), CheckpointError> {
         let total = self.manifest.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
         let mut done = 0u64;

@@ -76,7 +76,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
     Ok(pieces)
 }
 
-/// What is taken from a checkpoint.
+/// Part of a checkpoint that is restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Restore {
     /// Parameters, optimizer state and the number of steps: training goes on.
@@ -139,12 +139,12 @@ struct StatePart {
     tensor_width: usize,
     /// Columns of the tensor that the part is.
     columns: Range<usize>,
-    /// Where the part begins in a row of the shard's state.
+    /// Offset of the part in a row of the shard's optimizer state.
     at: usize,
 }
 
-/// What the optimizer keeps of a shard: for every weight as many numbers as the rule needs, so that columns of the table
-/// are columns of each; for row-wise Adagrad one number for every slice of a row.
+/// Optimizer state of a shard: for every weight as many numbers as the update rule needs, so that columns of the table are
+/// columns of each; for row-wise Adagrad one number for every slice of a row.
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
     let (rule, dim, width) = (&run.table_optimizer.update, run.model.row_width(), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
@@ -208,7 +208,7 @@ fn read(
     Ok(())
 }
 
-/// Where a dense parameter and its state lie.
+/// Offsets of a dense parameter and of its optimizer state.
 struct Places {
     bucket: usize,
     weights: Range<usize>,

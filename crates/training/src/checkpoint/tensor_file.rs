@@ -22,12 +22,12 @@ const LENGTH: usize = 8;
 /// The largest header, as the `safetensors` crate has it.
 const MAX_HEADER: usize = 100_000_000;
 
-/// What the header calls the notes that are no tensor.
+/// Key of the notes in the header, which are not a tensor.
 const NOTES: &str = "__metadata__";
 
 /// A file that is being written, from its first byte to its last.
 pub(super) struct TensorFile<W: Write> {
-    /// What messages call it.
+    /// Path of the file in messages.
     path: PathBuf,
     out: BufWriter<W>,
     hash: Sha256,

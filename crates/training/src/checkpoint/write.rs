@@ -26,18 +26,18 @@ pub struct Piece {
     pub data: Vec<f32>,
 }
 
-/// What one rank wrote. Ranks send it to the one that commits.
+/// Entries of the file that one rank wrote. Ranks send them to the rank that commits the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
-    /// The file.
+    /// File that the rank wrote.
     pub file: FileEntry,
-    /// The pieces in it.
+    /// Pieces of tensors in the file.
     pub tensors: Vec<TensorEntry>,
 }
 
 impl Piece {
-    /// A tensor that is held whole.
+    /// Piece that is a whole tensor.
     pub fn whole(name: impl Into<String>, shape: Vec<usize>, data: Vec<f32>) -> Self {
         // A shape that cannot be leaves an empty piece, which is refused when it is written.
         let Extent { rows, columns } = Extent::of(&shape).unwrap_or(Extent { rows: 0, columns: 0 });

@@ -5,7 +5,7 @@ use collectives::{CollectiveError, Communicator, Completion, Label, Pending};
 use kernels::{Buffer, Device, Element};
 use spec::wire::Format;
 
-/// What is sent, by destination, and what arrives, by source.
+/// Buffers of an exchange: what is sent, by destination, and what arrives, by source.
 #[derive(Debug)]
 pub struct Exchange<T: Element> {
     /// What is sent, laid out by destination; empty while the exchange is under way.
@@ -23,7 +23,7 @@ pub struct Exchange<T: Element> {
 pub type PendingExchange<T> = Pending<(Buffer<T>, Buffer<T>)>;
 
 impl<T: Element> Exchange<T> {
-    /// Nothing yet, among `members`.
+    /// Empty exchange among `members` ranks.
     pub fn new(device: &Device, members: usize) -> Self {
         Self {
             send: Buffer::new(device.for_exchange()),

@@ -10,7 +10,7 @@ use spec::model::Model;
 use spec::placement::{Placement, Shard, ShardKind, share};
 use std::ops::Range;
 
-/// One batch.
+/// Batch of one rank, with its ids before and after the exchange.
 #[derive(Debug)]
 pub struct Input {
     rank: usize,
@@ -24,11 +24,11 @@ pub struct Input {
     pub labels: Buffer<f32>,
     /// Bag lengths of features whose bags vary.
     pub lengths: Exchange<u32>,
-    /// Ids.
+    /// Ids, by holder and by source.
     pub ids: Exchange<u32>,
     /// Weights of ids, where the model has any.
     pub weights: Exchange<f32>,
-    /// Where the world's bags lie in the ids that arrived.
+    /// Index of the world's bags in the ids that arrived.
     pub index: BagIndex,
     /// The ids that arrived, by row.
     pub sorted: SortedIds,
@@ -69,12 +69,12 @@ impl Input {
         }
     }
 
-    /// This rank's samples.
+    /// Number of samples of this rank.
     pub fn rows(&self) -> usize {
         self.samples[self.rank].len()
     }
 
-    /// This rank's samples, as a part of the global batch.
+    /// Range of this rank's samples in the global batch.
     pub fn own(&self) -> Range<usize> {
         self.samples[self.rank].clone()
     }
@@ -84,7 +84,7 @@ impl Input {
         (!self.weights.recv.is_empty()).then_some(&self.weights.recv)
     }
 
-    /// Samples of all ranks.
+    /// Number of samples of all ranks.
     pub fn world_rows(&self) -> usize {
         self.samples.last().map_or(0, |last| last.end)
     }
@@ -146,7 +146,7 @@ impl Input {
         Ok(())
     }
 
-    /// How many lengths arrive from each rank.
+    /// Computes how many bag lengths arrive from each rank.
     fn expect_lengths(&mut self, model: &Model, placement: &Placement) {
         let held = placement.held_by(self.rank);
         let variable = held.iter().filter(|shard| placement.lengths_vary(model, shard)).count();

@@ -33,7 +33,7 @@ use spec::wire::Wire;
 #[derive(Debug)]
 pub struct Sptt {
     routes: SpttRoutes,
-    /// What was looked up in the order of ranks, where step c is yet to bring it into peer order: vectors, partial sums.
+    /// Looked-up vectors and partial sums in rank order, before step c brings them into peer order.
     unordered: [Buffer<f32>; 2],
     /// Step d: vectors of whole tables.
     gathered: Vectors,

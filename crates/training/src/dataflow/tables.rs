@@ -7,7 +7,7 @@ use spec::Pooling;
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
 use spec::placement::{Placement, Shard};
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use std::ops::Range;
 
 /// Allocates and initialises the shards that `rank` holds, in the order of [`Placement::held_by`].
@@ -47,7 +47,7 @@ pub struct TableUpdate {
 /// Some of a rank's tables, whose vectors stand side by side.
 #[derive(Clone, Debug)]
 pub(super) struct SideBySide<'a> {
-    /// Which of the rank's tables.
+    /// Range of the rank's tables.
     pub tables: Range<usize>,
     /// Column at which the vectors of each of the rank's tables begin.
     pub columns: &'a [usize],
@@ -82,7 +82,7 @@ impl TableUpdate {
     }
 }
 
-/// Where each shard's columns begin when they stand side by side.
+/// Offset of the columns of each shard, if the shards are concatenated.
 pub fn columns(shards: &[Shard]) -> Vec<usize> {
     let starts = shards.iter().scan(0, |next, shard| {
         let start = *next;
@@ -95,7 +95,7 @@ pub fn columns(shards: &[Shard]) -> Vec<usize> {
 /// Uniform in ±1/√rows. Any shard of a table draws the same weights as the whole would.
 fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) -> Result<(), KernelError> {
     let feature = &model.features()[shard.feature];
-    let stream = Stream::new(seed, &format!("table.{}", feature.name));
+    let stream = RandomSequence::new(seed, &format!("table.{}", feature.name));
     let bound = 1.0 / (feature.rows as f32).sqrt();
     let (dim, width) = (model.row_width(), shard.columns.len());
     // Row blocks of about a megabyte: where a block must be copied to a device, the whole table need not exist twice.

@@ -12,11 +12,12 @@ use kernels::{BlockCopy, Buffer, Device};
 use spec::topology::Groups;
 use spec::wire::Format;
 
-/// One leg of the way.
+/// Vectors on one leg: their buffers, and the copies between them.
 #[derive(Debug)]
 pub struct Vectors {
     format: Format,
-    /// What was laid out, and what arrived. Between two levels, what was regrouped takes the place of what was laid out.
+    /// Floats that were laid out, and floats that arrived. Between two levels, the regrouped floats replace those that were
+    /// laid out.
     pub floats: Exchange<f32>,
     /// Encoded vectors, as they travel.
     halves: Exchange<u16>,
@@ -30,20 +31,21 @@ struct FirstLevel {
     rank: usize,
     floats: Exchange<f32>,
     halves: Exchange<u16>,
-    /// From the order of ranks into peer order: by index, then by host.
+    /// Copies from rank order into peer order: by index, then by host.
     permute: Vec<BlockCopy>,
-    /// From blocks by (index of the sender, host of the receiver) to blocks by (host of the receiver, index of the sender).
+    /// Copies from blocks by (index of the sender, host of the receiver) to blocks by (host of the receiver, index of the
+    /// sender).
     regroup: Vec<BlockCopy>,
 }
 
 impl Vectors {
-    /// Straight to `members`.
+    /// Leg of one exchange among `members` ranks.
     pub fn direct(device: &Device, members: usize, format: Format) -> Self {
         let (floats, halves) = (Exchange::new(device, members), Exchange::new(device, members));
         Self { format, floats, halves, first: None }
     }
 
-    /// By way of host-mates.
+    /// Leg of a hierarchical all-to-all, in two levels.
     pub fn by_hosts(device: &Device, hosts: Groups, rank: usize, format: Format) -> Self {
         let first = FirstLevel {
             hosts,
@@ -56,8 +58,8 @@ impl Vectors {
         Self { first: Some(first), ..Self::direct(device, hosts.count(), format) }
     }
 
-    /// Where floats are laid out that come in the order of the first exchange: by destination, and in two levels in
-    /// peer order.
+    /// Buffer in which floats are laid out in the order of the first exchange: by destination, and for two levels in peer
+    /// order.
     pub fn outgoing(&mut self) -> &mut Buffer<f32> {
         match &mut self.first {
             None => &mut self.floats.send,
@@ -114,7 +116,7 @@ impl Vectors {
         Ok(device.copy_blocks(&first.permute, from, to)?)
     }
 
-    /// Between two levels: by host.
+    /// Regroups the floats by host, between the two levels of a hierarchical all-to-all.
     pub fn regroup(&mut self, device: &Device) -> Result<(), Error> {
         let first = first_of(&mut self.first)?;
         if self.format.encodes() {

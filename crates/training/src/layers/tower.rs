@@ -25,7 +25,7 @@ pub struct Tower {
     layers: Layers,
 }
 
-/// Columns that a tower gives.
+/// Part of the output of a tower.
 #[derive(Debug)]
 pub struct Output {
     /// Number of columns.

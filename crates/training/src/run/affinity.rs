@@ -1,4 +1,4 @@
-//! How much features have to do with each other, measured on samples (DMT §3.3).
+//! Measures the affinity of features on samples (DMT §3.3).
 //!
 //! ```text
 //! R[f] = v_f / ‖v_f‖ for the pooled vector v_f of feature f        I = |mean over samples of R·Rᵀ|
@@ -24,13 +24,13 @@ use spec::run::{Batches, Run};
 use spec::schedule::Task;
 use std::ops::ControlFlow;
 
-/// What is averaged.
+/// Mean of cosines that is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cosines {
-    /// The absolute value of the mean cosine: the paper's.
+    /// Absolute value of the mean cosine, as in the DMT paper.
     #[default]
     AbsOfMean,
-    /// The mean of the cosines' absolute values.
+    /// Mean of the absolute values of the cosines.
     MeanOfAbs,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct CosineSums {
 }
 
 impl CosineSums {
-    /// Nothing yet, of `features` vectors of `dim`.
+    /// Empty sums, for `features` vectors of length `dim`.
     pub fn new(features: usize, dim: usize, of: Cosines) -> Self {
         let (sums, unit) = (vec![0.0; features * features], vec![0.0; features * dim]);
         Self { features, dim, of, samples: 0, sums, unit }
@@ -85,7 +85,7 @@ impl CosineSums {
     }
 }
 
-/// In eight sums, so that it becomes vector instructions.
+/// Dot product in eight partial sums, so that it compiles to vector instructions.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut sums = [0.0f32; 8];

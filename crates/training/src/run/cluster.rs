@@ -1,4 +1,4 @@
-//! Where the ranks of a run live: in threads of this process, or in the processes of an MPI job.
+//! Cluster of a run: ranks that are threads of this process, or processes of an MPI job.
 
 use collectives::{Communicator, Failure, Options, launch};
 #[cfg(feature = "mpi")]
@@ -8,18 +8,18 @@ use spec::run::Run;
 use spec::topology::Topology;
 use std::error::Error;
 
-/// Ranks, and what joins them.
+/// Where the ranks of a run are, and how they communicate.
 #[derive(Debug, Default)]
 pub enum Cluster {
     /// All ranks are threads of this process.
     #[default]
     Threads,
-    /// This process is one rank; the others are the job's other processes.
+    /// This process is one rank of an MPI job.
     #[cfg(feature = "mpi")]
     Processes {
-        /// The job.
+        /// MPI job that this process has joined.
         job: MpiJob,
-        /// What its ranks must agree on.
+        /// Options of the MPI job.
         options: MpiOptions,
     },
 }

@@ -1,9 +1,9 @@
-//! What a run tells while it goes on.
+//! Events that a run reports.
 
 use crate::run::scores::Scores;
 use std::path::Path;
 
-/// What just happened.
+/// Event that a run reports while it runs.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// Training, now and then.
@@ -15,9 +15,9 @@ pub enum Event<'a> {
     },
     /// An evaluation is done.
     Evaluated {
-        /// Steps done.
+        /// Number of steps done.
         step: u64,
-        /// What it gave.
+        /// Scores of the evaluation.
         scores: &'a Scores,
     },
     /// A checkpoint is complete.
@@ -35,10 +35,10 @@ pub enum Event<'a> {
     },
 }
 
-/// How far training is.
+/// Progress of training.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Steps done.
+    /// Number of steps done.
     pub step: u64,
     /// Steps in all.
     pub steps: u64,

@@ -1,4 +1,4 @@
-//! How much memory a process needs for its ranks, by what takes it, before any of it is allocated.
+//! Memory need of a process for its ranks, by use, computed before anything is allocated.
 //!
 //! ```
 //! use spec::presets::Preset;
@@ -20,7 +20,6 @@
 mod available;
 mod rank;
 mod sizes;
-mod vectors;
 
 pub use available::available_memory;
 
@@ -28,6 +27,7 @@ use crate::run::cluster::{Cluster, threads};
 use rank::Shape;
 use serde::Serialize;
 use spec::run::{Data, Run};
+use spec::schedule::Task;
 use std::fmt;
 
 /// Bytes that a process needs at most, by what takes them.
@@ -35,7 +35,7 @@ use std::fmt;
 pub struct MemoryNeed {
     /// Weights of the tables, replicas included.
     pub tables: u64,
-    /// What the optimizers keep of tables and dense layers.
+    /// Optimizer state of tables and dense layers.
     pub optimizer: u64,
     /// Dense weights of every rank, their gradients, and the room in which these are added up.
     pub dense: u64,
@@ -45,7 +45,7 @@ pub struct MemoryNeed {
     pub activations: u64,
     /// Tables that say what goes between every two ranks.
     pub pairs: u64,
-    /// What every rank has besides: stacks, its schedule, counts of predictions, scratch.
+    /// Other memory of each rank: stack, schedule, counts of predictions, scratch.
     pub ranks: u64,
     /// Predictions and losses, brought together on rank 0.
     pub evaluation: u64,
@@ -58,20 +58,20 @@ pub struct MemoryNeed {
 /// One part of a [`MemoryNeed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPart {
-    /// What the memory is for.
+    /// Use of the memory.
     pub name: &'static str,
-    /// How much.
+    /// Size of the memory, in bytes.
     pub bytes: u64,
-    /// What to lower so that it is less.
+    /// Setting to lower so that less memory is needed.
     pub remedy: &'static str,
 }
 
-/// What is done with a run.
+/// Use of a run for which memory is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Whether it is trained, or only evaluated.
+    /// Whether the run is trained; otherwise it is only evaluated.
     pub trains: bool,
-    /// Whether it saves checkpoints, and so holds a copy of its state now and then.
+    /// Whether the run saves checkpoints, which needs a copy of its state.
     pub saves: bool,
     /// Ranks that hold tables; those after them compute nothing.
     pub computing: usize,
@@ -142,10 +142,11 @@ impl Parts {
 }
 
 impl MemoryNeed {
-    /// What the ranks of `cluster` that are on this machine need for `run`.
+    /// Memory that the ranks of `cluster` on this machine need for `run`.
     pub fn of(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Self {
         let here = cluster.ranks_here(run.topology());
-        let shape = Shape::new(run, threads(run, cluster), purpose);
+        let schedule = run.schedule(Task::Train);
+        let shape = Shape::new(run, &schedule, threads(run, cluster), purpose);
         let mut parts = Parts::default();
         here.iter().for_each(|&rank| parts.add(&shape.of_rank(rank)));
         let in_process = matches!(cluster, Cluster::Threads);
@@ -159,14 +160,15 @@ impl MemoryNeed {
         parts.with(processes as f64 * (PROCESS + synthetic(run)))
     }
 
-    /// What the largest rank needs for itself, in training.
+    /// Memory that the largest rank needs in training, in bytes.
     pub fn of_largest_rank(run: &Run) -> u64 {
-        let shape = Shape::new(run, run.threads.unwrap_or(1), MemoryUse::TRAINING);
+        let schedule = run.schedule(Task::Train);
+        let shape = Shape::new(run, &schedule, run.threads.unwrap_or(1), MemoryUse::TRAINING);
         let ranks = 0..run.topology().ranks();
         ranks.map(|rank| shape.of_rank(rank).with(0.0).total()).max().unwrap_or(0)
     }
 
-    /// All parts together.
+    /// Sum of all parts, in bytes.
     pub fn total(&self) -> u64 {
         self.parts().iter().fold(0, |sum, part| sum.saturating_add(part.bytes))
     }

@@ -1,4 +1,4 @@
-//! What a run came to: losses, scores, times, bytes.
+//! Outcome of a run: losses, scores, times, bytes.
 
 use crate::run::memory::MemoryNeed;
 use crate::run::scores::Scores;
@@ -6,7 +6,7 @@ use crate::step::phases::{PhaseReport, StepTime};
 use crate::step::trace::Trace;
 use spec::volume::LinkBytes;
 
-/// What a run came to.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Steps done, those before a resumed checkpoint included.
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// Digest of all parameters, the same wherever they were trained; `None` for a paced run.
     pub parameters_sha256: Option<String>,
-    /// What each phase took; on rank 0 only, empty elsewhere.
+    /// Times of each phase; on rank 0 only, empty on other ranks.
     pub phases: Vec<PhaseReport>,
     /// CPU seconds of the threads that read batches ahead, in the steps that were timed; mean over ranks.
     pub reading_s: f64,
@@ -49,7 +49,7 @@ impl Outcome {
         if self.seconds > 0.0 { self.samples as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Where the time of a step went; `None` when nothing was left to train.
+    /// Breakdown of the time of a step; `None` if there was nothing left to train.
     pub fn step_time(&self) -> Option<StepTime> {
         StepTime::of(&self.phases, self.seconds, self.timed)
     }

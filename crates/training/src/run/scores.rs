@@ -1,8 +1,8 @@
-//! What an evaluation gives.
+//! Scores of an evaluation.
 
 use crate::metrics::{CalibrationBin, Evaluation};
 
-/// What an evaluation gives.
+/// Scores of an evaluation.
 #[derive(Clone, Debug)]
 pub struct Scores {
     /// Metrics of the predictions.

@@ -1,4 +1,4 @@
-//! How a run is carried out, besides what it is: cluster, observer, checkpoints, pacing.
+//! Session: how a run is executed (cluster, observer, checkpoints, pacing).
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
@@ -10,15 +10,15 @@ use spec::pace::Pace;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// How a run is carried out, besides what it is.
+/// Session of a run: how it is executed, in addition to the run itself.
 pub struct Session<'a> {
-    /// Where the ranks of the run live.
+    /// Cluster on which the run is executed.
     pub cluster: &'a Cluster,
     /// Called by rank 0 with every event of the run.
     pub observe: &'a (dyn Fn(Event) + Sync),
     /// Once set, the run saves its state and ends after the current step.
     pub stop: Option<&'a AtomicBool>,
-    /// Where checkpoints go; without it there are none.
+    /// Folder of the checkpoints; `None` to write none.
     pub checkpoints: Option<Saving>,
     /// The checkpoint that the run goes on from.
     pub resume: Option<&'a Checkpoint>,
@@ -32,7 +32,7 @@ pub struct Session<'a> {
     pub trace_steps: Option<u64>,
 }
 
-/// Where checkpoints go, and what they say of the run.
+/// Folder of the checkpoints of a run, and the config that they keep.
 #[derive(Clone, Debug)]
 pub struct Saving {
     /// The folder of checkpoints.

@@ -1,4 +1,4 @@
-//! What happens between steps besides training: requests to stop, and checkpoints.
+//! Supervisor: requests to stop and checkpoints, between steps.
 //!
 //! Ranks must act on the same step, so they agree first, by a small sum about four times a second. A checkpoint goes
 //! through these stages, none of which holds training up but the first:
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Seconds between agreements, about.
 const AGREE_EVERY_S: f64 = 0.25;
 
-/// Between two looks at a thread that writes.
+/// Pause between two checks of whether a writer thread has finished.
 const POLL: Duration = Duration::from_millis(5);
 
 /// Small state that is no tensor.
@@ -48,7 +48,7 @@ pub(crate) struct Supervisor<'a> {
     run: &'a Run,
     world: &'a Communicator,
     session: &'a Session<'a>,
-    /// On rank 0.
+    /// Folder of checkpoints, on rank 0 only.
     folder: Option<Folder>,
     label: Label,
     stage: Option<Stage>,

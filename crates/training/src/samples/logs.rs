@@ -8,27 +8,28 @@ use spec::run::{Data, Run};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where a run's samples are.
+/// Logs of a run.
 #[derive(Clone, Debug)]
 pub enum Logs {
-    /// Nowhere: they are generated.
+    /// Synthetic log, generated as it is read.
     Synthetic,
-    /// Nowhere, and evaluations are on samples to choose by, which are neither trained on nor those to judge by.
+    /// Synthetic log whose evaluations use the validation samples, which are neither trained on nor used in the final
+    /// evaluation.
     SyntheticValidation,
-    /// In one prepared log.
+    /// One prepared log, divided into training and evaluation samples.
     Parts {
-        /// The log.
+        /// Prepared log.
         log: Arc<PreparedLog>,
         /// Samples to train on.
         train: Range<u64>,
         /// Samples to evaluate on.
         eval: Range<u64>,
     },
-    /// In prepared logs.
+    /// Prepared logs, one for each split.
     Prepared {
-        /// To train on; an evaluation needs none.
+        /// Log to train on; an evaluation needs none.
         train: Option<Arc<PreparedLog>>,
-        /// To evaluate on.
+        /// Log to evaluate on.
         eval: Option<Arc<PreparedLog>>,
     },
 }

@@ -1,4 +1,4 @@
-//! Where a rank's samples come from.
+//! Source of a rank's samples.
 //!
 //! Positions count on over epochs: position `p` is sample `p mod len` of epoch `p / len`, so that a position alone says
 //! where a run is, shuffling included. No range spans two epochs.

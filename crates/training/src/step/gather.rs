@@ -9,7 +9,7 @@ use spec::placement::share;
 /// Room that a rank takes for numbers to be added up.
 pub(crate) const ADDED_BYTES: usize = 1 << 20;
 
-/// What all ranks have, in rank order.
+/// Gathers the values of all ranks on every rank, in rank order.
 pub(crate) fn gathered<T: Element>(
     world: &Communicator,
     label: &Label,
@@ -21,7 +21,7 @@ pub(crate) fn gathered<T: Element>(
     Ok(all.to_vec()?)
 }
 
-/// What all ranks have, in rank order, on rank 0; nothing elsewhere. `counts` are known to all.
+/// Gathers the values of all ranks on rank 0, in rank order; other ranks get nothing. All ranks know `counts`.
 pub(crate) fn to_first<T: Element>(
     world: &Communicator,
     label: &Label,

@@ -23,7 +23,7 @@ pub struct Execution {
     labels: Vec<Label>,
     in_flight: Vec<Option<Started>>,
     times: Vec<PhaseTime>,
-    /// By lane, since when it has nothing under way that was finished.
+    /// Time since which each lane has been free.
     free: [Option<Instant>; 3],
     pacing: Pacing,
     recorder: Option<Recorder>,
@@ -70,7 +70,7 @@ impl Execution {
         Self { pacing: Pacing::InTurns { label: Label::from("turn"), taken }, ..self }
     }
 
-    /// What each phase took alone, time after time; nothing unless ranks took turns.
+    /// Times of each phase when measured alone; empty unless ranks took turns.
     pub(crate) fn taken(&self) -> &[Vec<f64>] {
         match &self.pacing {
             Pacing::InTurns { taken, .. } => taken,

@@ -1,10 +1,10 @@
-//! How an execution carries out its computations: truly, by the clock, or one rank after the other.
+//! Pacing: whether computations are executed, replaced by their given time, or executed one rank after the other.
 
 use crate::Error;
 use collectives::{Communicator, Label};
 use std::time::{Duration, Instant};
 
-/// How an execution carries out its computations.
+/// Pacing of the computations of a step.
 #[derive(Debug)]
 pub(crate) enum Pacing {
     /// Every computation is made as fast as the device can, beside those of other ranks.
@@ -15,7 +15,7 @@ pub(crate) enum Pacing {
     InTurns {
         /// Label of the barriers between turns.
         label: Label,
-        /// What each phase took, time after time.
+        /// Measured times of each phase, in seconds.
         taken: Vec<Vec<f64>>,
     },
 }

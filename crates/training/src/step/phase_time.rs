@@ -9,7 +9,7 @@ pub struct PhaseTime {
     pub busy: Duration,
     /// CPU time of that, on the thread that issues phases: where ranks share cores, it is less.
     pub cpu: Duration,
-    /// From the start of a collective until the transport had it done.
+    /// Time between the start of a collective and its completion by the transport.
     pub communication: Duration,
     /// Waiting for a collective with nothing else to do.
     pub exposed: Duration,

@@ -1,4 +1,4 @@
-//! What each phase took, on every rank and over all of them.
+//! Times of each phase, on every rank and as means over ranks.
 
 use crate::Error;
 use crate::step::gather::to_first;
@@ -41,7 +41,7 @@ pub struct RankTime {
     pub exposed_s: f64,
 }
 
-/// Where the time of a step goes, mean over ranks. Work, waiting and what lies between phases add up to the step.
+/// Breakdown of the time of a step, as means over ranks. Work, waiting and gaps between phases add up to the step time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepTime {
     /// Seconds of a step.

@@ -37,7 +37,7 @@ pub struct RankState {
     /// Reductions of buckets that are under way.
     reductions: Vec<Option<Pending<Buffer<f32>>>>,
     inputs: [Input; 2],
-    /// What is read.
+    /// Source of the rank's samples.
     pub source: Source,
     /// Updates done so far.
     pub steps: u64,

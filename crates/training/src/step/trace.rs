@@ -26,7 +26,7 @@ pub enum TraceRow {
 }
 
 impl TraceRow {
-    /// All of them, by their names.
+    /// All rows, with their names.
     pub const ALL: [(TraceRow, &'static str); 4] = [
         (TraceRow::Compute, "compute"),
         (TraceRow::Exchange, "exchange"),
@@ -34,7 +34,7 @@ impl TraceRow {
         (TraceRow::Waiting, "waiting"),
     ];
 
-    /// Where a collective of `lane` is under way.
+    /// Row that shows the collectives of `lane`.
     pub(crate) fn of(lane: Lane) -> Self {
         match lane {
             Lane::Compute => TraceRow::Compute,
@@ -44,7 +44,7 @@ impl TraceRow {
     }
 }
 
-/// What one rank did.
+/// Span of one phase on this rank, on the rank's own clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalSpan {
     pub row: TraceRow,
@@ -174,7 +174,7 @@ impl Trace {
         Ok(Some(Self { hosts, phases, spans: in_order(spans), uncertainty_s }))
     }
 
-    /// What happened, rank by rank and row by row, in the order of time.
+    /// Spans of the trace, by rank, row and time.
     pub fn spans(&self) -> &[TraceSpan] {
         &self.spans
     }

@@ -9,7 +9,7 @@ use spec::volume::BatchSizes;
 use std::path::Path;
 
 /// A step to replay.
-pub struct Step {
+pub struct ReplayedStep {
     pub config: Config,
     pub run: Run,
     pub schedule: Schedule,
@@ -18,13 +18,13 @@ pub struct Step {
 }
 
 /// Reads a schedule.
-pub fn read(path: &Path) -> Result<Step> {
+pub fn read(path: &Path) -> Result<ReplayedStep> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: cannot be read"))?;
     parse(&text).with_context(|| format!("{shown}"))
 }
 
-fn parse(text: &str) -> Result<Step> {
+fn parse(text: &str) -> Result<ReplayedStep> {
     const AGAIN: &str = "write it with `campanile schedule … --json`";
     let file: Value =
         serde_json::from_str(text).with_context(|| format!("the file is no schedule as JSON; {AGAIN}"))?;
@@ -42,7 +42,7 @@ fn parse(text: &str) -> Result<Step> {
         bail!("{difference}: another version wrote it, or it was edited; {AGAIN}");
     }
     let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
-    Ok(Step { config, run, schedule, sizes })
+    Ok(ReplayedStep { config, run, schedule, sizes })
 }
 
 /// First difference between the phases of a file and those that its config gives.

@@ -1,6 +1,6 @@
 //! One collective of a step on one rank: buffers of its sizes, to be sent over and over.
 
-use super::file::Step;
+use super::file::ReplayedStep;
 use anyhow::{Result, bail};
 use collectives::{Communicator, Label, Pending};
 use kernels::{Buffer, Element};
@@ -35,7 +35,12 @@ enum UnderWay {
 
 impl<'a> Flight<'a> {
     /// The collective of a step under the name of its phase.
-    pub fn new(step: &Step, name: &str, collective: &Collective, group: &'a Communicator) -> Result<Self> {
+    pub fn new(
+        step: &ReplayedStep,
+        name: &str,
+        collective: &Collective,
+        group: &'a Communicator,
+    ) -> Result<Self> {
         let (deployment, traffic) = (step.schedule.deployment(), &collective.traffic);
         let me = group.world_rank();
         let block = |from, to| traffic.block(deployment, &step.sizes, from, to) as usize;

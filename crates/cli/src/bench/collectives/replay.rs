@@ -5,7 +5,7 @@
 //! each takes alone is measured under the same conditions.
 
 use super::Rounds;
-use super::file::Step;
+use super::file::ReplayedStep;
 use super::flight::Flight;
 use super::ranks::{on_ranks, slowest};
 use crate::progress::{Console, Unit};
@@ -45,7 +45,7 @@ pub struct One {
 
 /// Replays a step on all ranks. The process of rank 0 gets the result.
 pub fn run(
-    step: &Step,
+    step: &ReplayedStep,
     rounds: Rounds,
     serial: bool,
     cluster: &Cluster,
@@ -58,7 +58,7 @@ pub fn run(
 }
 
 /// Bytes that the busiest rank needs, about: what it sends, what arrives, blocks to be summed, and their sum.
-fn bytes_needed(step: &Step) -> u64 {
+fn bytes_needed(step: &ReplayedStep) -> u64 {
     let (deployment, ranks) = (step.schedule.deployment(), step.run.topology().ranks());
     let of_rank = |rank: usize| {
         let collectives = step.schedule.phases().iter().filter_map(|phase| match &phase.work {
@@ -78,7 +78,7 @@ fn bytes_needed(step: &Step) -> u64 {
 
 /// A step being replayed by one rank.
 struct Replay<'a> {
-    step: &'a Step,
+    step: &'a ReplayedStep,
     world: &'a Communicator,
     /// Collectives by phase; `None` for computations.
     flights: Vec<Option<Flight<'a>>>,
@@ -86,7 +86,7 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(step: &'a Step, communicators: &'a Communicators) -> Result<Self> {
+    fn new(step: &'a ReplayedStep, communicators: &'a Communicators) -> Result<Self> {
         let flight = |phase: &Phase| match &phase.work {
             Work::Compute(_) => Ok(None),
             Work::Collective(one) => {
@@ -233,12 +233,12 @@ mod tests {
     use spec::schedule::Task;
     use spec::volume::BatchSizes;
 
-    fn step(batch: usize) -> Step {
+    fn step(batch: usize) -> ReplayedStep {
         let mut config = Config::default();
         config.train.batch = Some(batch);
         let run = planning::check(&config).unwrap();
         let sizes = BatchSizes::typical(&run.model, &run.placement, batch);
-        Step { config, schedule: run.schedule(Task::Train), run, sizes }
+        ReplayedStep { config, schedule: run.schedule(Task::Train), run, sizes }
     }
 
     /// The buffers of one batch under the schedule of another.

@@ -1,7 +1,7 @@
 //! A replay as text and as JSON.
 
 use super::Rounds;
-use super::file::Step;
+use super::file::ReplayedStep;
 use super::replay::{One, Replayed};
 use super::sweep_report::seconds;
 use crate::dataflow;
@@ -10,7 +10,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use spec::schedule::{Collective, Phase, Work};
 
-pub fn print(step: &Step, replayed: &Replayed, rounds: Rounds, as_json: bool) -> Result<()> {
+pub fn print(step: &ReplayedStep, replayed: &Replayed, rounds: Rounds, as_json: bool) -> Result<()> {
     if as_json {
         println!("{}", to_json(step, replayed, rounds));
         return Ok(());
@@ -50,7 +50,7 @@ pub fn print(step: &Step, replayed: &Replayed, rounds: Rounds, as_json: bool) ->
     Ok(())
 }
 
-fn to_json(step: &Step, replayed: &Replayed, rounds: Rounds) -> Value {
+fn to_json(step: &ReplayedStep, replayed: &Replayed, rounds: Rounds) -> Value {
     let (run, topology) = (&step.run, step.run.topology());
     let collectives = replayed.collectives.iter().map(|one| {
         let (phase, collective) = of(step, one);
@@ -84,7 +84,7 @@ fn to_json(step: &Step, replayed: &Replayed, rounds: Rounds) -> Value {
 }
 
 /// A collective in its schedule.
-fn of<'a>(step: &'a Step, one: &One) -> (&'a Phase, &'a Collective) {
+fn of<'a>(step: &'a ReplayedStep, one: &One) -> (&'a Phase, &'a Collective) {
     let phase = &step.schedule.phases()[one.phase.0];
     match &phase.work {
         Work::Collective(collective) => (phase, collective),

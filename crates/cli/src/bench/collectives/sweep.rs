@@ -8,7 +8,7 @@ use crate::text::median;
 use anyhow::Result;
 use collectives::{Communicator, Label};
 use serde::Serialize;
-use spec::links::{Circle, LinkModel};
+use spec::links::{GroupSpan, LinkModel};
 use spec::placement::share;
 use spec::schedule::CollectiveKind;
 use spec::topology::{LinkClass, Topology};
@@ -20,7 +20,7 @@ use training::Cluster;
 pub struct Sweep {
     pub topology: Topology,
     pub kinds: Vec<CollectiveKind>,
-    pub circles: Vec<Circle>,
+    pub spans: Vec<GroupSpan>,
     /// Bytes that a rank sends, or reduces, including those it keeps for itself.
     pub sizes: Vec<usize>,
     pub rounds: Rounds,
@@ -30,7 +30,7 @@ pub struct Sweep {
 #[derive(Serialize)]
 pub struct Point {
     pub collective: CollectiveKind,
-    pub group: Circle,
+    pub group: GroupSpan,
     /// Ranks of each group.
     pub ranks: usize,
     pub bytes: usize,
@@ -64,7 +64,7 @@ pub fn run(sweep: &Sweep, cluster: &Cluster, console: Console) -> Result<Option<
 impl Sweep {
     /// Measures on one rank. All ranks of the world must call it.
     pub fn on_rank(&self, world: &Communicator, console: Console) -> Result<Swept> {
-        let measurements = self.kinds.len() * self.circles.len() * self.sizes.len();
+        let measurements = self.kinds.len() * self.spans.len() * self.sizes.len();
         let console = console.of_rank(world.rank());
         let progress = console.progress("measuring collectives", measurements as u64, Unit::Count("sizes"));
         let (topology, label, rank) = (self.topology, Label::from("split"), world.rank());
@@ -72,20 +72,20 @@ impl Sweep {
         let (of_host, of_peers) = (world.split(&label, host, index)?, world.split(&label, index, host)?);
         let mut swept = Swept { points: Vec::with_capacity(measurements), links: Vec::new() };
         for &kind in &self.kinds {
-            for &circle in &self.circles {
-                let group = match circle {
-                    Circle::World => world,
-                    Circle::Host => &of_host,
-                    Circle::Peers => &of_peers,
+            for &span in &self.spans {
+                let group = match span {
+                    GroupSpan::World => world,
+                    GroupSpan::Host => &of_host,
+                    GroupSpan::Peers => &of_peers,
                 };
                 let first = swept.points.len();
                 for &bytes in &self.sizes {
-                    swept.points.push(self.measure(world, group, kind, circle, bytes)?);
-                    progress.at(swept.points.len() as u64, &format!("{kind} over {circle}"));
+                    swept.points.push(self.measure(world, group, kind, span, bytes)?);
+                    progress.at(swept.points.len() as u64, &format!("{kind} over {span}"));
                 }
                 let line = swept.points[first..].iter().map(|p| (p.bytes as f64, p.median_s));
                 let line: Vec<(f64, f64)> = line.collect();
-                swept.links.extend(planning::fit::link(kind, circle, group.size(), &line));
+                swept.links.extend(planning::fit::link(kind, span, group.size(), &line));
             }
         }
         Ok(swept)
@@ -96,11 +96,10 @@ impl Sweep {
         world: &Communicator,
         group: &Communicator,
         kind: CollectiveKind,
-        circle: Circle,
+        span: GroupSpan,
         bytes: usize,
     ) -> Result<Point> {
-        let (measured, between) =
-            (Label::from(format!("{kind} over {circle}")), Label::from("between rounds"));
+        let (measured, between) = (Label::from(format!("{kind} over {span}")), Label::from("between rounds"));
         let (elements, ranks) = (bytes / size_of::<f32>(), group.size());
         let mut trial = Trial::new(group, kind, elements)?;
         trial.call(&measured)?;
@@ -126,7 +125,7 @@ impl Sweep {
         let exchanges = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
         Ok(Point {
             collective: kind,
-            group: circle,
+            group: span,
             ranks,
             bytes,
             median_s,

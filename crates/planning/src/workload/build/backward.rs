@@ -62,10 +62,10 @@ impl Build<'_> {
     /// Gradients of vectors go back to the tables, once layer `from` has been gone through.
     fn gradients_back(&mut self, from: usize) -> Option<PhaseId> {
         let ready = self.summed.get(from).copied().flatten();
-        let Some((_, circle)) = self.tables else { return ready };
+        let Some((_, span)) = self.tables else { return ready };
         let name = (Label::of("gradients all-to-all"), Lane::Exchange, Part::GradientExchange);
         let bytes = self.vector_bytes();
-        Some(self.collective(name, CollectiveKind::AllToAll, circle, bytes, &[ready]))
+        Some(self.collective(name, CollectiveKind::AllToAll, span, bytes, &[ready]))
     }
 
     fn update_tables(&mut self, exchange: Option<PhaseId>) {
@@ -86,10 +86,10 @@ impl Build<'_> {
         });
         let updated =
             self.push(Label::of("update tables"), Lane::Compute, Part::EmbeddingUpdate, &[exchange], work);
-        if let Some((_, circle)) = self.replicas {
+        if let Some((_, span)) = self.replicas {
             let bytes = self.model.table_parameters() * self.model.embedding_bytes / shards;
             let name = (Label::of("tables all-reduce"), Lane::Gradients, Part::DenseExchange);
-            self.collective(name, CollectiveKind::AllReduce, circle, bytes, &[Some(updated)]);
+            self.collective(name, CollectiveKind::AllReduce, span, bytes, &[Some(updated)]);
         }
     }
 
@@ -117,20 +117,20 @@ impl Build<'_> {
         computed: PhaseId,
     ) {
         let name = |action| (label(action), Lane::Gradients, Part::DenseExchange);
-        if let Some((level, circle)) = spread.fsdp {
+        if let Some((level, span)) = spread.fsdp {
             let bytes = shard * level.degree as f64;
             self.collective(
                 name("reduce-scatter"),
                 CollectiveKind::ReduceScatter,
-                circle,
+                span,
                 bytes,
                 &[Some(computed)],
             );
         }
-        if let Some((_, circle)) = spread.ddp {
+        if let Some((_, span)) = spread.ddp {
             // MAD-Max reduces a layer whole, even where devices have only a shard of it.
             let bytes = if self.convention == Convention::MadMax { whole } else { shard };
-            self.collective(name("all-reduce"), CollectiveKind::AllReduce, circle, bytes, &[Some(computed)]);
+            self.collective(name("all-reduce"), CollectiveKind::AllReduce, span, bytes, &[Some(computed)]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the columns of one rank's exchanges come from and go to: everything about SPTT that no batch changes.
+//! Routes of the columns in the exchanges of one rank: the part of SPTT that does not depend on the batch.
 
 use super::super::order::Order;
 use super::super::tables::columns;
@@ -14,12 +14,12 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct SpttRoutes {
     pub groups: Groups,
-    /// This rank's index in its group.
+    /// Index of this rank in its group.
     pub index: usize,
     pub permute: PeerPermute,
-    /// All ranks by (index in group, group).
+    /// All ranks in peer order.
     pub peer_order: Vec<usize>,
-    /// Whole tables and pieces of rows, and where the columns of each begin among its like.
+    /// Whole tables that the rank holds, side by side.
     pub whole: Held,
     pub rows: Held,
     pub table_columns: Vec<usize>,
@@ -39,7 +39,7 @@ pub struct SpttRoutes {
 /// Tables held here that are exchanged in one way.
 #[derive(Debug)]
 pub struct Held {
-    /// Which of the rank's tables.
+    /// Range of the rank's tables.
     pub tables: Range<usize>,
     /// Columns of all these tables, side by side.
     pub width: usize,
@@ -48,7 +48,7 @@ pub struct Held {
 /// Columns of what a member sent that go to one place.
 #[derive(Debug)]
 pub struct Transposed {
-    /// Which of the group's towers sees them; `None` for what leaves as it is.
+    /// Index of the tower of the group that reads the columns; `None` for columns that pass through.
     pub tower: Option<usize>,
     pub copies: Vec<ColumnCopy>,
     /// Copies of the gradients of these columns, the other way.

@@ -115,7 +115,7 @@ impl Linear {
     }
 }
 
-/// Linear layers one after the other.
+/// Multi-layer perceptron: a sequence of linear layers.
 #[derive(Debug)]
 pub struct Mlp {
     layers: Vec<Linear>,

@@ -5,7 +5,7 @@
 use kernels::{Buffer, Device, Element, KernelError, LinearAt, Space};
 use spec::model::{LinearLayer, Parameter};
 use spec::optimizer::UpdateRule;
-use spec::random::Stream;
+use spec::random::RandomSequence;
 use spec::schedule::Bucket;
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl Parameters {
             for (&parameter, &start) in bucket.parameters.iter().zip(&bucket.starts) {
                 places[parameter] = Some((b, start));
                 let Parameter { name, len, bound, .. } = &list[parameter];
-                let stream = Stream::new(seed, name);
+                let stream = RandomSequence::new(seed, name);
                 weights.write_blocks(start, *len, *len, |first, block| {
                     for (weight, i) in block.iter_mut().zip(first as u64..) {
                         *weight = stream.symmetric(i, *bound);
@@ -117,7 +117,7 @@ impl Parameters {
         Ok(gradient)
     }
 
-    /// Where the matrix `matrix` and the bias `bias` of a layer lie. A layer never spans two buckets.
+    /// Bucket and offsets of the matrix `matrix` and the bias `bias` of a layer. A layer never spans two buckets.
     pub(super) fn locate(&self, layer: &LinearLayer, matrix: &str, bias: &str) -> (usize, LinearAt) {
         let find = |name: &str| {
             let index = self.list.iter().position(|p| p.name == name);

@@ -1,4 +1,4 @@
-//! How much memory there is.
+//! Memory that is available on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};

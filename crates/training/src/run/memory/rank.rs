@@ -1,11 +1,11 @@
-//! What one rank needs, buffer by buffer, and what all of them need together.
+//! Memory need of one rank, buffer by buffer, and of all ranks together.
 
-use super::sizes::{exactly, floats, grown, samples_of};
-use super::vectors::Legs;
+use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
-use kernels::{LinearShape, Segment, linear_scratch};
+use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
 use spec::feature::Hotness;
-use spec::model::{Layers, LinearLayer, TowerModule};
+use spec::memory::{Buffers, Rounding};
+use spec::model::{LinearLayer, TowerModule};
 use spec::placement::{Layout, Shard};
 use spec::run::Run;
 use spec::schedule::{Bucket, Schedule, Task};
@@ -30,9 +30,9 @@ pub(super) struct Shape<'a> {
     run: &'a Run,
     threads: usize,
     purpose: MemoryUse,
-    schedule: Schedule,
+    schedule: &'a Schedule,
     phases: f64,
-    legs: Legs,
+    buffers: Buffers<'a>,
     sample: Sample,
 }
 
@@ -75,19 +75,20 @@ impl Sample {
 }
 
 impl<'a> Shape<'a> {
-    pub(super) fn new(run: &'a Run, threads: usize, purpose: MemoryUse) -> Self {
-        let schedule = run.schedule(Task::Train);
+    /// The ranks of a run; `schedule` is the step that trains it.
+    pub(super) fn new(run: &'a Run, schedule: &'a Schedule, threads: usize, purpose: MemoryUse) -> Self {
         let phases = run.schedule(Task::Evaluate).phases().len()
             + if purpose.trains { schedule.phases().len() } else { 0 };
-        let legs = Legs::new(run, purpose.trains);
-        Self { run, threads, purpose, schedule, phases: phases as f64, legs, sample: Sample::new(run) }
+        let rounding = Rounding { grown, exact: |bytes| resident(bytes as u64, false) as f64 };
+        let buffers = Buffers::new(schedule.deployment(), run.batch, purpose.trains, rounding);
+        Self { run, threads, purpose, schedule, phases: phases as f64, buffers, sample: Sample::new(run) }
     }
 
     /// What `rank` needs.
     pub(super) fn of_rank(&self, rank: usize) -> Parts {
         let mut need = Parts {
             batches: self.batches(rank),
-            activations: self.legs.of_rank(self.run, rank) + self.network(rank),
+            activations: self.buffers.vectors(rank) + self.buffers.activations(rank),
             pairs: self.pairs(),
             ranks: RANK + HISTOGRAM + self.phases * PHASE + self.scratch(rank),
             evaluation: if self.purpose.trains { 8.0 * self.run.steps.min(LOSSES) as f64 } else { 0.0 },
@@ -147,7 +148,7 @@ impl<'a> Shape<'a> {
     fn batches(&self, rank: usize) -> f64 {
         let Run { model, placement, batch, .. } = self.run;
         let &Sample { numbers, ids, lengths, travelling } = &self.sample;
-        let (samples, batch) = (samples_of(self.run, rank) as f64, *batch as f64);
+        let (samples, batch) = (self.buffers.samples(rank) as f64, *batch as f64);
         let held = placement.held_by(rank);
         let of_shard = |shard: &Shard| {
             let feature = &model.features()[shard.feature];
@@ -170,57 +171,35 @@ impl<'a> Shape<'a> {
         BATCHES * PUSHED * 4.0 * samples * numbers + INPUTS * of_input.iter().sum::<f64>()
     }
 
-    /// Outputs of the layers of the network for the samples of `rank`, and their gradients.
-    fn network(&self, rank: usize) -> f64 {
-        let network = self.run.model.network();
-        let samples = samples_of(self.run, rank) as f64;
-        let of = |width: usize| floats(samples * width as f64);
-        let (mut forward, mut backward) =
-            (of(network.features_width()) + 4.0 * of(1), of(network.features_width()));
-        for block in network.blocks() {
-            let (kept, back) = match &block.layers {
-                Layers::Mlp(layers) => {
-                    let outputs = layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
-                    // Gradients go from layer to layer in two buffers that take turns.
-                    let inputs = |l: &LinearLayer| if l.input_gradient { l.inputs } else { 0 };
-                    let widest = layers.iter().flat_map(|l| [l.outputs, inputs(l)]).max().unwrap_or(0);
-                    (outputs, 2.0 * of(widest))
-                }
-                Layers::Dot { .. } => (of(block.layers.output_width()), 0.0),
-                Layers::Cross { width, layers } => {
-                    let ranks = layers.iter().map(|layer| layer.v.as_ref().map_or(0, |v| v.outputs));
-                    let kept = ranks.clone().map(|rank| of(rank) + 2.0 * of(*width)).sum::<f64>();
-                    (kept, 2.0 * of(*width) + of(ranks.max().unwrap_or(0)))
-                }
-                Layers::Fm { .. } => (of(1), of(1)),
-                Layers::Sum { width } => (0.0, of(*width)),
-            };
-            // What is read of several buffers is joined in one.
-            let joined = if network.reads_whole(block) { 0.0 } else { of(block.layers.input_width()) };
-            forward += kept + joined;
-            backward += back;
-        }
-        if self.purpose.trains { forward + backward } else { forward }
-    }
-
     /// Vectors of one rank that are as long as there are ranks.
     fn pairs(&self) -> f64 {
         let ranks = self.run.topology().ranks() as f64;
         // Spans, pairs to copy, members; shares of the batch and counts of the exchanges of ids; counts of those of vectors.
         let each = 2.0 * SPAN + 72.0 + 8.0 + INPUTS * (16.0 + 3.0 * 16.0) + 4.0 * 16.0;
-        ranks * each + self.legs.listed()
+        ranks * each + self.listed()
+    }
+
+    /// What a rank lists of all others in the flat dataflow: where the columns of each go.
+    fn listed(&self) -> f64 {
+        if self.run.dataflow.sptt().is_some() {
+            return 0.0;
+        }
+        let placement = &self.run.placement;
+        let shards = |rank| placement.held_by(rank).len() + placement.owned_by(rank).len();
+        let copies = (0..self.run.topology().ranks()).map(|rank| shards(rank) as f64).sum::<f64>();
+        copies * size_of::<ColumnCopy>() as f64
     }
 
     /// Room in which products are packed and ids are sorted.
     fn scratch(&self, rank: usize) -> f64 {
         let (run, network) = (self.run, self.run.model.network());
-        let samples = samples_of(run, rank);
+        let samples = self.buffers.samples(rank);
         let mut layers: Vec<(&LinearLayer, usize)> = Vec::new();
         for block in network.blocks() {
             layers.extend(block.layers.maps().into_iter().map(|layer| (layer, samples)));
         }
         if let Some(sptt) = run.dataflow.sptt() {
-            let rows = self.legs.peer_samples(run, rank);
+            let rows = self.buffers.peer_samples(rank);
             for &tower in &sptt.plan(sptt.groups().group_of(rank)).towers {
                 let tower = &run.model.towers()[tower];
                 match &tower.module {
@@ -262,8 +241,10 @@ impl<'a> Shape<'a> {
             let (count, size) = (count as f64, size as f64);
             count * exchanges * size * (size * 2.0 * SPAN + 256.0)
         };
-        let divided = Legs::divided(self.run);
-        let divided = divided.map_or(0.0, |(count, size)| of_groups(count, size) + of_groups(size, count));
+        let divided = self
+            .buffers
+            .groups()
+            .map_or(0.0, |(count, size)| of_groups(count, size) + of_groups(size, count));
         of_groups(1, self.run.topology().ranks()) + divided
     }
 

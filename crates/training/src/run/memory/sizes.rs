@@ -1,8 +1,6 @@
-//! Sizes of buffers and of a rank's part of a batch.
+//! Sizes of buffers.
 
 use kernels::resident;
-use spec::placement::share;
-use spec::run::Run;
 
 /// Bytes of a buffer that grew to `elements` floats.
 pub(super) fn floats(elements: f64) -> f64 {
@@ -17,9 +15,4 @@ pub(super) fn grown(bytes: f64) -> f64 {
 /// Bytes of a buffer that was made for `elements` floats.
 pub(super) fn exactly(elements: f64) -> f64 {
     resident((4.0 * elements) as u64, false) as f64
-}
-
-/// Samples of `rank` in a batch.
-pub(super) fn samples_of(run: &Run, rank: usize) -> usize {
-    share(run.batch, run.topology().ranks(), rank).len()
 }

@@ -5,63 +5,63 @@ use crate::towers::Module;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Computations that are equally fast.
+/// Class of computations that one set of rates describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// What threads beside the step do to have its batches ready; items are numbers of samples.
+    /// Reading batches ahead, on threads beside the step; items are numbers of samples.
     ReadAhead,
-    /// Take a batch, and lay out its ids.
+    /// Taking a batch that was read, and laying out its ids.
     ReadBatch,
-    /// Find bags in ids that arrived, in either order.
+    /// Finding bags in ids that arrived, in the order of ranks or in peer order.
     IndexIds,
-    /// Group ids by row.
+    /// Grouping ids by row.
     SortIds,
-    /// Look up and pool; items are ids.
+    /// Looking up and pooling rows of tables; items are ids.
     Lookup,
-    /// Vectors into peer order, and back.
+    /// Bringing vectors into peer order, and back.
     Permute,
-    /// What a leg carries into its format.
+    /// Encoding what a leg carries into its wire format.
     Encode,
-    /// And out of it.
+    /// Decoding what a leg brought out of its wire format.
     Decode,
-    /// Between the levels of a hierarchical all-to-all.
+    /// Laying out vectors between the two levels of a hierarchical all-to-all.
     Regroup,
-    /// Features × peers into peers × features, and back.
+    /// Transposing features × peers into peers × features, and back.
     Transpose,
-    /// Vectors into the order of the interaction.
+    /// Bringing vectors into the order of the interaction.
     RestoreOrder,
-    /// Their gradients laid out for the way back.
+    /// Laying out the gradients of vectors for the way back.
     SplitGradients,
-    /// Bottom MLP.
+    /// Forward pass of the bottom MLP.
     BottomForward,
-    /// Its backward pass.
+    /// Backward pass of the bottom MLP.
     BottomBackward,
-    /// Dot products of pairs.
+    /// Forward pass of dot products.
     DotForward,
-    /// Their backward pass.
+    /// Backward pass of dot products.
     DotBackward,
-    /// Cross layers.
+    /// Forward pass of cross layers.
     CrossForward,
-    /// Their backward pass.
+    /// Backward pass of cross layers.
     CrossBackward,
-    /// Top MLP.
+    /// Forward pass of the top MLP.
     TopForward,
-    /// Its backward pass.
+    /// Backward pass of the top MLP.
     TopBackward,
-    /// Towers that map, as a DLRM's do.
+    /// Forward pass of towers that map, as a DLRM's do.
     LinearTowersForward,
-    /// Their backward pass.
+    /// Backward pass of towers that map.
     LinearTowersBackward,
-    /// Towers that cross, as a DCN's do.
+    /// Forward pass of towers that cross, as a DCN's do.
     CrossTowersForward,
-    /// Their backward pass.
+    /// Backward pass of towers that cross.
     CrossTowersBackward,
-    /// Loss and its gradient, or predictions; items are samples.
+    /// Computes the loss and its gradient, or predictions; items are samples.
     Loss,
-    /// Backward of the lookup and the optimizer of the tables; items are ids.
+    /// Backward pass of the lookup, fused with the optimizer of the tables; items are ids.
     UpdateTables,
-    /// The optimizer of dense parameters.
+    /// Optimizer of the dense parameters.
     UpdateDense,
 }
 
@@ -90,7 +90,7 @@ impl Class {
         }
     }
 
-    /// Which amounts decide how long it takes: FLOPs, bytes, items.
+    /// Amounts that decide how long a computation of the class takes: FLOPs, bytes, items.
     pub fn goes_by(self) -> [bool; 3] {
         match self {
             Class::BottomForward

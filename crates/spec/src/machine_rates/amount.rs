@@ -1,16 +1,17 @@
-//! How much a phase computes on a rank, in the terms that rates are measured in.
+//! Amount of work of a phase on a rank, in the units of machine rates.
 
 use crate::schedule::{Cost, PhaseId, Schedule, Work};
 use crate::volume::{BatchSizes, Quantity, Volume};
 
-/// What a computation has to do.
+/// Amount of work of a computation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Amount {
-    /// Floating-point operations.
+    /// Number of floating-point operations.
     pub flops: f64,
-    /// Bytes of memory it must touch; in a block of the network, those of what its layers read and give.
+    /// Bytes of memory that the computation must touch; for a block of the network, the bytes that its layers read and
+    /// write.
     pub bytes: f64,
-    /// Ids of a lookup or an update, samples of a loss, numbers of the samples that are read.
+    /// Number of items: ids of a lookup or an update, samples of a loss, numbers in the samples that are read.
     pub items: f64,
 }
 
@@ -25,7 +26,7 @@ impl Amount {
         Self { flops: bind(flops), bytes: bind(bytes), items: bind(&described.items) }
     }
 
-    /// Of what is read for `rank`'s samples.
+    /// Amount that is read for the samples of `rank`.
     pub fn read_ahead(schedule: &Schedule, sizes: &BatchSizes, rank: usize) -> Self {
         let ids = Volume::of(1, Quantity::Ids).bind(schedule.deployment(), sizes, rank);
         let dense = sizes.samples[rank] * schedule.model().dense_features() as u64;

@@ -1,11 +1,11 @@
-//! What was measured of a machine or a cluster: how fast each class of computation goes, and what collectives take.
+//! Machine rates: measured speeds of a machine or a cluster, for each class of computation and each collective.
 //!
 //! Computations are priced by their amounts, `overhead + FLOPs / rate + bytes / rate + items / rate`, with the rates of their
 //! [`Class`]. Seconds are those of a core at work while all ranks are; ranks that share cores take longer, and `planning` says
 //! by how much.
 //!
 //! ```
-//! use spec::calibration::{Amount, Class, OperationModel};
+//! use spec::machine_rates::{Amount, Class, OperationModel};
 //! let line = OperationModel { bytes_per_s: Some(1e9), ..OperationModel::new(Class::Transpose, 10e-6) };
 //! assert!((line.seconds(&Amount { bytes: 1e6, ..Default::default() }) - 1.01e-3).abs() < 1e-9);
 //! ```
@@ -16,121 +16,122 @@ mod class;
 pub use amount::Amount;
 pub use class::Class;
 
-use crate::links::{Circle, LinkModel};
+use crate::links::{GroupSpan, LinkModel};
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 
-/// What was measured: the section `[measured]` of a system file.
+/// Measured rates of a machine: the section `[measured]` of a system file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calibration {
-    /// When, where and by what, for people.
+pub struct MachineRates {
+    /// Description for people: when, where and by which program the rates were measured.
     pub about: String,
-    /// Hosts.
+    /// Number of hosts that were measured.
     pub hosts: usize,
-    /// Ranks on each.
+    /// Number of ranks on each host.
     pub ranks_per_host: usize,
-    /// What joins the ranks.
+    /// Transport between the ranks.
     pub transport: Transport,
-    /// Threads of each rank.
+    /// Number of threads of each rank.
     pub threads: usize,
-    /// Ranks that share a machine: hosts may be pretended, cores may not.
+    /// Number of ranks that share a machine and its cores. One machine may stand for several hosts.
     pub ranks_per_machine: usize,
-    /// Cores of a machine.
+    /// Number of cores of a machine.
     pub cores: usize,
-    /// What share of the communication that could hide behind computation does: none where no core is left to move it on.
+    /// Share of the communication that is hidden, of that which could hide behind computation: 0 if no core is left to
+    /// advance it.
     pub overlap: f64,
-    /// What whole steps took over what their phases account for, median over the runs that were measured.
+    /// Measured step time over the time that the phases account for; median over the measured runs.
     pub stretch: f64,
-    /// How fast computations are.
+    /// Rates of the classes of computation.
     pub operations: Vec<OperationModel>,
-    /// What collectives take.
+    /// Latency and bandwidth of the collectives.
     pub links: Vec<LinkModel>,
 }
 
-/// How fast one class of computation is. What has no rate costs nothing.
+/// Rates of one class of computation. An amount without a rate costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperationModel {
-    /// Which.
+    /// Class of computation.
     pub class: Class,
-    /// Seconds that nothing at all takes.
+    /// Overhead: seconds of a computation of nothing.
     pub overhead_s: f64,
-    /// FLOPs in a second.
+    /// Floating-point operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops_per_s: Option<f64>,
-    /// Bytes of memory in a second.
+    /// Bytes of memory per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<f64>,
-    /// Items in a second: ids or samples, as the class counts them.
+    /// Items per second: ids or samples, as the class counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub items_per_s: Option<f64>,
-    /// How far this is from what was measured, where it is farthest: 0.1 for 10 %.
+    /// Largest relative error of the fit over the measurements: 0.1 for 10 %.
     #[serde(default)]
     pub worst_error: f64,
 }
 
-/// Why a calibration cannot be used, or not for a step.
+/// Reason why machine rates are invalid, or cannot price a step.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum CalibrationError {
-    /// A number that cannot have been measured.
+pub enum MachineRatesError {
+    /// A number is outside of its range.
     #[error("{what} is {value}; expected {expected}")]
     Number {
-        /// What it is of.
+        /// Quantity that was measured.
         what: String,
-        /// What it is.
+        /// Value of the quantity.
         value: f64,
-        /// What it may be.
+        /// Values that the quantity may have.
         expected: &'static str,
     },
-    /// Something that is there twice.
+    /// A rate is given twice.
     #[error("{what} is given twice")]
     Twice {
-        /// What it is.
+        /// Rate or line that is given twice.
         what: String,
     },
-    /// A computation that was not measured.
+    /// No rate was measured for a class of computation.
     #[error("no rate was measured for {class} (phase {phase:?}); `campanile calibrate` measures all of them")]
     Class {
-        /// The class.
+        /// Class without a rate.
         class: Class,
-        /// A phase of the step that is of this class.
+        /// Name of a phase of the step that has this class.
         phase: String,
     },
-    /// Ranks other than those that were measured.
+    /// The step runs on another number of ranks than was measured.
     #[error("measured on {hosts} × {ranks_per_host} ranks, the step has {step}; calibrate on as many")]
     Ranks {
-        /// Hosts that were measured.
+        /// Number of hosts that were measured.
         hosts: usize,
-        /// Ranks on each of them.
+        /// Number of ranks on each measured host.
         ranks_per_host: usize,
-        /// The step's.
+        /// Topology of the step.
         step: Topology,
     },
-    /// A collective that was not measured.
-    #[error("no speed was measured for {collective} over {circle} (phase {phase:?})")]
+    /// No speed was measured for a collective.
+    #[error("no speed was measured for {collective} over {span} (phase {phase:?})")]
     Collective {
-        /// Which.
+        /// Collective that was not measured.
         collective: CollectiveKind,
-        /// Over whom.
-        circle: Circle,
-        /// A phase of the step that is such a collective.
+        /// Ranks that take part in it together.
+        span: GroupSpan,
+        /// Name of a phase of the step that is such a collective.
         phase: String,
     },
-    /// A collective that was measured among fewer or more.
+    /// A collective was measured among another number of ranks.
     #[error(
-        "the speed of {collective} over {circle} was measured among {measured} ranks, the step has {members}"
+        "the speed of {collective} over {span} was measured among {measured} ranks, the step has {members}"
     )]
     Members {
-        /// Which.
+        /// Collective that was measured.
         collective: CollectiveKind,
-        /// Over whom.
-        circle: Circle,
-        /// Ranks of such a group when it was measured.
+        /// Ranks that took part in it together.
+        span: GroupSpan,
+        /// Number of ranks of the group when it was measured.
         measured: usize,
-        /// Ranks of such a group in the step.
+        /// Number of ranks of the group in the step.
         members: usize,
     },
     /// Groups of some of the hosts: neither a host nor the world.
@@ -138,21 +139,21 @@ pub enum CalibrationError {
         "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured, only those of one, or of all"
     )]
     Groups {
-        /// Hosts of a group.
+        /// Number of hosts of a tower group.
         hosts_per_group: usize,
-        /// Hosts of the step.
+        /// Number of hosts of the step.
         hosts: usize,
     },
 }
 
 impl OperationModel {
-    /// One that takes its overhead, whatever the amount.
+    /// A computation that takes `overhead_s`, whatever the amount.
     pub fn new(class: Class, overhead_s: f64) -> Self {
         let (flops_per_s, bytes_per_s, items_per_s) = (None, None, None);
         Self { class, overhead_s, flops_per_s, bytes_per_s, items_per_s, worst_error: 0.0 }
     }
 
-    /// What so much takes.
+    /// Seconds that a computation of so much takes.
     pub fn seconds(&self, amount: &Amount) -> f64 {
         let over = |amount: f64, rate: Option<f64>| rate.map_or(0.0, |rate| amount / rate);
         self.overhead_s
@@ -161,7 +162,7 @@ impl OperationModel {
             + over(amount.items, self.items_per_s)
     }
 
-    fn check(&self) -> Result<(), CalibrationError> {
+    fn check(&self) -> Result<(), MachineRatesError> {
         not_negative(|| format!("overhead_s of {}", self.class), self.overhead_s)?;
         not_negative(|| format!("worst_error of {}", self.class), self.worst_error)?;
         let rates = [
@@ -175,9 +176,9 @@ impl OperationModel {
     }
 }
 
-impl Calibration {
-    /// Refuses numbers that cannot have been measured.
-    pub fn check(&self) -> Result<(), CalibrationError> {
+impl MachineRates {
+    /// Fails if a number is outside of its range or a rate is given twice.
+    pub fn check(&self) -> Result<(), MachineRatesError> {
         let counts = [
             ("hosts", self.hosts),
             ("ranks_per_host", self.ranks_per_host),
@@ -188,24 +189,24 @@ impl Calibration {
         for (what, count) in counts {
             if count == 0 {
                 let (value, expected) = (count as f64, "at least 1");
-                return Err(CalibrationError::Number { what: what.into(), value, expected });
+                return Err(MachineRatesError::Number { what: what.into(), value, expected });
             }
         }
         positive(|| "stretch".into(), self.stretch)?;
         if !(0.0..=1.0).contains(&self.overlap) {
             let (what, value, expected) = ("overlap".into(), self.overlap, "a share from 0 to 1");
-            return Err(CalibrationError::Number { what, value, expected });
+            return Err(MachineRatesError::Number { what, value, expected });
         }
         for (i, operation) in self.operations.iter().enumerate() {
             operation.check()?;
             if self.operations[..i].iter().any(|other| other.class == operation.class) {
-                return Err(CalibrationError::Twice { what: format!("the rate of {}", operation.class) });
+                return Err(MachineRatesError::Twice { what: format!("the rate of {}", operation.class) });
             }
         }
         for (i, link) in self.links.iter().enumerate() {
             let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
             if self.links[..i].iter().any(|other| (other.collective, other.group) == (*collective, *group)) {
-                return Err(CalibrationError::Twice {
+                return Err(MachineRatesError::Twice {
                     what: format!("the line of {collective} over {group}"),
                 });
             }
@@ -215,22 +216,22 @@ impl Calibration {
         Ok(())
     }
 
-    /// How fast a class is, where it was measured.
+    /// Rates of a class, if it was measured.
     pub fn operation(&self, class: Class) -> Option<&OperationModel> {
         self.operations.iter().find(|operation| operation.class == class)
     }
 }
 
-fn positive(what: impl Fn() -> String, value: f64) -> Result<(), CalibrationError> {
+fn positive(what: impl Fn() -> String, value: f64) -> Result<(), MachineRatesError> {
     let expected = "a number above 0";
     let fits = value > 0.0 && value.is_finite();
-    if fits { Ok(()) } else { Err(CalibrationError::Number { what: what(), value, expected }) }
+    if fits { Ok(()) } else { Err(MachineRatesError::Number { what: what(), value, expected }) }
 }
 
-fn not_negative(what: impl Fn() -> String, value: f64) -> Result<(), CalibrationError> {
+fn not_negative(what: impl Fn() -> String, value: f64) -> Result<(), MachineRatesError> {
     let expected = "0, or a number above it";
     let fits = value >= 0.0 && value.is_finite();
-    if fits { Ok(()) } else { Err(CalibrationError::Number { what: what(), value, expected }) }
+    if fits { Ok(()) } else { Err(MachineRatesError::Number { what: what(), value, expected }) }
 }
 
 #[cfg(test)]

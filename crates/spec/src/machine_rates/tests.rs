@@ -1,11 +1,11 @@
 use super::*;
-use crate::links::Circle;
+use crate::links::GroupSpan;
 use crate::schedule::CollectiveKind;
 
-fn calibration() -> Calibration {
+fn calibration() -> MachineRates {
     let link =
         |collective, group, ranks| LinkModel { collective, group, ranks, latency_s: 1e-5, bytes_per_s: 1e9 };
-    Calibration {
+    MachineRates {
         about: "a test".into(),
         hosts: 2,
         ranks_per_host: 2,
@@ -19,7 +19,7 @@ fn calibration() -> Calibration {
             OperationModel { flops_per_s: Some(9e10), ..OperationModel::new(Class::TopForward, 1e-6) },
             OperationModel { items_per_s: Some(1e7), ..OperationModel::new(Class::Loss, 0.0) },
         ],
-        links: vec![link(CollectiveKind::AllToAll, Circle::World, 4)],
+        links: vec![link(CollectiveKind::AllToAll, GroupSpan::World, 4)],
     }
 }
 
@@ -31,12 +31,12 @@ fn it_survives_a_file() {
         "{text}"
     );
     assert!(!text.contains("null"), "{text}");
-    let read: Calibration = serde_json::from_str(&text).unwrap();
+    let read: MachineRates = serde_json::from_str(&text).unwrap();
     assert_eq!(read, calibration());
     read.check().unwrap();
-    let unknown = serde_json::from_str::<Calibration>(&text.replace("stretch", "strech")).unwrap_err();
+    let unknown = serde_json::from_str::<MachineRates>(&text.replace("stretch", "strech")).unwrap_err();
     assert!(unknown.to_string().starts_with("unknown field `strech`"), "{unknown}");
-    let class = serde_json::from_str::<Calibration>(&text.replace("top-forward", "topmost")).unwrap_err();
+    let class = serde_json::from_str::<MachineRates>(&text.replace("top-forward", "topmost")).unwrap_err();
     assert!(class.to_string().starts_with("unknown variant `topmost`"), "{class}");
 }
 
@@ -49,7 +49,7 @@ fn names_are_those_of_files() {
 
 #[test]
 fn what_cannot_have_been_measured_is_refused() {
-    let refused = |change: &dyn Fn(&mut Calibration)| {
+    let refused = |change: &dyn Fn(&mut MachineRates)| {
         let mut calibration = calibration();
         change(&mut calibration);
         calibration.check().unwrap_err().to_string()

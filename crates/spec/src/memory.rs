@@ -1,0 +1,211 @@
+//! Memory that the activations and the vectors of a rank take, buffer by buffer.
+//!
+//! This is the only estimate of them: the trainer adds what the allocator, stacks and its own tables take, a simulation what
+//! parameters and optimizers take.
+//!
+//! ```
+//! use spec::dataflow::{AllToAll, Dataflow, Deployment};
+//! use spec::memory::{Buffers, Rounding};
+//! use spec::placement::{Layout, Placement};
+//! use spec::presets::{ModelKind, Preset};
+//! use spec::{topology::Topology, wire::Wire};
+//! let model = Preset::Demo.model(ModelKind::Dcn, None, None).unwrap();
+//! let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 2 }).collect();
+//! let placement = Placement::new(&model, Topology::new(1, 2).unwrap(), layouts).unwrap();
+//! let dataflow = Dataflow::Flat(AllToAll::Flat);
+//! let deployment = Deployment { model, placement, dataflow, wire: Wire::default() };
+//! let bytes = |batch, trains| Buffers::new(&deployment, batch, trains, Rounding::NONE).activations(0);
+//! assert_eq!(bytes(128, true), 2.0 * bytes(64, true));
+//! assert!(bytes(64, false) < bytes(64, true));
+//! ```
+
+mod vectors;
+
+use crate::dataflow::{AllToAll, Dataflow, Deployment, Sptt};
+use crate::model::{Block, Layers, LinearLayer, TowerModule};
+use crate::placement::{share, width};
+use crate::topology::Groups;
+
+/// Bytes of memory that a buffer takes, given the bytes that it holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounding {
+    /// Bytes of a buffer that grew to its size.
+    pub grown: fn(f64) -> f64,
+    /// Bytes of a buffer that was made for its size.
+    pub exact: fn(f64) -> f64,
+}
+
+/// Buffers of activations and vectors on the ranks of a deployment. Sizes are counted in floating point, so that none is too
+/// large to be counted, whatever a config says.
+pub struct Buffers<'a> {
+    deployment: &'a Deployment,
+    trains: bool,
+    batch: usize,
+    rounding: Rounding,
+    /// Columns that all ranks own, added up.
+    owned: f64,
+    /// Columns that all ranks hold, added up.
+    held: f64,
+    /// Samples of the ranks of each index, where there are tower groups.
+    peer_samples: Vec<usize>,
+    /// Columns that leave all tower groups, added up.
+    leaving: f64,
+}
+
+impl Rounding {
+    /// A buffer takes as many bytes as it holds.
+    pub const NONE: Self = Self { grown: |bytes| bytes, exact: |bytes| bytes };
+}
+
+impl<'a> Buffers<'a> {
+    /// Buffers for a global batch of `batch` samples, with those of the backward pass if the deployment `trains`.
+    pub fn new(deployment: &'a Deployment, batch: usize, trains: bool, rounding: Rounding) -> Self {
+        let placement = &deployment.placement;
+        let ranks = placement.topology().ranks();
+        let all = |of: &dyn Fn(usize) -> usize| (0..ranks).map(|rank| of(rank) as f64).sum::<f64>();
+        let samples_of = |rank| share(batch, ranks, rank).len();
+        let of_index = |groups: Groups, index: usize| groups.peers(index).map(samples_of).sum();
+        let sptt = deployment.dataflow.sptt();
+        Self {
+            deployment,
+            trains,
+            batch,
+            rounding,
+            owned: all(&|rank| width(placement.owned_by(rank))),
+            held: all(&|rank| width(placement.held_by(rank))),
+            peer_samples: sptt.map_or(Vec::new(), |sptt| {
+                let groups = sptt.groups();
+                (0..groups.size()).map(|index| of_index(groups, index)).collect()
+            }),
+            leaving: sptt.map_or(0.0, |sptt| {
+                (0..sptt.groups().count()).map(|group| sptt.plan(group).output_width() as f64).sum()
+            }),
+        }
+    }
+
+    /// Samples of `rank` in a batch.
+    pub fn samples(&self, rank: usize) -> usize {
+        share(self.batch, self.deployment.placement.topology().ranks(), rank).len()
+    }
+
+    /// Samples of `rank` and its peers; 0 where there are no tower groups.
+    pub fn peer_samples(&self, rank: usize) -> usize {
+        self.sptt().map_or(0, |sptt| self.peer_samples[sptt.groups().index_of(rank)])
+    }
+
+    /// Number and size of the groups of ranks in which vectors are exchanged, where they are not exchanged directly.
+    pub fn groups(&self) -> Option<(usize, usize)> {
+        let groups = match &self.deployment.dataflow {
+            Dataflow::Flat(AllToAll::Flat) => return None,
+            Dataflow::Flat(AllToAll::Hierarchical) => Groups::of_hosts(self.deployment.placement.topology()),
+            Dataflow::Sptt(sptt) => sptt.groups(),
+        };
+        Some((groups.count(), groups.size()))
+    }
+
+    /// Bytes of the outputs that the layers of the network and of tower modules keep on `rank`, and of their gradients.
+    pub fn activations(&self, rank: usize) -> f64 {
+        self.network(self.samples(rank)) + self.towers(rank)
+    }
+
+    /// Outputs of the network's blocks for so many samples, and their gradients.
+    fn network(&self, samples: usize) -> f64 {
+        let network = self.deployment.model.network();
+        let of = |width: usize| self.floats(samples as f64 * width as f64);
+        let (mut forward, mut backward) =
+            (of(network.features_width()) + 4.0 * of(1), of(network.features_width()));
+        for block in network.blocks() {
+            let (kept, back) = of_block(block, &of);
+            // What is read of several buffers is joined in one.
+            let joined = if network.reads_whole(block) { 0.0 } else { of(block.layers.input_width()) };
+            forward += kept + joined;
+            backward += back;
+        }
+        if self.trains { forward + backward } else { forward }
+    }
+
+    fn towers(&self, rank: usize) -> f64 {
+        let Some(sptt) = self.sptt() else { return 0.0 };
+        let peers = self.peer_samples(rank) as f64;
+        let towers = &sptt.plan(sptt.groups().group_of(rank)).towers;
+        towers.iter().map(|&tower| self.tower(tower, peers)).sum()
+    }
+
+    /// What a tower module sees, keeps and gives, and the gradients of all.
+    fn tower(&self, tower: usize, samples: f64) -> f64 {
+        let tower = &self.deployment.model.towers()[tower];
+        let of = |width: usize| self.floats(samples * width as f64);
+        let (input, output) = (of(tower.input_width()), of(tower.output_width()));
+        let (kept, back) = match &tower.module {
+            TowerModule::PassThrough | TowerModule::Projection { .. } => (0.0, 0.0),
+            TowerModule::Cross { layer, .. } => {
+                let inner = of(layer.v.as_ref().map_or(0, |v| v.outputs));
+                (inner + 2.0 * input, inner + 3.0 * input)
+            }
+        };
+        input + output + kept + if self.trains { input + output + back } else { 0.0 }
+    }
+
+    fn sptt(&self) -> Option<&'a Sptt> {
+        self.deployment.dataflow.sptt()
+    }
+
+    /// Bytes of a buffer that grew to `elements` floats.
+    fn floats(&self, elements: f64) -> f64 {
+        (self.rounding.grown)(4.0 * elements)
+    }
+}
+
+/// What a block keeps of the forward pass, and what the backward pass needs besides; `of` gives the bytes of so many columns.
+fn of_block(block: &Block, of: &dyn Fn(usize) -> f64) -> (f64, f64) {
+    match &block.layers {
+        Layers::Mlp(layers) => {
+            let outputs = layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
+            // Gradients go from layer to layer in two buffers that take turns.
+            let inputs = |layer: &LinearLayer| if layer.input_gradient { layer.inputs } else { 0 };
+            let widest = layers.iter().flat_map(|layer| [layer.outputs, inputs(layer)]).max().unwrap_or(0);
+            (outputs, 2.0 * of(widest))
+        }
+        Layers::Dot { .. } => (of(block.layers.output_width()), 0.0),
+        Layers::Cross { width, layers } => {
+            let inner = layers.iter().map(|layer| layer.v.as_ref().map_or(0, |v| v.outputs));
+            let kept = inner.clone().map(|inner| of(inner) + 2.0 * of(*width)).sum::<f64>();
+            (kept, 2.0 * of(*width) + of(inner.max().unwrap_or(0)))
+        }
+        Layers::Fm { .. } => (of(1), of(1)),
+        Layers::Sum { width } => (0.0, of(*width)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feature::{Feature, Hotness};
+    use crate::model::{Architecture, Model};
+    use crate::placement::{Layout, Placement};
+    use crate::topology::Topology;
+
+    /// Two cross layers of rank 3 over 8 columns and a logit, counted by hand for 10 samples.
+    #[test]
+    fn cross_layers_keep_their_inner_vectors_and_twice_their_width() {
+        let feature = |name: &str| Feature {
+            name: name.into(),
+            rows: 5,
+            pooling: Default::default(),
+            hotness: Hotness::One,
+            weighted: false,
+        };
+        let architecture =
+            Architecture::Dcn { bottom: vec![], cross_layers: 2, cross_rank: Some(3), top: vec![1] };
+        let model = Model::new(vec![feature("a"), feature("b")], 0, 4, architecture).unwrap();
+        let layouts = vec![Layout::TableWise { rank: 0 }; 2];
+        let placement = Placement::new(&model, Topology::new(1, 1).unwrap(), layouts).unwrap();
+        let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Default::default());
+        let deployment = Deployment { model, placement, dataflow, wire };
+        let floats = |trains| Buffers::new(&deployment, 10, trains, Rounding::NONE).activations(0) / 40.0;
+        let forward = (8 + 4) + 2 * (3 + 2 * 8) + 1;
+        let backward = 8 + (2 * 8 + 3) + 2 * 8;
+        assert_eq!(floats(false), f64::from(forward));
+        assert_eq!(floats(true), f64::from(forward + backward));
+    }
+}

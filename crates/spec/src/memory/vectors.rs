@@ -1,0 +1,66 @@
+//! What vectors take on their way between tables and samples, as the dataflows lay them out.
+
+use super::Buffers;
+use crate::dataflow::{AllToAll, Dataflow, PeerPermute, Sptt};
+use crate::placement::width;
+use crate::wire::Format;
+
+impl Buffers<'_> {
+    /// Bytes of the vectors of `rank` on their way between tables and samples, and of their gradients.
+    pub fn vectors(&self, rank: usize) -> f64 {
+        match &self.deployment.dataflow {
+            Dataflow::Flat(all_to_all) => self.flat(*all_to_all, rank),
+            Dataflow::Sptt(sptt) => self.by_groups(sptt, rank),
+        }
+    }
+
+    /// Bytes of a leg that sends and receives so many floats, in so many `levels`: each level has what it exchanges once
+    /// more, as it travels.
+    fn leg(&self, send: f64, recv: f64, format: Format, levels: f64) -> f64 {
+        let plain = self.floats(send) + self.floats(recv);
+        match format.encodes() {
+            false => levels * plain,
+            true => {
+                let grown = self.rounding.grown;
+                plain + levels * (grown(2.0 * send) + grown(2.0 * recv))
+            }
+        }
+    }
+
+    fn flat(&self, all_to_all: AllToAll, rank: usize) -> f64 {
+        let (placement, wire) = (&self.deployment.placement, self.deployment.wire);
+        let (batch, samples) = (self.batch as f64, self.samples(rank) as f64);
+        let (owned, held) = (width(placement.owned_by(rank)) as f64, width(placement.held_by(rank)) as f64);
+        let replicated = self.floats(samples * width(placement.replicated()) as f64);
+        let levels = if all_to_all == AllToAll::Hierarchical { 2.0 } else { 1.0 };
+        let pooled = self.leg(batch * owned, samples * self.owned, wire.vectors, levels);
+        let gradients = self.leg(samples * self.held, batch * held, wire.gradients, levels);
+        replicated + pooled + if self.trains { gradients } else { 0.0 }
+    }
+
+    fn by_groups(&self, sptt: &Sptt, rank: usize) -> f64 {
+        let (placement, wire, groups) = (&self.deployment.placement, self.deployment.wire, sptt.groups());
+        let (batch, samples) = (self.batch as f64, self.samples(rank) as f64);
+        let (plan, peers) = (sptt.plan(groups.group_of(rank)), self.peer_samples(rank) as f64);
+        let (whole, rows) = (width(placement.whole_by(rank)) as f64, width(placement.rows_by(rank)) as f64);
+        let (looked_up, summed) = (batch * whole, batch * rows);
+        let (gathered, sums) = (peers * (plan.input_width as f64 - rows), peers * rows);
+        let (leaving, arriving) = (peers * plan.output_width() as f64, samples * self.leaving);
+        // Partial sums of all members wait side by side to be added.
+        let members = if rows > 0.0 { groups.size() as f64 } else { 0.0 };
+        let forward = self.leg(looked_up, gathered, wire.vectors, 1.0)
+            + self.leg(leaving, arriving, wire.vectors, 1.0)
+            + self.floats(summed)
+            + self.floats(sums)
+            + (self.rounding.exact)(4.0 * members * sums);
+        let backward = self.leg(arriving, leaving, wire.gradients, 1.0)
+            + self.leg(gathered, looked_up, wire.gradients, 1.0)
+            + self.floats(sums)
+            + self.floats(summed);
+        let permuted = match sptt.permute() {
+            PeerPermute::Vectors => self.floats(looked_up) + self.floats(summed),
+            PeerPermute::Ids | PeerPermute::None => 0.0,
+        };
+        permuted + forward + if self.trains { permuted + backward } else { 0.0 }
+    }
+}
