@@ -623,7 +623,7 @@ fn duplicates_are_summed_before_the_update() {
         Device::Reference
             .update_dense(UpdateDense {
                 update: Update { rule, rate: 0.5, step: 1 },
-                tensors: &[0..rows * dim],
+                tensors: &[0..dim, dim..rows * dim],
                 weights: &mut expected,
                 gradient: &gradient,
                 state: &mut state,
@@ -1032,7 +1032,7 @@ fn bags_are_where_the_reference_finds_them() {
         let first_sample = numbers.next() as usize % samples;
         let most = (samples - first_sample).min(900);
         let count = numbers.next() as usize % (most + 1);
-        let lengths_at = (numbers.next() % 2 == 0).then(|| numbers.next() as usize % samples);
+        let lengths_at = numbers.next().is_multiple_of(2).then(|| numbers.next() as usize % samples);
         let (table, first_value) = (numbers.next() as usize % tables, numbers.next() as usize % 500);
         segments.push(Segment { table, first_sample, samples: count, first_value, lengths_at });
     }
