@@ -42,8 +42,7 @@ pub enum CollectiveError {
     },
     /// A rank waited in a collective longer than [`Options::wait_limit`](crate::Options::wait_limit).
     #[error(
-        "rank {rank} waited {limit:.1?} in {operation} #{sequence} (`{label}`), the limit; \
-         not there: ranks {missing:?}"
+        "rank {rank} waited {limit:.1?}, the limit, in {operation} #{sequence} (`{label}`); missing: ranks {missing:?}"
     )]
     WaitLimit {
         /// World rank of the rank that waited.
@@ -154,7 +153,8 @@ pub enum CollectiveError {
     },
     /// The ranks that share a machine according to MPI are not those that share a host in the configured cluster.
     #[error(
-        "rank {rank}: MPI says that it shares a host with the ranks {got:?}, but on {topology} these are {expected:?}"
+        "rank {rank}: according to MPI it shares a host with the ranks {got:?}, but on {topology} these are {expected:?}; \
+         describe the cluster that was started"
     )]
     Hosts {
         /// World rank of the rank that found the difference.

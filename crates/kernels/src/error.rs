@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
     /// A buffer is too short for the shape it was given.
-    #[error("{op}: {operand} holds {got} elements, {expected} are needed")]
+    #[error("{op}: {operand} holds {got} elements, but {expected} are needed")]
     TooShort {
         /// Name of the operation.
         op: &'static str,
@@ -28,7 +28,7 @@ pub enum KernelError {
         got: usize,
     },
     /// An id points past the end of its table.
-    #[error("table {table}: id {id} is past its {rows} rows")]
+    #[error("table {table}: id {id} is not below the number of rows, {rows}")]
     IdOutOfRange {
         /// Index of the table among those of the call.
         table: usize,
@@ -38,7 +38,7 @@ pub enum KernelError {
         rows: usize,
     },
     /// A read, a write or a copy reaches past the end of a buffer.
-    #[error("{op}: {len} elements from {at} on, of {holds}")]
+    #[error("{op}: {len} elements at offset {at} exceed the buffer of {holds} elements")]
     PastEnd {
         /// Name of the operation.
         op: &'static str,
@@ -56,7 +56,7 @@ pub enum KernelError {
         op: &'static str,
     },
     /// An operand lives in the memory of another device.
-    #[error("{op}: {operand} lives in {lives} memory, the operation runs on {runs}")]
+    #[error("{op}: {operand} is in {lives} memory, but the operation runs on {runs}; copy it there first")]
     OtherDevice {
         /// Name of the operation.
         op: &'static str,
@@ -68,7 +68,7 @@ pub enum KernelError {
         runs: &'static str,
     },
     /// The rule is not for dense layers.
-    #[error("{rule} is a rule for tables, not for dense layers")]
+    #[error("{rule} updates tables only; choose another optimizer for dense layers")]
     TablesOnly {
         /// Name of the rule.
         rule: &'static str,

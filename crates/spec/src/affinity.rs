@@ -41,7 +41,7 @@ pub enum AffinityError {
         got: usize,
     },
     /// The number of names differs from the number of rows and columns.
-    #[error("{features} names of features for a matrix of {rows} × {rows}")]
+    #[error("{features} feature names were given for a matrix of {rows} × {rows}; give one for each row")]
     Names {
         /// Number of names.
         features: usize,

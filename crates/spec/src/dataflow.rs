@@ -137,14 +137,17 @@ pub enum SpttError {
         permute: PeerPermute,
     },
     /// A table is replicated on every rank.
-    #[error("{feature} is replicated, but in SPTT every table has one group; place it on some rank")]
+    #[error(
+        "the table of {feature} is replicated, but SPTT needs every table in one tower group; give it another layout"
+    )]
     Replicated {
         /// Name of the feature.
         feature: String,
     },
     /// The rows of a table are cut over ranks that are not one tower group.
     #[error(
-        "the rows of {feature} are cut over ranks {ranks:?}; in SPTT they are cut over all ranks of one group, such as {group:?}"
+        "the rows of {feature} are cut over ranks {ranks:?}, but SPTT needs them cut over all ranks of one tower group, \
+         such as {group:?}"
     )]
     Rows {
         /// Name of the feature.
@@ -156,7 +159,8 @@ pub enum SpttError {
     },
     /// The features of a tower lie on several groups.
     #[error(
-        "tower {tower} has {feature} on group {got} and other features on group {expected}; its module needs all on one"
+        "tower {tower} has {feature} on group {got} and other features on group {expected}; a tower module needs all its \
+         features in one tower group"
     )]
     Spread {
         /// Index of the tower.

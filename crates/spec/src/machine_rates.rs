@@ -101,7 +101,9 @@ pub enum MachineRatesError {
         phase: String,
     },
     /// The step runs on another number of ranks than was measured.
-    #[error("measured on {hosts} × {ranks_per_host} ranks, the step has {step}; calibrate on as many")]
+    #[error(
+        "measured on {hosts} × {ranks_per_host} ranks, but the step has {step}; run `campanile calibrate` on that cluster"
+    )]
     Ranks {
         /// Number of hosts that were measured.
         hosts: usize,
@@ -111,7 +113,9 @@ pub enum MachineRatesError {
         step: Topology,
     },
     /// No speed was measured for a collective.
-    #[error("no speed was measured for {collective} over {span} (phase {phase:?})")]
+    #[error(
+        "no speed was measured for {collective} over {span} (phase {phase:?}); run `campanile calibrate` to measure it"
+    )]
     Collective {
         /// Collective that was not measured.
         collective: CollectiveKind,
@@ -122,7 +126,8 @@ pub enum MachineRatesError {
     },
     /// A collective was measured among another number of ranks.
     #[error(
-        "the speed of {collective} over {span} was measured among {measured} ranks, the step has {members}"
+        "the speed of {collective} over {span} was measured among {measured} ranks, but the step has {members}; run \
+         `campanile calibrate` on that cluster"
     )]
     Members {
         /// Collective that was measured.
@@ -136,7 +141,8 @@ pub enum MachineRatesError {
     },
     /// Groups of some of the hosts: neither a host nor the world.
     #[error(
-        "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured, only those of one, or of all"
+        "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured; `campanile calibrate` \
+         measures groups of one host, and of all hosts"
     )]
     Groups {
         /// Number of hosts of a tower group.

@@ -99,7 +99,7 @@ impl Shard {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// The number of layouts differs from the number of features.
-    #[error("placement: {got} layouts for {expected} features")]
+    #[error("placement: {got} layouts were given for {expected} features; give one for each")]
     Count {
         /// Number of features.
         expected: usize,

@@ -204,7 +204,7 @@ impl FromStr for Preset {
         Preset::ALL
             .into_iter()
             .find(|p| p.name() == s)
-            .ok_or_else(|| format!("{s:?} is no preset; there are demo, kaggle, mlperf and terabyte"))
+            .ok_or_else(|| format!("unknown preset {s:?}; use demo, kaggle, mlperf or terabyte"))
     }
 }
 
@@ -230,7 +230,7 @@ impl FromStr for ModelKind {
             "dlrm" => Ok(ModelKind::Dlrm),
             "dcn" => Ok(ModelKind::Dcn),
             "deepfm" => Ok(ModelKind::DeepFm),
-            _ => Err(format!("{s:?} is no model; there are dlrm, dcn and deepfm")),
+            _ => Err(format!("unknown model {s:?}; use dlrm, dcn or deepfm")),
         }
     }
 }

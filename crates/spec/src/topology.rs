@@ -237,7 +237,7 @@ pub enum TopologyError {
         ranks_per_host: usize,
     },
     /// The hosts cannot be divided into groups of this size.
-    #[error("{hosts} hosts do not divide into groups of {hosts_per_group}")]
+    #[error("{hosts} hosts cannot be divided into groups of {hosts_per_group}; use a divisor of {hosts}")]
     Groups {
         /// Number of hosts.
         hosts: usize,
@@ -253,7 +253,7 @@ pub enum TopologyError {
         hosts_per_group: usize,
     },
     /// There are more ranks than [`MAX_RANKS`].
-    #[error("{hosts} hosts × {ranks_per_host} ranks is more than {MAX_RANKS} ranks")]
+    #[error("{hosts} hosts × {ranks_per_host} ranks are more than {MAX_RANKS} ranks; use fewer")]
     TooLarge {
         /// Hosts asked for.
         hosts: usize,

@@ -44,7 +44,7 @@ impl FromStr for Transport {
         match text {
             "in-process" => Ok(Self::InProcess),
             "mpi" => Ok(Self::Mpi),
-            _ => Err(format!("{text:?} is no transport; there are in-process and mpi")),
+            _ => Err(format!("unknown transport {text:?}; use in-process or mpi")),
         }
     }
 }

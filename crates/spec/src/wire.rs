@@ -54,7 +54,7 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = [Format::F32, Format::F16, Format::Bf16].into_iter().find(|format| format.name() == text);
-        known.ok_or_else(|| format!("{text:?} is no format of the wire; there are f32, f16 and bf16"))
+        known.ok_or_else(|| format!("unknown wire format {text:?}; use f32, f16 or bf16"))
     }
 }
 
@@ -149,10 +149,10 @@ impl FromStr for WireConfig {
                 "vectors" => &mut config.vectors,
                 "gradients" => &mut config.gradients,
                 "dense" => &mut config.dense,
-                _ => return Err(format!("{name:?} does not travel; there are vectors, gradients and dense")),
+                _ => return Err(format!("unknown payload {name:?}; use vectors, gradients or dense")),
             };
             if place.replace(format.parse()?).is_some() {
-                return Err(format!("{name} is given two formats"));
+                return Err(format!("{name} has two wire formats; give one"));
             }
         }
         Ok(config)

@@ -12,19 +12,17 @@ pub fn check(args: &Args, config: &Config) -> Result<()> {
         let checkpoints =
             [("--checkpoint-every", args.checkpoint_every.is_some()), ("--keep", args.keep.is_some())];
         if let Some((flag, _)) = checkpoints.into_iter().find(|(_, given)| *given) {
-            bail!(
-                "{flag}: without a folder no checkpoint is written; give one with --out DIR, or leave {flag} out"
-            );
+            bail!("{flag}: checkpoints need a folder; give one with --out DIR, or leave {flag} out");
         }
     }
     if args.run.schema.is_some() {
         match config.data.format.unwrap_or_default() {
             DataFormat::Synthetic => bail!(
-                "--schema: it describes the columns of files, and the data is synthetic; name files with --data and say how \
-                 they are written with --format, or leave --schema out"
+                "--schema: a schema describes the columns of files, but the data is synthetic; give files with --data and \
+                 their format with --format, or leave --schema out"
             ),
             DataFormat::Prepared => {
-                bail!("--schema: a prepared log has its schema with it; leave --schema out")
+                bail!("--schema: a prepared log contains its schema; leave --schema out")
             }
             DataFormat::CriteoTsv | DataFormat::Csv | DataFormat::Parquet => {}
         }
@@ -38,8 +36,8 @@ pub fn check_run(args: &Args, config: &Config, run: &Run) -> Result<()> {
     if let Some(hosts) = args.run.hosts_per_tower {
         ensure!(
             !flat,
-            "--hosts-per-tower {hosts}: the flat dataflow has no tower groups; use --dataflow sptt, or --cut to lay tables on \
-             groups, or leave it out"
+            "--hosts-per-tower {hosts}: the flat dataflow has no tower groups; use --dataflow sptt, or --cut to cut tables \
+             over groups, or leave --hosts-per-tower out"
         );
     }
     Ok(())

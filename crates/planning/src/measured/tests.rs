@@ -107,11 +107,11 @@ fn what_was_not_measured_is_named() {
     );
     assert_eq!(
         refused(&|c| c.links[0].ranks = 8),
-        "the speed of all-to-all over world was measured among 8 ranks, the step has 4"
+        "the speed of all-to-all over world was measured among 8 ranks, but the step has 4; run `campanile calibrate` on that cluster"
     );
     assert_eq!(
         refused(&|c| c.hosts = 4),
-        "measured on 4 × 2 ranks, the step has 2 × 2; calibrate on as many"
+        "measured on 4 × 2 ranks, but the step has 2 × 2; run `campanile calibrate` on that cluster"
     );
 }
 

@@ -49,7 +49,7 @@ impl FromStr for DataflowKind {
         match text {
             "flat" => Ok(DataflowKind::Flat),
             "sptt" => Ok(DataflowKind::Sptt),
-            _ => Err(format!("{text:?} is no dataflow; there are flat and sptt")),
+            _ => Err(format!("unknown dataflow {text:?}; use flat or sptt")),
         }
     }
 }
@@ -61,7 +61,7 @@ impl FromStr for AllToAll {
         match text {
             "flat" => Ok(AllToAll::Flat),
             "hierarchical" => Ok(AllToAll::Hierarchical),
-            _ => Err(format!("{text:?} is no all-to-all; there are flat and hierarchical")),
+            _ => Err(format!("unknown all-to-all {text:?}; use flat or hierarchical")),
         }
     }
 }
@@ -83,7 +83,7 @@ impl FromStr for PeerPermute {
             "vectors" => Ok(PeerPermute::Vectors),
             "ids" => Ok(PeerPermute::Ids),
             "none" => Ok(PeerPermute::None),
-            _ => Err(format!("{text:?} is no peer permute; there are vectors, ids and none")),
+            _ => Err(format!("unknown peer permute {text:?}; use vectors, ids or none")),
         }
     }
 }

@@ -67,7 +67,7 @@ impl TrainConfig {
         }
         match self.wait_limit_s {
             Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
-                let problem = format!("{limit} is no time to wait; use seconds above 0 (300 is usual)");
+                let problem = format!("{limit} is not a time to wait; use seconds above 0 (300 is usual)");
                 refuse("train.wait_limit_s", problem)
             }
             _ => Ok(()),
@@ -88,7 +88,8 @@ impl OptimizerConfig {
         let dense = with_peak(self.dense.unwrap_or(usual_dense));
         let tables = with_peak(self.tables.unwrap_or(usual_tables));
         if let Some(peak) = self.peak.filter(|peak| !(peak.is_finite() && *peak > 0.0)) {
-            let problem = format!("{peak} is no learning rate; use a number above 0 (0.001 to 0.1 is usual)");
+            let problem =
+                format!("{peak} is not a learning rate; use a number above 0 (0.001 to 0.1 is usual)");
             return Err(RunError::new("optimizer.peak (--lr)", problem));
         }
         check_optimizer("optimizer.dense", &dense)?;

@@ -269,7 +269,7 @@ impl FromStr for DataFormat {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
         known.ok_or_else(|| {
-            format!("{text:?} is no format; there are criteo-tsv, csv, parquet, prepared and synthetic")
+            format!("unknown data format {text:?}; use criteo-tsv, csv, parquet, prepared or synthetic")
         })
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Supervisor<'a> {
     pub fn restore(&self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
         state::restore(self.run, self.world.rank(), rank, checkpoint, Restore::Everything)?;
         let extra: Extra = serde_json::from_value(checkpoint.manifest().extra.clone())
-            .map_err(|e| Error::Resume { problem: format!("the manifest's `extra`: {e}") })?;
+            .map_err(|e| Error::Resume { problem: format!("the field `extra` of the manifest: {e}") })?;
         if extra.seen.len() != 2 * Histogram::BINS {
             let problem =
                 format!("{} counts of predictions, {} expected", extra.seen.len(), 2 * Histogram::BINS);
