@@ -17,9 +17,9 @@ pub enum CollectiveError {
         sequence: u64,
         /// World ranks of the group.
         members: Vec<usize>,
-        /// The call that arrived earlier.
+        /// Call that arrived earlier.
         first: Box<Call>,
-        /// The call that does not match the earlier one.
+        /// Call that does not match the earlier one.
         second: Box<Call>,
     },
     /// The arguments that one rank passed to a collective do not match each other.
@@ -33,7 +33,7 @@ pub enum CollectiveError {
         operation: &'static str,
         /// Label of the collective.
         label: Label,
-        /// The quantity that is wrong, such as "send counts".
+        /// Quantity that is wrong, such as "send counts".
         what: &'static str,
         /// Required value, or the least one.
         expected: usize,
@@ -91,8 +91,8 @@ pub enum CollectiveError {
         /// Error of the rank and the chain of its sources, on one line.
         message: String,
     },
-    /// A rank returned an [`ExternalError`]: the cause lies outside the program (the data, the disk, what the user asked
-    /// for), so the message does not list what the other ranks were doing.
+    /// A rank returned an [`ExternalError`]: the cause lies outside the program (the data, the disk, the user's request), so
+    /// the message does not list what the other ranks were doing.
     #[error("{message} (rank {rank} on host {host}, phase `{phase}`)")]
     GaveUp {
         /// World rank of the rank that gave up.
@@ -101,7 +101,7 @@ pub enum CollectiveError {
         host: usize,
         /// Phase in which the rank gave up.
         phase: Label,
-        /// What is wrong, and what to do about it.
+        /// Description of the problem, and what to do about it.
         message: String,
     },
     /// The body of a rank panicked.
@@ -210,8 +210,8 @@ impl CollectiveError {
     }
 }
 
-/// Marks the error of a rank as caused from outside the program (the data, the disk, what the user asked for). The run then
-/// ends with [`CollectiveError::GaveUp`], whose message does not list what all ranks were doing.
+/// Marks the error of a rank as caused from outside the program (the data, the disk, the user's request). The run then ends
+/// with [`CollectiveError::GaveUp`], whose message does not list what all ranks were doing.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ExternalError(pub Box<dyn std::error::Error + Send + Sync>);

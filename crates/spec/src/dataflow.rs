@@ -29,7 +29,7 @@ pub struct Deployment {
     pub placement: Placement,
     /// Dataflow of the vectors.
     pub dataflow: Dataflow,
-    /// Formats in which floats travel.
+    /// Wire formats of floats.
     pub wire: Wire,
 }
 
@@ -81,9 +81,9 @@ pub struct GroupPlan {
 pub struct Output {
     /// Origin of the columns.
     pub source: Source,
-    /// First column among all that leave the group.
+    /// Index of the first column among all columns that leave the group.
     pub column: usize,
-    /// First column among those that the interaction sees.
+    /// Offset of the first column in the input of the interaction.
     pub place: usize,
     /// Number of columns.
     pub width: usize,
@@ -130,7 +130,7 @@ pub enum SpttError {
         /// Cluster of the groups.
         groups: Topology,
     },
-    /// A permutation that does not suit the numbering of ranks.
+    /// The peer permute does not match the numbering of the ranks.
     #[error("{}", permute_problem(*.permute))]
     Permute {
         /// Peer permute that was requested.
@@ -174,7 +174,7 @@ pub enum SpttError {
     },
 }
 
-/// Why a permutation does not suit the numbering of ranks, and which does.
+/// Message for a peer permute that does not match the numbering of ranks, with the remedy.
 fn permute_problem(permute: PeerPermute) -> String {
     match permute {
         PeerPermute::None => {
@@ -196,7 +196,7 @@ impl Dataflow {
         }
     }
 
-    /// Plan of SPTT, if that is the dataflow.
+    /// Plan of SPTT; `None` for the flat dataflow.
     pub fn sptt(&self) -> Option<&Sptt> {
         match self {
             Dataflow::Flat(_) => None,

@@ -31,7 +31,7 @@ pub struct Pace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Seconds {
-    /// The same time on every rank, in seconds.
+    /// One time for all ranks, in seconds.
     Everywhere(f64),
     /// Time on each rank in seconds, in rank order.
     ByRank(Vec<f64>),
@@ -96,8 +96,8 @@ impl Pace {
         Some(self.scale * seconds)
     }
 
-    /// Refuses a pace that does not fit `schedule`: every computation has a time, and nothing else does. Reading lengths back
-    /// may be left out, and then takes no time.
+    /// Fails if the pace does not match `schedule`: every computation must have a time, and nothing else may have one.
+    /// Reading lengths back may be left out, and then takes no time.
     pub fn check(&self, schedule: &Schedule) -> Result<(), PaceError> {
         let ranks = schedule.placement().topology().ranks();
         let computations: Vec<&str> = schedule

@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Features of each tower.
+/// Assignment of features to towers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum Assignment {
@@ -28,7 +28,7 @@ pub enum Assignment {
     Lists(Vec<Vec<String>>),
 }
 
-/// The file of an assignment, `{"towers": [["C1", "C7"], ["C2"]]}`.
+/// Contents of a file of an assignment, `{"towers": [["C1", "C7"], ["C2"]]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TowersFile {
@@ -129,7 +129,7 @@ impl fmt::Display for Assignment {
 }
 
 impl Assignment {
-    /// The members of each tower. Every column of every feature must be in exactly one of them.
+    /// Members of each tower. Fails unless every column of every feature is in exactly one tower.
     pub fn members(&self, features: &[Feature], dim: usize) -> Result<Vec<Vec<Member>>, ModelError> {
         let whole = |feature| Member { feature, columns: 0..dim };
         match self {

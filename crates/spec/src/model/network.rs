@@ -19,7 +19,7 @@ use super::layer::Parameter;
 use serde::Serialize;
 use std::ops::Range;
 
-/// The dense layers of a model: blocks in forward order. The last one gives the logit.
+/// Dense network of a model: blocks in forward order, of which the last returns the logit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
     blocks: Vec<Block>,
@@ -34,7 +34,7 @@ pub struct Network {
 pub enum Source {
     /// Dense inputs of the batch.
     Dense,
-    /// What the sparse features bring, behind the output of the [leading](Network::leading) block.
+    /// Columns of the sparse features, behind the output of the [leading](Network::leading) block.
     Features,
     /// Output of a block.
     Output(BlockName),
@@ -43,7 +43,7 @@ pub enum Source {
 /// Columns of a buffer that a block reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The buffer.
+    /// Buffer that is read.
     pub from: Source,
     /// Columns of the buffer, in the order in which the block sees them; adjoining ones are one range.
     pub columns: Vec<Range<usize>>,
@@ -62,23 +62,23 @@ impl Network {
         Self { vectors: starts.map(|start| start..start + dim).collect(), ..self }
     }
 
-    /// The blocks, in forward order.
+    /// Blocks of the network, in forward order.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The block of this name. Panics where the network has none.
+    /// Block with this name. Panics if the network has none.
     pub fn block(&self, name: BlockName) -> &Block {
         let found = self.blocks.iter().find(|block| block.name == name);
         found.unwrap_or_else(|| panic!("the network has no block {name}"))
     }
 
-    /// The last block, whose output is the logit.
+    /// Last block, whose output is the logit.
     pub fn logit(&self) -> &Block {
         self.blocks.last().expect("a network has blocks")
     }
 
-    /// The block whose output is laid out before the vectors of a sample: whoever reads both reads one buffer.
+    /// Block whose output is laid out before the vectors of a sample, so that a block that reads both reads one buffer.
     pub fn leading(&self) -> Option<&Block> {
         let pairs = self.blocks.iter().flat_map(|block| block.inputs.windows(2));
         pairs.into_iter().find_map(|pair| match pair {
@@ -89,12 +89,12 @@ impl Network {
         })
     }
 
-    /// Columns of [`Source::Features`]: the output of the leading block, and what the sparse features bring.
+    /// Number of columns of [`Source::Features`]: those of the leading block's output and of the sparse features.
     pub fn features_width(&self) -> usize {
         self.leading_width() + self.sparse_width
     }
 
-    /// Columns of the leading block's output: where the sparse features begin in [`Source::Features`].
+    /// Number of columns of the leading block's output: the offset of the sparse features in [`Source::Features`].
     pub fn leading_width(&self) -> usize {
         self.leading().map_or(0, |block| block.layers.output_width())
     }
@@ -108,7 +108,7 @@ impl Network {
         })
     }
 
-    /// Blocks that can run while vectors travel, in forward order.
+    /// Blocks that can run while vectors are being exchanged, in forward order.
     pub fn before_vectors(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.blocks.iter().filter(|block| self.runs_before_vectors(block.name))
     }
@@ -118,7 +118,7 @@ impl Network {
         self.blocks.iter().filter(|block| !self.runs_before_vectors(block.name))
     }
 
-    /// Columns of a buffer.
+    /// Number of columns of a buffer.
     pub fn width(&self, source: Source) -> usize {
         match source {
             Source::Dense => self.dense_features,
@@ -127,7 +127,7 @@ impl Network {
         }
     }
 
-    /// What a block reads, input by input; inputs that adjoin in one buffer are one read.
+    /// Reads of a block, input by input; inputs that adjoin in one buffer are one read.
     pub fn reads(&self, block: &Block) -> Vec<Read> {
         let (leading, first) = (self.leading().map(|leading| leading.name), self.leading_width());
         let mut reads: Vec<Read> = Vec::new();

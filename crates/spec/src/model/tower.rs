@@ -38,8 +38,8 @@ pub enum TowerModule {
         /// Layer over each member, with shared weights.
         each: Option<LinearLayer>,
     },
-    /// DMT, listing 2, where the map gives a vector for every member. That it gives one for the whole tower, as
-    /// [`DcnOutput::Tower`] has it, is inferred from the paper's FLOPs.
+    /// Cross module (DMT, listing 2), whose map returns one vector for every member. One vector for the whole tower, as with
+    /// [`DcnOutput::Tower`], is inferred from the paper's FLOPs.
     Cross {
         /// Cross layer over the concatenation of all members.
         layer: CrossLayer,
@@ -54,7 +54,7 @@ impl Member {
         self.name_of(&features[self.feature].name, dim)
     }
 
-    /// Name of the member where its feature has this name: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
+    /// Name of the member, given the name of its feature: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
     pub fn name_of(&self, feature: &str, dim: usize) -> String {
         let Range { start, end } = &self.columns;
         if (*start, *end) == (0, dim) { feature.into() } else { format!("{feature}[{start}..{end}]") }
@@ -100,7 +100,7 @@ impl Tower {
         Ok(Self { members, module })
     }
 
-    /// Whether vectors only pass through.
+    /// Whether the tower has no layers, so that vectors pass through.
     pub fn passes_through(&self) -> bool {
         self.module == TowerModule::PassThrough
     }
@@ -170,7 +170,7 @@ impl Tower {
 }
 
 impl Model {
-    /// Towers of the model; none where it was described without.
+    /// Towers of the model; empty for a model without towers.
     pub fn towers(&self) -> &[Tower] {
         &self.towers
     }
