@@ -275,13 +275,15 @@ proptest! {
     }
 }
 
-fn rules() -> [UpdateRule; 5] {
+fn rules() -> [UpdateRule; 7] {
     [
         UpdateRule::Sgd,
         UpdateRule::Adagrad { eps: 1e-4 },
         UpdateRule::RowWiseAdagrad { eps: 1e-4 },
         UpdateRule::Adam { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.0 },
         UpdateRule::Adam { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.1 },
+        UpdateRule::Lamb { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.0 },
+        UpdateRule::Lamb { beta1: 0.9, beta2: 0.99, eps: 1e-4, weight_decay: 0.1 },
     ]
 }
 
@@ -303,7 +305,7 @@ fn embedding_case() -> impl Strategy<Value = EmbeddingCase> {
     let dim = prop_oneof![1..40usize, Just(16), Just(32), Just(64), Just(128)];
     let rows = prop_oneof![1..4usize, 1..50usize, 1000..100_000usize];
     let samples = prop_oneof![0..30usize, 100..900usize];
-    (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), 0..5usize).prop_flat_map(
+    (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), 0..7usize).prop_flat_map(
         move |(tables, samples, longest, (mean, weighted, seed), rule)| {
             (proptest::collection::vec(dim.clone(), tables), proptest::collection::vec(rows.clone(), tables))
                 .prop_map(move |(dims, rows)| {
@@ -621,7 +623,7 @@ fn duplicates_are_summed_before_the_update() {
         Device::Reference
             .update_dense(UpdateDense {
                 update: Update { rule, rate: 0.5, step: 1 },
-                tensors: &[0..rows * dim],
+                tensors: &[0..dim, dim..rows * dim],
                 weights: &mut expected,
                 gradient: &gradient,
                 state: &mut state,
@@ -1030,7 +1032,7 @@ fn bags_are_where_the_reference_finds_them() {
         let first_sample = numbers.next() as usize % samples;
         let most = (samples - first_sample).min(900);
         let count = numbers.next() as usize % (most + 1);
-        let lengths_at = (numbers.next() % 2 == 0).then(|| numbers.next() as usize % samples);
+        let lengths_at = numbers.next().is_multiple_of(2).then(|| numbers.next() as usize % samples);
         let (table, first_value) = (numbers.next() as usize % tables, numbers.next() as usize % 500);
         segments.push(Segment { table, first_sample, samples: count, first_value, lengths_at });
     }
@@ -1063,4 +1065,27 @@ fn reads_and_writes_past_the_end_are_refused() {
         assert_eq!(buffer.write_blocks(1, 3, 1, |_, block| block.fill(9)), refused("write_blocks", 1, 3));
         assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
     }
+}
+
+/// The norms of LAMB are summed over parts of a tensor: how many threads there are changes no bit.
+#[test]
+fn lamb_has_the_same_bits_on_any_number_of_threads() {
+    let after = |threads: usize| {
+        let device = Device::cpu(threads).unwrap();
+        let mut numbers = Numbers(3);
+        let (len, rule) =
+            (150_001, UpdateRule::Lamb { beta1: 0.9, beta2: 0.99, eps: 1e-6, weight_decay: 0.01 });
+        let mut weights = Buffer::from_slice(&device, &numbers.floats(len).to_vec().unwrap()).unwrap();
+        let mut state = Buffer::zeroed(&device, 2 * len).unwrap();
+        for step in 1..=3 {
+            let gradient = Buffer::from_slice(&device, &numbers.floats(len).to_vec().unwrap()).unwrap();
+            let (update, tensors) = (Update { rule, rate: 0.1, step }, &[0..100_003, 100_010..len]);
+            let (weights, state) = (&mut weights, &mut state);
+            let args = UpdateDense { update, tensors, weights, gradient: &gradient, state };
+            device.update_dense(args).unwrap();
+        }
+        weights.to_vec().unwrap()
+    };
+    let alone = after(1);
+    assert!(alone == after(2) && alone == after(5));
 }

@@ -12,6 +12,10 @@
 //! | row-wise Adagrad | one `h` per row: `h += mean(g²); w −= lr·g / (√h + ε)` |
 //! | Adam | `m = β₁m + (1−β₁)g; v = β₂v + (1−β₂)g²; w −= lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε·√(1−β₂ᵗ))` |
 //! | AdamW | `w −= lr·λ·w`, then Adam |
+//! | LAMB | `m`, `v` as Adam's; `u = m/(1−β₁ᵗ) / (√(v/(1−β₂ᵗ)) + ε) + λ·w; w −= lr·‖w‖/‖u‖·u`, the ratio 1 where a norm is 0 |
+//!
+//! LAMB's trust ratio `‖w‖/‖u‖` is of a tensor in dense layers and of a row in tables (of the slice that a rank holds, where the
+//! columns of a table are cut).
 //!
 //! On embedding tables every rule is *lazy*: a row that no sample of the step touches keeps its weights and its
 //! moments, and `t` counts steps of the whole run, as PyTorch's `SparseAdam` does, whose ε is not scaled
@@ -47,6 +51,17 @@ pub enum UpdateRule {
         /// Decoupled weight decay (AdamW); 0 for Adam.
         weight_decay: f32,
     },
+    /// Adam with a step that is scaled to the norm of each tensor, or of each table row (You et al., 2020).
+    Lamb {
+        /// Decay of the first moment.
+        beta1: f32,
+        /// Decay of the second moment.
+        beta2: f32,
+        /// Added to the root, against division by zero.
+        eps: f32,
+        /// Weight decay, part of the update that the trust ratio scales.
+        weight_decay: f32,
+    },
 }
 
 impl UpdateRule {
@@ -56,7 +71,7 @@ impl UpdateRule {
             UpdateRule::Sgd => 0,
             UpdateRule::Adagrad { .. } => dim,
             UpdateRule::RowWiseAdagrad { .. } => 1,
-            UpdateRule::Adam { .. } => 2 * dim,
+            UpdateRule::Adam { .. } | UpdateRule::Lamb { .. } => 2 * dim,
         }
     }
 
@@ -68,6 +83,7 @@ impl UpdateRule {
             UpdateRule::RowWiseAdagrad { .. } => "row-wise-adagrad",
             UpdateRule::Adam { weight_decay, .. } if *weight_decay != 0.0 => "adamw",
             UpdateRule::Adam { .. } => "adam",
+            UpdateRule::Lamb { .. } => "lamb",
         }
     }
 
@@ -88,7 +104,8 @@ impl UpdateRule {
             UpdateRule::RowWiseAdagrad { .. } => Some(
                 "row_wise_adagrad keeps one number per table row and dense layers have none; use adagrad",
             ),
-            UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::Adam { .. } => None,
+            UpdateRule::Sgd | UpdateRule::Adagrad { .. } => None,
+            UpdateRule::Adam { .. } | UpdateRule::Lamb { .. } => None,
         }
     }
 
@@ -112,7 +129,8 @@ impl UpdateRule {
         match *self {
             UpdateRule::Sgd => None,
             UpdateRule::Adagrad { eps } | UpdateRule::RowWiseAdagrad { eps } => positive("eps", eps),
-            UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
+            UpdateRule::Adam { beta1, beta2, eps, weight_decay }
+            | UpdateRule::Lamb { beta1, beta2, eps, weight_decay } => {
                 let decay = || {
                     let problem = || ("weight_decay", format!("{weight_decay} must be 0 or more"));
                     (!(weight_decay >= 0.0 && weight_decay.is_finite())).then(problem)
@@ -144,6 +162,9 @@ pub struct NamedOptimizer {
 const ADAGRAD: UpdateRule = UpdateRule::Adagrad { eps: 1e-8 };
 const ADAM: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
 const ADAMW: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+const LAMB: UpdateRule = UpdateRule::Lamb { beta1: 0.9, beta2: 0.999, eps: 1e-6, weight_decay: 0.0 };
+const LAMB_WITH_DECAY: UpdateRule =
+    UpdateRule::Lamb { beta1: 0.9, beta2: 0.999, eps: 1e-6, weight_decay: 0.01 };
 
 impl NamedOptimizer {
     /// All optimizers that have a name.
@@ -189,6 +210,13 @@ impl NamedOptimizer {
             dense: ADAMW,
             tables: ADAM,
             usual_rate: 0.002,
+        },
+        NamedOptimizer {
+            name: "lamb",
+            about: "Adam scaled to the norm of each tensor and table row, for large batches; weight decay of 0.01 on dense layers",
+            dense: LAMB_WITH_DECAY,
+            tables: LAMB,
+            usual_rate: 0.01,
         },
     ];
 }

@@ -64,12 +64,14 @@ fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) 
     config.train.seed = Some(seed);
     let adagrad = UpdateRule::Adagrad { eps: 1e-8 };
     let adamw = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+    let lamb = |weight_decay| UpdateRule::Lamb { beta1: 0.9, beta2: 0.999, eps: 1e-6, weight_decay };
     let (dense, tables, rate) = match rule {
         "sgd" => (UpdateRule::Sgd, UpdateRule::Sgd, 0.1),
         "adagrad" => (adagrad, adagrad, 0.05),
         "row-wise-adagrad" => (adagrad, UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.05),
         "adam" => (ADAM, ADAM, 0.01),
         "adamw" => (adamw, ADAM, 0.01),
+        "lamb" => (lamb(0.01), lamb(0.0), 0.02),
         other => panic!("the golden file names an unknown optimizer {other}"),
     };
     config.optimizer.dense = Some(optimizer(dense, rate));
@@ -126,7 +128,7 @@ fn check(file: &str, hosts: usize, ranks_per_host: usize) {
     let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let seed = golden["seed"].as_u64().unwrap();
     let cases = golden["cases"].as_array().unwrap();
-    let rules = if file.starts_with("dmt") { 2 } else { 5 };
+    let rules = if file.starts_with("dmt") { 3 } else { 6 };
     assert_eq!(cases.len(), rules, "one case per optimizer");
     for case in cases {
         let rule = case["optimizer"].as_str().unwrap();

@@ -4,8 +4,8 @@ use crate::Update;
 use spec::optimizer::UpdateRule;
 use std::ops::Range;
 
-/// One update of dense weights. The state of Adam is the first moments of all weights, then the second. `tensors` are the
-/// ranges of single tensors, for rules that look at a tensor as a whole; no rule here does.
+/// One update of dense weights. The state of Adam and LAMB is the first moments of all weights, then the second. `tensors` are
+/// the ranges of single tensors, for rules that look at a tensor as a whole: LAMB does.
 pub fn update_dense(
     update: Update,
     tensors: &[Range<usize>],
@@ -13,7 +13,7 @@ pub fn update_dense(
     gradient: &[f32],
     state: &mut [f32],
 ) {
-    let (_, Update { rule, rate, step }) = (tensors, update);
+    let Update { rule, rate, step } = update;
     let len = weights.len();
     match rule {
         UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::RowWiseAdagrad { .. } => {
@@ -27,6 +27,13 @@ pub fn update_dense(
                 v[i] = beta2 * v[i] + (1.0 - beta2) * g * g;
                 *w -= rate * weight_decay * *w;
                 *w -= (rate as f64 / c1) as f32 * m[i] / (v[i].sqrt() / c2.sqrt() as f32 + eps);
+            }
+        }
+        UpdateRule::Lamb { .. } => {
+            let (m, v) = state.split_at_mut(len);
+            for tensor in tensors.iter().cloned() {
+                let (w, g) = (&mut weights[tensor.clone()], &gradient[tensor.clone()]);
+                lamb(update, w, g, &mut m[tensor.clone()], &mut v[tensor]);
             }
         }
     }
@@ -60,7 +67,32 @@ pub fn update_row(update: Update, w: &mut [f32], g: &[f32], state: &mut [f32]) {
                 *w -= (rate as f64 * c2.sqrt() / c1) as f32 * m[i] / (v[i].sqrt() + eps);
             }
         }
+        UpdateRule::Lamb { .. } => {
+            let (m, v) = state.split_at_mut(g.len());
+            lamb(update, w, g, m, v);
+        }
     }
+}
+
+/// One update of one tensor, or one table row, by LAMB: Adam's direction, as long as the weights are.
+fn lamb(update: Update, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+    let UpdateRule::Lamb { beta1, beta2, eps, weight_decay } = update.rule else { return };
+    let (c1, c2) = bias_corrections(beta1, beta2, update.step);
+    let mut direction = vec![0.0; w.len()];
+    for i in 0..w.len() {
+        m[i] = beta1 * m[i] + (1.0 - beta1) * g[i];
+        v[i] = beta2 * v[i] + (1.0 - beta2) * g[i] * g[i];
+        let root = v[i].sqrt() / c2.sqrt() as f32;
+        direction[i] = (1.0 / c1) as f32 * m[i] / (root + eps) + weight_decay * w[i];
+    }
+    let norm = |x: &[f32]| x.iter().map(|&x| x as f64 * x as f64).sum::<f64>().sqrt();
+    let scaled = (update.rate as f64 * trust_ratio(norm(w), norm(&direction))) as f32;
+    w.iter_mut().zip(&direction).for_each(|(w, direction)| *w -= scaled * direction);
+}
+
+/// LAMB's trust ratio, `‖w‖/‖u‖`; 1 where a norm is 0, so that weights can leave 0.
+pub(crate) fn trust_ratio(weights: f64, direction: f64) -> f64 {
+    if weights > 0.0 && direction > 0.0 { weights / direction } else { 1.0 }
 }
 
 /// Bias corrections of Adam's moments: `(1 − β₁ᵗ, 1 − β₂ᵗ)`.

@@ -28,7 +28,7 @@ fn a_criteo_log_gets_the_kaggle_tables() {
 
 /// The window in which a run shuffles.
 fn window(config: &Config, facts: &LogFacts) -> Option<u64> {
-    match planning::check_log(&config, facts).unwrap().data {
+    match planning::check_log(config, facts).unwrap().data {
         Data::Log { shuffle, .. } => shuffle,
         Data::Synthetic(_) => None,
     }
@@ -104,7 +104,7 @@ fn an_explicit_config_gives_the_same_run() {
     wide.checkpoint.every = Some(Every::Steps(7));
     let facts = criteo();
     let check = |config: &Config, facts: Option<&LogFacts>| -> Run {
-        facts.map_or_else(|| planning::check(&config), |facts| planning::check_log(&config, facts)).unwrap()
+        facts.map_or_else(|| planning::check(config), |facts| planning::check_log(config, facts)).unwrap()
     };
     for (config, facts) in
         [(Config::default(), None), (Config::default(), Some(&facts)), (wide, Some(&facts))]

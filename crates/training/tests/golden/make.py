@@ -273,9 +273,42 @@ class RowWiseAdagrad:
             table[rows] -= self.lr * values / (state[rows].sqrt() + self.eps).unsqueeze(1)
 
 
+class Lamb:
+    """LAMB (You et al., 2020) as written there, φ the identity: PyTorch has none. The trust ratio is that of a tensor in dense
+    layers, and of a row in tables, where only the rows that the step touched are updated."""
+
+    def __init__(self, params, rows, lr, betas, eps, weight_decay=0.0):
+        self.params, self.rows, self.lr, self.betas, self.eps, self.decay = params, rows, lr, betas, eps, weight_decay
+        self.moments = [(torch.zeros_like(param), torch.zeros_like(param)) for param in params]
+        self.steps = 0
+
+    def zero_grad(self):
+        for param in self.params:
+            param.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        beta1, beta2 = self.betas
+        for param, (m, v) in zip(self.params, self.moments):
+            if self.rows:
+                grad = param.grad.coalesce()
+                at, g = grad.indices()[0], grad.values()
+            else:
+                at, g = ..., param.grad
+            m[at] = beta1 * m[at] + (1 - beta1) * g
+            v[at] = beta2 * v[at] + (1 - beta2) * g.square()
+            m_hat, v_hat = m[at] / (1 - beta1**self.steps), v[at] / (1 - beta2**self.steps)
+            update = m_hat / (v_hat.sqrt() + self.eps) + self.decay * param[at]
+            norms = [x.norm(dim=1, keepdim=True) if self.rows else x.norm() for x in (param[at], update)]
+            ratio = torch.where((norms[0] > 0) & (norms[1] > 0), norms[0] / norms[1], 1.0)
+            param[at] -= self.lr * ratio * update
+
+
 def optimizers(rule, dense, tables):
     adagrad = dict(lr=0.05, eps=1e-8)
     adam = dict(lr=0.01, betas=(0.9, 0.999), eps=1e-8)
+    lamb = dict(lr=0.02, betas=(0.9, 0.999), eps=1e-6)
     return {
         "sgd": lambda: [torch.optim.SGD(dense, lr=0.1), torch.optim.SGD(tables, lr=0.1)],
         "adagrad": lambda: [torch.optim.Adagrad(dense, **adagrad), torch.optim.Adagrad(tables, **adagrad)],
@@ -285,6 +318,7 @@ def optimizers(rule, dense, tables):
             torch.optim.AdamW(dense, weight_decay=0.01, **adam),
             torch.optim.SparseAdam(tables, **adam),
         ],
+        "lamb": lambda: [Lamb(dense, False, weight_decay=0.01, **lamb), Lamb(tables, True, **lamb)],
     }[rule]()
 
 
@@ -314,9 +348,9 @@ def case(model, rule):
 def main():
     torch.set_num_threads(1)
     for model in sys.argv[1:] or ["dlrm", "dcn", "dcn-full", "deepfm", "dmt-dlrm", "dmt-dcn"]:
-        rules = ["sgd", "adagrad", "row-wise-adagrad", "adam", "adamw"]
+        rules = ["sgd", "adagrad", "row-wise-adagrad", "adam", "adamw", "lamb"]
         if model.startswith("dmt"):
-            rules = ["sgd", "adam"]
+            rules = ["sgd", "adam", "lamb"]
         golden = {"seed": SEED, "cases": [case(model, rule) for rule in rules]}
         with open(f"{model}.json", "w") as file:
             # One parameter a line: a person can read the difference between two of these.
