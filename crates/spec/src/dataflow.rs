@@ -62,7 +62,7 @@ struct Columns {
     /// Tower whose module reads the columns, and their offset in its input.
     tower: Option<(usize, usize)>,
     /// Offset of the columns in the input of the interaction, if they pass through.
-    place: usize,
+    offset: usize,
 }
 
 /// Inputs and outputs of one tower group in SPTT.
@@ -71,27 +71,27 @@ pub struct GroupPlan {
     /// Towers with modules whose features lie in the group.
     pub towers: Vec<usize>,
     /// Columns that leave the group for the samples, side by side.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<GroupOutput>,
     /// Number of columns of the vectors of all features that meet in the group.
     pub input_width: usize,
 }
 
 /// Consecutive columns that leave a tower group.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub struct GroupOutput {
     /// Origin of the columns.
-    pub source: Source,
+    pub source: OutputSource,
     /// Index of the first column among all columns that leave the group.
     pub column: usize,
     /// Offset of the first column in the input of the interaction.
-    pub place: usize,
+    pub offset: usize,
     /// Number of columns.
     pub width: usize,
 }
 
 /// Origin of columns that leave a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OutputSource {
     /// Columns of a table, which pass through.
     Table {
         /// Index of the feature.
@@ -230,10 +230,10 @@ impl Sptt {
                 for part in overlapping(&columns, shard) {
                     let here = overlap(&shard.columns, &part.columns);
                     let Some((tower, _)) = part.tower else {
-                        let place = part.place + here.start - part.columns.start;
+                        let offset = part.offset + here.start - part.columns.start;
                         let (width, source) =
-                            (here.len(), Source::Table { feature: shard.feature, columns: here });
-                        plan.outputs.push(Output { source, column: 0, place, width });
+                            (here.len(), OutputSource::Table { feature: shard.feature, columns: here });
+                        plan.outputs.push(GroupOutput { source, column: 0, offset, width });
                         continue;
                     };
                     match group_of_tower[tower].replace(group) {
@@ -248,13 +248,18 @@ impl Sptt {
             }
             plan.towers.sort_unstable();
         }
-        let mut place = model.tower_place(0);
+        let mut offset = model.tower_offset(0);
         for (tower, group) in group_of_tower.iter().enumerate() {
             let width = model.towers()[tower].output_width();
             if let Some(group) = *group {
-                plans[group].outputs.push(Output { source: Source::Tower(tower), column: 0, place, width });
+                plans[group].outputs.push(GroupOutput {
+                    source: OutputSource::Tower(tower),
+                    column: 0,
+                    offset,
+                    width,
+                });
             }
-            place += width;
+            offset += width;
         }
         plans.iter_mut().for_each(GroupPlan::arrange);
         Ok(Self { groups, permute, plans, columns, group_of_tower })
@@ -291,7 +296,7 @@ impl Sptt {
                 Some((tower, input)) => Route { from, tower: Some(tower), to: input + into, width },
                 None => {
                     // Outputs are in the order of their places.
-                    let at = outputs.partition_point(|output| output.place < part.place + into);
+                    let at = outputs.partition_point(|output| output.offset < part.offset + into);
                     Route { from, tower: None, to: outputs[at].column, width }
                 }
             }
@@ -308,7 +313,7 @@ impl GroupPlan {
 
     /// Puts what leaves in the order in which the interaction sees it.
     fn arrange(&mut self) {
-        self.outputs.sort_by_key(|output| output.place);
+        self.outputs.sort_by_key(|output| output.offset);
         let mut column = 0;
         for output in &mut self.outputs {
             output.column = column;
@@ -342,19 +347,23 @@ fn shards_of(placement: &Placement, groups: Groups, group: usize) -> impl Iterat
 /// Where the columns of every feature go. Without towers, they pass through.
 fn columns_by_feature(model: &Model) -> Vec<Vec<Columns>> {
     if model.towers().is_empty() {
-        let whole =
-            |feature| Columns { columns: 0..model.row_width(), tower: None, place: model.place(feature, 0) };
+        let whole = |feature| Columns {
+            columns: 0..model.row_width(),
+            tower: None,
+            offset: model.feature_offset(feature, 0),
+        };
         return (0..model.features().len()).map(|feature| vec![whole(feature)]).collect();
     }
     let has_modules = model.has_tower_modules();
     let mut by_feature = vec![Vec::new(); model.features().len()];
-    let mut output = model.tower_place(0);
+    let mut output = model.tower_offset(0);
     for (t, tower) in model.towers().iter().enumerate() {
         let mut input = 0;
         for Member { feature, columns } in &tower.members {
-            let place = if has_modules { output + input } else { model.place(*feature, columns.start) };
+            let offset =
+                if has_modules { output + input } else { model.feature_offset(*feature, columns.start) };
             let seen = (!tower.passes_through()).then_some((t, input));
-            by_feature[*feature].push(Columns { columns: columns.clone(), tower: seen, place });
+            by_feature[*feature].push(Columns { columns: columns.clone(), tower: seen, offset });
             input += columns.len();
         }
         output += tower.output_width();

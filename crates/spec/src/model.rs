@@ -18,7 +18,7 @@ mod tower;
 pub use architecture::Architecture;
 pub use block::{Block, BlockName, Input, Layers};
 pub use layer::{CrossLayer, LinearLayer, Parameter};
-pub use network::{Network, Read, Source};
+pub use network::{BlockSource, Network, Read};
 pub use tower::{Member, Tower, TowerModule};
 
 use crate::feature::{Feature, Hotness};

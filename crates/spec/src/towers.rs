@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 /// Assignment of features to towers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "AssignmentText", into = "AssignmentText")]
 pub enum Assignment {
     /// One tower for every feature.
     Each,
@@ -77,27 +77,27 @@ pub enum DcnOutput {
 /// An assignment as it stands in a config: a word or lists.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged, expecting = "towers are strided:T, each, or a list of names per tower")]
-enum Written {
+enum AssignmentText {
     Word(String),
     Lists(Vec<Vec<String>>),
 }
 
-impl TryFrom<Written> for Assignment {
+impl TryFrom<AssignmentText> for Assignment {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: AssignmentText) -> Result<Self, String> {
         match written {
-            Written::Word(word) => word.parse(),
-            Written::Lists(lists) => Ok(Assignment::Lists(lists)),
+            AssignmentText::Word(word) => word.parse(),
+            AssignmentText::Lists(lists) => Ok(Assignment::Lists(lists)),
         }
     }
 }
 
-impl From<Assignment> for Written {
+impl From<Assignment> for AssignmentText {
     fn from(assignment: Assignment) -> Self {
         match assignment {
-            Assignment::Lists(lists) => Written::Lists(lists),
-            other => Written::Word(other.to_string()),
+            Assignment::Lists(lists) => AssignmentText::Lists(lists),
+            other => AssignmentText::Word(other.to_string()),
         }
     }
 }

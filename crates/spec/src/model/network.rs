@@ -1,7 +1,7 @@
 //! The dense network of a model: blocks in forward order, each with named inputs.
 //!
 //! ```
-//! use spec::model::{BlockName, Input, Source};
+//! use spec::model::{BlockName, Input, BlockSource};
 //! use spec::presets::Preset;
 //! let model = Preset::Kaggle.model("dlrm".parse().unwrap(), None, None).unwrap();
 //! let network = model.network();
@@ -31,7 +31,7 @@ pub struct Network {
 
 /// A buffer that blocks read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum BlockSource {
     /// Dense inputs of the batch.
     Dense,
     /// Columns of the sparse features, behind the output of the [leading](Network::leading) block.
@@ -44,7 +44,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     /// Buffer that is read.
-    pub from: Source,
+    pub from: BlockSource,
     /// Columns of the buffer, in the order in which the block sees them; adjoining ones are one range.
     pub columns: Vec<Range<usize>>,
 }
@@ -89,12 +89,12 @@ impl Network {
         })
     }
 
-    /// Number of columns of [`Source::Features`]: those of the leading block's output and of the sparse features.
+    /// Number of columns of [`BlockSource::Features`]: those of the leading block's output and of the sparse features.
     pub fn features_width(&self) -> usize {
         self.leading_width() + self.sparse_width
     }
 
-    /// Number of columns of the leading block's output: the offset of the sparse features in [`Source::Features`].
+    /// Number of columns of the leading block's output: the offset of the sparse features in [`BlockSource::Features`].
     pub fn leading_width(&self) -> usize {
         self.leading().map_or(0, |block| block.layers.output_width())
     }
@@ -119,11 +119,11 @@ impl Network {
     }
 
     /// Number of columns of a buffer.
-    pub fn width(&self, source: Source) -> usize {
+    pub fn width(&self, source: BlockSource) -> usize {
         match source {
-            Source::Dense => self.dense_features,
-            Source::Features => self.features_width(),
-            Source::Output(name) => self.block(name).layers.output_width(),
+            BlockSource::Dense => self.dense_features,
+            BlockSource::Features => self.features_width(),
+            BlockSource::Output(name) => self.block(name).layers.output_width(),
         }
     }
 
@@ -133,16 +133,18 @@ impl Network {
         let mut reads: Vec<Read> = Vec::new();
         for input in &block.inputs {
             let (from, columns) = match *input {
-                Input::Dense => (Source::Dense, one(0..self.dense_features)),
-                Input::Rows => (Source::Features, one(first..self.features_width())),
+                Input::Dense => (BlockSource::Dense, one(0..self.dense_features)),
+                Input::Rows => (BlockSource::Features, one(first..self.features_width())),
                 Input::Vectors => {
                     let behind = |columns: &Range<usize>| first + columns.start..first + columns.end;
-                    (Source::Features, self.vectors.iter().map(behind).collect())
+                    (BlockSource::Features, self.vectors.iter().map(behind).collect())
                 }
                 Input::Block(name) if Some(name) == leading && block.inputs.contains(&Input::Vectors) => {
-                    (Source::Features, one(0..first))
+                    (BlockSource::Features, one(0..first))
                 }
-                Input::Block(name) => (Source::Output(name), one(0..self.width(Source::Output(name)))),
+                Input::Block(name) => {
+                    (BlockSource::Output(name), one(0..self.width(BlockSource::Output(name))))
+                }
             };
             let summed = matches!(block.layers, Layers::Sum { .. });
             match reads.last_mut() {
@@ -154,7 +156,7 @@ impl Network {
     }
 
     /// Blocks that read columns of a buffer, in forward order.
-    pub fn readers(&self, source: Source) -> impl DoubleEndedIterator<Item = &Block> {
+    pub fn readers(&self, source: BlockSource) -> impl DoubleEndedIterator<Item = &Block> {
         let reads = move |block: &&Block| self.reads(block).iter().any(|read| read.from == source);
         self.blocks.iter().filter(reads)
     }

@@ -194,18 +194,18 @@ impl Model {
 
     /// Offset of the output of tower `index` in the input of the interaction. The towers follow the dense vector in their
     /// order; if all towers pass through, columns are in the order of the features.
-    pub fn tower_place(&self, index: usize) -> usize {
+    pub fn tower_offset(&self, index: usize) -> usize {
         self.network.leading_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
     }
 
     /// Offset of a column of a feature in the input of the interaction, if the column passes through.
-    pub fn place(&self, feature: usize, column: usize) -> usize {
+    pub fn feature_offset(&self, feature: usize, column: usize) -> usize {
         if self.has_tower_modules() {
             let holds = |m: &Member| m.feature == feature && m.columns.contains(&column);
             for (t, tower) in self.towers.iter().enumerate() {
                 if let Some(at) = tower.members.iter().position(holds) {
                     let before: usize = tower.members[..at].iter().map(|m| m.columns.len()).sum();
-                    return self.tower_place(t) + before + column - tower.members[at].columns.start;
+                    return self.tower_offset(t) + before + column - tower.members[at].columns.start;
                 }
             }
         }

@@ -83,9 +83,9 @@ impl Serialize for Every {
 
 impl<'de> Deserialize<'de> for Every {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
+        struct EveryVisitor;
 
-        impl Visitor<'_> for Written {
+        impl Visitor<'_> for EveryVisitor {
             type Value = Every;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -106,7 +106,7 @@ impl<'de> Deserialize<'de> for Every {
             }
         }
 
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(EveryVisitor)
     }
 }
 

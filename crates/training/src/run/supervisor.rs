@@ -12,7 +12,7 @@
 use crate::Error;
 use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, TopologyEntry, Written, write_pieces, writing,
+    Checkpoint, CheckpointError, Folder, Manifest, RankFile, TopologyEntry, write_pieces, writing,
 };
 use crate::metrics::Histogram;
 use crate::run::event::Event;
@@ -74,7 +74,7 @@ struct Stage {
 }
 
 enum Work {
-    Writing(JoinHandle<Result<Written, CheckpointError>>),
+    Writing(JoinHandle<Result<RankFile, CheckpointError>>),
     /// On rank 0; the others have nothing more to do.
     Committing(Option<JoinHandle<Result<PathBuf, CheckpointError>>>),
 }
@@ -259,7 +259,7 @@ impl<'a> Supervisor<'a> {
         &self,
         extra: &mut Option<serde_json::Value>,
         step: u64,
-        written: &Written,
+        written: &RankFile,
     ) -> Result<Option<Manifest>, Error> {
         let unreadable = |e: serde_json::Error| Error::Resume { problem: e.to_string() };
         let mine = serde_json::to_vec(written).map_err(unreadable)?;
