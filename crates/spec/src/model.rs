@@ -217,7 +217,7 @@ fn check_sizes(dense_features: usize, dim: usize) -> Result<(), ModelError> {
         return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
     }
     if dense_features > MAX_WIDTH {
-        let problem = format!("{dense_features} is beyond {MAX_WIDTH}");
+        let problem = format!("{dense_features} is too large; use at most {MAX_WIDTH}");
         return Err(ModelError::new("model.dense_features", problem));
     }
     Ok(())

@@ -48,14 +48,14 @@ pub fn notes(args: &Args, config: &Config, run: &Run) -> Vec<String> {
     let mut notes = vec![];
     let criteo = config.data.format == Some(DataFormat::CriteoTsv);
     if args.run.schema.is_some() && criteo && config.data.schema.as_ref() == Some(&Schema::criteo()) {
-        notes.push("--schema says what criteo-tsv means anyway; it can be left out".into());
+        notes.push("--schema describes the columns that criteo-tsv has anyway; it can be left out".into());
     }
     let per_epoch = run.batches().per_epoch().max(1);
     if let Some(steps) = args.run.steps.filter(|&steps| steps > run.steps) {
         let epochs = config.train.epochs.unwrap_or(1);
         let plural = if epochs == 1 { "" } else { "s" };
         notes.push(format!(
-            "--steps {steps}: the data gives {} steps in {epochs} epoch{plural}; --epochs {} goes on",
+            "--steps {steps}: the data has {} steps in {epochs} epoch{plural}; --epochs {} trains longer",
             run.steps,
             steps.div_ceil(per_epoch)
         ));

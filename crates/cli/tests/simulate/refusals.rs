@@ -149,7 +149,7 @@ fn of_flags() {
         (&["--model", "dlrm", "--mlp", "ddp"], "--mlp: dlrm is a model that is trained"),
         (
             &["--model", "dlrm", "--task", "finetune"],
-            "--task finetune: dlrm is a model that is trained, fine-tuning is not",
+            "--task finetune: dlrm is a model that is trained, to which fine-tuning does not apply",
         ),
         (&["--model", "dlrm", "--task", &job], "no strategy applies; use --task pretrain or inference"),
         (
@@ -180,7 +180,10 @@ fn of_flags() {
         (&["--model", &run], "line 3, column 1"),
         (&["--cost", "exact"], "unknown cost model \"exact\"; use madmax, roofline or hierarchical"),
         (&["--batch", "0"], "0 is not in 1.."),
-        (&["--batch", "1000000000"], "train.batch: 64000000000 is beyond 67108864 samples a step"),
+        (
+            &["--batch", "1000000000"],
+            "train.batch: 64000000000 samples per step are too many; use at most 67108864",
+        ),
     ];
     for (args, message) in cases {
         let said = refusal(args);

@@ -39,9 +39,12 @@ impl TrainConfig {
     fn check_numbers(&self) -> Result<(), RunError> {
         let refuse = |field: &str, problem: String| Err(RunError::new(field, problem));
         match self.batch {
-            Some(0) => return refuse("train.batch", "0 samples a step cannot train; use at least 1".into()),
+            Some(0) => return refuse("train.batch", "a step needs samples; use at least 1".into()),
             Some(batch) if batch > MAX_BATCH => {
-                return refuse("train.batch", format!("{batch} is beyond {MAX_BATCH} samples a step"));
+                return refuse(
+                    "train.batch",
+                    format!("{batch} samples per step are too many; use at most {MAX_BATCH}"),
+                );
             }
             _ => {}
         }
