@@ -17,7 +17,7 @@ pub enum OpenError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// A manifest that does not say which run its checkpoint is of.
-    #[error("{}: the run in its manifest", path.display())]
+    #[error("{}: the description of the run in the manifest is not valid", path.display())]
     Run {
         /// The checkpoint.
         path: PathBuf,
@@ -25,7 +25,7 @@ pub enum OpenError {
         source: serde_json::Error,
     },
     /// A config that cannot be kept in a checkpoint.
-    #[error("the config cannot be kept")]
+    #[error("the config cannot be written into the checkpoint")]
     Config(#[source] serde_json::Error),
     /// A run whose checkpoints are all damaged.
     #[error(
@@ -85,7 +85,7 @@ pub fn open_verified(path: &Path, control: &Control) -> Result<Checkpoint, Check
 fn check_model(checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
     let refuse = |problem: String| CheckpointError::Malformed {
         path: checkpoint.path().to_owned(),
-        problem: format!("the run in its manifest: {problem}"),
+        problem: format!("the description of the run in the manifest is not valid: {problem}"),
     };
     let run: SavedRun = serde_json::from_value(checkpoint.manifest().run.clone())
         .map_err(|error| refuse(error.to_string()))?;

@@ -8,7 +8,7 @@ use training::Cluster;
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// Hosts are to be assumed where nothing finds any.
-    #[error("--assume-hosts is about what MPI finds; it needs --transport mpi")]
+    #[error("--assume-hosts replaces the hosts that MPI finds, so it needs --transport mpi")]
     AssumedHosts,
     /// A build without MPI.
     #[error(
@@ -17,15 +17,15 @@ pub enum ClusterError {
     )]
     NoMpi,
     /// The MPI job cannot be joined.
-    #[error("joining the MPI job")]
+    #[error("this process cannot join the MPI job")]
     Join(#[source] collectives::CollectiveError),
     /// A collective that failed before the launch.
     #[error(transparent)]
     Collective(#[from] collectives::CollectiveError),
     /// A cluster that is not the one that MPI finds.
     #[error(
-        "MPI finds {found} (hosts × ranks), but {hosts} × {ranks} was asked for; start as many processes on each host, or \
-         pretend with --assume-hosts and both --hosts and --ranks-per-host"
+        "MPI finds {found} (hosts × ranks), but {hosts} × {ranks} was requested; start that many processes on each host, \
+         or pretend with --assume-hosts and both --hosts and --ranks-per-host"
     )]
     OtherHosts {
         /// The cluster that MPI finds.

@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// A run that was trained to its end, or until it was asked to stop, but could not be kept in its folder. The result is
     /// here all the same.
-    #[error("the run is trained, but could not be kept")]
+    #[error("the run was trained, but its results could not be saved")]
     NotKept {
         /// Result of the training.
         trained: Box<Trained>,

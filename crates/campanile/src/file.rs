@@ -68,7 +68,7 @@ pub enum FileError {
         source: Box<FileError>,
     },
     /// A text is no path.
-    #[error("{path}: no path")]
+    #[error("{path}: not a path")]
     NoPath {
         /// The text.
         path: String,

@@ -59,7 +59,7 @@ pub enum FolderError {
     Output(#[from] OutputError),
     /// A folder for a new run that holds something.
     #[error(
-        "{0}: the folder is not empty; go on with the run in it by --resume {0}, or choose another folder",
+        "{0}: the folder is not empty; resume the run in it with --resume {0}, or choose another folder",
         path.display()
     )]
     NotEmpty {
@@ -67,7 +67,8 @@ pub enum FolderError {
         path: PathBuf,
     },
     /// Another process has the folder.
-    #[error("{}: another process is training in it", path.display())]
+    #[error("{}: another process is training in this folder; wait for it, or choose another folder",
+    path.display())]
     InUse {
         /// Path of the folder.
         path: PathBuf,
@@ -81,7 +82,7 @@ pub enum FolderError {
         source: Box<dyn Error + Send + Sync>,
     },
     /// The folder of the vocabularies cannot be made.
-    #[error("{}: cannot be made", path.display())]
+    #[error("{}: cannot be created", path.display())]
     Vocabularies {
         /// Path of the folder.
         path: PathBuf,
@@ -99,7 +100,7 @@ pub enum FolderError {
         source: io::Error,
     },
     /// A metric could not be written while the run went on.
-    #[error("the run is done, but not all of its metrics are kept")]
+    #[error("the run is done, but not all of its metrics could be saved")]
     Metrics(#[source] Box<FolderError>),
     /// The caller's own file could not be added.
     #[error(transparent)]

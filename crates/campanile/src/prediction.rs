@@ -167,7 +167,7 @@ impl Scored {
     /// Writes the next samples, and the rows without one before each of them.
     fn append(&mut self, probabilities: &[f32]) -> Result<(), training::Error> {
         for &probability in probabilities {
-            while self.write_next(Some(probability))? == Written::Bad {}
+            while self.write_next(Some(probability))? == RowKind::Bad {}
         }
         Ok(())
     }
@@ -175,17 +175,17 @@ impl Scored {
     /// Writes the rows after the last sample, and completes the file.
     fn finish(mut self) -> Result<(), Error> {
         if let RowSource::Noted(_) = self.rows {
-            while self.write_next(None)? == Written::Bad {}
+            while self.write_next(None)? == RowKind::Bad {}
         }
         Ok(self.table.finish()?.finish()?)
     }
 
     /// Writes the next row: with `probability` where it is a sample.
-    fn write_next(&mut self, probability: Option<f32>) -> Result<Written, DataError> {
+    fn write_next(&mut self, probability: Option<f32>) -> Result<RowKind, DataError> {
         let Row { is_sample, text } = match &mut self.rows {
             RowSource::Samples => Row { is_sample: true, text: None },
             RowSource::Noted(rows) => match rows.next_row()? {
-                None => return Ok(Written::Nothing),
+                None => return Ok(RowKind::Nothing),
                 Some(row) => row,
             },
         };
@@ -195,13 +195,13 @@ impl Scored {
             false => self.table.append_row(self.number, probability)?,
         }
         self.number += 1;
-        Ok(if is_sample { Written::Sample } else { Written::Bad })
+        Ok(if is_sample { RowKind::Sample } else { RowKind::Bad })
     }
 }
 
 /// What a row was.
 #[derive(PartialEq, Eq)]
-enum Written {
+enum RowKind {
     /// A sample.
     Sample,
     /// A bad line.

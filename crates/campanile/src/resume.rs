@@ -78,7 +78,9 @@ pub enum ResumeError {
         step: u64,
     },
     /// Fewer steps than were done.
-    #[error("the run has done {done} steps, more than the {steps} asked for")]
+    #[error(
+        "the run has already done {done} steps, but only {steps} are requested; raise --steps or --epochs"
+    )]
     Shorter {
         /// Steps done.
         done: u64,
@@ -97,7 +99,7 @@ pub enum ResumeError {
         step: u64,
     },
     /// A config that cannot be compared.
-    #[error("the model as JSON")]
+    #[error("the model cannot be written as JSON")]
     Model(#[source] serde_json::Error),
     /// A checkpoint that cannot be opened.
     #[error(transparent)]

@@ -19,18 +19,20 @@ use training::checkpoint::{Checkpoint, locate};
 #[derive(Debug, thiserror::Error)]
 pub enum SamplesError {
     /// Files of a run that generates its samples.
-    #[error("the run's data is synthetic; say how --data is written with --format")]
+    #[error("the run's data is synthetic; give the format of --data with --format")]
     FilesOfSynthetic,
     /// A run without evaluation data.
-    #[error("the run had no evaluation data; name some with --data")]
+    #[error("the run had no evaluation data; give some with --data")]
     NoEvaluation,
     /// Files whose format is not known, since the log of the training is gone.
     #[error(
-        "the run was trained on a prepared log that is not there any more; say how --data is written with --format"
+        "the run was trained on a prepared log that no longer exists; give the format of --data with --format"
     )]
     UnknownFormat,
     /// A key by the name of the column that is written.
-    #[error("--key probability: that column is the one that is written; rename it")]
+    #[error(
+        "--key probability: the command writes a column of that name itself; rename the column of the log"
+    )]
     KeyIsProbability,
 }
 

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum TowersError {
     /// A run that has towers.
-    #[error("{what}: it has towers already; this command finds them for a flat model")]
+    #[error("{what}: the model has towers already; this command finds towers for a flat model")]
     NotFlat {
         /// The run, in words.
         what: String,
@@ -34,10 +34,12 @@ pub enum TowersError {
         strategy: Strategy,
     },
     /// No strategy.
-    #[error("--strategies names none")]
+    #[error("--strategies is empty; name at least one strategy")]
     NoStrategy,
     /// Towers that change nothing.
-    #[error("--tower-module none: towers that change nothing are all the same")]
+    #[error(
+        "--tower-module none: without tower modules all assignments give the same model; choose a module"
+    )]
     NoModule,
     /// A model whose towers have no modules.
     #[error(

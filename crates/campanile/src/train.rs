@@ -38,7 +38,7 @@ pub enum TrainError {
     )]
     UnsharedLog,
     /// So many steps without a time that none is left.
-    #[error("--warm-up {warm_up}: of {left} steps none would be left to time")]
+    #[error("--warm-up {warm_up} leaves none of the {left} steps to be timed; lower it")]
     WarmUp {
         /// Steps without a time.
         warm_up: u64,
@@ -63,7 +63,7 @@ pub enum TrainError {
         source: serde_json::Error,
     },
     /// Times that are those of another step.
-    #[error("{}: times for another step; `campanile pace` measures this one", path.display())]
+    #[error("{}: the times are of another step; measure this one with `campanile pace`", path.display())]
     OtherStep {
         /// Path of the file.
         path: PathBuf,

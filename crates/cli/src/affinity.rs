@@ -52,7 +52,7 @@ fn cosines(text: &str) -> Result<Cosines, String> {
     match text {
         "abs-mean" => Ok(Cosines::AbsOfMean),
         "mean-abs" => Ok(Cosines::MeanOfAbs),
-        _ => Err(format!("{text:?} is no affinity; there are abs-mean and mean-abs")),
+        _ => Err(format!("unknown affinity {text:?}; use abs-mean or mean-abs")),
     }
 }
 

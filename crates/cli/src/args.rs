@@ -162,7 +162,9 @@ impl RunArgs {
     /// What flags, word by word, describe.
     pub fn from_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let words = std::iter::once("run").chain(words);
-        Ok(<Described as clap::Parser>::try_parse_from(words).context("flags of a run")?.run)
+        Ok(<Described as clap::Parser>::try_parse_from(words)
+            .context("the flags of a run cannot be read")?
+            .run)
     }
 
     /// The file's config with the flags laid over it.
@@ -267,7 +269,7 @@ impl RunArgs {
             let format = data.format.unwrap_or_default();
             ensure!(
                 format == DataFormat::Synthetic,
-                "--samples and --eval-samples are of the synthetic log, the format is {}",
+                "--samples and --eval-samples apply to the synthetic log only, but the format is {}",
                 format.name()
             );
             let log = data.synthetic.get_or_insert_default();
@@ -302,7 +304,7 @@ impl RunArgs {
 
 /// A learning rate.
 fn rate(text: &str) -> Result<f32, String> {
-    let rate: f32 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    let rate: f32 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     match rate.is_finite() && rate > 0.0 {
         true => Ok(rate),
         false => Err("a learning rate is a finite number above 0; 0.001 to 0.1 is usual".into()),
@@ -315,9 +317,8 @@ fn assignment(text: &str) -> Result<Assignment> {
         return Ok(assignment);
     }
     let read = std::fs::read_to_string(text);
-    let json = read.with_context(|| {
-        format!("--towers {text}: neither strided:T, nor each, nor a file that can be read")
-    })?;
+    let json =
+        read.with_context(|| format!("--towers {text}: use strided:T, each, or a file that can be read"))?;
     let file: TowersFile = serde_json::from_str(&json).with_context(|| {
         format!("{text}: a file of towers looks like {{\"towers\": [[\"C1\", \"C7\"], [\"C2\"]]}}")
     })?;

@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 use collectives::{Communicator, Label};
 use fitted::Taken;
 use kernels::Buffer;
-use runs::{Steps, Trial};
+use runs::{TimedSteps, Trial};
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::MachineRates;
 use spec::run::Config;
@@ -61,7 +61,7 @@ pub struct Args {
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    steps: Steps,
+    steps: TimedSteps,
     /// Times that every run is trained, in turns with the others.
     rounds: usize,
     /// Divisor of the batches.
@@ -74,7 +74,7 @@ struct Effort {
 
 /// Small sizes do not count: bursts of a shaped link, or caches, make them faster than they are in the midst of a step.
 const FULL: Effort = Effort {
-    steps: Steps { timed: 12, warm_up: 3 },
+    steps: TimedSteps { timed: 12, warm_up: 3 },
     rounds: 3,
     divisor: 1,
     sizes: &[128 << 10, 512 << 10, 2 << 20, 8 << 20],
@@ -82,7 +82,7 @@ const FULL: Effort = Effort {
 };
 
 const QUICK: Effort = Effort {
-    steps: Steps { timed: 2, warm_up: 1 },
+    steps: TimedSteps { timed: 2, warm_up: 1 },
     rounds: 1,
     divisor: 8,
     sizes: &[64 << 10, 256 << 10],

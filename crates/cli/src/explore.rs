@@ -10,7 +10,7 @@ use crate::progress::{Console, Unit};
 use crate::signals::{Stop, stop_on_signals};
 use anyhow::{Result, anyhow, ensure};
 use planning::cost::CostKind;
-use planning::explore::{Space, Summary, Watch, explore};
+use planning::explore::{ExploreProgress, Space, Summary, explore};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -117,7 +117,7 @@ fn with_progress(
     stop: &Stop,
     console: Console,
 ) -> Result<Summary> {
-    let watch = Watch::default();
+    let watch = ExploreProgress::default();
     let progress = console.progress("exploring", space.len() as u64, Unit::Count("points"));
     let summary = std::thread::scope(|scope| {
         let exploring = scope.spawn(|| explore(space, cost, threads, top, &watch));

@@ -65,7 +65,8 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..digits], text[digits..].trim());
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no size; write 512MiB or 1GiB"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} is not a size; write it as 512MiB or 1GiB"))?;
     let scale = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
@@ -76,11 +77,11 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "mib" => 1024.0 * 1024.0,
         "gib" => 1024.0 * 1024.0 * 1024.0,
         "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(format!("{unit:?} is no unit of size; use kB, MB, GB, KiB, MiB or GiB")),
+        _ => return Err(format!("unknown unit {unit:?}; use kB, MB, GB, KiB, MiB or GiB")),
     };
     let size = number * scale;
     if !(1.0..1e18).contains(&size) {
-        return Err(format!("{text:?} is no size that can be used"));
+        return Err(format!("size {text:?} is out of range; use 1 byte to 10^18 bytes"));
     }
     Ok(size as u64)
 }

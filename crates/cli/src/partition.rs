@@ -75,7 +75,8 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         (Some(path), _) => {
             ensure!(
                 args.samples == SampleArgs::default() && args.measured == Measured::default(),
-                "--data, --affinity-of and what goes with them are for --checkpoint; --affinity is measured already"
+                "--data, --affinity-of and other flags of samples need --checkpoint; --affinity gives an affinity that was \
+                 measured already"
             );
             (campanile::partition::read_affinity(path)?, Tables::of_columns(args.dim))
         }

@@ -151,3 +151,85 @@ fn documents_name_paths_that_exist() {
     }
     assert!(checked > 10, "only {checked} paths found: the documents were not understood");
 }
+
+/// All Rust files below a folder.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let found = paths.flat_map(|path| match path.is_dir() {
+        true => rust_files(&path),
+        false => vec![path],
+    });
+    found.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
+}
+
+/// Texts of the module that `path` names, counted from the root of a crate, with those of the modules inside it.
+fn module_texts(krate: &str, path: &[&str]) -> Vec<String> {
+    let module =
+        path.iter().fold(root().join(format!("crates/{krate}/src")), |folder, name| folder.join(name));
+    let mut files = rust_files(&module);
+    files.extend(Some(module.with_extension("rs")).filter(|file| file.exists()));
+    files.into_iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+}
+
+/// Whether one of the texts declares an item of this name.
+fn declares(texts: &[String], name: &str) -> bool {
+    let kinds = ["struct", "enum", "trait", "type", "fn", "const"];
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let declared = |text: &String, kind: &str| {
+        let item = format!("{kind} {name}");
+        text.match_indices(&item).any(|(at, found)| ends(&text[at + found.len()..]))
+    };
+    texts.iter().any(|text| kinds.iter().any(|kind| declared(text, kind)))
+}
+
+/// Names that the glossary writes as paths from a crate, without those that it says were used before.
+fn glossary_paths(text: &str) -> Vec<Vec<String>> {
+    let mut current = String::new();
+    for (i, part) in text.split("(was ").enumerate() {
+        current += if i == 0 { part } else { part.split_once(')').map_or("", |(_, rest)| rest) };
+    }
+    let quoted: Vec<&str> = current.split('`').skip(1).step_by(2).collect();
+    let is_path = |text: &&&str| text.contains("::") && !text.contains(' ') || text.contains("::{");
+    let split = |text: &&str| {
+        let (path, names) = text.rsplit_once("::").unwrap();
+        let names = names.trim_matches(['{', '}']).split(", ");
+        let path: Vec<String> = path.split("::").map(Into::into).collect();
+        names.map(|name| [path.clone(), vec![name.into()]].concat()).collect::<Vec<_>>()
+    };
+    quoted.iter().filter(is_path).flat_map(split).collect()
+}
+
+#[test]
+fn glossary_names_types_that_exist() {
+    let text = fs::read_to_string(root().join("docs/design/glossary.md")).unwrap();
+    let crates = allowed();
+    let everything: Vec<String> = crates.keys().flat_map(|krate| module_texts(krate, &[])).collect();
+    let (mut checked, mut missing) = (0, Vec::new());
+    for path in glossary_paths(&text) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let (name, before) = path.split_last().unwrap();
+        let exists = match before {
+            ["crate"] => continue,
+            [krate, modules @ ..] if crates.contains_key(krate) => {
+                let inside = module_texts(krate, modules);
+                declares(&inside, name) || !module_texts(krate, &[modules, &[name]].concat()).is_empty()
+            }
+            // A method, a field or a variant of a type.
+            [.., owner] => {
+                let implements = format!("impl {owner} ");
+                let owns = |text: &&String| {
+                    declares(std::slice::from_ref(*text), owner) || text.contains(&implements)
+                };
+                everything.iter().filter(owns).any(|text| text.contains(name))
+            }
+            [] => false,
+        };
+        checked += 1;
+        if !exists {
+            missing.push(path.join("::"));
+        }
+    }
+    assert!(missing.is_empty(), "docs/design/glossary.md names {missing:?}, which do not exist");
+    assert!(checked > 60, "only {checked} names found: the glossary was not understood");
+}

@@ -152,7 +152,7 @@ fn bad_matrices_are_refused_by_their_entry() {
     let cases = [
         (r#"{"features": ["A", "B"], "affinity": [[1, 0.5], [0.5]]}"#, &["row 1 (B)", "square"][..]),
         (r#"{"features": ["A", "B"], "affinity": [[1, 0.5]]}"#, &["2 features", "square"]),
-        (r#"{"features": ["A"], "affinity": [[1, 0.5], [0.5, 1]]}"#, &["1 names", "2 × 2"]),
+        (r#"{"features": ["A"], "affinity": [[1, 0.5], [0.5, 1]]}"#, &["1 feature names", "2 × 2"]),
         (
             r#"{"features": ["A", "B"], "affinity": [[1, 0.5], [0.4, 1]]}"#,
             &["B and A", "0.4", "0.5", "row 1, column 0"],
@@ -171,7 +171,7 @@ fn bad_matrices_are_refused_by_their_entry() {
             &["A and B", "1.5", "between 0 and 1"],
         ),
         (r#"{"features": ["A", "A"], "affinity": [[1, 0.5], [0.5, 1]]}"#, &["A", "twice"]),
-        (r#"{"features": [], "affinity": []}"#, &["no features"]),
+        (r#"{"features": [], "affinity": []}"#, &["names no features"]),
         (r#"{"affinity": []}"#, &["features"]),
         ("", &["affinity.json", "looks like"]),
     ];
@@ -194,18 +194,21 @@ fn more_towers_than_features_need_slices() {
     let out = folder.path("towers.json");
     let with =
         |more: &[&'static str]| [&["partition", "--affinity", &affinity, "--out", &out], more].concat();
-    refused_with(&with(&["--towers", "8"]), &["8 towers for 4 features", "--slice-to", "--dim"]);
+    refused_with(
+        &with(&["--towers", "8"]),
+        &["8 towers are impossible for 4 features", "--slice-to", "--dim"],
+    );
     refused_with(
         &with(&["--towers", "8", "--dim", "16"]),
-        &["8 towers for 4 features", "--slice-to 15 gives 8 pieces"],
+        &["8 towers are too many for 4 features", "--slice-to 15 gives 8 pieces"],
     );
     refused_with(
         &with(&["--towers", "9", "--dim", "2"]),
-        &["9 towers for 4 features", "at most 8 pieces", "8 towers are the most"],
+        &["9 towers are too many for 4 features", "at most 8 pieces", "8 towers are the most"],
     );
     refused_with(
         &with(&["--towers", "9", "--dim", "18446744073709551615"]),
-        &["9 towers for 4 features", "--slice-to"],
+        &["9 towers are too many for 4 features", "--slice-to"],
     );
     refused_with(&with(&["--towers", "0"]), &["0 towers"]);
     refused_with(&with(&["--towers", "2", "--slice-to", "0", "--dim", "8"]), &["--slice-to 0"]);
@@ -239,7 +242,7 @@ fn groups_and_loads_are_by_name() {
     let user = |name: &String| name == "C1" || name == "C2";
     assert!(towers(&out).iter().all(|tower| tower.iter().all(user) || !tower.iter().any(user)));
     for (text, parts) in [
-        (r#"{"user": ["C1", "C9"]}"#, &["C9", "no feature"][..]),
+        (r#"{"user": ["C1", "C9"]}"#, &["C9", "not a feature"][..]),
         (r#"{"user": ["C1", "C2"], "item": ["C2"]}"#, &["C2", "user", "item"]),
         (r#"{"user": ["C1", "C1"]}"#, &["C1", "user", "twice"]),
         (r#"{"user": ["C1"]}"#, &["C2", "no group"]),
@@ -270,7 +273,7 @@ fn groups_and_loads_are_by_name() {
     for (text, parts) in [
         (r#"{"C1": 5}"#, &["no load for feature C2"][..]),
         (r#"{"C1": 5, "C2": 4, "C3": 3, "C4": 3, "C5": 2, "C6": -1}"#, &["C6", "-1"]),
-        (r#"{"C1": 5, "C2": 4, "C3": 3, "C4": 3, "C5": 2, "C6": 1, "C7": 1}"#, &["C7", "no feature"]),
+        (r#"{"C1": 5, "C2": 4, "C3": 3, "C4": 3, "C5": 2, "C6": 1, "C7": 1}"#, &["C7", "not a feature"]),
         (r#"{"C1": 5, "C2": 0, "C3": 0, "C4": 0, "C5": 0, "C6": 0}"#, &["only 1 features", "2 towers"]),
     ] {
         let loads = folder.write("loads.json", text);
@@ -332,10 +335,10 @@ fn affinity_is_measured_on_a_checkpoint() {
     assert!(told["max_over_min"].as_f64() >= told["max_over_min_bound"].as_f64(), "{told}");
     refused_with(&[&checkpoint[..], &["--load-of", "memory"]].concat(), &["--balance load"]);
     let too_many = ["partition", "--force", "--checkpoint", &run, "--towers", "27", "--out", &two];
-    refused_with(&too_many, &["27 towers for 26 features", "--slice-to 15 gives 52 pieces"]);
+    refused_with(&too_many, &["27 towers are too many for 26 features", "--slice-to 15 gives 52 pieces"]);
     refused_with(
         &["affinity", "--checkpoint", &run, "--affinity-of", "max", "--out", &out],
-        &["abs-mean and mean-abs"],
+        &["abs-mean or mean-abs"],
     );
 }
 
@@ -432,7 +435,7 @@ fn planted_groups_are_found_by_training() {
     assert_eq!(json(&args), told);
     refused_with(
         &["reproduce", "planted-groups", "--samples", "1000", "--out", &out],
-        &["records.jsonl", "something else"],
+        &["records.jsonl", "other settings"],
     );
 }
 

@@ -143,7 +143,9 @@ fn a_folder_that_is_no_run_is_refused() {
     let output = report(dir.path(), &["."]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(
-        !output.status.success() && error.contains("metrics.jsonl") && error.contains("no run folder"),
+        !output.status.success()
+            && error.contains("metrics.jsonl")
+            && error.contains("not the folder of a run"),
         "{error}"
     );
 }

@@ -234,7 +234,7 @@ fn towers_that_cannot_be_are_refused_with_the_number_at_fault() {
         ),
         (towers(&["--dataflow", "flat", "--peer-permute", "ids"]), 1, vec!["train.peer_permute", "flat"]),
         (towers(&["--replicate-rows", "10"]), 1, vec!["replicate_rows", "sptt"]),
-        (towers(&["--dataflow", "ring"]), 2, vec!["ring", "flat and sptt"]),
+        (towers(&["--dataflow", "ring"]), 2, vec!["ring", "flat or sptt"]),
         (towers(&["--cut", "diagonal"]), 2, vec!["diagonal", "hotness"]),
     ];
     for (args, code, parts) in &cases {

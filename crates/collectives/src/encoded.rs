@@ -24,7 +24,7 @@ type Result<T = ()> = std::result::Result<T, CollectiveError>;
 const SIZE: usize = size_of::<u16>();
 
 impl Communicator {
-    /// Starts an all-reduce whose floats travel in the format `wire`; otherwise as [`Communicator::start_all_reduce`].
+    /// Starts an all-reduce whose floats are sent in the format `wire`; otherwise as [`Communicator::start_all_reduce`].
     pub fn start_all_reduce_as(
         &self,
         label: &Label,
@@ -48,7 +48,7 @@ impl Communicator {
         Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// Starts a reduce-scatter whose floats travel in the format `wire`; otherwise as
+    /// Starts a reduce-scatter whose floats are sent in the format `wire`; otherwise as
     /// [`Communicator::start_reduce_scatter`].
     pub fn start_reduce_scatter_as(
         &self,
@@ -80,7 +80,7 @@ impl Communicator {
         Ok(Pending::new(self.endpoint.clone(), index))
     }
 
-    /// Starts an all-gather whose floats travel in the format `wire`; otherwise as [`Communicator::start_all_gather`]. A
+    /// Starts an all-gather whose floats are sent in the format `wire`; otherwise as [`Communicator::start_all_gather`]. A
     /// rank receives its own floats rounded too, so that all ranks hold the same bits.
     pub fn start_all_gather_as(
         &self,

@@ -17,9 +17,9 @@ pub enum CollectiveError {
         sequence: u64,
         /// World ranks of the group.
         members: Vec<usize>,
-        /// The call that arrived earlier.
+        /// Call that arrived earlier.
         first: Box<Call>,
-        /// The call that does not match the earlier one.
+        /// Call that does not match the earlier one.
         second: Box<Call>,
     },
     /// The arguments that one rank passed to a collective do not match each other.
@@ -33,7 +33,7 @@ pub enum CollectiveError {
         operation: &'static str,
         /// Label of the collective.
         label: Label,
-        /// The quantity that is wrong, such as "send counts".
+        /// Quantity that is wrong, such as "send counts".
         what: &'static str,
         /// Required value, or the least one.
         expected: usize,
@@ -42,8 +42,7 @@ pub enum CollectiveError {
     },
     /// A rank waited in a collective longer than [`Options::wait_limit`](crate::Options::wait_limit).
     #[error(
-        "rank {rank} waited {limit:.1?} in {operation} #{sequence} (`{label}`), the limit; \
-         not there: ranks {missing:?}"
+        "rank {rank} waited {limit:.1?}, the limit, in {operation} #{sequence} (`{label}`); missing: ranks {missing:?}"
     )]
     WaitLimit {
         /// World rank of the rank that waited.
@@ -92,8 +91,8 @@ pub enum CollectiveError {
         /// Error of the rank and the chain of its sources, on one line.
         message: String,
     },
-    /// A rank returned an [`ExternalError`]: the cause lies outside the program (the data, the disk, what the user asked
-    /// for), so the message does not list what the other ranks were doing.
+    /// A rank returned an [`ExternalError`]: the cause lies outside the program (the data, the disk, the user's request), so
+    /// the message does not list what the other ranks were doing.
     #[error("{message} (rank {rank} on host {host}, phase `{phase}`)")]
     GaveUp {
         /// World rank of the rank that gave up.
@@ -102,7 +101,7 @@ pub enum CollectiveError {
         host: usize,
         /// Phase in which the rank gave up.
         phase: Label,
-        /// What is wrong, and what to do about it.
+        /// Description of the problem, and what to do about it.
         message: String,
     },
     /// The body of a rank panicked.
@@ -154,7 +153,8 @@ pub enum CollectiveError {
     },
     /// The ranks that share a machine according to MPI are not those that share a host in the configured cluster.
     #[error(
-        "rank {rank}: MPI says that it shares a host with the ranks {got:?}, but on {topology} these are {expected:?}"
+        "rank {rank}: according to MPI it shares a host with the ranks {got:?}, but on {topology} these are {expected:?}; \
+         describe the cluster that was started"
     )]
     Hosts {
         /// World rank of the rank that found the difference.
@@ -210,8 +210,8 @@ impl CollectiveError {
     }
 }
 
-/// Marks the error of a rank as caused from outside the program (the data, the disk, what the user asked for). The run then
-/// ends with [`CollectiveError::GaveUp`], whose message does not list what all ranks were doing.
+/// Marks the error of a rank as caused from outside the program (the data, the disk, the user's request). The run then ends
+/// with [`CollectiveError::GaveUp`], whose message does not list what all ranks were doing.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct ExternalError(pub Box<dyn std::error::Error + Send + Sync>);

@@ -166,11 +166,11 @@ fn main() -> ExitCode {
                 fails("computing", &["rank 0 on host 0 failed in phase `launch`: early", computes]);
             }),
             ("a_rank_that_is_late", || {
-                let waited = "waited 1.0s in all_to_all #1 (`pooled`), the limit; not there: ranks [1]";
+                let waited = "waited 1.0s, the limit, in all_to_all #1 (`pooled`); missing: ranks [1]";
                 fails("late", &[waited, "rank 1 on host 0, phase `a long computation`: computing"]);
             }),
             ("a_rank_that_is_stopped", || {
-                let waited = "waited 1.0s in all_to_all #1 (`pooled`), the limit; not there: ranks [1]";
+                let waited = "waited 1.0s, the limit, in all_to_all #1 (`pooled`); missing: ranks [1]";
                 let stopped = "rank 1 on host 0, phase `lookup`: computing; last started barrier #0 of 4 ranks (`begin`) \
                                (from its status file; it does not answer)";
                 fails("stopped", &[waited, stopped]);

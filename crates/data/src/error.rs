@@ -145,7 +145,7 @@ pub enum DataError {
         value: f32,
     },
     /// The ids of a feature begin at the wrong offset in a batch.
-    #[error("feature {feature} starts at value {got}, its lengths say {expected}")]
+    #[error("feature {feature} starts at value {got}, but its lengths add up to {expected}")]
     Start {
         /// Name of the feature.
         feature: String,

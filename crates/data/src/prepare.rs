@@ -92,7 +92,8 @@ pub fn prepare_with_rows(
 ) -> Result<Manifest, DataError> {
     log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
     let source = LogSource::of(log.format.name(), log.files)?;
-    std::fs::create_dir_all(folder).map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
+    std::fs::create_dir_all(folder)
+        .map_err(|e| DataError::file(folder, format!("cannot be created: {e}")))?;
     refuse_inputs_in(folder, log.files)?;
     let own;
     let vocabularies = match like {

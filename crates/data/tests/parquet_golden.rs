@@ -195,7 +195,7 @@ fn columns_that_cannot_serve_are_refused_by_name() {
     };
     check(
         |s| s.label.column = "click".into(),
-        "click: the file has no such column, it has clicked, rating, price",
+        "click: the file has no such column; its columns are clicked, rating, price",
     );
     check(
         |s| s.label.column = "user".into(),

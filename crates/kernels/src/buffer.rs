@@ -55,7 +55,7 @@ pub struct Buffer<T> {
 }
 
 impl<T: Element> Buffer<T> {
-    /// No elements in `space`; allocates nothing.
+    /// Makes an empty buffer in `space`; allocates nothing.
     pub fn new(space: impl Into<Space>) -> Self {
         Self { bytes: Bytes::new(space), len: 0, element: PhantomData }
     }
@@ -78,13 +78,13 @@ impl<T: Element> Buffer<T> {
         Self { bytes, len, element: PhantomData }
     }
 
-    /// Leaves no elements in the same space, and gives those that were there.
+    /// Takes all elements out, and leaves an empty buffer in the same space.
     pub fn take(&mut self) -> Self {
         let len = std::mem::take(&mut self.len);
         Self { bytes: self.bytes.take(), len, element: PhantomData }
     }
 
-    /// Place where the buffer was made.
+    /// Space in which the buffer was made.
     pub fn space(&self) -> &Space {
         self.bytes.space()
     }
@@ -99,7 +99,7 @@ impl<T: Element> Buffer<T> {
         self.len == 0
     }
 
-    /// Sets the number of elements in use. Old contents up to the new length stay; new elements hold anything.
+    /// Sets the number of elements in use. Contents up to the new length stay; the values of new elements are unspecified.
     /// Allocates only when the capacity is too small.
     pub fn resize(&mut self, len: usize) -> Result<(), KernelError> {
         self.bytes.memory.resize(bytes_of::<T>(len)?)?;
@@ -116,9 +116,9 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Fills the elements from `at` on, block after block: `fill(i, block)` gets where the block begins, counted from `at`,
-    /// and writes all of it. Blocks hold `block` elements, the last what is left of `len`. A buffer that keeps no contents
-    /// does not ask for them.
+    /// Fills `len` elements from `at` on, block after block: `fill(i, block)` gets the offset of the block, counted from
+    /// `at`, and writes all of it. Blocks hold `block` elements, the last what is left of `len`. A buffer that keeps no
+    /// contents does not call `fill`.
     ///
     /// ```
     /// use kernels::{Buffer, Device};
@@ -144,7 +144,7 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Copies elements from `at` on to the host. Fails past the end, and where the buffer keeps no contents.
+    /// Copies elements from `at` on to the host. Fails past the end, and if the buffer keeps no contents.
     pub fn read(&self, at: usize, data: &mut [T]) -> Result<(), KernelError> {
         inside("read", at, data.len(), self.len)?;
         let all = self.contents().ok_or(KernelError::NoContents { op: "read" })?;
@@ -152,12 +152,12 @@ impl<T: Element> Buffer<T> {
         Ok(())
     }
 
-    /// Copies all elements to the host. Fails where the buffer keeps no contents.
+    /// Copies all elements to the host. Fails if the buffer keeps no contents.
     pub fn to_vec(&self) -> Result<Vec<T>, KernelError> {
         Ok(self.contents().ok_or(KernelError::NoContents { op: "to_vec" })?.to_vec())
     }
 
-    /// Gives up the type.
+    /// Turns the buffer into raw memory, without copying.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }

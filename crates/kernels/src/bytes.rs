@@ -11,7 +11,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// No bytes in `space`; allocates nothing.
+    /// Makes empty memory in `space`; allocates nothing.
     pub fn new(space: impl Into<Space>) -> Self {
         let space = space.into();
         Self { memory: Memory::empty(&space), space }
@@ -23,13 +23,13 @@ impl Bytes {
         Ok(Self { memory: Memory::zeroed(&space, len)?, space })
     }
 
-    /// Leaves no bytes in the same space, and gives those that were there.
+    /// Takes all bytes out, and leaves empty memory in the same space.
     pub fn take(&mut self) -> Self {
         let empty = Self::new(&self.space);
         std::mem::replace(self, empty)
     }
 
-    /// Place where the bytes were made.
+    /// Space in which the bytes were made.
     pub fn space(&self) -> &Space {
         &self.space
     }
@@ -96,7 +96,7 @@ impl Bytes {
         self.memory.contents_mut().unwrap_or_default()
     }
 
-    /// Gives the memory a type; a length that is no multiple of the size of `T` loses the rest.
+    /// Turns the memory into a buffer of `T`, without copying; bytes behind the last whole element are lost.
     pub fn into_buffer<T: Element>(self) -> Buffer<T> {
         Buffer::of_bytes(self)
     }

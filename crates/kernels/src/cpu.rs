@@ -62,7 +62,7 @@ impl Cpu {
         self.level.name()
     }
 
-    /// Gives the pool held to the vector instructions that every machine has.
+    /// Limits the pool to the vector instructions that every machine has, and returns it.
     pub fn portable(&self) -> Self {
         Self { level: Level::Portable, ..self.clone() }
     }

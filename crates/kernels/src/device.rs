@@ -1,4 +1,4 @@
-//! The devices there are, and what each computes with. Operations are in [`op`](crate::op), by family.
+//! Devices, and what each computes with. Operations are in [`op`](crate::op), by family.
 
 use crate::backend::Backend;
 use crate::idle::Idle;
@@ -48,7 +48,7 @@ impl Device {
         Space { home: self.home(), exchange: true }
     }
 
-    /// Runs `work` where the device's own threads are at hand. Everything a rank does in a step happens inside.
+    /// Runs `work` inside the device's pool of threads. Everything a rank does in a step happens inside.
     pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match self {
             Device::Reference | Device::Idle => work(),

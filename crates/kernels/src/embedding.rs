@@ -17,9 +17,9 @@ use spec::optimizer::UpdateRule;
 pub struct Table {
     /// Number of rows.
     pub rows: usize,
-    /// Weights of a row.
+    /// Number of weights of a row.
     pub dim: usize,
-    /// Way in which a bag of rows becomes one vector.
+    /// Pooling: how the rows of a bag become one vector.
     pub pooling: Pooling,
     /// Weights, `rows × dim`.
     pub weights: Buffer<f32>,
@@ -77,7 +77,7 @@ pub struct BagIndex {
 }
 
 impl BagIndex {
-    /// No bags, in `space`.
+    /// Makes an index without bags in `space`.
     pub fn new(space: impl Into<Space>) -> Self {
         let space = space.into();
         Self { tables: 0, samples: 0, starts: Buffer::new(&space), lengths: Buffer::new(&space) }
@@ -109,7 +109,7 @@ pub struct SortedIds {
 }
 
 impl SortedIds {
-    /// No ids, in `space`.
+    /// Makes an empty value in `space`.
     pub fn new(space: impl Into<Space>) -> Self {
         let space = space.into();
         Self { keys: Buffer::new(&space), bounds: Vec::new(), samples: Buffer::new(&space) }

@@ -4,49 +4,49 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
     /// A buffer is too short for the shape it was given.
-    #[error("{op}: {operand} holds {got} elements, {expected} are needed")]
+    #[error("{op}: {operand} holds {got} elements, but {expected} are needed")]
     TooShort {
         /// Name of the operation.
         op: &'static str,
         /// Name of the operand that is too short.
         operand: &'static str,
-        /// Elements that the shape asks for.
+        /// Number of elements that the shape needs.
         expected: usize,
-        /// Elements that the operand holds.
+        /// Number of elements that the operand holds.
         got: usize,
     },
-    /// Two operands do not fit each other.
+    /// Two operands do not match.
     #[error("{op}: {what}: expected {expected}, got {got}")]
     Mismatch {
         /// Name of the operation.
         op: &'static str,
         /// Quantity on which the operands disagree.
         what: &'static str,
-        /// Value that one operand asks for.
+        /// Value that one operand requires.
         expected: usize,
         /// Value that the other operand has.
         got: usize,
     },
     /// An id points past the end of its table.
-    #[error("table {table}: id {id} is past its {rows} rows")]
+    #[error("table {table}: id {id} is not below the number of rows, {rows}")]
     IdOutOfRange {
         /// Index of the table among those of the call.
         table: usize,
         /// Id that names no row.
         id: u32,
-        /// Rows of the table.
+        /// Number of rows of the table.
         rows: usize,
     },
     /// A read, a write or a copy reaches past the end of a buffer.
-    #[error("{op}: {len} elements from {at} on, of {holds}")]
+    #[error("{op}: {len} elements at offset {at} exceed the buffer of {holds} elements")]
     PastEnd {
         /// Name of the operation.
         op: &'static str,
-        /// First element asked for.
+        /// First element that was requested.
         at: usize,
-        /// Elements asked for.
+        /// Number of elements that were requested.
         len: usize,
-        /// Elements that the buffer holds.
+        /// Number of elements that the buffer holds.
         holds: usize,
     },
     /// A buffer was read that has a length and no contents.
@@ -55,28 +55,28 @@ pub enum KernelError {
         /// Name of the operation.
         op: &'static str,
     },
-    /// An operand lives in the memory of another device.
-    #[error("{op}: {operand} lives in {lives} memory, the operation runs on {runs}")]
+    /// An operand is in the memory of another device.
+    #[error("{op}: {operand} is in {lives} memory, but the operation runs on {runs}; copy it there first")]
     OtherDevice {
         /// Name of the operation.
         op: &'static str,
         /// Name of the operand.
         operand: &'static str,
-        /// Name of the memory that the operand lives in.
+        /// Name of the memory that the operand is in.
         lives: &'static str,
         /// Name of the device that runs the operation.
         runs: &'static str,
     },
-    /// The rule is not for dense layers.
-    #[error("{rule} is a rule for tables, not for dense layers")]
+    /// Dense layers cannot use the update rule.
+    #[error("{rule} updates tables only; choose another optimizer for dense layers")]
     TablesOnly {
         /// Name of the rule.
         rule: &'static str,
     },
-    /// The device has no room.
+    /// The device has not enough free memory.
     #[error("out of memory: {bytes} bytes could not be allocated")]
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Number of bytes that were requested.
         bytes: usize,
     },
     /// The device could not be set up.

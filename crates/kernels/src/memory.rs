@@ -29,9 +29,9 @@ impl Home {
     }
 }
 
-/// Place where a buffer is made: a device, and what the buffer is for.
+/// Space in which a buffer is made: a device, and the use of the buffer.
 ///
-/// A `&Device` converts into the space for computing on that device; [`Device::for_exchange`] gives the space of buffers
+/// A `&Device` converts into the space for computing on that device; [`Device::for_exchange`] returns the space of buffers
 /// that a transport moves.
 ///
 /// ```

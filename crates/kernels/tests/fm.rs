@@ -78,5 +78,5 @@ fn short_operands_are_refused() {
     let shape = FmShape { rows: 2, count: 2, dim: 2 };
     let zeros = |len| Buffer::<f32>::zeroed(&Device::Idle, len).unwrap();
     let refused = Device::Idle.fm_forward(shape, &zeros(11), &mut zeros(2));
-    assert!(refused.unwrap_err().to_string().contains("vectors holds 11 elements, 12 are needed"));
+    assert!(refused.unwrap_err().to_string().contains("vectors holds 11 elements, but 12 are needed"));
 }

@@ -27,10 +27,13 @@ fn operands_are_checked_and_outputs_left_alone() {
     forward(&x, &mut y).unwrap();
     assert_eq!(y.to_vec().unwrap(), [7.0, 7.0]);
     let refused = forward(&x, &mut exchanged(&[7.0])).unwrap_err();
-    assert!(refused.to_string().contains("y holds 1 elements, 2 are needed"), "{refused}");
+    assert!(refused.to_string().contains("y holds 1 elements, but 2 are needed"), "{refused}");
     let elsewhere = Buffer::zeroed(&Device::Reference, 6).unwrap();
     let refused = forward(&elsewhere, &mut y).unwrap_err().to_string();
-    assert_eq!(refused, "linear_forward: x lives in host memory, the operation runs on idle");
+    assert_eq!(
+        refused,
+        "linear_forward: x is in host memory, but the operation runs on idle; copy it there first"
+    );
     let mut dlogits = Buffer::zeroed(&device, 2).unwrap();
     let bce = Bce { rows: 2, logits: &y, labels: &x, scale: 1.0, dlogits: &mut dlogits };
     assert_eq!(device.bce(bce), Ok(None));

@@ -105,9 +105,7 @@ impl FromStr for CostKind {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| {
-            format!("no cost model is called {name:?}; there are madmax, roofline and hierarchical")
-        })
+        found.ok_or_else(|| format!("unknown cost model {name:?}; use madmax, roofline or hierarchical"))
     }
 }
 

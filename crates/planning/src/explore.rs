@@ -2,14 +2,14 @@
 //!
 //! ```
 //! use planning::cost::CostKind;
-//! use planning::explore::{Space, Subject, Watch, WhatIf, explore};
+//! use planning::explore::{Space, Subject, ExploreProgress, WhatIf, explore};
 //! use planning::system::System;
 //! use planning::workload::{Layered, TaskKind};
 //! let model = Subject::Layered(Layered::named("dlrm-a").unwrap());
 //! let system = System::named("zionex:128").unwrap();
 //! let space =
 //!     Space::new(vec![model], vec![system], vec![512], TaskKind::PreTraining, WhatIf::default()).unwrap();
-//! let summary = explore(&space, CostKind::MadMax, 1, 10, &Watch::default());
+//! let summary = explore(&space, CostKind::MadMax, 1, 10, &ExploreProgress::default());
 //! let best = space.point(summary.as_is.best.within_memory.unwrap().index);
 //! assert_eq!(space.described(&best), "MLPs (TP, DDP), tables (MP)"); // as MAD-Max's Figure 9 has it
 //! ```
@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Progress of an exploration, and a request to stop it.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct ExploreProgress {
     /// Points that were looked at.
     pub done: AtomicUsize,
     /// Set to end early, with what was found so far.
@@ -48,7 +48,13 @@ pub struct Watch {
 const CHUNK: usize = 256;
 
 /// Looks at every point of `space` on so many threads, and keeps the `top` fastest beside the summary.
-pub fn explore(space: &Space, cost: CostKind, threads: usize, top: usize, watch: &Watch) -> Summary {
+pub fn explore(
+    space: &Space,
+    cost: CostKind,
+    threads: usize,
+    top: usize,
+    watch: &ExploreProgress,
+) -> Summary {
     let next = AtomicUsize::new(0);
     let of_thread = || {
         let mut evaluator = Evaluator::new(space, cost);

@@ -143,7 +143,7 @@ impl Memory {
 /// More than a device has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "{:.1} GB are needed and a device has {:.1} GB; the largest part are {part} with {:.1} GB",
+    "{:.1} GB are needed, but a device has {:.1} GB; the largest part is {part} with {:.1} GB",
     need / 1e9, have / 1e9, bytes / 1e9
 )]
 pub struct TooBig {

@@ -9,7 +9,7 @@
 //! config.train.batch = Some(0);
 //! assert_eq!(
 //!     planning::check(&config).unwrap_err().to_string(),
-//!     "train.batch: 0 samples a step cannot train; use at least 1"
+//!     "train.batch: a step needs samples; use at least 1"
 //! );
 //! ```
 

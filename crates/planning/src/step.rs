@@ -36,7 +36,7 @@ pub enum Period {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Op {
     /// Name of the operation.
-    pub label: Label,
+    pub label: OperationName,
     /// Lane in which the operation queues.
     pub lane: Lane,
     /// Operations that this one waits for: of this step, or of an earlier one.
@@ -49,7 +49,7 @@ pub struct Op {
 
 /// The name of an operation; built for every strategy that is looked at, so it allocates nothing where it need not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Label {
+pub struct OperationName {
     /// The layer that it belongs to, by kind and index.
     pub layer: Option<(&'static str, usize)>,
     /// Action on the layer.
@@ -105,14 +105,14 @@ pub struct Transfer {
     pub between_nodes: f64,
 }
 
-impl Label {
+impl OperationName {
     /// A name.
     pub fn of(action: &'static str) -> Self {
         Self { layer: None, action: Cow::Borrowed(action) }
     }
 }
 
-impl fmt::Display for Label {
+impl fmt::Display for OperationName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.layer {
             None => f.pad(&self.action),

@@ -86,7 +86,9 @@ pub enum SystemError {
         must: &'static str,
     },
     /// Numbers that contradict each other.
-    #[error("num_devices is {devices} and num_nodes is {nodes}: every node must have as many devices")]
+    #[error(
+        "num_devices is {devices} and num_nodes is {nodes}: every node must have the same number of devices"
+    )]
     Uneven {
         /// Devices in all.
         devices: usize,
@@ -94,15 +96,13 @@ pub enum SystemError {
         nodes: usize,
     },
     /// A name that is none of the built-in systems'.
-    #[error("there is no system {name:?}; there are {NAMES}, each also as NAME:GPUS, say h100:512")]
+    #[error("unknown system {name:?}; the known ones are {NAMES}, each also as NAME:GPUS, such as h100:512")]
     Unknown {
         /// Name that was given.
         name: String,
     },
     /// A number of devices that a built-in system does not have.
-    #[error(
-        "{name} with {devices} devices: it has up to 8 on one node, or whole nodes of 8, at most 4096 in all"
-    )]
+    #[error("{name}:{devices} is impossible; use 1 to 8 devices, or a multiple of 8 up to 4096")]
     Size {
         /// The system.
         name: String,

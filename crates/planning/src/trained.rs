@@ -28,13 +28,13 @@ pub struct Trained {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrainedError {
     /// A name that is none of theirs.
-    #[error("there is no trained model {name:?}; there are {}", Trained::names().join(", "))]
+    #[error("unknown trained model {name:?}; the known ones are {}", Trained::names().join(", "))]
     Unknown {
         /// Name that was given.
         name: String,
     },
     /// More samples than can be counted.
-    #[error("{per_device} samples on each of {devices} devices are too many")]
+    #[error("a batch of {per_device} samples on each of {devices} devices is too large; lower it")]
     Batch {
         /// Samples a device.
         per_device: usize,

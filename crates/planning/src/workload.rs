@@ -65,7 +65,7 @@ pub enum WorkloadError {
         must: String,
     },
     /// A name that is not known.
-    #[error("{what} {name:?} is not known; there are {known}")]
+    #[error("unknown {what} {name:?}; the known ones are {known}")]
     Unknown {
         /// A model, a type, a parallelism.
         what: &'static str,
@@ -76,7 +76,8 @@ pub enum WorkloadError {
     },
     /// Degrees that do not fill the system.
     #[error(
-        "{field} is {strategy}: its degrees make {product} devices, the system {system} has {devices}; they must be equal"
+        "{field} is {strategy}: its degrees make {product} devices, but the system {system} has {devices}; the product of \
+         the degrees must be the number of devices"
     )]
     Degrees {
         /// Class of layers.

@@ -2,8 +2,8 @@
 
 use planning::cost::CostKind;
 use planning::explore::{
-    Capability, Evaluator, Found, Front, Outcome, Scaling, Space, SpaceError, Subject, Summary, Tally, Watch,
-    WhatIf, explore,
+    Capability, Evaluator, ExploreProgress, Found, Front, Outcome, Scaling, Space, SpaceError, Subject,
+    Summary, Tally, WhatIf, explore,
 };
 use planning::simulator::Simulation;
 use planning::system::System;
@@ -124,7 +124,7 @@ fn hardware_is_changed_alone_or_in_combination() {
 fn best_strategies_of_dlrm_a_are_the_papers() {
     let space = dlrm_a(WhatIf::default());
     assert_eq!(space.len(), 36);
-    let summary = explore(&space, CostKind::MadMax, 2, 5, &Watch::default());
+    let summary = explore(&space, CostKind::MadMax, 2, 5, &ExploreProgress::default());
     let cell = summary.cell(0, 0, 0, 0);
     let (baseline, best) = (cell.baseline.unwrap(), cell.best);
     let over = |found: Found| found.outcome.samples_per_s / baseline.outcome.samples_per_s;
@@ -145,7 +145,7 @@ fn best_strategies_of_dlrm_a_are_the_papers() {
 fn best_is_that_of_brute_force() {
     let space = space(&["dlrm-b"], &["zionex:128", "h100:64"], &[512, 1024], scaled(false));
     for cost in CostKind::ALL {
-        let summary = explore(&space, cost, 3, 4, &Watch::default());
+        let summary = explore(&space, cost, 3, 4, &ExploreProgress::default());
         let model = Layered::named("dlrm-b").unwrap();
         let convention = if cost == CostKind::MadMax { Convention::MadMax } else { Convention::Pooled };
         let mut best: Option<(f64, usize)> = None;
@@ -173,8 +173,8 @@ fn best_is_that_of_brute_force() {
 #[test]
 fn threads_and_order_change_nothing() {
     let space = space(&["dlrm-a", "dlrm-b"], &["zionex:128", "zionex:8"], &[512], scaled(true));
-    let one = explore(&space, CostKind::Hierarchical, 1, 7, &Watch::default());
-    assert_eq!(one, explore(&space, CostKind::Hierarchical, 5, 7, &Watch::default()));
+    let one = explore(&space, CostKind::Hierarchical, 1, 7, &ExploreProgress::default());
+    assert_eq!(one, explore(&space, CostKind::Hierarchical, 5, 7, &ExploreProgress::default()));
     assert_eq!(one.count(), space.len() as u64);
     let mut evaluator = Evaluator::new(&space, CostKind::Hierarchical);
     let mut parts = vec![Summary::new(&space, 7); 4];
@@ -189,7 +189,7 @@ fn threads_and_order_change_nothing() {
 
 #[test]
 fn stopping_keeps_what_was_found() {
-    let watch = Watch::default();
+    let watch = ExploreProgress::default();
     watch.stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let summary = explore(&dlrm_a(WhatIf::default()), CostKind::MadMax, 2, 5, &watch);
     assert_eq!((summary.count(), summary.as_is.best.within_memory), (0, None));
@@ -203,7 +203,7 @@ fn models_that_are_trained_have_one_way() {
         Space::new(models, systems(&["h100:64"]), vec![16_384], TaskKind::PreTraining, WhatIf::default());
     let space = space.unwrap();
     assert_eq!(space.len(), 2);
-    let summary = explore(&space, CostKind::Hierarchical, 1, 5, &Watch::default());
+    let summary = explore(&space, CostKind::Hierarchical, 1, 5, &ExploreProgress::default());
     let flat = summary.cell(0, 0, 0, 0).baseline.unwrap();
     let towers = summary.cell(1, 0, 0, 0).best.memory_free.unwrap();
     assert!(towers.outcome.samples_per_s > flat.outcome.samples_per_s);

@@ -125,19 +125,21 @@ fn names_that_are_not_known() {
     let known = planning::system::NAMES;
     assert_eq!(
         refusal("b200"),
-        format!("there is no system \"b200\"; there are {known}, each also as NAME:GPUS, say h100:512")
+        format!(
+            "unknown system \"b200\"; the known ones are {known}, each also as NAME:GPUS, such as h100:512"
+        )
     );
-    let size = "it has up to 8 on one node, or whole nodes of 8, at most 4096 in all";
+    let size = "use 1 to 8 devices, or a multiple of 8 up to 4096";
     for devices in ["0", "12", "4104", "-8", "8.0", "", "many", "99999999999999999999"] {
-        assert_eq!(refusal(&format!("h100:{devices}")), format!("h100 with {devices} devices: {size}"));
+        assert_eq!(refusal(&format!("h100:{devices}")), format!("h100:{devices} is impossible; {size}"));
     }
     let refusal = Layered::named("dlrm-z").unwrap_err().to_string();
     assert_eq!(
         refusal,
-        format!("the model \"dlrm-z\" is not known; there are {}", planning::workload::NAMES)
+        format!("unknown model \"dlrm-z\"; the known ones are {}", planning::workload::NAMES)
     );
     let refusal = "neo".parse::<CostKind>().unwrap_err();
-    assert_eq!(refusal, "no cost model is called \"neo\"; there are madmax, roofline and hierarchical");
+    assert_eq!(refusal, "unknown cost model \"neo\"; use madmax, roofline or hierarchical");
 }
 
 #[test]
@@ -151,7 +153,8 @@ fn models_that_cannot_be() {
     for (value, message) in [
         (
             with(dlrm(), json!({ "type": "cnn" })),
-            "the model type \"cnn\" is not known; there are dlrm, dlrm_transformer, dlrm_moe, llm, llm_moe and vit".into(),
+            "unknown model type \"cnn\"; the known ones are dlrm, dlrm_transformer, dlrm_moe, llm, llm_moe and vit"
+                .into(),
         ),
         (
             with(dlrm(), json!({ "mlp_dim": null })),
@@ -168,7 +171,10 @@ fn models_that_cannot_be() {
         (with(dlrm(), json!({ "num_tables": -8.0 })), format!("num_tables is -8; {range}")),
         (with(dlrm(), json!({ "mlp_dim": 0 })), format!("mlp_dim is 0; {range}")),
         (with(dlrm(), json!({ "emb_dim": 1e16 })), format!("emb_dim is 10000000000000000; {range}")),
-        (with(dlrm(), json!({ "bytes_per_nonemb_param": 0.0 })), format!("bytes_per_nonemb_param is 0; {range}")),
+        (
+            with(dlrm(), json!({ "bytes_per_nonemb_param": 0.0 })),
+            format!("bytes_per_nonemb_param is 0; {range}"),
+        ),
         (with(llm(), json!({ "num_tables": -1.0 })), format!("num_tables is -1; {range}")),
         (with(llm(), json!({ "emb_dim": -64.0 })), format!("emb_dim is -64; {range}")),
         (
@@ -199,11 +205,11 @@ fn jobs_that_cannot_be() {
     for (changes, message) in [
         (
             json!({ "type": "distil" }),
-            "the task type \"distil\" is not known; there are pretraining, finetuning and inference",
+            "unknown task type \"distil\"; the known ones are pretraining, finetuning and inference",
         ),
         (
             json!({ "mlp_parallel": ["PP"], "mlp_parallel_degree": [16] }),
-            "parallelism \"PP\" is not known; there are DDP, FSDP, TP, and MP for tables",
+            "unknown parallelism \"PP\"; the known ones are DDP, FSDP, TP, and MP for tables",
         ),
         (
             json!({ "mlp_parallel_degree": [8] }),
@@ -243,20 +249,20 @@ fn jobs_that_cannot_be() {
         (
             json!(["TP", "DDP"]),
             json!([8, 3]),
-            "mlp_parallel is (TP 8, DDP 3): its degrees make 24 devices, the system zionex:16 has 16; they must be equal",
+            "mlp_parallel is (TP 8, DDP 3): its degrees make 24 devices, but the system zionex:16 has 16; the product of the degrees must be the number of devices",
         ),
         (
             json!(["DDP"]),
             json!([0]),
-            "mlp_parallel is (DDP 0): its degrees make 0 devices, the system zionex:16 has 16; they must be equal",
+            "mlp_parallel is (DDP 0): its degrees make 0 devices, but the system zionex:16 has 16; the product of the degrees must be the number of devices",
         ),
         (
             json!(["DDP", "DDP"]),
             json!([8, 2]),
             "mlp_parallel is (DDP 8, DDP 2): the same twice; write it as one level",
         ),
-        (json!([]), json!([]), "mlp_parallel has 0 levels; there are one or two"),
-        (json!(["TP", "FSDP", "DDP"]), json!([2, 4, 2]), "mlp_parallel has 3 levels; there are one or two"),
+        (json!([]), json!([]), "mlp_parallel has 0 levels; give one or two"),
+        (json!(["TP", "FSDP", "DDP"]), json!([2, 4, 2]), "mlp_parallel has 3 levels; give one or two"),
     ] {
         let value = with(pre_training(), json!({ "mlp_parallel": names, "mlp_parallel_degree": degrees }));
         let refusal = job(value, &dlrm).and_then(|job| {

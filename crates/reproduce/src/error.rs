@@ -40,11 +40,12 @@ pub enum Error {
         source: serde_json::Error,
     },
     /// A file of results without any line.
-    #[error("{}: it is empty", .0.display())]
+    #[error("{}: the file is empty", .0.display())]
     NoRecords(PathBuf),
     /// A folder with the results of another measurement.
     #[error(
-        "{}: results of something else; go on with the same flags, or choose another folder.\n  there {there}\n  here  {here}",
+        "{}: the folder holds results of other settings; use the same flags, or choose another folder.\n  there {there}\n  \
+         here  {here}",
         path.display()
     )]
     OtherMeasurement {
@@ -56,7 +57,7 @@ pub enum Error {
         here: String,
     },
     /// A launcher of jobs without any word.
-    #[error("--launcher is empty")]
+    #[error("--launcher is empty; give the command that starts ranks, such as mpirun")]
     NoLauncher,
     /// A job that cannot be started.
     #[error("{command}: cannot be started")]
@@ -115,10 +116,10 @@ pub enum Error {
     #[error("the evaluation samples have one label only, so there is no AUC")]
     NoAuc,
     /// A list of strategies without any.
-    #[error("--strategies names none")]
+    #[error("--strategies is empty; name at least one strategy")]
     NoStrategy,
     /// A feature that belongs to none of the groups planted in a log.
-    #[error("{0} is in no group")]
+    #[error("feature {0} is in no group")]
     NoGroup(String),
     /// Models to choose the fastest of, where there are none.
     #[error("there are no models to choose from")]

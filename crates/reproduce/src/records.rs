@@ -117,7 +117,8 @@ mod tests {
         assert!(matches!(error, Error::OtherMeasurement { .. }), "{error:?}");
         let text = error.to_string();
         assert!(
-            text.contains("records.jsonl: results of something else") && text.contains("there {"),
+            text.contains("records.jsonl: the folder holds results of other settings")
+                && text.contains("there {"),
             "{text}"
         );
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// Affinity of features: a checked, symmetric matrix with one row and one column per feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "AffinityFile", into = "AffinityFile")]
 pub struct Affinity {
     features: Vec<String>,
     values: Vec<f64>,
@@ -22,7 +22,7 @@ pub struct Affinity {
 /// Affinities as they stand in a file.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct AffinityFile {
     features: Vec<String>,
     affinity: Vec<Vec<f64>>,
 }
@@ -41,7 +41,7 @@ pub enum AffinityError {
         got: usize,
     },
     /// The number of names differs from the number of rows and columns.
-    #[error("{features} names of features for a matrix of {rows} × {rows}")]
+    #[error("{features} feature names were given for a matrix of {rows} × {rows}; give one for each row")]
     Names {
         /// Number of names.
         features: usize,
@@ -134,18 +134,18 @@ impl Affinity {
     }
 }
 
-impl TryFrom<Written> for Affinity {
+impl TryFrom<AffinityFile> for Affinity {
     type Error = AffinityError;
 
-    fn try_from(written: Written) -> Result<Self, AffinityError> {
+    fn try_from(written: AffinityFile) -> Result<Self, AffinityError> {
         Self::new(written.features, written.affinity)
     }
 }
 
-impl From<Affinity> for Written {
+impl From<Affinity> for AffinityFile {
     fn from(affinity: Affinity) -> Self {
         let count = affinity.features.len().max(1);
         let rows = affinity.values.chunks(count).map(<[f64]>::to_vec).collect();
-        Written { features: affinity.features, affinity: rows }
+        AffinityFile { features: affinity.features, affinity: rows }
     }
 }

@@ -29,7 +29,7 @@ pub struct Deployment {
     pub placement: Placement,
     /// Dataflow of the vectors.
     pub dataflow: Dataflow,
-    /// Formats in which floats travel.
+    /// Wire formats of floats.
     pub wire: Wire,
 }
 
@@ -62,7 +62,7 @@ struct Columns {
     /// Tower whose module reads the columns, and their offset in its input.
     tower: Option<(usize, usize)>,
     /// Offset of the columns in the input of the interaction, if they pass through.
-    place: usize,
+    offset: usize,
 }
 
 /// Inputs and outputs of one tower group in SPTT.
@@ -71,27 +71,27 @@ pub struct GroupPlan {
     /// Towers with modules whose features lie in the group.
     pub towers: Vec<usize>,
     /// Columns that leave the group for the samples, side by side.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<GroupOutput>,
     /// Number of columns of the vectors of all features that meet in the group.
     pub input_width: usize,
 }
 
 /// Consecutive columns that leave a tower group.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub struct GroupOutput {
     /// Origin of the columns.
-    pub source: Source,
-    /// First column among all that leave the group.
+    pub source: OutputSource,
+    /// Index of the first column among all columns that leave the group.
     pub column: usize,
-    /// First column among those that the interaction sees.
-    pub place: usize,
+    /// Offset of the first column in the input of the interaction.
+    pub offset: usize,
     /// Number of columns.
     pub width: usize,
 }
 
 /// Origin of columns that leave a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum OutputSource {
     /// Columns of a table, which pass through.
     Table {
         /// Index of the feature.
@@ -130,21 +130,24 @@ pub enum SpttError {
         /// Cluster of the groups.
         groups: Topology,
     },
-    /// A permutation that does not suit the numbering of ranks.
+    /// The peer permute does not match the numbering of the ranks.
     #[error("{}", permute_problem(*.permute))]
     Permute {
         /// Peer permute that was requested.
         permute: PeerPermute,
     },
     /// A table is replicated on every rank.
-    #[error("{feature} is replicated, but in SPTT every table has one group; place it on some rank")]
+    #[error(
+        "the table of {feature} is replicated, but SPTT needs every table in one tower group; give it another layout"
+    )]
     Replicated {
         /// Name of the feature.
         feature: String,
     },
     /// The rows of a table are cut over ranks that are not one tower group.
     #[error(
-        "the rows of {feature} are cut over ranks {ranks:?}; in SPTT they are cut over all ranks of one group, such as {group:?}"
+        "the rows of {feature} are cut over ranks {ranks:?}, but SPTT needs them cut over all ranks of one tower group, \
+         such as {group:?}"
     )]
     Rows {
         /// Name of the feature.
@@ -156,7 +159,8 @@ pub enum SpttError {
     },
     /// The features of a tower lie on several groups.
     #[error(
-        "tower {tower} has {feature} on group {got} and other features on group {expected}; its module needs all on one"
+        "tower {tower} has {feature} on group {got} and other features on group {expected}; a tower module needs all its \
+         features in one tower group"
     )]
     Spread {
         /// Index of the tower.
@@ -170,7 +174,7 @@ pub enum SpttError {
     },
 }
 
-/// Why a permutation does not suit the numbering of ranks, and which does.
+/// Message for a peer permute that does not match the numbering of ranks, with the remedy.
 fn permute_problem(permute: PeerPermute) -> String {
     match permute {
         PeerPermute::None => {
@@ -192,7 +196,7 @@ impl Dataflow {
         }
     }
 
-    /// Plan of SPTT, if that is the dataflow.
+    /// Plan of SPTT; `None` for the flat dataflow.
     pub fn sptt(&self) -> Option<&Sptt> {
         match self {
             Dataflow::Flat(_) => None,
@@ -226,10 +230,10 @@ impl Sptt {
                 for part in overlapping(&columns, shard) {
                     let here = overlap(&shard.columns, &part.columns);
                     let Some((tower, _)) = part.tower else {
-                        let place = part.place + here.start - part.columns.start;
+                        let offset = part.offset + here.start - part.columns.start;
                         let (width, source) =
-                            (here.len(), Source::Table { feature: shard.feature, columns: here });
-                        plan.outputs.push(Output { source, column: 0, place, width });
+                            (here.len(), OutputSource::Table { feature: shard.feature, columns: here });
+                        plan.outputs.push(GroupOutput { source, column: 0, offset, width });
                         continue;
                     };
                     match group_of_tower[tower].replace(group) {
@@ -244,13 +248,18 @@ impl Sptt {
             }
             plan.towers.sort_unstable();
         }
-        let mut place = model.tower_place(0);
+        let mut offset = model.tower_offset(0);
         for (tower, group) in group_of_tower.iter().enumerate() {
             let width = model.towers()[tower].output_width();
             if let Some(group) = *group {
-                plans[group].outputs.push(Output { source: Source::Tower(tower), column: 0, place, width });
+                plans[group].outputs.push(GroupOutput {
+                    source: OutputSource::Tower(tower),
+                    column: 0,
+                    offset,
+                    width,
+                });
             }
-            place += width;
+            offset += width;
         }
         plans.iter_mut().for_each(GroupPlan::arrange);
         Ok(Self { groups, permute, plans, columns, group_of_tower })
@@ -287,7 +296,7 @@ impl Sptt {
                 Some((tower, input)) => Route { from, tower: Some(tower), to: input + into, width },
                 None => {
                     // Outputs are in the order of their places.
-                    let at = outputs.partition_point(|output| output.place < part.place + into);
+                    let at = outputs.partition_point(|output| output.offset < part.offset + into);
                     Route { from, tower: None, to: outputs[at].column, width }
                 }
             }
@@ -304,7 +313,7 @@ impl GroupPlan {
 
     /// Puts what leaves in the order in which the interaction sees it.
     fn arrange(&mut self) {
-        self.outputs.sort_by_key(|output| output.place);
+        self.outputs.sort_by_key(|output| output.offset);
         let mut column = 0;
         for output in &mut self.outputs {
             output.column = column;
@@ -338,19 +347,23 @@ fn shards_of(placement: &Placement, groups: Groups, group: usize) -> impl Iterat
 /// Where the columns of every feature go. Without towers, they pass through.
 fn columns_by_feature(model: &Model) -> Vec<Vec<Columns>> {
     if model.towers().is_empty() {
-        let whole =
-            |feature| Columns { columns: 0..model.row_width(), tower: None, place: model.place(feature, 0) };
+        let whole = |feature| Columns {
+            columns: 0..model.row_width(),
+            tower: None,
+            offset: model.feature_offset(feature, 0),
+        };
         return (0..model.features().len()).map(|feature| vec![whole(feature)]).collect();
     }
     let has_modules = model.has_tower_modules();
     let mut by_feature = vec![Vec::new(); model.features().len()];
-    let mut output = model.tower_place(0);
+    let mut output = model.tower_offset(0);
     for (t, tower) in model.towers().iter().enumerate() {
         let mut input = 0;
         for Member { feature, columns } in &tower.members {
-            let place = if has_modules { output + input } else { model.place(*feature, columns.start) };
+            let offset =
+                if has_modules { output + input } else { model.feature_offset(*feature, columns.start) };
             let seen = (!tower.passes_through()).then_some((t, input));
-            by_feature[*feature].push(Columns { columns: columns.clone(), tower: seen, place });
+            by_feature[*feature].push(Columns { columns: columns.clone(), tower: seen, offset });
             input += columns.len();
         }
         output += tower.output_width();

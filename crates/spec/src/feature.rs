@@ -3,7 +3,7 @@
 use crate::Pooling;
 use serde::{Deserialize, Serialize};
 
-/// A sparse input: each sample brings a bag of ids, each id names a row of the feature's table.
+/// Sparse feature: an input of which each sample has a bag of ids; each id names a row of the feature's table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
@@ -11,7 +11,7 @@ pub struct Feature {
     pub name: String,
     /// Number of rows of the feature's table.
     pub rows: usize,
-    /// How the rows of a bag become one vector.
+    /// Pooling: how the rows of a bag become one vector.
     #[serde(default)]
     pub pooling: Pooling,
     /// Number of ids in a bag.

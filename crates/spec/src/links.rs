@@ -36,14 +36,14 @@ pub struct LinkModel {
     pub group: GroupSpan,
     /// Number of ranks that take part together.
     pub ranks: usize,
-    /// Latency: seconds of an empty message.
+    /// Latency: time of an empty message, in seconds.
     pub latency_s: f64,
-    /// Bandwidth: bytes that a rank sends, or reduces, in a second.
+    /// Bandwidth: bytes per second that a rank sends or reduces.
     pub bytes_per_s: f64,
 }
 
 impl LinkModel {
-    /// Seconds that the collective takes for so many bytes.
+    /// Time of the collective for `bytes` bytes, in seconds.
     pub fn seconds(&self, bytes: f64) -> f64 {
         self.latency_s + bytes / self.bytes_per_s
     }

@@ -57,7 +57,7 @@ pub struct MachineRates {
 pub struct OperationModel {
     /// Class of computation.
     pub class: Class,
-    /// Overhead: seconds of a computation of nothing.
+    /// Overhead: time of a computation whose amount is 0, in seconds.
     pub overhead_s: f64,
     /// Floating-point operations per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub enum MachineRatesError {
     /// A rate is given twice.
     #[error("{what} is given twice")]
     Twice {
-        /// Rate or line that is given twice.
+        /// Rate or link model that is given twice.
         what: String,
     },
     /// No rate was measured for a class of computation.
@@ -101,7 +101,9 @@ pub enum MachineRatesError {
         phase: String,
     },
     /// The step runs on another number of ranks than was measured.
-    #[error("measured on {hosts} × {ranks_per_host} ranks, the step has {step}; calibrate on as many")]
+    #[error(
+        "measured on {hosts} × {ranks_per_host} ranks, but the step has {step}; run `campanile calibrate` on that cluster"
+    )]
     Ranks {
         /// Number of hosts that were measured.
         hosts: usize,
@@ -111,32 +113,36 @@ pub enum MachineRatesError {
         step: Topology,
     },
     /// No speed was measured for a collective.
-    #[error("no speed was measured for {collective} over {span} (phase {phase:?})")]
+    #[error(
+        "no speed was measured for {collective} over {span} (phase {phase:?}); run `campanile calibrate` to measure it"
+    )]
     Collective {
         /// Collective that was not measured.
         collective: CollectiveKind,
-        /// Ranks that take part in it together.
+        /// Ranks that take part in the collective together.
         span: GroupSpan,
         /// Name of a phase of the step that is such a collective.
         phase: String,
     },
     /// A collective was measured among another number of ranks.
     #[error(
-        "the speed of {collective} over {span} was measured among {measured} ranks, the step has {members}"
+        "the speed of {collective} over {span} was measured among {measured} ranks, but the step has {members}; run \
+         `campanile calibrate` on that cluster"
     )]
     Members {
         /// Collective that was measured.
         collective: CollectiveKind,
-        /// Ranks that took part in it together.
+        /// Ranks that took part in the collective together.
         span: GroupSpan,
         /// Number of ranks of the group when it was measured.
         measured: usize,
         /// Number of ranks of the group in the step.
         members: usize,
     },
-    /// Groups of some of the hosts: neither a host nor the world.
+    /// The tower groups span some of the hosts: neither one host nor all hosts.
     #[error(
-        "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured, only those of one, or of all"
+        "collectives inside tower groups of {hosts_per_group} of {hosts} hosts were not measured; `campanile calibrate` \
+         measures groups of one host, and of all hosts"
     )]
     Groups {
         /// Number of hosts of a tower group.
@@ -147,13 +153,13 @@ pub enum MachineRatesError {
 }
 
 impl OperationModel {
-    /// A computation that takes `overhead_s`, whatever the amount.
+    /// Makes rates for a class whose computations take `overhead_s`, whatever the amount.
     pub fn new(class: Class, overhead_s: f64) -> Self {
         let (flops_per_s, bytes_per_s, items_per_s) = (None, None, None);
         Self { class, overhead_s, flops_per_s, bytes_per_s, items_per_s, worst_error: 0.0 }
     }
 
-    /// Seconds that a computation of so much takes.
+    /// Time of a computation of `amount`, in seconds.
     pub fn seconds(&self, amount: &Amount) -> f64 {
         let over = |amount: f64, rate: Option<f64>| rate.map_or(0.0, |rate| amount / rate);
         self.overhead_s
@@ -216,7 +222,7 @@ impl MachineRates {
         Ok(())
     }
 
-    /// Rates of a class, if it was measured.
+    /// Rates of a class; `None` if it was not measured.
     pub fn operation(&self, class: Class) -> Option<&OperationModel> {
         self.operations.iter().find(|operation| operation.class == class)
     }

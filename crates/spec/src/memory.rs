@@ -93,7 +93,7 @@ impl<'a> Buffers<'a> {
         self.sptt().map_or(0, |sptt| self.peer_samples[sptt.groups().index_of(rank)])
     }
 
-    /// Number and size of the groups of ranks in which vectors are exchanged, where they are not exchanged directly.
+    /// Number and size of the groups of ranks in which vectors are exchanged; `None` if they are exchanged directly.
     pub fn groups(&self) -> Option<(usize, usize)> {
         let groups = match &self.deployment.dataflow {
             Dataflow::Flat(AllToAll::Flat) => return None,

@@ -18,7 +18,7 @@ mod tower;
 pub use architecture::Architecture;
 pub use block::{Block, BlockName, Input, Layers};
 pub use layer::{CrossLayer, LinearLayer, Parameter};
-pub use network::{Network, Read, Source};
+pub use network::{BlockSource, Network, Read};
 pub use tower::{Member, Tower, TowerModule};
 
 use crate::feature::{Feature, Hotness};
@@ -109,7 +109,7 @@ impl Model {
         Ok(Self { features, dense_features, dim, architecture, towers, module, network })
     }
 
-    /// Sparse features, in the model's order.
+    /// Sparse features of the model, in order.
     pub fn features(&self) -> &[Feature] {
         &self.features
     }
@@ -124,7 +124,7 @@ impl Model {
         self.dim
     }
 
-    /// Columns of a table's row: those of a vector, and behind them the linear weight of the id where the model has one.
+    /// Number of columns of a table row: those of a vector and, if the model has linear weights, one more behind them.
     pub fn row_width(&self) -> usize {
         self.architecture.row_width(self.dim)
     }
@@ -134,7 +134,7 @@ impl Model {
         &self.architecture
     }
 
-    /// The dense network.
+    /// Dense network of the model.
     pub fn network(&self) -> &Network {
         &self.network
     }
@@ -144,7 +144,7 @@ impl Model {
         self.architecture.name()
     }
 
-    /// Module that stands over the features of each tower.
+    /// Module over the features of each tower.
     pub fn tower_module(&self) -> Module {
         self.module
     }
@@ -217,7 +217,7 @@ fn check_sizes(dense_features: usize, dim: usize) -> Result<(), ModelError> {
         return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
     }
     if dense_features > MAX_WIDTH {
-        let problem = format!("{dense_features} is beyond {MAX_WIDTH}");
+        let problem = format!("{dense_features} is too large; use at most {MAX_WIDTH}");
         return Err(ModelError::new("model.dense_features", problem));
     }
     Ok(())

@@ -228,7 +228,7 @@ impl FromStr for NamedOptimizer {
         let found = Self::ALL.iter().find(|optimizer| optimizer.name == name).copied();
         found.ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|optimizer| optimizer.name).collect();
-            format!("{name:?} is no optimizer; there are {}", names.join(", "))
+            format!("unknown optimizer {name:?}; the known ones are {}", names.join(", "))
         })
     }
 }

@@ -31,7 +31,7 @@ pub struct Pace {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Seconds {
-    /// The same time on every rank, in seconds.
+    /// One time for all ranks, in seconds.
     Everywhere(f64),
     /// Time on each rank in seconds, in rank order.
     ByRank(Vec<f64>),
@@ -48,19 +48,22 @@ const LONGEST: f64 = 3600.0;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PaceError {
     /// Some computations have no time.
-    #[error("no time is given for {}", listed(.phases))]
+    #[error("the pace has no time for {}; `campanile pace` measures all computations", listed(.phases))]
     Missing {
         /// Names of the phases.
         phases: Vec<String>,
     },
     /// Times are given for phases that the step does not have, or that communicate.
-    #[error("{} is no computation of this step; `campanile schedule` lists them", listed(.phases))]
+    #[error("{} is not a computation of this step; `campanile schedule` lists the computations",
+    listed(.phases))]
     Unknown {
         /// Names of the phases.
         phases: Vec<String>,
     },
     /// A list of times does not have one time for each rank.
-    #[error("{phase:?} has {got} times, the run has {ranks} ranks; give one for each, or a single number")]
+    #[error(
+        "{phase:?} has {got} times, but the run has {ranks} ranks; give one for each, or a single number"
+    )]
     Ranks {
         /// Name of the phase.
         phase: String,
@@ -93,8 +96,8 @@ impl Pace {
         Some(self.scale * seconds)
     }
 
-    /// Refuses a pace that does not fit `schedule`: every computation has a time, and nothing else does. Reading lengths back
-    /// may be left out, and then takes no time.
+    /// Fails if the pace does not match `schedule`: every computation must have a time, and nothing else may have one.
+    /// Reading lengths back may be left out, and then takes no time.
     pub fn check(&self, schedule: &Schedule) -> Result<(), PaceError> {
         let ranks = schedule.placement().topology().ranks();
         let computations: Vec<&str> = schedule
@@ -209,8 +212,8 @@ mod tests {
         let unknown = refused(&|pace| {
             pace.phases.insert("ids exchange".into(), Seconds::Everywhere(1.0));
         });
-        assert!(unknown.contains("\"ids exchange\" is no computation"), "{unknown}");
-        assert!(lookup(Seconds::ByRank(vec![0.1; 3])).contains("3 times, the run has 4 ranks"));
+        assert!(unknown.contains("\"ids exchange\" is not a computation"), "{unknown}");
+        assert!(lookup(Seconds::ByRank(vec![0.1; 3])).contains("3 times, but the run has 4 ranks"));
         for wrong in [f64::NAN, -1.0, f64::INFINITY, 1e9] {
             assert!(lookup(Seconds::Everywhere(wrong)).contains("\"lookup\" is"), "{wrong}");
             assert!(refused(&|pace| pace.scale = wrong).contains("scale is"), "{wrong}");

@@ -70,7 +70,7 @@ pub struct Shard {
     pub rows: Range<usize>,
     /// Columns of the table in the shard.
     pub columns: Range<usize>,
-    /// What other ranks hold of the same columns.
+    /// Kind of the shard: what other ranks hold of the same columns.
     pub kind: ShardKind,
 }
 
@@ -81,7 +81,7 @@ pub enum ShardKind {
     Whole,
     /// Other ranks hold the other rows; vectors that are looked up in the shard are partial sums.
     Rows {
-        /// Number of the piece of the rows that is here.
+        /// Number of the piece of rows that the shard is.
         piece: usize,
     },
     /// Every rank holds a copy of the shard.
@@ -89,7 +89,7 @@ pub enum ShardKind {
 }
 
 impl Shard {
-    /// Number of this piece among the pieces of its table's rows; 0 where rows are not cut.
+    /// Number of the piece of rows that the shard is; 0 if rows are not cut.
     pub fn piece(&self) -> usize {
         if let ShardKind::Rows { piece } = self.kind { piece } else { 0 }
     }
@@ -99,7 +99,7 @@ impl Shard {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// The number of layouts differs from the number of features.
-    #[error("placement: {got} layouts for {expected} features")]
+    #[error("placement: {got} layouts were given for {expected} features; give one for each")]
     Count {
         /// Number of features.
         expected: usize,
@@ -140,7 +140,8 @@ pub enum PlacementError {
     },
 }
 
-/// Part `index` of `len` things in `parts` contiguous parts; the first `len % parts` are one longer.
+/// Range of part `index` if `len` items are divided into `parts` contiguous parts; the first `len % parts` parts are one
+/// item longer.
 ///
 /// ```
 /// use spec::placement::share;
@@ -235,7 +236,7 @@ impl Placement {
         &self.held[rank]
     }
 
-    /// The shards that `rank` alone holds.
+    /// Shards that `rank` alone holds.
     pub fn owned_by(&self, rank: usize) -> &[Shard] {
         before(self.held_by(rank), |shard| shard.kind == ShardKind::Replicated)
     }
@@ -271,7 +272,7 @@ impl Placement {
             || matches!(shard.kind, ShardKind::Rows { .. })
     }
 
-    /// Whether lengths of bags travel ahead of their ids: where those of any shard vary.
+    /// Whether bag lengths are sent ahead of the ids: if those of any shard vary.
     pub fn lengths_travel(&self, model: &Model) -> bool {
         let mut held = (0..self.topology.ranks()).flat_map(|rank| self.held_by(rank));
         held.any(|shard| self.lengths_vary(model, shard))

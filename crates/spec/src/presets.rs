@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A named set of tables and widths.
+/// Preset: a named set of tables and widths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
@@ -31,7 +31,7 @@ pub enum ModelKind {
     Dlrm,
     /// DCN-v2, with cross layers.
     Dcn,
-    /// Factorization machine beside an MLP.
+    /// DeepFM: a factorization machine beside an MLP.
     #[serde(rename = "deepfm")]
     DeepFm,
 }
@@ -69,9 +69,9 @@ pub struct Outline {
     pub tower_top: Vec<usize>,
     /// Number of cross layers of a DCN.
     pub cross_layers: usize,
-    /// Rank of the cross layers' matrices, for DCN; `None` for full rank.
+    /// Matrix rank of the cross layers of a DCN; `None` for full rank.
     pub cross_rank: Option<usize>,
-    /// The MLP over all vectors and dense inputs, for DeepFM.
+    /// Widths of the MLP of a DeepFM, over all vectors and dense inputs.
     pub deep: Vec<usize>,
 }
 
@@ -139,7 +139,7 @@ impl Outline {
         self.rows.iter_mut().for_each(|rows| *rows = (*rows).min(cap));
     }
 
-    /// The model that is outlined, without towers.
+    /// Model of the outline, without towers.
     pub fn model(self, kind: ModelKind) -> Result<Model, ModelError> {
         self.model_with_towers(kind, None, Module::None)
     }
@@ -204,12 +204,12 @@ impl FromStr for Preset {
         Preset::ALL
             .into_iter()
             .find(|p| p.name() == s)
-            .ok_or_else(|| format!("{s:?} is no preset; there are demo, kaggle, mlperf and terabyte"))
+            .ok_or_else(|| format!("unknown preset {s:?}; use demo, kaggle, mlperf or terabyte"))
     }
 }
 
 impl ModelKind {
-    /// All of them.
+    /// All kinds of models.
     pub const ALL: [ModelKind; 3] = [ModelKind::Dlrm, ModelKind::Dcn, ModelKind::DeepFm];
 
     /// Name of the kind, as users write it.
@@ -230,7 +230,7 @@ impl FromStr for ModelKind {
             "dlrm" => Ok(ModelKind::Dlrm),
             "dcn" => Ok(ModelKind::Dcn),
             "deepfm" => Ok(ModelKind::DeepFm),
-            _ => Err(format!("{s:?} is no model; there are dlrm, dcn and deepfm")),
+            _ => Err(format!("unknown model {s:?}; use dlrm, dcn or deepfm")),
         }
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! ```
 //! use spec::random::RandomSequence;
-//! let stream = RandomSequence::new(7, "bottom.0.weight");
-//! assert_eq!(stream.bits(3), RandomSequence::new(7, "bottom.0.weight").bits(3));
-//! assert!((0.0..1.0).contains(&stream.unit(3)));
+//! let sequence = RandomSequence::new(7, "bottom.0.weight");
+//! assert_eq!(sequence.bits(3), RandomSequence::new(7, "bottom.0.weight").bits(3));
+//! assert!((0.0..1.0).contains(&sequence.unit(3)));
 //! ```
 
-/// A sequence of random numbers.
+/// Sequence of random numbers, each of which can be drawn alone.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomSequence {
     key: u64,
@@ -24,25 +24,25 @@ impl RandomSequence {
         Self { key: mix(seed ^ mix(hash)) }
     }
 
-    /// 64 random bits.
+    /// Number `index` of the sequence, as 64 random bits.
     #[inline]
     pub fn bits(&self, index: u64) -> u64 {
         mix(self.key.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number in `[0, 1)`, with 24 random bits.
+    /// Number `index` of the sequence, in `[0, 1)`, with 24 random bits.
     #[inline]
     pub fn unit(&self, index: u64) -> f32 {
         (self.bits(index) >> 40) as f32 * (1.0 / 16_777_216.0)
     }
 
-    /// A number in `[0, 1)`, with 53 random bits.
+    /// Number `index` of the sequence, in `[0, 1)`, with 53 random bits.
     #[inline]
     pub fn unit_f64(&self, index: u64) -> f64 {
         (self.bits(index) >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
-    /// A number in `[-bound, bound)`.
+    /// Number `index` of the sequence, in `[-bound, bound)`.
     #[inline]
     pub fn symmetric(&self, index: u64, bound: f32) -> f32 {
         (self.unit(index) * 2.0 - 1.0) * bound

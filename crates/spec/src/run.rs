@@ -43,7 +43,7 @@ pub struct Run {
     pub placement: Placement,
     /// Dataflow of the vectors.
     pub dataflow: Dataflow,
-    /// Formats in which floats travel.
+    /// Wire formats of floats.
     pub wire: Wire,
     /// Update rule and learning rate of the dense layers.
     pub dense_optimizer: Optimizer,
@@ -131,7 +131,7 @@ impl Run {
         if self.overlap { schedule } else { schedule.serialised() }
     }
 
-    /// Model on its cluster, from which the schedule follows.
+    /// Deployment of the model on its cluster, from which the schedule follows.
     pub fn deployment(&self) -> Deployment {
         let (model, placement) = (self.model.clone(), self.placement.clone());
         Deployment { model, placement, dataflow: self.dataflow.clone(), wire: self.wire }

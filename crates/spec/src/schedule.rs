@@ -2,7 +2,7 @@
 //!
 //! The trainer executes a schedule, the simulator prices it, `campanile schedule` prints it. There is no other step.
 //!
-//! The schedule is periodic. A phase may work *ahead*, on the batch of the next step (ids of batch i + 1 travel during
+//! The schedule is periodic. A phase may work *ahead*, on the batch of the next step (ids of batch i + 1 are sent during
 //! step i); a dependency may reach back to the previous step. Running the ahead phases alone is the prologue, leaving
 //! them out of the last step the epilogue.
 
@@ -55,16 +55,16 @@ pub struct Phase<O = Operation> {
     pub cost: Cost,
 }
 
-/// Number of steps back, from 0.
+/// Distance of a dependency: number of steps back, from 0.
 pub type Distance = u32;
 
 /// A computation on one rank, or a collective over a group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work<O> {
-    /// A computation.
+    /// Computation on one rank.
     Compute(O),
-    /// A collective.
+    /// Collective over a group of ranks.
     Collective(Collective),
 }
 
@@ -72,11 +72,12 @@ pub enum Work<O> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lane {
-    /// Computations.
+    /// Lane of computations.
     Compute,
-    /// Exchanges of ids and vectors.
+    /// Lane of the exchanges of ids and vectors.
     Exchange,
-    /// Dense gradients between ranks, apart so that no exchange on the critical path queues behind them. They share the wire.
+    /// Lane of the reductions of dense gradients, so that no exchange on the critical path queues behind them. Both share
+    /// the network.
     Gradients,
 }
 
@@ -122,25 +123,25 @@ pub enum Slot {
     Features,
     /// Output of a block.
     Output(BlockName),
-    /// The gradient of a block's output, or, below the last block, of what it reads.
+    /// Gradient of a block's output or, below the last block, of the block's input.
     Gradient(BlockName),
-    /// The gradient of what arrived, laid out by where it came from.
+    /// Gradient of the vectors that arrived, laid out by the rank that sent them.
     PooledGradient,
-    /// The gradient of what left the group.
+    /// Gradient of the columns that left the group.
     LeavingGradient,
-    /// The gradient of what the towers saw.
+    /// Gradient of the input of the towers.
     TowerInputGradient,
-    /// The gradient of the vectors that came from the group, by holder.
+    /// Gradient of the vectors that arrived from the group, by holder.
     GatheredGradient,
-    /// The gradient of the sums that came from the group.
+    /// Gradient of the sums that arrived from the group.
     SummedGradient,
-    /// The gradient of what was looked up, arrived at the holder.
+    /// Gradient of the vectors that were looked up, as it arrived at the holder.
     ArrivedGradient,
-    /// The gradient of partial sums, arrived at the holder.
+    /// Gradient of the partial sums, as it arrived at the holder.
     ArrivedSumGradient,
-    /// The gradient of what was looked up, back in the order of ranks.
+    /// Gradient of the vectors that were looked up, in rank order.
     OrderedGradient,
-    /// The gradient of partial sums, back in the order of ranks.
+    /// Gradient of the partial sums, in rank order.
     OrderedSumGradient,
     /// Weights of a bucket.
     Parameters(usize),
@@ -155,7 +156,7 @@ pub enum Slot {
     /// Vectors from ranks of this host for all ranks of this rank's index: the result of the first level of a hierarchical
     /// all-to-all.
     InHost(Leg),
-    /// What host-mates have for ranks of this rank's index, by host.
+    /// Vectors of the ranks of this host for all ranks of this rank's index, by host.
     Regrouped(Leg),
 }
 
@@ -181,7 +182,7 @@ pub enum Task {
 /// Dense parameters whose gradients are reduced together, by index into [`Model::dense_parameter_list`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// The parameters, in backward order.
+    /// Indices of the parameters, in backward order.
     pub parameters: Vec<usize>,
     /// Start of each parameter in the bucket.
     pub starts: Vec<usize>,
@@ -200,8 +201,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The hybrid-parallel step: tables model-parallel, the dense network data-parallel, its gradients reduced in buckets
-    /// of about `bucket_bytes`. Vectors travel as the deployment's dataflow says: flat as in Neo, or by SPTT.
+    /// Builds the hybrid-parallel step: tables are model-parallel, the dense network is data-parallel, and its gradients are
+    /// reduced in buckets of about `bucket_bytes`. Vectors are exchanged by the dataflow of the deployment: flat as in Neo,
+    /// or SPTT.
     pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
         match &deployment.dataflow {
             Dataflow::Flat(_) => flat::build(deployment, task, bucket_bytes),
@@ -209,7 +211,7 @@ impl Schedule {
         }
     }
 
-    /// The phases in their order, each waiting for all that were issued before it, so that nothing overlaps.
+    /// Returns the schedule in which every phase waits for all that were issued before it, so that nothing overlaps.
     ///
     /// A phase waits for the nearest before it that works ahead and for the nearest that does not: one of the two is the
     /// phase just before it, and the prologue and the last step each leave the other kind out.
@@ -231,12 +233,13 @@ impl Schedule {
         &self.phases
     }
 
-    /// The buckets of the network's parameters, reduced over the world.
+    /// Buckets of the network's parameters, which are reduced over the world.
     pub fn buckets(&self) -> &[Bucket] {
         &self.buckets
     }
 
-    /// The towers' parameters by group, reduced inside it. On a rank its group's comes after [`buckets`](Self::buckets).
+    /// Bucket of the tower parameters of each group, which is reduced inside the group. On a rank, the bucket of its group
+    /// follows [`buckets`](Self::buckets).
     pub fn tower_buckets(&self) -> &[Bucket] {
         &self.tower_buckets
     }
@@ -251,7 +254,7 @@ impl Schedule {
         &self.deployment.model
     }
 
-    /// Placement for which the schedule was built.
+    /// Placement of the tables.
     pub fn placement(&self) -> &Placement {
         &self.deployment.placement
     }
@@ -293,7 +296,7 @@ impl Schedule {
         }
     }
 
-    /// The schedule as a table a person can read, with the volumes of a typical global batch of `batch` samples.
+    /// Table of the schedule for people, with the volumes of a typical global batch of `batch` samples.
     pub fn table(&self, batch: usize) -> String {
         table::render(self, batch)
     }

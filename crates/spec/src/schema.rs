@@ -40,14 +40,14 @@ pub struct Schema {
     /// Delimiter between the fields of a line. Text only.
     #[serde(default = "comma")]
     pub delimiter: char,
-    /// Names of the columns in order, for text without a header line; absent, the first line of each file is the header.
+    /// Names of the columns in order, for text without a header line. By default the first line of each file is the header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Vec<String>>,
     /// Texts that mean "missing", besides the empty one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// Column that says when each row happened: a number (seconds, say) or text whose order is that of time, such as an ISO
-    /// date. It is no input of the model unless it is listed there too.
+    /// Column of the time of each row: a number (such as seconds), or text whose order is that of time (such as an ISO
+    /// date). The column is an input of the model only if it is also listed as dense or sparse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
     /// Whether the rows of the log lie in the order of time.
@@ -69,7 +69,7 @@ pub struct Schema {
 pub struct LabelColumn {
     /// Name of the column of the label.
     pub column: String,
-    /// Numbers from this one on count as 1, those below as 0 (a rating, say); absent, the column holds 0 and 1.
+    /// Smallest number that counts as 1, for columns such as ratings. By default the column holds 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_from: Option<f64>,
 }
@@ -83,7 +83,7 @@ pub struct DenseColumn {
     /// Transform of a number before it is an input.
     #[serde(default)]
     pub transform: Transform,
-    /// The input where the number is missing, as it is after the transform.
+    /// Input for a missing number, as it is after the transform.
     #[serde(default)]
     pub missing: f32,
 }
@@ -103,15 +103,17 @@ pub enum Transform {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
-    /// Name of the column of ids, which is the feature's too.
+    /// Name of the column of ids, and of its feature.
     pub column: String,
     /// Rule that maps ids to rows of the table.
     #[serde(default)]
     pub ids: IdRule,
-    /// Rows of the table. Absent for a vocabulary: as many as it has; for hashes: what the model's preset says.
+    /// Number of rows of the table. By default a vocabulary has a row for each id, and hashes have the rows of the model's
+    /// preset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
-    /// An id seen fewer times than this gets the out-of-vocabulary row. Vocabularies only.
+    /// Number of times an id must be seen to get a row of its own; rarer ids get the out-of-vocabulary row. Vocabularies
+    /// only.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub min_count: u64,
     /// Separator between the ids of a field. Text only.
@@ -126,7 +128,7 @@ pub struct SparseColumn {
     /// Name of the column with the weights of the ids, one for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
-    /// How the rows of a bag become one vector.
+    /// Pooling: how the rows of a bag become one vector.
     #[serde(default)]
     pub pooling: Pooling,
     /// Mean number of ids per sample, for planning; by default the number that was counted.
@@ -175,7 +177,7 @@ pub struct SchemaError {
 const MAX_COLUMNS: usize = 1 << 16;
 
 impl Schema {
-    /// Criteo's logs, Kaggle and Terabyte: the label, 13 counts, 26 ids, tabs between them and no header.
+    /// Schema of Criteo's logs, Kaggle and Terabyte: the label, 13 counts and 26 ids, separated by tabs, without a header.
     pub fn criteo() -> Self {
         let counts: Vec<String> = (1..=13).map(|i| format!("I{i}")).collect();
         let ids: Vec<String> = (1..=26).map(|i| format!("C{i}")).collect();
@@ -270,7 +272,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Every column that is read, with the field of the schema that names it.
+    /// Columns that are read, each with the field of the schema that names it.
     pub fn used(&self) -> impl Iterator<Item = (String, &str)> {
         let label = ("label.column".to_owned(), self.label.column.as_str());
         let dense = self.dense.iter().map(|d| (format!("dense.{}", d.column), d.column.as_str()));
@@ -310,7 +312,7 @@ impl SparseColumn {
         self.weight_separator.is_some() || self.weights.is_some()
     }
 
-    /// The model's feature of this column, over a table of `rows` rows, with `mean` ids a sample where there may be many.
+    /// Feature of this column, over a table of `rows` rows, with `mean` ids per sample if a sample may have many.
     pub fn feature(&self, rows: usize, mean: u32) -> Feature {
         let hotness = if self.many() { Hotness::Many { mean: mean.max(1) } } else { Hotness::One };
         Feature { name: self.column.clone(), rows, pooling: self.pooling, hotness, weighted: self.weighted() }

@@ -19,7 +19,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The most groups a log may have: the generator keeps one vector per group on its stack.
+/// Largest number of groups of a log: the generator keeps one vector per group on its stack.
 pub const MAX_GROUPS: usize = 64;
 
 /// A synthetic click log. The default is the data of the built-in run.
@@ -30,20 +30,20 @@ pub struct Synthetic {
     pub seed: u64,
     /// Number of training samples.
     pub samples: u64,
-    /// Evaluation samples, drawn apart from the training samples.
+    /// Number of evaluation samples, which are drawn apart from the training samples.
     pub eval_samples: u64,
     /// Number of groups of features that interact.
     pub groups: usize,
-    /// The largest group has this many times the features of the smallest, as nearly as can be; sizes between them fall evenly.
-    /// 1 is equal sizes up to one.
+    /// Ratio of the number of features of the largest group to that of the smallest, as nearly as possible; sizes in between
+    /// fall evenly. At 1, sizes differ by one at most.
     pub group_ratio: f64,
-    /// Exponent of the power law of ids: the id of rank `k` has probability about `k^−zipf`. 0 is uniform.
+    /// Exponent of the power law of ids: the `k`-th most frequent id has probability about `k^−zipf`. 0 is uniform.
     pub zipf: f64,
     /// Standard deviation of the interactions inside groups, in log-odds.
     pub within: f64,
     /// Standard deviation of the interactions across groups, in log-odds.
     pub across: f64,
-    /// Standard deviation of the ids' own effects, in log-odds.
+    /// Standard deviation of the effects of single ids, in log-odds.
     pub main: f64,
     /// Standard deviation of the dense features' effects, in log-odds.
     pub dense: f64,
@@ -70,7 +70,7 @@ impl Default for Synthetic {
 }
 
 impl Synthetic {
-    /// Features of each group, largest group first.
+    /// Number of features of each group, largest group first.
     ///
     /// ```
     /// use spec::synthetic::Synthetic;
@@ -92,7 +92,7 @@ impl Synthetic {
         sizes
     }
 
-    /// Whether such a log can be drawn for a model of `features` sparse and `dense_features` dense inputs.
+    /// Fails if the log cannot be drawn for a model of `features` sparse and `dense_features` dense inputs.
     pub fn check(&self, features: usize, dense_features: usize) -> Result<(), SyntheticError> {
         let refuse = |field, value: String, remedy| Err(SyntheticError { field, value, remedy });
         for (field, value) in [

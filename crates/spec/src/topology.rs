@@ -1,4 +1,4 @@
-//! The cluster: H hosts of L ranks, numbered host by host unless told otherwise.
+//! Topology of a cluster: H hosts of L ranks, by default numbered host by host.
 //!
 //! ```
 //! use spec::topology::{LinkClass, Topology};
@@ -24,7 +24,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The most ranks a topology may have: far beyond any cluster, and small enough that per-rank vectors stay cheap.
+/// Largest number of ranks of a topology: far beyond any cluster, and small enough that per-rank vectors stay cheap.
 pub const MAX_RANKS: usize = 65_536;
 
 /// Topology of a cluster: H hosts with L ranks each, and the numbering of the ranks.
@@ -55,14 +55,14 @@ pub enum Numbering {
 pub enum LinkClass {
     /// No link: a rank sends to itself.
     Local,
-    /// The fast links inside one host.
+    /// Fast links inside one host.
     Host,
-    /// The network between hosts.
+    /// Network between hosts.
     Network,
 }
 
 impl Topology {
-    /// A cluster of `hosts` hosts with `ranks_per_host` ranks each.
+    /// Makes a cluster of `hosts` hosts with `ranks_per_host` ranks each.
     pub fn new(hosts: usize, ranks_per_host: usize) -> Result<Self, TopologyError> {
         if hosts == 0 || ranks_per_host == 0 {
             return Err(TopologyError::Empty { hosts, ranks_per_host });
@@ -80,12 +80,12 @@ impl Topology {
         self.hosts
     }
 
-    /// Ranks on each host, L.
+    /// Number of ranks on each host, L.
     pub fn ranks_per_host(&self) -> usize {
         self.ranks_per_host
     }
 
-    /// Ranks in all, G = H·L.
+    /// Number of all ranks, G = H·L.
     pub fn ranks(&self) -> usize {
         self.hosts * self.ranks_per_host
     }
@@ -95,7 +95,7 @@ impl Topology {
         self.numbering
     }
 
-    /// The host that `rank` lives on.
+    /// Host of `rank`.
     pub fn host_of(&self, rank: usize) -> usize {
         match self.numbering {
             Numbering::ByHost => rank / self.ranks_per_host,
@@ -106,7 +106,7 @@ impl Topology {
         }
     }
 
-    /// The ranks of a host, ascending.
+    /// Ranks of a host, ascending.
     pub fn ranks_of(&self, host: usize) -> impl Iterator<Item = usize> {
         let this = *self;
         (0..self.ranks()).filter(move |&rank| this.host_of(rank) == host)
@@ -138,7 +138,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Groups of `hosts_per_group` hosts. A topology in peer order must be in that of these groups.
+    /// Makes groups of `hosts_per_group` hosts. A topology in peer order must be in the peer order of these groups.
     pub fn new(topology: Topology, hosts_per_group: usize) -> Result<Self, TopologyError> {
         let hosts = topology.hosts;
         if hosts_per_group == 0 || !hosts.is_multiple_of(hosts_per_group) {
@@ -152,7 +152,7 @@ impl Groups {
         }
     }
 
-    /// Every host a group, of ranks that are numbered host by host.
+    /// Makes groups of one host each, for ranks that are numbered host by host.
     pub fn of_hosts(topology: Topology) -> Self {
         Self { topology: Topology { numbering: Numbering::ByHost, ..topology }, hosts_per_group: 1 }
     }
@@ -213,7 +213,7 @@ impl Groups {
         (0..self.size()).map(move |index| this.rank(group, index))
     }
 
-    /// Ranks with this index, by group: they are peers.
+    /// Peers: the ranks with this index in their groups, by group.
     pub fn peers(&self, index: usize) -> impl Iterator<Item = usize> {
         let this = *self;
         (0..self.count()).map(move |group| this.rank(group, index))
@@ -231,33 +231,33 @@ pub enum TopologyError {
     /// There are no hosts, or hosts have no ranks.
     #[error("a cluster of {hosts} hosts × {ranks_per_host} ranks has no rank; both must be at least 1")]
     Empty {
-        /// Hosts asked for.
+        /// Number of hosts that was requested.
         hosts: usize,
-        /// Ranks per host asked for.
+        /// Number of ranks per host that was requested.
         ranks_per_host: usize,
     },
     /// The hosts cannot be divided into groups of this size.
-    #[error("{hosts} hosts do not divide into groups of {hosts_per_group}")]
+    #[error("{hosts} hosts cannot be divided into groups of {hosts_per_group}; use a divisor of {hosts}")]
     Groups {
         /// Number of hosts.
         hosts: usize,
-        /// Hosts of a group asked for.
+        /// Number of hosts per group that was requested.
         hosts_per_group: usize,
     },
-    /// Ranks numbered in the peer order of other groups.
+    /// The ranks are numbered in the peer order of other groups.
     #[error("ranks are numbered in the peer order of groups of {own} hosts, not of {hosts_per_group}")]
     Numbering {
-        /// Hosts of the groups in whose peer order ranks are numbered.
+        /// Number of hosts of the groups in whose peer order the ranks are numbered.
         own: usize,
-        /// Hosts of a group asked for.
+        /// Number of hosts per group that was requested.
         hosts_per_group: usize,
     },
     /// There are more ranks than [`MAX_RANKS`].
-    #[error("{hosts} hosts × {ranks_per_host} ranks is more than {MAX_RANKS} ranks")]
+    #[error("{hosts} hosts × {ranks_per_host} ranks are more than {MAX_RANKS} ranks; use fewer")]
     TooLarge {
-        /// Hosts asked for.
+        /// Number of hosts that was requested.
         hosts: usize,
-        /// Ranks per host asked for.
+        /// Number of ranks per host that was requested.
         ranks_per_host: usize,
     },
 }

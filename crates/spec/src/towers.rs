@@ -16,9 +16,9 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// Features of each tower.
+/// Assignment of features to towers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "AssignmentText", into = "AssignmentText")]
 pub enum Assignment {
     /// One tower for every feature.
     Each,
@@ -28,7 +28,7 @@ pub enum Assignment {
     Lists(Vec<Vec<String>>),
 }
 
-/// The file of an assignment, `{"towers": [["C1", "C7"], ["C2"]]}`.
+/// Contents of a file of an assignment, `{"towers": [["C1", "C7"], ["C2"]]}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TowersFile {
@@ -77,27 +77,27 @@ pub enum DcnOutput {
 /// An assignment as it stands in a config: a word or lists.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged, expecting = "towers are strided:T, each, or a list of names per tower")]
-enum Written {
+enum AssignmentText {
     Word(String),
     Lists(Vec<Vec<String>>),
 }
 
-impl TryFrom<Written> for Assignment {
+impl TryFrom<AssignmentText> for Assignment {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: AssignmentText) -> Result<Self, String> {
         match written {
-            Written::Word(word) => word.parse(),
-            Written::Lists(lists) => Ok(Assignment::Lists(lists)),
+            AssignmentText::Word(word) => word.parse(),
+            AssignmentText::Lists(lists) => Ok(Assignment::Lists(lists)),
         }
     }
 }
 
-impl From<Assignment> for Written {
+impl From<Assignment> for AssignmentText {
     fn from(assignment: Assignment) -> Self {
         match assignment {
-            Assignment::Lists(lists) => Written::Lists(lists),
-            other => Written::Word(other.to_string()),
+            Assignment::Lists(lists) => AssignmentText::Lists(lists),
+            other => AssignmentText::Word(other.to_string()),
         }
     }
 }
@@ -111,7 +111,9 @@ impl FromStr for Assignment {
         }
         let towers = text.strip_prefix("strided:").and_then(|towers| towers.parse().ok());
         towers.map(Assignment::Strided).ok_or_else(|| {
-            format!("{text:?} is no assignment; there are strided:T and each, or a list of names per tower")
+            format!(
+                "unknown assignment of features to towers {text:?}; use strided:T, each, or a list of names per tower"
+            )
         })
     }
 }
@@ -127,7 +129,7 @@ impl fmt::Display for Assignment {
 }
 
 impl Assignment {
-    /// The members of each tower. Every column of every feature must be in exactly one of them.
+    /// Members of each tower. Fails unless every column of every feature is in exactly one tower.
     pub fn members(&self, features: &[Feature], dim: usize) -> Result<Vec<Vec<Member>>, ModelError> {
         let whole = |feature| Member { feature, columns: 0..dim };
         match self {
@@ -221,21 +223,21 @@ impl FromStr for Module {
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, settings) = text.split_once(':').unwrap_or((text, ""));
         if !["none", "dlrm", "dcn"].contains(&kind) || (kind == "none" && text != kind) {
-            return Err(format!("{text:?} is no tower module; {KINDS}"));
+            return Err(format!("unknown tower module {text:?}; {KINDS}"));
         }
         let (mut c, mut p, mut d, mut rank, mut out) = (1, 0, None, None, DcnOutput::Tower);
         let mut seen = Vec::new();
         for setting in settings.split(',').filter(|_| text != kind) {
             let (key, value) = setting
                 .split_once('=')
-                .ok_or_else(|| format!("{text}: {setting:?} is no setting; write them as d=64"))?;
+                .ok_or_else(|| format!("{text}: {setting:?} is not a setting; write settings as d=64"))?;
             if seen.contains(&key) {
                 return Err(format!("{text}: {key} is set twice"));
             }
             seen.push(key);
             let number = || -> Result<usize, String> {
                 let parsed = value.parse().ok().filter(|&n| n <= MAX_SETTING);
-                parsed.ok_or_else(|| format!("{text}: {key} is a number up to {MAX_SETTING}, not {value:?}"))
+                parsed.ok_or_else(|| format!("{text}: {key} is {value:?}; use a number up to {MAX_SETTING}"))
             };
             match (kind, key) {
                 ("dlrm", "c") => c = number()?,
@@ -246,7 +248,7 @@ impl FromStr for Module {
                     out = match value {
                         "tower" => DcnOutput::Tower,
                         "features" => DcnOutput::Features,
-                        _ => return Err(format!("{text}: out is tower or features, not {value:?}")),
+                        _ => return Err(format!("{text}: out is {value:?}; use tower or features")),
                     }
                 }
                 _ => return Err(format!("{text}: {kind} has no setting {key:?}; {KINDS}")),
@@ -276,7 +278,7 @@ impl Module {
             Module::Dcn { d, rank, .. } => (0, 1, d, rank),
         };
         if let Some(large) = [c, p, d, rank.unwrap_or(0)].into_iter().find(|&n| n > MAX_SETTING) {
-            return Err(format!("{large} is beyond {MAX_SETTING}, the largest c, p, d or rank"));
+            return Err(format!("{large} is too large; c, p, d and rank are at most {MAX_SETTING}"));
         }
         match (c, p, d, rank) {
             (_, _, 0, _) => Err("d is 0; a tower gives vectors of at least 1".into()),
@@ -289,7 +291,8 @@ impl Module {
 
 /// The largest c, p, d or rank: products of them with a width cannot overflow.
 const MAX_SETTING: usize = 1 << 20;
-const KINDS: &str = "there are none, dlrm:c=1,p=0,d=64 and dcn:d=128[,rank=512][,out=tower|features]";
+const KINDS: &str =
+    "the known ones are none, dlrm:c=1,p=0,d=64 and dcn:d=128[,rank=512][,out=tower|features]";
 
 impl fmt::Display for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

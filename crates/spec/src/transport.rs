@@ -1,10 +1,10 @@
-//! What joins the ranks of a cluster.
+//! Transports: how the ranks of a cluster communicate.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What joins ranks: on the command line, in system files, and in a program.
+/// Transport between ranks, as it is named on the command line, in system files and in programs.
 ///
 /// ```
 /// use spec::transport::Transport;
@@ -14,7 +14,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// Ranks are threads of one process: to communicate is to copy, on their own cores.
+    /// Ranks are threads of one process, which communicate by copying on their own cores.
     #[default]
     InProcess,
     /// Ranks are the processes of an MPI job.
@@ -44,7 +44,7 @@ impl FromStr for Transport {
         match text {
             "in-process" => Ok(Self::InProcess),
             "mpi" => Ok(Self::Mpi),
-            _ => Err(format!("{text:?} is no transport; there are in-process and mpi")),
+            _ => Err(format!("unknown transport {text:?}; use in-process or mpi")),
         }
     }
 }

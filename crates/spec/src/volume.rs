@@ -23,19 +23,19 @@ pub enum Quantity {
     Step,
     /// Number of samples of this rank.
     Samples,
-    /// Ids of this rank's samples.
+    /// Number of ids of this rank's samples.
     Ids,
-    /// Ids of the whole world that fall into shards held here.
+    /// Number of ids of the whole world that fall into shards held here.
     HeldIds,
-    /// Floats of the rows that those ids name.
+    /// Floats of the rows, in shards held here, that the ids of the whole world name.
     HeldRows,
     /// Floats of the rows that are looked up here: for the whole world, in replicated tables for this rank alone.
     LookedUpRows,
-    /// Floats of the pooled vectors that come of it.
+    /// Floats of the pooled vectors that are looked up here.
     LookedUpVectors,
     /// Floats of the vectors of the whole world's samples in shards that this rank alone holds.
     OwnedVectors,
-    /// Floats of the vectors of its peers' samples that meet on this rank, of all features of its group.
+    /// Floats of the vectors of all features of this rank's group, for the samples of its peers.
     GatheredVectors,
     /// Floats that leave this rank's group for its peers' samples.
     LeavingVectors,
@@ -51,7 +51,7 @@ pub enum Quantity {
     Relayed(Leg),
 }
 
-/// A sum of constants times quantities.
+/// Volume: a sum of constants times quantities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Volume(Vec<(u64, Quantity)>);
 
@@ -61,12 +61,12 @@ impl Volume {
         Self::default()
     }
 
-    /// A volume of one term: `each` times a quantity.
+    /// Makes a volume of one term: `each` times a quantity.
     pub fn of(each: u64, quantity: Quantity) -> Self {
         Self::none().and(each, quantity)
     }
 
-    /// The volume with one term more: `each` times a quantity.
+    /// Adds a term to the volume: `each` times a quantity.
     pub fn and(mut self, each: u64, quantity: Quantity) -> Self {
         if each > 0 {
             self.0.push((each, quantity));
@@ -171,7 +171,8 @@ pub struct BatchSizes {
 }
 
 impl BatchSizes {
-    /// A global batch shared out evenly, every bag of its feature's mean size, its ids spread evenly over the rows.
+    /// Sizes of a typical global batch: samples are divided evenly among ranks, every bag has the mean size of its feature,
+    /// and ids are spread evenly over rows.
     pub fn typical(model: &Model, placement: &Placement, batch: usize) -> Self {
         let ranks = placement.topology().ranks();
         let samples: Vec<u64> = (0..ranks).map(|rank| share(batch, ranks, rank).len() as u64).collect();

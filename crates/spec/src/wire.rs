@@ -21,7 +21,7 @@ pub enum Format {
     F32,
     /// IEEE half precision: 2 bytes, 11 significant bits, beyond ±65504 infinite.
     F16,
-    /// The upper half of a single: 2 bytes, 8 significant bits, the range of f32.
+    /// bfloat16, the upper half of an f32: 2 bytes, 8 significant bits, the range of f32.
     Bf16,
 }
 
@@ -54,7 +54,7 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = [Format::F32, Format::F16, Format::Bf16].into_iter().find(|format| format.name() == text);
-        known.ok_or_else(|| format!("{text:?} is no format of the wire; there are f32, f16 and bf16"))
+        known.ok_or_else(|| format!("unknown wire format {text:?}; use f32, f16 or bf16"))
     }
 }
 
@@ -76,7 +76,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The format of an exchange of vectors or of their gradients.
+    /// Format of the vectors or gradients that a leg exchanges.
     pub fn of(&self, leg: Leg) -> Format {
         if leg.backward() { self.gradients } else { self.vectors }
     }
@@ -108,7 +108,7 @@ pub struct WireConfig {
 }
 
 impl WireConfig {
-    /// A config with every default of `wire` written out.
+    /// Makes a config with all formats of `wire` written out.
     pub fn explicit(wire: Wire) -> Self {
         Self { vectors: Some(wire.vectors), gradients: Some(wire.gradients), dense: Some(wire.dense) }
     }
@@ -123,7 +123,7 @@ impl WireConfig {
         }
     }
 
-    /// The config with what `over` says in place of its own.
+    /// Returns the config with the formats of `over` in place of its own.
     pub fn overlaid(&self, over: &Self) -> Self {
         Self {
             vectors: over.vectors.or(self.vectors),
@@ -149,10 +149,10 @@ impl FromStr for WireConfig {
                 "vectors" => &mut config.vectors,
                 "gradients" => &mut config.gradients,
                 "dense" => &mut config.dense,
-                _ => return Err(format!("{name:?} does not travel; there are vectors, gradients and dense")),
+                _ => return Err(format!("unknown payload {name:?}; use vectors, gradients or dense")),
             };
             if place.replace(format.parse()?).is_some() {
-                return Err(format!("{name} is given two formats"));
+                return Err(format!("{name} has two wire formats; give one"));
             }
         }
         Ok(config)

@@ -63,7 +63,7 @@ pub use export::{Contents, export};
 pub use folder::{Folder, candidates, is_checkpoint, locate, set_aside, writing};
 pub use manifest::Manifest;
 pub use read::Checkpoint;
-pub use write::{Piece, Written, write_pieces};
+pub use write::{Piece, RankFile, write_pieces};
 
 // Files hold little-endian floats, and memory is written and read as it is.
 #[cfg(not(target_endian = "little"))]

@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// The machine does not have enough memory for the run.
     #[error(
-        "{ranks} rank(s) on this machine need {} of memory and {:.1} GB are free: {need}; lower {}",
+        "{ranks} rank(s) on this machine need {} of memory, but {:.1} GB are free: {need}; lower {}",
         crate::run::memory::size(need.total()), *available as f64 / 1e9, need.parts()[0].remedy
     )]
     Memory {
@@ -82,7 +82,7 @@ pub enum Error {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The run cannot be resumed from a checkpoint, or cannot save its state.
-    #[error("checkpoint: {problem}")]
+    #[error("cannot resume: {problem}")]
     Resume {
         /// Description of the problem, and what to do about it.
         problem: String,
@@ -96,10 +96,10 @@ pub enum Error {
     )]
     AffinityOfTowers,
     /// The pace does not match the step.
-    #[error("compute: {0}")]
+    #[error("--compute: {0}")]
     Pace(#[from] spec::pace::PaceError),
     /// A paced run cannot write checkpoints or be resumed, because it computes nothing.
-    #[error("a paced run computes nothing: it neither writes checkpoints nor goes on from one")]
+    #[error("a paced run computes nothing, so it cannot write checkpoints or be resumed; use --compute real")]
     PacedState,
     /// A phase of another dataflow than the run's: a defect of this program.
     #[error("the {dataflow} dataflow has no phase for {phase}; please report this")]
@@ -127,7 +127,7 @@ pub enum Error {
     #[error("there are no samples; give a log with --data, or with --eval")]
     NoSamples,
     /// No rank returned a result, which is a defect of this program.
-    #[error("no rank gave a result; please report this")]
+    #[error("no rank returned a result; please report this")]
     NoRank,
     /// A rank failed; all stopped.
     #[error(transparent)]

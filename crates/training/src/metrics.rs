@@ -340,7 +340,7 @@ fn check(scores: &[f32], labels: &[f32]) -> Result<(), MetricError> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MetricError {
     /// The number of labels differs from the number of scores.
-    #[error("{scores} scores, but {labels} labels")]
+    #[error("there are {scores} predictions but {labels} labels; please report this")]
     Sizes {
         /// Number of scores.
         scores: usize,
@@ -351,7 +351,7 @@ pub enum MetricError {
     #[error("no samples to evaluate")]
     Empty,
     /// A score is NaN, or not a probability.
-    #[error("score {index} is {score}, not a probability")]
+    #[error("prediction {index} is {score}, which is not a probability")]
     Score {
         /// Index of the score.
         index: usize,

@@ -92,7 +92,9 @@ fn what_does_not_fit_is_refused() {
     assert!(refused.contains("\"top forward\""), "{refused}");
     let mut unknown = pace(&run, 0.0);
     unknown.phases.insert("towers forward".into(), Seconds::Everywhere(1.0));
-    assert!(paced(&run, &unknown).unwrap_err().to_string().contains("\"towers forward\" is no computation"));
+    assert!(
+        paced(&run, &unknown).unwrap_err().to_string().contains("\"towers forward\" is not a computation")
+    );
 
     // Files from before lengths were read by a phase of their own go on working.
     let run_of_towers = with_steps(towers(), 2);

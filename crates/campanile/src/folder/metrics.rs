@@ -237,7 +237,7 @@ pub struct End {
     /// Times of each phase since the start or the last resume.
     pub phases: Vec<Phase>,
     /// Shards that each rank holds.
-    pub placement: Vec<Place>,
+    pub placement: Vec<RankTables>,
     /// Threads of each rank.
     pub threads_per_rank: u64,
 }
@@ -310,7 +310,7 @@ pub struct Sent {
 
 /// Tables that one rank holds (proposed name: `RankTables`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct RankTables {
     /// Number of the rank.
     pub rank: u64,
     /// Host of the rank.

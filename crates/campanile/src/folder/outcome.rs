@@ -1,6 +1,6 @@
 //! What training reports, as records.
 
-use super::metrics::{BEST_AUC, Bin, Eval, MetricValues, Phase, Place, RankTime, Sent, StepTime};
+use super::metrics::{BEST_AUC, Bin, Eval, MetricValues, Phase, RankTables, RankTime, Sent, StepTime};
 use spec::run::Run;
 use spec::schedule::Lane;
 use training::PhaseReport;
@@ -68,11 +68,11 @@ impl From<training::StepTime> for StepTime {
 }
 
 /// What each rank of a run holds.
-pub fn placement(run: &Run) -> Vec<Place> {
+pub fn placement(run: &Run) -> Vec<RankTables> {
     let topology = run.topology();
     let place = |rank| {
         let shards = run.placement.owned_by(rank);
-        Place {
+        RankTables {
             rank: rank as u64,
             host: topology.host_of(rank) as u64,
             tables: shards.len() as u64,

@@ -15,7 +15,7 @@ pub enum LogError {
     Config(#[from] RunError),
     /// Files of a log that is generated.
     #[error(
-        "--data and --eval name files, but the format is synthetic; say how they are written with --format"
+        "--data and --eval name files, but the format is synthetic; give the format of the files with --format"
     )]
     FilesOfSynthetic,
     /// A log without files.
@@ -25,13 +25,13 @@ pub enum LogError {
         format: &'static str,
     },
     /// Vocabularies of the model that cannot be read.
-    #[error("the vocabularies that the model was trained with")]
+    #[error("the vocabularies that the model was trained with cannot be read")]
     Vocabularies(#[source] DataError),
     /// A log that rank 0 should have prepared for all.
-    #[error("a log that rank 0 has prepared, in a folder that all hosts share")]
+    #[error("the log that rank 0 prepared cannot be read; all hosts must share its folder")]
     OfFirstRank(#[source] DataError),
     /// No temporary folder for prepared logs.
-    #[error("{}: no folder for prepared logs", path.display())]
+    #[error("{}: no folder for prepared logs can be created here", path.display())]
     NoScratch {
         /// Path of the file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum LogError {
     },
     /// A log whose ids have other rows than those of the model.
     #[error(
-        "{}: its vocabulary of {column} is not that of the training data; prepare it again with --vocabularies-of",
+        "{}: the vocabulary of {column} is not that of the training data; prepare the log again with --vocabularies-of",
         folder.display()
     )]
     OtherVocabulary {
@@ -59,7 +59,7 @@ pub enum LogError {
     },
     /// A split that leaves a part without samples.
     #[error(
-        "{paths}: of {samples} samples, a split of {share} leaves none to {part} on; give --split another share"
+        "{paths}: a split of {share} leaves none of the {samples} samples to {part} on; give --split another share"
     )]
     EmptyPart {
         /// Paths of the files.
@@ -72,10 +72,12 @@ pub enum LogError {
         part: &'static str,
     },
     /// A split without a share.
-    #[error("a share of the rows to evaluate on")]
+    #[error("data.split (--split) is missing: give a share of the rows to evaluate on")]
     NoShare,
     /// Several prepared logs where one is read.
-    #[error("{count} prepared folders for {split}: name one, made from all files by `data prepare`")]
+    #[error(
+        "{count} prepared folders were given for {split}; give one, made from all files by `data prepare`"
+    )]
     SeveralPrepared {
         /// Number of files.
         count: usize,
@@ -83,7 +85,7 @@ pub enum LogError {
         split: String,
     },
     /// A format that says nothing of columns.
-    #[error("the columns of {format} data are not known: describe them in a file, and name it with --schema")]
+    #[error("the columns of {format} data are not known; describe them in a file and give it with --schema")]
     NoSchema {
         /// The format.
         format: &'static str,
@@ -92,13 +94,15 @@ pub enum LogError {
     #[error("the schema")]
     Schema(#[source] spec::schema::SchemaError),
     /// A share that is none.
-    #[error("data.max_bad_share: {share} is no share; one lies in 0..=1 (0.01 is usual)")]
+    #[error("data.max_bad_share: {share} is not a share; use a number from 0 to 1 (0.01 is usual)")]
     BadShare {
         /// Share that was given.
         share: f64,
     },
     /// Logs without samples to train on.
-    #[error("there are no training samples to keep some of")]
+    #[error(
+        "a tenth of the training samples is kept for validation, but there are none; give a log with --data"
+    )]
     NothingToKeep,
     /// Too few samples to keep some for validation.
     #[error("{samples} samples to train on: too few to keep a tenth of them for validation; use at least 10")]
@@ -110,6 +114,8 @@ pub enum LogError {
     #[error("no samples to read")]
     NothingToRead,
     /// Keys of a log that has no other columns than those of the model.
-    #[error("--key: a prepared log has no columns but those of the model; read the log it was made from")]
+    #[error(
+        "--key: a prepared log has only the columns of the model; give the log that it was prepared from"
+    )]
     KeyOfPrepared,
 }

@@ -31,7 +31,7 @@ pub enum DivisionError {
         source: AffinityError,
     },
     /// A file that is no text.
-    #[error("{}: it is no text", path.display())]
+    #[error("{}: not a text file", path.display())]
     NoText {
         /// The file.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum DivisionError {
         source: serde_json::Error,
     },
     /// An affinity of nothing.
-    #[error("{}: it has no features", path.display())]
+    #[error("{}: the file names no features", path.display())]
     NoFeatures {
         /// The file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum DivisionError {
         load: f64,
     },
     /// A load of something else.
-    #[error("{}: a load for {feature}, which is no feature of the affinity", path.display())]
+    #[error("{}: a load is given for {feature}, which is not a feature of the affinity", path.display())]
     LoadOfNothing {
         /// The file.
         path: PathBuf,
@@ -81,7 +81,7 @@ pub enum DivisionError {
         feature: String,
     },
     /// A group of something else.
-    #[error("{}: {group} names {feature:?}, which is no feature of the affinity", path.display())]
+    #[error("{}: {group} names {feature:?}, which is not a feature of the affinity", path.display())]
     GroupOfNothing {
         /// The file.
         path: PathBuf,
@@ -133,13 +133,13 @@ pub enum DivisionError {
         least: usize,
     },
     /// Slices of tables of unknown columns.
-    #[error("--slice-to: how many columns a table has is not known; say so with --dim")]
+    #[error("--slice-to: the number of columns of a table is not known; give it with --dim")]
     UnknownColumns,
     /// Loads that nothing counts.
     #[error("--loads and --load-of are for --balance load; give that too")]
     LoadsUnused,
     /// Loads of tables that nothing is known of.
-    #[error("loads of the tables are not known for {flag}; give --loads FILE")]
+    #[error("{flag} needs the loads of the tables, which are not known; give --loads FILE")]
     UnknownLoads {
         /// What asks for them.
         flag: &'static str,
@@ -161,10 +161,12 @@ pub enum DivisionError {
     #[error("--dims: {0}")]
     Dims(PartitionError),
     /// More towers than features, whose tables might be sliced.
-    #[error("{0}, or slice the tables into more pieces with --slice-to D and --dim N, their columns")]
+    #[error(
+        "{0}, or slice the tables into more pieces with --slice-to D (columns of a piece) and --dim N (columns of a table)"
+    )]
     MorePieces(PartitionError),
     /// More towers than there are pieces.
-    #[error("{towers} towers for {features} features{given}: {hint}")]
+    #[error("{towers} towers are too many for {features} features{given}: {hint}")]
     TooManyTowers {
         /// Towers asked for.
         towers: usize,

@@ -29,7 +29,7 @@ pub fn affinity(path: &Path) -> Result<Affinity, DivisionError> {
 fn from_json(path: &Path, bytes: &[u8]) -> Result<(Vec<String>, Vec<Vec<f64>>), DivisionError> {
     let text = std::str::from_utf8(bytes)
         .map_err(|source| DivisionError::NoText { path: path.to_owned(), source })?;
-    let written: Written =
+    let written: AffinityText =
         serde_json::from_str(&without_bare_words(text)).map_err(|source| DivisionError::Json {
             path: path.to_owned(),
             looks: "an affinity looks like {\"features\": [names], \"affinity\": [[1, 0.3], [0.3, 1]]}",
@@ -43,7 +43,7 @@ fn from_json(path: &Path, bytes: &[u8]) -> Result<(Vec<String>, Vec<Vec<f64>>), 
 /// An affinity as a program may have written it, with `null` for numbers that are not finite.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct AffinityText {
     features: Vec<String>,
     affinity: Vec<Vec<Option<f64>>>,
 }

@@ -8,22 +8,22 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NpyError {
     /// Another kind of file.
-    #[error("it does not begin as a .npy file does")]
+    #[error("not a .npy file: the signature at its beginning is missing")]
     Magic,
     /// A version of the format that is not known.
-    #[error("its version is not 1, 2 or 3")]
+    #[error("the version of the .npy format is not 1, 2 or 3")]
     Version,
     /// A file that was cut short.
-    #[error("its header of {length} bytes reaches past its end")]
+    #[error("the header of {length} bytes exceeds the file")]
     Short {
         /// Length of the header.
         length: usize,
     },
     /// A header that is no text.
-    #[error("its header is no text")]
+    #[error("the header is not text")]
     Header(#[source] std::str::Utf8Error),
     /// A header without a field.
-    #[error("its header has no {name}: {header:?}")]
+    #[error("the header has no {name}: {header:?}")]
     Field {
         /// The field.
         name: &'static str,
@@ -31,19 +31,19 @@ pub enum NpyError {
         header: String,
     },
     /// A shape that is none.
-    #[error("its shape is no tuple")]
+    #[error("the shape is not a tuple")]
     Tuple,
     /// A shape of something else than numbers.
-    #[error("its shape is no tuple of numbers")]
+    #[error("the shape is not a tuple of numbers")]
     Numbers(#[source] std::num::ParseIntError),
     /// An array that is no matrix.
-    #[error("its shape is {shape:?}, not that of a matrix")]
+    #[error("the shape is {shape:?}, not that of a matrix")]
     Shape {
         /// Shape of the array.
         shape: Vec<usize>,
     },
     /// A matrix that is not square.
-    #[error("it is a matrix of {rows} × {columns}; an affinity is square")]
+    #[error("the matrix has {rows} × {columns} elements; an affinity is square")]
     Rectangle {
         /// Rows of the matrix.
         rows: usize,
@@ -51,19 +51,19 @@ pub enum NpyError {
         columns: usize,
     },
     /// Values that were cut short.
-    #[error("its {bytes} bytes of values are no whole number of floats")]
+    #[error("the {bytes} bytes of values are not a whole number of floats")]
     Torn {
         /// Bytes of values.
         bytes: usize,
     },
     /// Values of another type.
-    #[error("its values are not little-endian floats ('<f4' or '<f8'): {header:?}")]
+    #[error("the values are not little-endian floats ('<f4' or '<f8'): {header:?}")]
     Type {
         /// The header.
         header: String,
     },
     /// More or fewer values than the shape has.
-    #[error("it has {values} values for a shape of {rows} × {columns}")]
+    #[error("the file has {values} values for a shape of {rows} × {columns}")]
     Count {
         /// Values in the file.
         values: usize,

@@ -58,7 +58,7 @@ fn differences(name: &str, before: &Value, now: &Value, found: &mut Vec<String>)
                 differences(&format!("{name}[{i}]"), before, now, found);
             }
         }
-        _ => found.push(format!("{name}: {} asked for, {} in the run", shown(now), shown(before))),
+        _ => found.push(format!("{name}: requested {}, but the run has {}", shown(now), shown(before))),
     }
 }
 
@@ -93,15 +93,15 @@ mod tests {
     fn both_values_are_told() {
         let said = says(|c| c.train.batch = Some(128));
         assert!(
-            said.contains("runs/one") && said.contains("train.batch: 128 asked for, 2048 in the run"),
+            said.contains("runs/one") && said.contains("train.batch: requested 128, but the run has 2048"),
             "{said}"
         );
         let said = says(|c| c.model.features.as_mut().unwrap()[2].rows = 7);
-        assert!(said.contains("model.features[2].rows: 7 asked for"), "{said}");
+        assert!(said.contains("model.features[2].rows: requested 7"), "{said}");
         let said = says(|c| c.model.top = Some(vec![8, 1]));
-        assert!(said.contains("model.top: 2 entries asked for"), "{said}");
+        assert!(said.contains("model.top: requested 2 entries"), "{said}");
         let said = says(|c| c.data.shuffle = Some(9));
-        assert!(said.contains("data.shuffle: 9 asked for, none in the run"), "{said}");
+        assert!(said.contains("data.shuffle: requested 9, but the run has none"), "{said}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl FromStr for ComputeMode {
             ("real", _) => Ok(Self::Real),
             ("paced", _) => Ok(Self::Paced),
             (_, Some(file)) if !file.is_empty() => Ok(Self::PacedBy(file.into())),
-            _ => Err(format!("{text:?} is no way to compute; there are real, paced and paced:FILE")),
+            _ => Err(format!("unknown compute mode {text:?}; use real, paced or paced:FILE")),
         }
     }
 }

@@ -98,7 +98,7 @@ pub struct Rounds {
 
 pub fn run(args: Args, console: Console) -> Result<()> {
     let most = 1_000_000;
-    ensure!((1..=most).contains(&args.rounds), "--rounds {}: measure between 1 and {most}", args.rounds);
+    ensure!((1..=most).contains(&args.rounds), "--rounds {}: use 1 to {most}", args.rounds);
     ensure!(args.warm_up <= most, "--warm-up {}: use at most {most}", args.warm_up);
     let rounds = Rounds { measured: args.rounds, warm_up: args.warm_up };
     let mut cluster = args.transport.join()?;
@@ -123,9 +123,12 @@ impl Args {
     fn sweep(&self, rounds: Rounds, cluster: &TopologyConfig) -> Result<Sweep> {
         let topology = Topology::new(cluster.hosts.unwrap_or(2), cluster.ranks_per_host.unwrap_or(2))?;
         let (from, to) = (self.from.unwrap_or(1 << 10), self.to.unwrap_or(16 << 20));
-        ensure!(from >= 4 && from.is_multiple_of(4), "--from {from}: sizes are whole floats of 4 bytes");
-        ensure!(from <= to, "--from {from} --to {to}: the smallest size is beyond the largest");
-        ensure!(to <= MAX_BYTES, "--to {to}: use at most {MAX_BYTES} bytes a rank");
+        ensure!(
+            from >= 4 && from.is_multiple_of(4),
+            "--from {from}: use a multiple of 4 bytes, the size of a float"
+        );
+        ensure!(from <= to, "--from {from} --to {to}: the smallest size is larger than the largest");
+        ensure!(to <= MAX_BYTES, "--to {to}: use at most {MAX_BYTES} bytes per rank");
         let sizes = std::iter::successors(Some(from), |size| Some(4 * size)).take_while(|&size| size <= to);
         let kinds: Vec<CollectiveKind> = chosen(&self.collectives).into_iter().map(Kind::kind).collect();
         let mut spans: Vec<GroupSpan> = chosen(&self.groups).into_iter().map(Over::span).collect();
@@ -133,7 +136,7 @@ impl Args {
         spans.retain(|span| span.members(topology) > 1);
         ensure!(
             !spans.is_empty(),
-            "{topology} ranks: no group that was asked for has more than one rank; use more hosts or ranks"
+            "{topology} ranks: no group that was requested has more than one rank; use more hosts or ranks"
         );
         Ok(Sweep { topology, kinds, spans, sizes: sizes.map(|size| size as usize).collect(), rounds })
     }

@@ -85,7 +85,10 @@ impl Args {
             "--gigabytes {gigabytes}: expected a number above 0 and below 1000000"
         );
         let rows = (gigabytes * 1e9 / (4 * dim * tables) as f64) as usize;
-        ensure!((1..u32::MAX as usize).contains(&rows), "--gigabytes {gigabytes} gives {rows} rows a table");
+        ensure!(
+            (1..u32::MAX as usize).contains(&rows),
+            "--gigabytes {gigabytes} makes {rows} rows per table; use 1 to 2^32 rows"
+        );
         let needed = 1e9 * gigabytes + 8.0 * (batch as f64 * (tables * dim) as f64);
         if let Some(available) = training::available_memory() {
             ensure!(

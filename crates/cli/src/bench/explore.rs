@@ -3,7 +3,7 @@
 use crate::text::{columns, median, si};
 use anyhow::Result;
 use planning::cost::CostKind;
-use planning::explore::{Space, Subject, Watch, WhatIf, explore};
+use planning::explore::{ExploreProgress, Space, Subject, WhatIf, explore};
 use planning::system::System;
 use planning::workload::{Layered, TaskKind};
 use serde_json::json;
@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<()> {
     for _ in 0..args.rounds {
         for (cost, rates) in costs.iter().zip(&mut rates) {
             let began = Instant::now();
-            let summary = explore(&space, *cost, 1, 10, &Watch::default());
+            let summary = explore(&space, *cost, 1, 10, &ExploreProgress::default());
             // What a cost model refuses costs next to nothing, and does not count.
             let simulated = summary.count() - summary.as_is.refused.impossible;
             rates.push(simulated as f64 / began.elapsed().as_secs_f64());

@@ -186,7 +186,7 @@ const SGD: spec::run::Optimizer = spec::run::Optimizer {
 
 fn batches(run: &Run) -> Result<Vec<Batch>> {
     let model = &run.model;
-    let Data::Synthetic(settings) = &run.data else { bail!("bench step runs on the synthetic log") };
+    let Data::Synthetic(settings) = &run.data else { bail!("bench step runs on the synthetic log only") };
     let log = SyntheticLog::new(settings, model.features(), model.dense_features(), Split::Train)?;
     let size = run.batch as u64;
     let drawn = (0..BATCHES).map(|i| {

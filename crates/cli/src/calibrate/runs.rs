@@ -15,7 +15,7 @@ pub struct Trial {
 
 /// Numbers of steps of a trial.
 #[derive(Clone, Copy, Debug)]
-pub struct Steps {
+pub struct TimedSteps {
     /// Steps that are timed.
     pub timed: u64,
     /// Steps before the clock starts.
@@ -54,7 +54,7 @@ const RUNS: [(&str, usize); 11] = [
 const SAMPLES: u64 = 1 << 20;
 
 /// All runs on a cluster, with batches divided by `divisor`.
-pub fn trials(topology: Topology, threads: usize, steps: Steps, divisor: usize) -> Result<Vec<Trial>> {
+pub fn trials(topology: Topology, threads: usize, steps: TimedSteps, divisor: usize) -> Result<Vec<Trial>> {
     let trial = |(flags, samples): &(&str, usize)| {
         let flags = flags.replace("{hosts}", &topology.hosts().to_string());
         let mut config = RunArgs::from_words(flags.split_whitespace())?.config()?;
@@ -67,7 +67,7 @@ pub fn trials(topology: Topology, threads: usize, steps: Steps, divisor: usize) 
     RUNS.iter().map(trial).collect()
 }
 
-fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usize, steps: Steps) {
+fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usize, steps: TimedSteps) {
     (config.topology.hosts, config.topology.ranks_per_host) =
         (Some(topology.hosts()), Some(topology.ranks_per_host()));
     config.train.threads = Some(threads);
@@ -88,7 +88,7 @@ mod tests {
     fn every_class_is_measured() {
         for (hosts, ranks) in [(2, 2), (4, 1), (1, 2)] {
             let topology = Topology::new(hosts, ranks).unwrap();
-            let trials = trials(topology, 1, Steps { timed: 2, warm_up: 1 }, 1).unwrap();
+            let trials = trials(topology, 1, TimedSteps { timed: 2, warm_up: 1 }, 1).unwrap();
             let mut classes = BTreeSet::new();
             for Trial { run, .. } in &trials {
                 let schedule = run.schedule(Task::Train);

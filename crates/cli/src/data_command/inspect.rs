@@ -51,9 +51,11 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let format =
         if is_prepared { args.log.format.unwrap_or(DataFormat::Prepared) } else { args.log.format() };
     let (inspection, schema, bad_lines, warnings) = match format {
-        DataFormat::Synthetic => bail!("--format synthetic: `campanile describe` tells what it is"),
+        DataFormat::Synthetic => bail!(
+            "--format synthetic: there is no file to inspect; `campanile describe` describes the synthetic log"
+        ),
         DataFormat::Prepared => {
-            let [folder] = args.log.data.as_slice() else { bail!("name one prepared folder at a time") };
+            let [folder] = args.log.data.as_slice() else { bail!("give one prepared folder at a time") };
             let log = PreparedLog::open(Path::new(folder))?;
             let manifest = log.manifest();
             let mut schema = manifest.schema.clone();

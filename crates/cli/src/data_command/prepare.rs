@@ -55,7 +55,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             let log = PreparedLog::open(folder)?;
             ensure!(
                 log.manifest().schema.sparse == raw.schema.sparse,
-                "{}: its columns of ids are not those of this schema",
+                "{}: the sparse columns of this log are not those of the schema",
                 folder.display()
             );
             Some(prepare::vocabularies(&log)?)
@@ -81,7 +81,11 @@ fn ensure_ours(out: &Path, folders: &[&str]) -> Result<()> {
     };
     let mut entries = out.read_dir().into_iter().flatten().flatten();
     if let Some(other) = entries.find(|entry| !entry.file_name().to_str().is_some_and(ours)) {
-        bail!("{}: holds something else, {:?}; choose a new folder", out.display(), other.file_name());
+        bail!(
+            "{}: the folder holds something else, {:?}; choose a new folder",
+            out.display(),
+            other.file_name()
+        );
     }
     Ok(())
 }

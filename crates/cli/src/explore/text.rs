@@ -88,7 +88,7 @@ fn refused(text: &mut String, tally: &Tally) {
         let _ = writeln!(text, "{count} of {all} do not fit on hardware as it is: {}", parts.join(", "));
     }
     if let Some((_, why)) = &tally.refused.first {
-        let _ = writeln!(text, "{} cannot be; the first: {why}", tally.refused.impossible);
+        let _ = writeln!(text, "{} cannot be simulated; the first: {why}", tally.refused.impossible);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Costs of a run's steps: time and bytes of every phase, and what each rank holds.
 
 use super::bars::{Bar, bars};
-use crate::folder::metrics::{End, Place};
+use crate::folder::metrics::{End, RankTables};
 use crate::text::{bytes, si};
 use pages::chart::{figure, key};
 use std::collections::BTreeMap;
@@ -98,8 +98,8 @@ pub fn traffic(end: &End, steps: u64) -> String {
 }
 
 /// A row for each host, a cell for each of its ranks, shaded by the rows it holds.
-pub fn places(placement: &[Place]) -> String {
-    let mut hosts: BTreeMap<u64, Vec<&Place>> = BTreeMap::new();
+pub fn places(placement: &[RankTables]) -> String {
+    let mut hosts: BTreeMap<u64, Vec<&RankTables>> = BTreeMap::new();
     for place in placement {
         hosts.entry(place.host).or_default().push(place);
     }

@@ -92,8 +92,12 @@ impl Results {
 impl RecordedRun {
     /// Reads a run folder. Only its metrics must be there.
     pub fn load(dir: &Path) -> Result<Self> {
-        let text = folder::read(&dir.join(METRICS))
-            .with_context(|| format!("{}: this is no run folder of campanile train --out", dir.display()))?;
+        let text = folder::read(&dir.join(METRICS)).with_context(|| {
+            format!(
+                "{}: this is not the folder of a run; give one that `campanile train --out` wrote",
+                dir.display()
+            )
+        })?;
         let mut run = Self::of(Records::parse(&text));
         // The folder may be given as `.`, whose name is not in the path.
         let full = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());

@@ -75,13 +75,13 @@ fn measure_all(args: &Args, console: Console) -> Result<()> {
     let config = configure(&args.run)?;
     ensure!(
         config.model.towers.is_none() && config.model.tower_module.is_none(),
-        "{}: it has towers; those of the table are put over a flat model",
+        "{}: the model has towers; this command adds the towers of the table to a flat model",
         args.run.described()
     );
     distinct(&args.strategies)?;
     ensure!(
         !args.strategies.contains(&Strategy::Strided),
-        "--strategies: strided is what the others are compared with"
+        "--strategies: strided is always run, as the baseline; leave it out"
     );
     let stop = stop_on_signals()?;
     let logs = stop.ended(logs::open(&config.data, Some(&args.out.join(PREPARED)), &stop, console))?;
@@ -130,8 +130,8 @@ impl Trainer<'_> {
     fn measure_flat(&self) -> Result<Affinity> {
         let out = &self.args.out;
         // Its tables may be large, and nobody needs them afterwards.
-        let scratch =
-            tempfile::tempdir_in(out).with_context(|| format!("{}: no folder in it", out.display()))?;
+        let scratch = tempfile::tempdir_in(out)
+            .with_context(|| format!("{}: no temporary folder can be created in it", out.display()))?;
         let flat = scratch.path().join("flat");
         let config = self.config(ModelKind::Dlrm);
         one_of_several(&config, &self.pilot_logs, Some(&flat), "flat DLRM", &self.stop, self.console)?;

@@ -64,7 +64,8 @@ pub fn system(text: &str) -> Result<System> {
     if !is_file {
         return System::named(text).with_context(|| format!("--system {text}"));
     }
-    let unknown = || format!("--system {text}: by name there are {}, each also as NAME:GPUS", system::NAMES);
+    let unknown =
+        || format!("--system {text}: the known names are {}, each also as NAME:GPUS", system::NAMES);
     let file = Described::read(text).with_context(unknown)?;
     if file.has(&["measured"])? {
         bail!(

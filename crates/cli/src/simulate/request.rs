@@ -136,7 +136,10 @@ impl Request {
     /// Prices a step by the measured rates of a cluster. Peak rates of its devices are not known.
     fn measured(&self, model: &Trained, file: &SystemFile, task: RequestedTask) -> Result<Prediction> {
         if let Some(cost) = self.cost {
-            bail!("--cost {cost}: {} was measured, and is priced by that; leave it out", self.system);
+            bail!(
+                "--cost {cost}: the step times of {} come from its measured rates; leave --cost out",
+                self.system
+            );
         }
         let memory_bytes = file.memory_bytes.unwrap_or(f64::INFINITY);
         let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
@@ -161,15 +164,16 @@ impl Request {
         let name = model.name();
         if let Some(flag) = self.strategies.given() {
             bail!(
-                "{flag}: {name} is a model that is trained; its tables are sharded and its layers replicated, and no strategy \
-                 applies. Leave it out"
+                "{flag}: {name} is a model that is trained: its tables are sharded and its layers replicated, so no \
+                 strategy applies; leave {flag} out"
             );
         }
         let kind = match task {
             RequestedTask::Kind(kind @ (TaskKind::PreTraining | TaskKind::Inference)) => kind,
             RequestedTask::Kind(kind @ TaskKind::FineTuning(_)) => {
                 bail!(
-                    "--task {}: {name} is a model that is trained, {kind} is not; use pretrain or inference",
+                    "--task {}: {name} is a model that is trained, to which {kind} does not apply; use pretrain or \
+                     inference",
                     self.task
                 )
             }

@@ -13,8 +13,8 @@ pub enum RequestedTask {
     File(Box<JobFile>, String),
 }
 
-const KNOWN: &str = "there are pretrain, inference and finetune[:bot,top,emb] (the parts that stay as they are), or give a .json or \
-                     .toml file";
+const KNOWN: &str = "use pretrain, inference or finetune[:bot,top,emb] (the parts that are not trained), \
+                     or give a .json or .toml file";
 
 /// A task by its name or from its file.
 pub fn task(text: &str) -> Result<RequestedTask> {
@@ -38,7 +38,7 @@ fn parts(text: &str, names: &str) -> Result<Frozen> {
             "bot" => &mut frozen.bottom,
             "top" => &mut frozen.top,
             "emb" => &mut frozen.embedding,
-            _ => bail!("--task {text}: {name:?} is no part of a model; there are bot, top and emb"),
+            _ => bail!("--task {text}: unknown part of a model {name:?}; use bot, top or emb"),
         };
         if std::mem::replace(part, true) {
             bail!("--task {text}: {name} is named twice");

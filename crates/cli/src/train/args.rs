@@ -64,18 +64,18 @@ impl Args {
     pub fn check(&self) -> Result<()> {
         ensure!(
             self.resume.is_none() || self.run.preset.is_none() || self.run.config.is_some(),
-            "--preset with --resume changes nothing: the model is that of the run; leave --preset out"
+            "--preset cannot be used with --resume: the model is that of the run; leave --preset out"
         );
         if self.compute == ComputeMode::Real {
             return Ok(());
         }
         ensure!(
             self.checkpoint_every.is_none(),
-            "--checkpoint-every with --compute paced: a paced run computes nothing, so it has no state to keep"
+            "--checkpoint-every with --compute paced: a paced run computes nothing, so it has no state to save"
         );
         ensure!(
             self.resume.is_none(),
-            "--resume with --compute paced: a paced run computes nothing, so it has no state to go on from"
+            "--resume with --compute paced: a paced run computes nothing, so it has no state to resume from"
         );
         ensure!(
             self.eval_every.is_none(),

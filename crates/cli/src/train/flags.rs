@@ -12,19 +12,17 @@ pub fn check(args: &Args, config: &Config) -> Result<()> {
         let checkpoints =
             [("--checkpoint-every", args.checkpoint_every.is_some()), ("--keep", args.keep.is_some())];
         if let Some((flag, _)) = checkpoints.into_iter().find(|(_, given)| *given) {
-            bail!(
-                "{flag}: without a folder no checkpoint is written; give one with --out DIR, or leave {flag} out"
-            );
+            bail!("{flag}: checkpoints need a folder; give one with --out DIR, or leave {flag} out");
         }
     }
     if args.run.schema.is_some() {
         match config.data.format.unwrap_or_default() {
             DataFormat::Synthetic => bail!(
-                "--schema: it describes the columns of files, and the data is synthetic; name files with --data and say how \
-                 they are written with --format, or leave --schema out"
+                "--schema: a schema describes the columns of files, but the data is synthetic; give files with --data and \
+                 their format with --format, or leave --schema out"
             ),
             DataFormat::Prepared => {
-                bail!("--schema: a prepared log has its schema with it; leave --schema out")
+                bail!("--schema: a prepared log contains its schema; leave --schema out")
             }
             DataFormat::CriteoTsv | DataFormat::Csv | DataFormat::Parquet => {}
         }
@@ -38,8 +36,8 @@ pub fn check_run(args: &Args, config: &Config, run: &Run) -> Result<()> {
     if let Some(hosts) = args.run.hosts_per_tower {
         ensure!(
             !flat,
-            "--hosts-per-tower {hosts}: the flat dataflow has no tower groups; use --dataflow sptt, or --cut to lay tables on \
-             groups, or leave it out"
+            "--hosts-per-tower {hosts}: the flat dataflow has no tower groups; use --dataflow sptt, or --cut to cut tables \
+             over groups, or leave --hosts-per-tower out"
         );
     }
     Ok(())
@@ -50,14 +48,14 @@ pub fn notes(args: &Args, config: &Config, run: &Run) -> Vec<String> {
     let mut notes = vec![];
     let criteo = config.data.format == Some(DataFormat::CriteoTsv);
     if args.run.schema.is_some() && criteo && config.data.schema.as_ref() == Some(&Schema::criteo()) {
-        notes.push("--schema says what criteo-tsv means anyway; it can be left out".into());
+        notes.push("--schema describes the columns that criteo-tsv has anyway; it can be left out".into());
     }
     let per_epoch = run.batches().per_epoch().max(1);
     if let Some(steps) = args.run.steps.filter(|&steps| steps > run.steps) {
         let epochs = config.train.epochs.unwrap_or(1);
         let plural = if epochs == 1 { "" } else { "s" };
         notes.push(format!(
-            "--steps {steps}: the data gives {} steps in {epochs} epoch{plural}; --epochs {} goes on",
+            "--steps {steps}: the data has {} steps in {epochs} epoch{plural}; --epochs {} trains longer",
             run.steps,
             steps.div_ceil(per_epoch)
         ));

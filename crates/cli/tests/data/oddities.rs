@@ -147,7 +147,7 @@ fn flags_that_change_nothing_are_refused_or_noted() {
     refused_with(&["train", &file], &["optimizer.peak", "-1"]);
     let said = train(&["--schema", &schema, "--data", &csv, "--steps", "5000"]);
     assert!(
-        said.contains("--steps 5000: the data gives 4 steps in 1 epoch; --epochs 1250 goes on"),
+        said.contains("--steps 5000: the data has 4 steps in 1 epoch; --epochs 1250 trains longer"),
         "{said}"
     );
     assert!(!train(&["--schema", &schema, "--data", &csv, "--steps", "4"]).contains("--steps"));

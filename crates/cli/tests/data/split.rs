@@ -185,7 +185,7 @@ fn splits_that_cannot_be_made_are_refused() {
         (on(&csv, &["--split", "nan"]), vec!["--split", "between 0 and 1"]),
         (on(&csv, &["--split", "0.1", "--eval", "x.csv"]), vec!["--split", "--eval"]),
         (on(&csv, &["--split-by", "session"]), vec!["--split-by", "--split 0.1"]),
-        (on(&two, &["--split", "0.0001"]), vec![&two, "leaves none to evaluate on"]),
+        (on(&two, &["--split", "0.0001"]), vec![&two, "leaves none of the 2 samples to evaluate on"]),
         (["train", "--split", "0.1"].map(Into::into).to_vec(), vec!["--split", "synthetic"]),
         (
             ["train", "--data", &out, "--split", "0.1"].map(Into::into).to_vec(),

@@ -207,7 +207,7 @@ fn tensors_that_are_not_the_runs_are_refused() {
     says("is none of the run", &|m| {
         m["run"]["config"]["optimizer"]["tables"]["update"] = json!({ "rule": "sgd" });
     });
-    says("the run in its manifest", &|m| drop(config(m)));
+    says("the run in the manifest", &|m| drop(config(m)));
     fs::write(checkpoint.join("manifest.json"), &whole).unwrap();
     assert_eq!(verified(&run), Some(2));
 }

@@ -20,11 +20,11 @@ fn another_run_is_refused_with_what_differs() {
     train(&run, &["--steps", "10"]);
     let before = fs::read(run.join("metrics.jsonl")).unwrap();
     for (flags, part) in [
-        ("--model dcn", "model.kind: dcn asked for, dlrm in the run"),
-        ("--batch 128", "train.batch: 128 asked for, 64 in the run"),
-        ("--seed 7", "train.seed: 7 asked for, 0 in the run"),
+        ("--model dcn", "model.kind: requested dcn, but the run has dlrm"),
+        ("--batch 128", "train.batch: requested 128, but the run has 64"),
+        ("--seed 7", "train.seed: requested 7, but the run has 0"),
         ("--optimizer adagrad", "optimizer.dense.update"),
-        ("--samples 2560", "data.synthetic.samples: 2560 asked for, 1280 in the run"),
+        ("--samples 2560", "data.synthetic.samples: requested 2560, but the run has 1280"),
         ("--shuffle 100", "shuffle"),
         ("--preset kaggle", "leave --preset out"),
         ("--steps 5", "done 10 steps"),

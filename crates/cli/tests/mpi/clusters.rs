@@ -23,7 +23,7 @@ fn other_hosts_than_mpi_finds_are_refused() {
     }
     let asked = ["--hosts", "1", "--ranks-per-host", "4", "--transport", "mpi"];
     let said = refusal(&train(Some(cluster("2", "2")), &[SMALL, &asked]));
-    assert!(said.contains("MPI says that it shares a host with the ranks"), "{said}");
+    assert!(said.contains("according to MPI it shares a host with the ranks"), "{said}");
     let partly = ["--ranks-per-host", "1", "--transport", "mpi"];
     let said = refusal(&train(Some(cluster("2", "2")), &[SMALL, &partly]));
     assert!(said.contains("MPI finds 2 × 2 (hosts × ranks), but 2 × 1"), "{said}");

@@ -135,7 +135,7 @@ fn ranks_behind_a_link_that_is_cut_are_named_after_the_limit() {
     let (output, took) = end(job);
     let said = refusal(&output);
     assert!(took < Duration::from_secs(20), "it took {took:?}\n{said}");
-    assert!(said.contains("the limit; not there: ranks ["), "{said}");
+    assert!(said.contains("missing: ranks ["), "{said}");
     // Either side may be the first to give up; it has not heard from the other.
     assert!((silent(&said, 2) && silent(&said, 3)) || (silent(&said, 0) && silent(&said, 1)), "{said}");
 }
@@ -155,7 +155,7 @@ fn stopped_rank_is_named_after_the_limit() {
         let said = refusal(&output);
         assert!(took < Duration::from_secs(20), "it took {took:?}\n{said}");
         // Who waits for whom depends on where the others were; who does not answer is the one.
-        assert!(said.contains("not there: ranks ["), "{said}");
+        assert!(said.contains("missing: ranks ["), "{said}");
         assert!(silent(&said, stopped), "{said}");
         for rank in (0..4).filter(|&rank| rank != stopped) {
             assert!(said.contains(&format!("rank {rank} on host {}, phase `", rank / 2)), "{said}");

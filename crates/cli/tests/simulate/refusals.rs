@@ -49,7 +49,7 @@ fn of_models() {
         (
             "type",
             json!("cnn"),
-            "the model type \"cnn\" is not known; there are dlrm, dlrm_transformer, dlrm_moe, llm, llm_moe and vit",
+            "unknown model type \"cnn\"; the known ones are dlrm, dlrm_transformer, dlrm_moe, llm, llm_moe and vit",
         ),
         ("num_tables", json!(0), "num_tables is 0; it must be more than 0 and at most 1e15"),
         ("emb_dim", json!(1e16), "emb_dim is 10000000000000000; it must be more than 0 and at most 1e15"),
@@ -71,7 +71,7 @@ fn of_systems() {
         (
             "num_nodes",
             json!(24),
-            "num_devices is 128 and num_nodes is 24: every node must have as many devices",
+            "num_devices is 128 and num_nodes is 24: every node must have the same number of devices",
         ),
         (
             "ar_perc_intra",
@@ -97,9 +97,11 @@ fn of_systems() {
     );
     assert!(
         refusal(&["--system", "h100:12"])
-            .contains("h100 with 12 devices: it has up to 8 on one node, or whole nodes of 8")
+            .contains("h100:12 is impossible; use 1 to 8 devices, or a multiple of 8")
     );
-    assert!(refusal(&["--system", "h101"]).contains("there is no system \"h101\"; there are v100, a100"));
+    assert!(
+        refusal(&["--system", "h101"]).contains("unknown system \"h101\"; the known ones are v100, a100")
+    );
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn of_tasks() {
         (
             "mlp_parallel_degree",
             json!([8, 8]),
-            "mlp_parallel is (TP 8, DDP 8): its degrees make 64 devices, the system zionex has 128; they must be equal",
+            "mlp_parallel is (TP 8, DDP 8): its degrees make 64 devices, but the system zionex has 128; the product of the degrees must be the number of devices",
         ),
         (
             "mlp_parallel_degree",
@@ -125,7 +127,7 @@ fn of_tasks() {
         (
             "mlp_parallel",
             json!(["PP", "DDP"]),
-            "parallelism \"PP\" is not known; there are DDP, FSDP, TP, and MP for tables",
+            "unknown parallelism \"PP\"; the known ones are DDP, FSDP, TP, and MP for tables",
         ),
         (
             "freeze_emb",
@@ -147,7 +149,7 @@ fn of_flags() {
         (&["--model", "dlrm", "--mlp", "ddp"], "--mlp: dlrm is a model that is trained"),
         (
             &["--model", "dlrm", "--task", "finetune"],
-            "--task finetune: dlrm is a model that is trained, fine-tuning is not",
+            "--task finetune: dlrm is a model that is trained, to which fine-tuning does not apply",
         ),
         (&["--model", "dlrm", "--task", &job], "no strategy applies; use --task pretrain or inference"),
         (
@@ -165,10 +167,10 @@ fn of_flags() {
             &["--model", "dlrm-a", "--transformer", "tp"],
             "--transformer tp: dlrm-a has no such layers; leave it out",
         ),
-        (&["--model", "dlrm-a", "--mlp", "a,b,c"], "--mlp a,b,c: parallelism \"a\" is not known"),
-        (&["--task", "learn"], "--task learn: there are pretrain, inference and finetune[:bot,top,emb]"),
+        (&["--model", "dlrm-a", "--mlp", "a,b,c"], "--mlp a,b,c: unknown parallelism \"a\""),
+        (&["--task", "learn"], "--task learn: use pretrain, inference or finetune[:bot,top,emb]"),
         (&["--task", "finetune:emb,emb"], "--task finetune:emb,emb: emb is named twice"),
-        (&["--task", "finetune:head"], "\"head\" is no part of a model; there are bot, top and emb"),
+        (&["--task", "finetune:head"], "unknown part of a model \"head\"; use bot, top or emb"),
         (
             &["--model", "no-such"],
             "--model no-such: no model has this name, and no file. Simulated are dlrm-a",
@@ -176,12 +178,12 @@ fn of_flags() {
         (&["--model", "none.json"], "none.json: cannot be read"),
         (&["--model", &run], "unknown field `height`"),
         (&["--model", &run], "line 3, column 1"),
-        (
-            &["--cost", "exact"],
-            "no cost model is called \"exact\"; there are madmax, roofline and hierarchical",
-        ),
+        (&["--cost", "exact"], "unknown cost model \"exact\"; use madmax, roofline or hierarchical"),
         (&["--batch", "0"], "0 is not in 1.."),
-        (&["--batch", "1000000000"], "train.batch: 64000000000 is beyond 67108864 samples a step"),
+        (
+            &["--batch", "1000000000"],
+            "train.batch: 64000000000 samples per step are too many; use at most 67108864",
+        ),
     ];
     for (args, message) in cases {
         let said = refusal(args);

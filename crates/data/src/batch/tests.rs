@@ -34,7 +34,10 @@ fn errors_say_where() {
     batch().check(&features(), 1).unwrap();
     assert_eq!(message(|b| b.values[3] = 10), "feature B, sample 1: id 10 is outside the table's 10 rows");
     assert_eq!(message(|b| b.lengths[1] = 0), "feature A, sample 1: 0 ids, but the feature has exactly one");
-    assert_eq!(message(|b| b.feature_starts[1] = 1), "feature B starts at value 1, its lengths say 2");
+    assert_eq!(
+        message(|b| b.feature_starts[1] = 1),
+        "feature B starts at value 1, but its lengths add up to 2"
+    );
     assert_eq!(message(|b| b.lengths[3] = 3), "a batch has 4 for values, expected 5");
     assert_eq!(message(|b| b.lengths[3] = 1), "a batch has 4 for values, expected 3");
     assert_eq!(message(|b| b.labels[1] = 0.5), "sample 1 has label 0.5, neither 0 nor 1");

@@ -28,7 +28,7 @@ pub(super) fn found(file: &Path, sample: &Sample, request: &Request) -> Result<F
     let names = schema.columns.clone().unwrap_or_default();
     if let Some(other) = request.time.or(request.label.filter(|&name| name != schema.label.column)) {
         let problem = format!(
-            "is one of Criteo's logs, whose label is `label` and which has no column of time; `{other}` was asked for"
+            "is one of Criteo's logs, whose label is `label` and which has no column of time; `{other}` was requested"
         );
         return Err(DataError::file(file, problem));
     }

@@ -148,7 +148,7 @@ fn of(
     }
     let values = sample.column(column).filter(|cell| !missing.is(cell)).filter_map(finite);
     let Some((threshold, share)) = most_even(values.collect()) else {
-        return Err(format!("column `{name}` holds a single value, which teaches nothing"));
+        return Err(format!("column `{name}` holds a single value, so nothing can be learnt from it"));
     };
     let reason = format!("{threshold} and above count as 1 ({:.0} % of the rows), {why}", 100.0 * share);
     Ok(Label { column, positive_from: Some(threshold), reason })

@@ -112,7 +112,9 @@ fn footer_start(file: &mut File) -> io::Result<Result<u64, String>> {
     let footer = u64::from(u32::from_le_bytes(footer_length));
     match (length - TAIL).checked_sub(footer) {
         Some(start) if start >= MARK.len() as u64 => Ok(Ok(start)),
-        _ => Ok(Err(format!("a footer of {footer} bytes in a file of {length}; the file is damaged"))),
+        _ => Ok(Err(format!(
+            "the footer of {footer} bytes exceeds the file of {length} bytes; the file is damaged"
+        ))),
     }
 }
 
@@ -135,7 +137,7 @@ fn check_group(group: &RowGroupMetaData, end: u64) -> Result<(), String> {
 
 fn check_chunk(chunk: &ColumnChunkMetaData, rows: u64, end: u64) -> Result<(), String> {
     if let Some(file) = chunk.file_path() {
-        return Err(format!("its values are in another file, {file:?}; write them into one"));
+        return Err(format!("the values are in another file, {file:?}; write them into this one"));
     }
     let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
     let (size, values) = (chunk.compressed_size(), chunk.num_values());

@@ -59,7 +59,7 @@ impl Leaf {
         let mut roots = root.get_fields().iter().filter(|field| field.name() == name);
         let Some(top) = roots.next() else {
             let names = listed(root.get_fields().iter().map(|field| field.name()));
-            return Err(format!("the file has no such column, it has {names}"));
+            return Err(format!("the file has no such column; its columns are {names}"));
         };
         if roots.next().is_some() {
             return Err("the file has two columns of that name".into());

@@ -80,8 +80,8 @@ impl Roles<Column> {
             }
             let count = bags.ids.len() - before;
             if spec.many() {
-                let length =
-                    u32::try_from(count).map_err(|_| format!("{count} ids in one row, fewer than 2³² fit"));
+                let length = u32::try_from(count)
+                    .map_err(|_| format!("{count} ids in one row are too many; use fewer than 2³²"));
                 bags.lengths.push(length.map_err(Fault::of(&spec.column))?);
             }
             if let (Some(column), Some(name)) = (weights, &spec.weights) {
@@ -164,7 +164,7 @@ fn push_ids(cell: Cell, spec: &SparseColumn, missing: &[String], bags: &mut Bags
         (Cell::Signed(id), _) => push_id(itoa::Buffer::new().format(id).as_bytes(), spec, missing, bags),
         (Cell::Unsigned(id), _) => push_id(itoa::Buffer::new().format(id).as_bytes(), spec, missing, bags),
         (Cell::Null, _) => push_id(b"", spec, missing, bags),
-        (Cell::Number(value), _) => Err(format!("{value} is no id")),
+        (Cell::Number(value), _) => Err(format!("{value} is not an id")),
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) const GROUP_ROWS: usize = 1 << 20;
 const GROUP_BYTES: usize = 64 << 20;
 
 /// Result of writing a table. CSV and Parquet have different errors; the caller adds the path.
-type Written<T> = Result<T, Box<dyn Error>>;
+type WriteResult<T> = Result<T, Box<dyn Error>>;
 
 /// A table that is being written.
 pub(super) enum Table<W: Write + Send> {
@@ -52,7 +52,7 @@ enum Cells {
 
 impl<W: Write + Send> Table<W> {
     /// Starts a table in `out`.
-    pub fn new(out: W, parquet: bool, first: &FirstColumn) -> Written<Self> {
+    pub fn new(out: W, parquet: bool, first: &FirstColumn) -> WriteResult<Self> {
         if parquet {
             return Ok(Self::Parquet(Box::new(ParquetTable::new(out, first)?)));
         }
@@ -67,7 +67,7 @@ impl<W: Write + Send> Table<W> {
     }
 
     /// Appends a row.
-    pub fn append(&mut self, value: Value, probability: Option<f32>) -> Written<()> {
+    pub fn append(&mut self, value: Value, probability: Option<f32>) -> WriteResult<()> {
         match self {
             Self::Csv(csv) => {
                 match value {
@@ -87,7 +87,7 @@ impl<W: Write + Send> Table<W> {
     }
 
     /// Writes the remaining rows, and returns the output.
-    pub fn close(self) -> Written<W> {
+    pub fn close(self) -> WriteResult<W> {
         match self {
             Self::Csv(mut csv) => {
                 csv.flush()?;

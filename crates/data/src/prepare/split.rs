@@ -97,7 +97,7 @@ pub fn prepare_split(
     for folder in [train, eval] {
         log.schema.check().map_err(|e| DataError::file(folder, format!("the schema cannot be used: {e}")))?;
         std::fs::create_dir_all(folder)
-            .map_err(|e| DataError::file(folder, format!("cannot be made: {e}")))?;
+            .map_err(|e| DataError::file(folder, format!("cannot be created: {e}")))?;
     }
     let source = LogSource::of(log.format.name(), log.files)?;
     let mut log = log.clone();

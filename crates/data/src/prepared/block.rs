@@ -103,13 +103,13 @@ impl BlockLayout {
     pub(super) fn read(&mut self, shape: &Shape, samples: usize, words: &[u32]) -> Result<(), String> {
         let features = shape.sparse.len();
         let Some(counts) = words.get(FIXED..FIXED + features) else {
-            return Err(format!("{} bytes are too few for its header", words.len() * 4));
+            return Err(format!("{} bytes are too few for the header of a block", words.len() * 4));
         };
         for (what, got, expected) in
             [("samples", words[CHECKSUM], samples), ("features", words[CHECKSUM + 1], features)]
         {
             if got as usize != expected {
-                return Err(format!("it says it has {got} {what}, expected {expected}"));
+                return Err(format!("the header of the block has {got} {what}, expected {expected}"));
             }
         }
         for (feature, (column, &count)) in shape.sparse.iter().zip(counts).enumerate() {
@@ -120,7 +120,7 @@ impl BlockLayout {
         self.set(shape, samples, counts);
         let expected = self.end.next_multiple_of(WORDS);
         if words.len() != expected {
-            return Err(format!("{} bytes, its header says {}", words.len() * 4, expected * 4));
+            return Err(format!("{} bytes, but its header describes {}", words.len() * 4, expected * 4));
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Starts {
             at += sum(rest);
             if at != sections.count as u64 {
                 let count = sections.count;
-                return Err(format!("{count} ids of feature {feature}, its lengths say {at}"));
+                return Err(format!("{count} ids of feature {feature}, but its lengths add up to {at}"));
             }
         }
         Ok(())

@@ -104,7 +104,10 @@ impl BoundLog {
     pub(super) fn begin(&self, samples: &Range<u64>, batch: &mut Batch) -> Result<(), DataError> {
         let len = self.len();
         if samples.start > samples.end || samples.end > len {
-            let problem = format!("has {len} samples, {}..{} were asked for", samples.start, samples.end);
+            let problem = format!(
+                "has {len} samples, but {}..{} were requested; please report this",
+                samples.start, samples.end
+            );
             return Err(DataError::file(self.log.folder(), problem));
         }
         batch.clear();

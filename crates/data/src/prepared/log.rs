@@ -83,9 +83,10 @@ impl PreparedLog {
                 Values::Hashed => rows(&feature.name).or(feature.rows),
             };
             let Some(rows) = rows else {
-                return Err(
-                    self.refuse(&feature.name, "its ids are hashed, so say how many rows its table has")
-                );
+                return Err(self.refuse(
+                    &feature.name,
+                    "its ids are hashed, so its table needs a number of rows; set `rows`",
+                ));
             };
             let mean = column.mean_ids.unwrap_or(feature.mean_ids.round() as u32);
             Ok(column.feature(rows, mean))

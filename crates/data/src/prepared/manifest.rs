@@ -187,7 +187,7 @@ impl Manifest {
         let mut text = String::new();
         file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
         if text.len() as u64 > MAX_BYTES {
-            return Err(refuse(format!("is larger than {MAX_BYTES} bytes, so it is no manifest")));
+            return Err(refuse(format!("is larger than {MAX_BYTES} bytes, so it is not a manifest")));
         }
         let damaged =
             |what: &dyn std::fmt::Display| refuse(format!("is damaged ({what}); prepare the log again"));
@@ -258,7 +258,7 @@ impl Manifest {
                 && feature.many == column.many()
                 && feature.weighted == column.weighted();
             if !same {
-                return Err(format!("feature {} is not that of its schema", feature.name));
+                return Err(format!("feature {} of the manifest is not that of the schema", feature.name));
             }
             if let Values::Rows(rows) = feature.values
                 && !(1..=MAX_ROWS).contains(&rows)
@@ -269,7 +269,9 @@ impl Manifest {
         for (feature, name) in &self.vocabularies {
             // These files are copied, and their names must not lead out of the folder.
             if Path::new(name).file_name() != Some(name.as_ref()) {
-                return Err(format!("the vocabulary of {feature} is {name:?}, not a file beside it"));
+                return Err(format!(
+                    "the vocabulary of {feature} is {name:?}, which is not the name of a file in the same folder"
+                ));
             }
         }
         Ok(())

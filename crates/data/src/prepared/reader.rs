@@ -98,7 +98,8 @@ impl PreparedLog {
     pub fn read_block(&self, number: u64, samples: &mut Samples) -> Result<(), DataError> {
         let blocks = self.manifest().blocks();
         if number >= blocks {
-            let problem = format!("has {blocks} blocks, block {number} was asked for");
+            let problem =
+                format!("has {blocks} blocks, but block {number} was requested; please report this");
             return Err(DataError::file(self.folder(), problem));
         }
         let mut blocks = Blocks::default();

@@ -103,7 +103,7 @@ impl Writer {
             checksum: String::new(),
         };
         let shape = Shape::of(&manifest);
-        fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be made: {e}")))?;
+        fs::create_dir_all(folder).map_err(|e| refuse(format!("cannot be created: {e}")))?;
         // The manifest is removed first: from here on the folder is not a prepared log.
         for name in [MANIFEST, SAMPLES, INDEX] {
             let path = folder.join(name);

@@ -21,7 +21,7 @@ pub struct Matrix<'a> {
     pub buffer: &'a Buffer<f32>,
     /// First element of the matrix in the buffer.
     pub at: usize,
-    /// Elements of a row.
+    /// Number of elements of a row.
     pub width: usize,
 }
 
@@ -32,7 +32,7 @@ pub struct MatrixMut<'a> {
     pub buffer: &'a mut Buffer<f32>,
     /// First element of the matrix in the buffer.
     pub at: usize,
-    /// Elements of a row.
+    /// Number of elements of a row.
     pub width: usize,
 }
 
@@ -70,7 +70,7 @@ pub struct Bce<'a> {
 pub struct SumBlocks<'a> {
     /// Number of blocks.
     pub count: usize,
-    /// Elements of a block.
+    /// Number of elements of a block.
     pub len: usize,
     /// Blocks one behind the other.
     pub blocks: &'a Buffer<f32>,
@@ -117,7 +117,7 @@ impl Device {
         self.backend().add(len, x, y)
     }
 
-    /// Binary cross-entropy on logits: `dlogits = (σ(logit) − label)·scale`. Gives the *sum* of the samples' losses, added
+    /// Binary cross-entropy on logits: `dlogits = (σ(logit) − label)·scale`. Returns the *sum* of the samples' losses, added
     /// in sample order in double precision; `None` on a device that computes nothing.
     ///
     /// ```

@@ -10,14 +10,14 @@ use crate::{Buffer, Device};
 pub struct FmShape {
     /// Number of samples.
     pub rows: usize,
-    /// Vectors of a sample, each with a linear weight behind it.
+    /// Number of vectors of a sample, each with a linear weight behind it.
     pub count: usize,
-    /// Elements of a vector, without the weight.
+    /// Number of elements of a vector, without the weight.
     pub dim: usize,
 }
 
 impl FmShape {
-    /// Columns of a sample: vectors and weights.
+    /// Number of columns of a sample: vectors and weights.
     ///
     /// ```
     /// assert_eq!(kernels::FmShape { rows: 1, count: 26, dim: 16 }.width(), 26 * 17);

@@ -8,14 +8,14 @@ use crate::{Buffer, Device};
 pub struct DotShape {
     /// Number of samples.
     pub rows: usize,
-    /// Vectors of a sample.
+    /// Number of vectors of a sample.
     pub count: usize,
-    /// Elements of a vector.
+    /// Number of elements of a vector.
     pub dim: usize,
 }
 
 impl DotShape {
-    /// Width of a row that [`Device::dot_forward`] gives: vector 0, and a number for each pair.
+    /// Width of an output row of [`Device::dot_forward`]: vector 0, and a number for each pair.
     ///
     /// ```
     /// assert_eq!(kernels::DotShape { rows: 1, count: 4, dim: 16 }.width(), 16 + 6);

@@ -15,7 +15,7 @@ pub struct LinearShape {
     pub outputs: usize,
 }
 
-/// Places of a linear map's parameters in a buffer of many: the matrix first, the bias behind it.
+/// Offsets of a linear map's parameters in a buffer of many: the matrix first, the bias behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinearAt {
     /// First element of the matrix, which is outputs × inputs, as PyTorch's.
@@ -58,7 +58,7 @@ impl LinearAt {
     }
 }
 
-/// Way in which the gradient of a linear map's input is stored.
+/// How the gradient of a linear map's input is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputGradient {
     /// Whether the gradient is added to what is there.
@@ -76,7 +76,7 @@ pub struct LinearForward<'a> {
     pub x: &'a Buffer<f32>,
     /// Buffer that holds matrix and bias.
     pub parameters: &'a Buffer<f32>,
-    /// Places of matrix and bias in `parameters`.
+    /// Offsets of matrix and bias in `parameters`.
     pub at: LinearAt,
     /// Activation applied to the sum.
     pub activation: Activation,
@@ -93,7 +93,7 @@ pub struct LinearCrossForward<'a> {
     pub h: &'a Buffer<f32>,
     /// Buffer that holds matrix and bias.
     pub parameters: &'a Buffer<f32>,
-    /// Places of matrix and bias in `parameters`.
+    /// Offsets of matrix and bias in `parameters`.
     pub at: LinearAt,
     /// Input of the first cross layer, rows × outputs.
     pub x0: &'a Buffer<f32>,
@@ -114,11 +114,11 @@ pub struct LinearBackward<'a> {
     pub x: &'a Buffer<f32>,
     /// Buffer that holds matrix and bias.
     pub parameters: &'a Buffer<f32>,
-    /// Places of matrix and bias in `parameters`, and of their gradients in `gradient`.
+    /// Offsets of matrix and bias in `parameters`, and of their gradients in `gradient`.
     pub at: LinearAt,
     /// Gradient of the output before the activation, rows × outputs.
     pub dy: &'a Buffer<f32>,
-    /// Gradient of the input, rows × inputs, and the way it is stored; `None` where nobody needs it.
+    /// Gradient of the input, rows × inputs, and how it is stored; `None` if nothing needs it.
     pub dx: Option<(&'a mut Buffer<f32>, InputGradient)>,
     /// Buffer that receives the gradients of matrix and bias.
     pub gradient: &'a mut Buffer<f32>,

@@ -1,10 +1,10 @@
-//! Operations on what travels: floats in formats of 16 bits, and blocks put in another order.
+//! Operations on data that ranks exchange: floats encoded in 16 bits, and blocks put in another order.
 
 use super::{Check, Result, size};
 use crate::{Buffer, Device, Element, KernelError};
 use spec::wire::Format;
 
-/// Run of elements copied from one buffer to another.
+/// Copy of a block: a run of elements from one buffer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockCopy {
     /// First element in the source.
@@ -15,17 +15,17 @@ pub struct BlockCopy {
     pub len: usize,
 }
 
-/// Format of 16 bits that floats are encoded in.
+/// Wire format of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfFormat {
     /// IEEE half precision: 11 significant bits, beyond ±65504 infinite.
     F16,
-    /// Upper half of a single: 8 significant bits, the range of f32.
+    /// bfloat16, the upper half of an f32: 8 significant bits, the range of f32.
     Bf16,
 }
 
 impl HalfFormat {
-    /// Half format that a format of the wire encodes floats in; `None` for f32, where nothing is encoded.
+    /// 16-bit format of a wire format; `None` for f32, which encodes nothing.
     ///
     /// ```
     /// use kernels::HalfFormat;
@@ -53,7 +53,7 @@ fn half(op: &'static str, format: Format) -> Result<HalfFormat> {
 pub struct SumEncoded<'a> {
     /// Number of blocks.
     pub count: usize,
-    /// Elements of a block.
+    /// Number of elements of a block.
     pub len: usize,
     /// Encoded blocks one behind the other.
     pub blocks: &'a Buffer<u16>,

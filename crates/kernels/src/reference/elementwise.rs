@@ -18,8 +18,8 @@ pub fn add(x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// Binary cross-entropy: each loss is `max(x, 0) − x·y + ln(1 + e^−|x|)`, which no `x` overflows;
-/// `dlogits = (σ(x) − y)·scale`. Gives the sum of the losses in sample order.
+/// Binary cross-entropy: each loss is `max(x, 0) − x·y + ln(1 + e^−|x|)`, which no `x` overflows; `dlogits = (σ(x) −
+/// y)·scale`. Returns the sum of the losses in sample order.
 pub fn bce(logits: &[f32], labels: &[f32], scale: f32, dlogits: &mut [f32]) -> f64 {
     let samples = logits.iter().zip(labels).zip(dlogits);
     samples.fold(0.0, |sum, ((&x, &y), dlogit)| sum + bce_of_sample(x, y, scale, dlogit))

@@ -2,7 +2,7 @@
 
 use crate::FmShape;
 
-/// `out = Σ_f w_f + Σ_{f<g} ⟨v_f, v_g⟩`, pair by pair.
+/// Factorization machine: `out = Σ_f w_f + Σ_{f<g} ⟨v_f, v_g⟩`, pair by pair.
 pub fn forward(shape: FmShape, vectors: &[f32], out: &mut [f32]) {
     let FmShape { rows, count, dim } = shape;
     for (r, out) in out[..rows].iter_mut().enumerate() {
@@ -14,7 +14,7 @@ pub fn forward(shape: FmShape, vectors: &[f32], out: &mut [f32]) {
     }
 }
 
-/// `dv_f = dout·Σ_{g≠f} v_g` and `dw_f = dout`.
+/// Gradients of a factorization machine: `dv_f = dout·Σ_{g≠f} v_g` and `dw_f = dout`.
 pub fn backward(shape: FmShape, vectors: &[f32], dout: &[f32], dvectors: &mut [f32]) {
     let FmShape { rows, count, dim } = shape;
     for (r, &dout) in dout[..rows].iter().enumerate() {

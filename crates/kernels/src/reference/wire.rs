@@ -1,9 +1,9 @@
-//! Floats in the formats of the wire: round to the nearest, ties to even; NaN stays NaN; what f16 cannot hold is infinite.
+//! Floats in wire formats: round to the nearest, ties to even; NaN stays NaN; what f16 cannot hold is infinite.
 
 use crate::{BlockCopy, HalfFormat};
 use half::{bf16, f16};
 
-/// Bits of a float in a format of 16.
+/// Encodes a float in 16 bits.
 pub fn encoded(format: HalfFormat, value: f32) -> u16 {
     match format {
         HalfFormat::F16 => f16::from_f32(value).to_bits(),
@@ -11,7 +11,7 @@ pub fn encoded(format: HalfFormat, value: f32) -> u16 {
     }
 }
 
-/// Float that 16 bits stand for, exactly.
+/// Decodes the float that 16 bits stand for, exactly.
 pub fn decoded(format: HalfFormat, bits: u16) -> f32 {
     match format {
         HalfFormat::F16 => f16::from_bits(bits).to_f32(),

@@ -33,7 +33,7 @@ impl Bars {
         if !references.is_empty() {
             legend += &key("published", "published");
         }
-        let layout = Layout::new(self, width);
+        let layout = BarGeometry::new(self, width);
         // Ticks are as honest as bars: both begin at zero.
         let y = Axis::over(values.into_iter().chain(references).chain([0.0]), 5).rounded();
         let plot = Plot {
@@ -50,7 +50,7 @@ impl Bars {
         format!("{legend}{}", self.svg(&plot, &layout, palette, width))
     }
 
-    fn svg(&self, plot: &Plot, layout: &Layout, palette: &Palette, width: f64) -> String {
+    fn svg(&self, plot: &Plot, layout: &BarGeometry, palette: &Palette, width: f64) -> String {
         let mut svg = format!(
             "<svg class=\"bar-groups\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {width} {:.0}\">",
             Escaped(&self.caption),
@@ -129,7 +129,7 @@ fn value(values: &[Option<f64>], group: usize) -> Option<f64> {
 }
 
 /// How much room there is.
-struct Layout {
+struct BarGeometry {
     /// Where the plot begins.
     left: f64,
     /// Width of a bar.
@@ -142,7 +142,7 @@ struct Layout {
     every: usize,
 }
 
-impl Layout {
+impl BarGeometry {
     fn new(bars: &Bars, width: f64) -> Self {
         let group = (width - 70.0) / bars.groups.len().max(1) as f64;
         let letters = bars.groups.iter().map(|name| name.chars().count()).max().unwrap_or(0);

@@ -79,7 +79,12 @@ impl<'a> Evaluator<'a> {
                 let task = match task {
                     TaskKind::PreTraining => Task::Train,
                     TaskKind::Inference => Task::Evaluate,
-                    TaskKind::FineTuning(_) => return Err(format!("{} is not fine-tuned", model.name())),
+                    TaskKind::FineTuning(_) => {
+                        return Err(format!(
+                            "{} cannot be fine-tuned; use pretrain or inference",
+                            model.name()
+                        ));
+                    }
                 };
                 let run = model.run(system, per_device, &Default::default());
                 let run = run.map_err(|error| format!("{} on {}: {error}", model.name(), system.name))?;

@@ -62,13 +62,13 @@ pub enum SpaceError {
         what: &'static str,
     },
     /// A batch of nothing, or of far too much.
-    #[error("a batch of {batch} samples a device; it must be 1 to 2^32")]
+    #[error("a batch of {batch} samples per device is out of range; use 1 to 2^32")]
     Batch {
         /// Batch size that was given.
         batch: usize,
     },
     /// A factor that hardware cannot grow by.
-    #[error("{of} × {factor}; a factor must be more than 0 and at most 1000000")]
+    #[error("{of} × {factor}: the factor is out of range; use more than 0 and at most 1000000")]
     Factor {
         /// The capability.
         of: &'static str,
@@ -76,9 +76,7 @@ pub enum SpaceError {
         factor: f64,
     },
     /// A capability that is not known.
-    #[error(
-        "{name:?} is no capability of hardware; there are flops, memory, memory-bandwidth, intra and inter, and all of them as `all`"
-    )]
+    #[error("unknown capability {name:?}; use flops, memory, memory-bandwidth, intra, inter or all")]
     Capability {
         /// Name that was given.
         name: String,

@@ -103,21 +103,21 @@ fn what_was_not_measured_is_named() {
     );
     assert_eq!(
         refused(&|c| c.links.retain(|l| l.collective != CollectiveKind::AllReduce)),
-        "no speed was measured for all-reduce over world (phase \"reduce bucket 0\")"
+        "no speed was measured for all-reduce over world (phase \"reduce bucket 0\"); run `campanile calibrate` to measure it"
     );
     assert_eq!(
         refused(&|c| c.links[0].ranks = 8),
-        "the speed of all-to-all over world was measured among 8 ranks, the step has 4"
+        "the speed of all-to-all over world was measured among 8 ranks, but the step has 4; run `campanile calibrate` on that cluster"
     );
     assert_eq!(
         refused(&|c| c.hosts = 4),
-        "measured on 4 × 2 ranks, the step has 2 × 2; calibrate on as many"
+        "measured on 4 × 2 ranks, but the step has 2 × 2; run `campanile calibrate` on that cluster"
     );
 }
 
 /// Tower groups of one host are hosts, of all hosts the world; anything between was not measured.
 #[test]
-fn groups_are_circles() {
+fn groups_are_spans() {
     let priced = |hosts_per_tower| {
         let run = run(|config| {
             (config.topology.hosts, config.topology.hosts_per_tower) = (Some(4), Some(hosts_per_tower));

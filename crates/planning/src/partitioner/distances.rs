@@ -32,7 +32,7 @@ impl FromStr for Distance {
         match text {
             "stretched" => Ok(Distance::Stretched),
             "plain" => Ok(Distance::Plain),
-            _ => Err(format!("{text:?} is no distance; there are stretched and plain")),
+            _ => Err(format!("unknown distance {text:?}; use stretched or plain")),
         }
     }
 }

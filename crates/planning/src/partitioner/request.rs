@@ -51,7 +51,7 @@ impl FromStr for Strategy {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|strategy| strategy.name() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
-            format!("{text:?} is no strategy; there are {names}")
+            format!("unknown strategy {text:?}; the known ones are {names}")
         })
     }
 }
@@ -114,7 +114,7 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PartitionError {
     /// More towers than features, or none.
-    #[error("{towers} towers for {features} features; use 1 to {features}")]
+    #[error("{towers} towers are impossible for {features} features; use 1 to {features}")]
     Towers {
         /// Asked for.
         towers: usize,
@@ -130,7 +130,7 @@ pub enum PartitionError {
         groups: usize,
     },
     /// The number of values differs from the number of features.
-    #[error("{got} {what} for {features} features")]
+    #[error("{got} {what} were given for {features} features; give one for each")]
     Count {
         /// Loads or groups.
         what: &'static str,
@@ -159,17 +159,18 @@ pub enum PartitionError {
     },
     /// A group whose features have no load.
     #[error(
-        "the features of group {0} have no load, so it cannot have a tower; give it one, or join it with another"
+        "the features of group {0} have no load, so it cannot have a tower; give them loads above 0, or join the group \
+         with another"
     )]
     GroupWithoutLoad(usize),
     /// Loads whose sum is no number.
-    #[error("the loads add up to more than a number holds; scale them down")]
+    #[error("the sum of the loads is too large for a float; scale them down")]
     Overflow,
     /// A ratio below 1.
-    #[error("{0} is no ratio of the largest tower to the smallest; use a finite number of at least 1")]
+    #[error("{0} is not a ratio of the largest tower to the smallest; use a finite number of at least 1")]
     Ratio(f64),
     /// A plane that is none.
-    #[error("a plane of {dims} dimensions for {features} features; use 1 to {features}, 2 is usual")]
+    #[error("{dims} dimensions are impossible for {features} features; use 1 to {features} (2 is usual)")]
     Dims {
         /// Asked for.
         dims: usize,

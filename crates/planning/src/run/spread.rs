@@ -22,8 +22,8 @@ pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Resu
     if kind == DataflowKind::Flat {
         if model.has_tower_modules() {
             let problem = format!(
-                "tower modules stand between two exchanges of sptt; use it (with topology.hosts_per_tower = {} \
-                 its one group is the world, and vectors travel as in flat)",
+                "tower modules run between the two exchanges of sptt; use sptt (with topology.hosts_per_tower = {} its \
+                 only group is the world, and vectors are exchanged as in flat)",
                 topology.hosts()
             );
             return Err(RunError::new("train.dataflow", problem));
@@ -40,7 +40,7 @@ pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Resu
     }
     if let Some(all_to_all) = config.train.all_to_all {
         let problem = format!(
-            "{all_to_all} is of the flat dataflow; sptt has its own two levels, by way of tower groups; leave it out"
+            "{all_to_all} applies to the flat dataflow only; sptt exchanges vectors in two levels of its own; leave it out"
         );
         return Err(RunError::new("train.all_to_all", problem));
     }

@@ -1,7 +1,7 @@
 //! A schedule bound to a batch, as its busiest rank sees it.
 
 use super::alike::Alike;
-use super::{Compute, ComputeClass, Label, Op, Period, StepGraph, Transfer, Work};
+use super::{Compute, ComputeClass, Op, OperationName, Period, StepGraph, Transfer, Work};
 use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, Traffic};
@@ -37,7 +37,7 @@ struct Bound<'a> {
 impl Bound<'_> {
     fn operation(&self, id: PhaseId, phase: &Phase) -> Op {
         Op {
-            label: Label { layer: None, action: Cow::Owned(phase.name.clone()) },
+            label: OperationName { layer: None, action: Cow::Owned(phase.name.clone()) },
             lane: phase.lane,
             after: phase.after.clone(),
             part: self.schedule.part(phase),

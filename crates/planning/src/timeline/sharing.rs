@@ -23,7 +23,7 @@ struct Queue {
 
 /// Where all lanes are when a step has ended.
 #[derive(Clone, Copy)]
-struct Place {
+struct LanePositions {
     now: f64,
     /// By lane: how many operations have begun since that step, and the seconds that the last of them still needs.
     lanes: [(usize, Option<f64>); 3],
@@ -68,7 +68,7 @@ impl<'a> Simulation<'a> {
     /// Goes on until all steps have ended, or it is known when all further ones do: what is between their ends.
     fn run(&mut self, steps: usize, until_alike: bool) -> Option<f64> {
         let mut now = 0.0;
-        let mut before: Option<Place> = None;
+        let mut before: Option<LanePositions> = None;
         let mut ended = 0;
         // The step at whose end to stop, and the time between ends.
         let mut alike: Option<(usize, f64)> = None;
@@ -112,25 +112,25 @@ impl<'a> Simulation<'a> {
                     }
                     continue;
                 }
-                let place = self.place(now, ended);
+                let positions = self.lane_positions(now, ended);
                 // A lane that has run ahead to the end of all steps is like nothing that goes on.
                 let goes_on = self
                     .queues
                     .iter()
                     .all(|queue| queue.begun < queue.items.len() * steps || queue.items.is_empty());
                 let comparable = goes_on && ended > reach.unwrap_or(0);
-                let like = before.filter(|before| comparable && place.is_like(before));
+                let like = before.filter(|before| comparable && positions.is_like(before));
                 alike = like.map(|before| (ended + AFTER_ALIKE, now - before.now));
-                before = Some(place);
+                before = Some(positions);
             }
         }
     }
 
     /// Where lanes are, now that so many steps have ended.
-    fn place(&self, now: f64, steps: usize) -> Place {
+    fn lane_positions(&self, now: f64, steps: usize) -> LanePositions {
         let lane =
             |queue: &Queue| (queue.begun - steps * queue.items.len(), queue.working.map(|(_, _, left)| left));
-        Place { now, lanes: [0, 1, 2].map(|i| lane(&self.queues[i])) }
+        LanePositions { now, lanes: [0, 1, 2].map(|i| lane(&self.queues[i])) }
     }
 
     /// Begins the next operation of an idle lane, if all that it comes after has ended.
@@ -158,8 +158,8 @@ impl Queue {
     }
 }
 
-impl Place {
-    fn is_like(&self, before: &Place) -> bool {
+impl LanePositions {
+    fn is_like(&self, before: &LanePositions) -> bool {
         let close = |a: f64, b: f64| (a - b).abs() <= SAME * (self.now - before.now);
         self.lanes.iter().zip(&before.lanes).all(|(now, before)| {
             now.0 == before.0

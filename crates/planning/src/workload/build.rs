@@ -5,7 +5,7 @@ mod backward;
 use super::layers::{Layer, LayerClass};
 use super::strategy::{Level, LevelSpan};
 use super::{Convention, Job, Layered, Parallel, Strategy, TaskKind, WorkloadError};
-use crate::step::{Compute, ComputeClass, Label, Op, Part, Period, StepGraph, Transfer, Work};
+use crate::step::{Compute, ComputeClass, Op, OperationName, Part, Period, StepGraph, Transfer, Work};
 use crate::system::System;
 use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};
 use std::borrow::Cow;
@@ -138,7 +138,7 @@ impl Build<'_> {
 
     fn push(
         &mut self,
-        label: Label,
+        label: OperationName,
         lane: Lane,
         part: Part,
         after: &[Option<PhaseId>],
@@ -156,7 +156,7 @@ impl Build<'_> {
 
     fn collective(
         &mut self,
-        (label, lane, part): (Label, Lane, Part),
+        (label, lane, part): (OperationName, Lane, Part),
         kind: CollectiveKind,
         span: LevelSpan,
         bytes: f64,
@@ -185,15 +185,15 @@ impl Build<'_> {
             bytes,
             operand: self.model.embedding_bytes,
         });
-        let lookup = self.push(Label::of("lookup"), Lane::Compute, Part::Lookup, &[], work);
+        let lookup = self.push(OperationName::of("lookup"), Lane::Compute, Part::Lookup, &[], work);
         let Some((_, span)) = self.tables else { return Some(lookup) };
-        let name = (Label::of("vectors all-to-all"), Lane::Exchange, Part::VectorExchange);
+        let name = (OperationName::of("vectors all-to-all"), Lane::Exchange, Part::VectorExchange);
         let vectors = self.vector_bytes();
         let exchange = self.collective(name, CollectiveKind::AllToAll, span, vectors, &[Some(lookup)]);
         if ours && self.model.has_large_tables() {
             // The next batch's ids travel behind this batch's vectors.
             let sparse = self.model.sparse.map_or(0.0, |sparse| sparse.tables * sparse.pooling);
-            let name = (Label::of("ids all-to-all"), Lane::Exchange, Part::Input);
+            let name = (OperationName::of("ids all-to-all"), Lane::Exchange, Part::Input);
             self.ids =
                 Some(self.collective(name, CollectiveKind::AllToAll, span, sparse * ID_BYTES * samples, &[]));
         }
@@ -235,8 +235,10 @@ impl Build<'_> {
             (_, false) => Part::TopForward,
             (_, true) => Part::TopBackward,
         };
-        let label =
-            |action| Label { layer: Some((layer.name(), layer.index)), action: Cow::Borrowed(action) };
+        let label = |action| OperationName {
+            layer: Some((layer.name(), layer.index)),
+            action: Cow::Borrowed(action),
+        };
         let dense = |action| (label(action), Lane::Gradients, Part::DenseExchange);
         let to_experts = if backward { layer.from_experts } else { layer.to_experts };
         let from_experts = if backward { layer.to_experts } else { layer.from_experts };

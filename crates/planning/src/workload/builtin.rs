@@ -41,7 +41,7 @@ impl Layered {
                 Self { kind: LayeredKind::Vit, sparse: None, ..model }
             }
             _ => {
-                return Err(WorkloadError::Unknown { what: "the model", name: name.into(), known: NAMES });
+                return Err(WorkloadError::Unknown { what: "model", name: name.into(), known: NAMES });
             }
         };
         model.name = name.into();

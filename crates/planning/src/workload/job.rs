@@ -230,7 +230,7 @@ impl JobFile {
             "inference" | "infer" => TaskKind::Inference,
             _ => {
                 let known = "pretraining, finetuning and inference";
-                return Err(WorkloadError::Unknown { what: "the task type", name: self.kind.clone(), known });
+                return Err(WorkloadError::Unknown { what: "task type", name: self.kind.clone(), known });
             }
         };
         if !matches!(task, TaskKind::FineTuning(_)) && frozen != Frozen::default() {

@@ -264,9 +264,7 @@ impl LayeredKind {
             "llm" => Ok(Self::Llm),
             "llm_moe" => Ok(Self::LlmMoe),
             "vit" => Ok(Self::Vit),
-            _ => {
-                Err(WorkloadError::Unknown { what: "the model type", name: name.into(), known: Self::KNOWN })
-            }
+            _ => Err(WorkloadError::Unknown { what: "model type", name: name.into(), known: Self::KNOWN }),
         }
     }
 }

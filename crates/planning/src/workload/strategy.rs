@@ -89,7 +89,7 @@ impl Strategy {
         let product = self.0.iter().try_fold(1usize, |product, level| product.checked_mul(level.degree));
         let (product, devices) = (product.unwrap_or(usize::MAX), system.devices());
         if self.0.is_empty() || self.0.len() > 2 {
-            let message = format!("{field} has {} levels; there are one or two", self.0.len());
+            let message = format!("{field} has {} levels; give one or two", self.0.len());
             return Err(WorkloadError::Contradiction(message));
         }
         if self.0.len() == 2 && self.0[0].parallel == self.0[1].parallel {

@@ -32,7 +32,7 @@ fn an_explicit_config_gives_the_same_model() {
 fn errors_name_the_field_and_the_remedy() {
     let cases: Vec<(String, &str, &str)> = vec![
         (refused(|c| c.train.batch = Some(0)), "train.batch", "at least 1"),
-        (refused(|c| c.train.batch = Some(usize::MAX)), "train.batch", "beyond"),
+        (refused(|c| c.train.batch = Some(usize::MAX)), "train.batch", "too many"),
         (refused(|c| c.train.epochs = Some(0)), "train.epochs", "at least 1"),
         (refused(|c| c.train.steps = Some(0)), "train.steps", "leave it out"),
         (refused(|c| c.train.threads = Some(0)), "train.threads", "between 1 and"),

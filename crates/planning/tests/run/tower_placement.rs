@@ -50,11 +50,11 @@ fn placed(model: &Model, groups: Groups, cut: Cut) -> (Placement, Sptt) {
     // What the groups give is all that the interaction sees, besides the dense vector; each column once.
     let dense = model.network().leading_width();
     let mut outputs: Vec<(usize, usize)> = (0..groups.count())
-        .flat_map(|group| sptt.plan(group).outputs.iter().map(|output| (output.place, output.width)))
+        .flat_map(|group| sptt.plan(group).outputs.iter().map(|output| (output.offset, output.width)))
         .collect();
     outputs.sort_unstable();
-    let end = outputs.iter().fold(dense, |at, (place, width)| {
-        assert_eq!(*place, at);
+    let end = outputs.iter().fold(dense, |at, (offset, width)| {
+        assert_eq!(*offset, at);
         at + width
     });
     assert_eq!(end, model.network().features_width());

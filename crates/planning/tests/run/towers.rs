@@ -94,19 +94,19 @@ fn wrong_modules_and_groups_are_refused_by_name() {
         ("dlrm:c=0,d=4", "c and p are 0"),
         ("dlrm:c=0,p=0,d=4", "c and p are 0"),
         ("dcn:d=4,rank=0", "rank is 0"),
-        ("dcn:d=4,out=all", "out is tower or features, not \"all\""),
+        ("dcn:d=4,out=all", "out is \"all\"; use tower or features"),
         ("dcn:d=4,c=1", "dcn has no setting \"c\""),
         ("dlrm:d=4,rank=1", "dlrm has no setting \"rank\""),
         ("dlrm:d=4,e=1", "dlrm has no setting \"e\""),
-        ("dlrm:d", "\"d\" is no setting"),
-        ("dlrm:d=-1", "d is a number"),
-        ("dlrm:d=1048577", "d is a number up to 1048576"),
-        ("none:d=4", "\"none:d=4\" is no tower module"),
-        ("mlp:d=4", "\"mlp:d=4\" is no tower module"),
+        ("dlrm:d", "\"d\" is not a setting"),
+        ("dlrm:d=-1", "d is \"-1\"; use a number"),
+        ("dlrm:d=1048577", "use a number up to 1048576"),
+        ("none:d=4", "unknown tower module \"none:d=4\""),
+        ("mlp:d=4", "unknown tower module \"mlp:d=4\""),
         ("dlrm:d=4,d=8", "d is set twice"),
-        ("dlrm:,d=4", "\"\" is no setting"),
-        ("mlp", "\"mlp\" is no tower module"),
-        ("", "\"\" is no tower module"),
+        ("dlrm:,d=4", "\"\" is not a setting"),
+        ("mlp", "unknown tower module \"mlp\""),
+        ("", "unknown tower module \"\""),
     ];
     for (text, part) in problems {
         let message = text.parse::<Module>().unwrap_err();
@@ -138,7 +138,7 @@ fn wrong_modules_and_groups_are_refused_by_name() {
         (
             refused(&|c| (c.topology.hosts, c.topology.hosts_per_tower) = (Some(4), Some(3))),
             "topology.hosts_per_tower",
-            "4 hosts do not divide into groups of 3",
+            "4 hosts cannot be divided into groups of 3",
         ),
         (
             refused(&|c| {
@@ -219,7 +219,7 @@ fn dcn(d: usize, rank: Option<usize>) -> Module {
 #[test]
 fn wrong_words_in_a_config_are_refused() {
     for (text, part) in [
-        ("towers = \"stride:8\"", "\"stride:8\" is no assignment"),
+        ("towers = \"stride:8\"", "unknown assignment of features to towers \"stride:8\""),
         ("towers = 8", "strided:T"),
         ("towers = [\"C1\", \"C2\"]", "strided:T"),
         ("tower_module = \"dlrm:d=0\"", "d is 0"),

@@ -19,7 +19,7 @@ pub enum DataflowKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllToAll {
-    /// Every rank sends to every other.
+    /// Every rank sends directly to every other rank.
     #[default]
     Flat,
     /// All-to-all in two levels: first inside each host, to the rank with the receiver's index, and then between hosts,
@@ -34,8 +34,9 @@ pub enum AllToAll {
 pub enum PeerPermute {
     /// Pooled vectors are permuted after the lookup, at 4 bytes per column, and their gradients are permuted back.
     Vectors,
-    /// The bags of ids, before the lookup (steps b and c swapped): vectors and gradients come out in peer order. By bytes
-    /// this always wins here: ids stay where they arrived, and the index that finds their bags is written anyway.
+    /// Bags of ids are permuted before the lookup (steps b and c are swapped), so that vectors and gradients come out in
+    /// peer order. This moves the fewest bytes: ids stay where they arrived, and the index that finds their bags is written
+    /// anyway.
     #[default]
     Ids,
     /// Nothing is permuted: ranks are numbered in peer order from the start.
@@ -49,7 +50,7 @@ impl FromStr for DataflowKind {
         match text {
             "flat" => Ok(DataflowKind::Flat),
             "sptt" => Ok(DataflowKind::Sptt),
-            _ => Err(format!("{text:?} is no dataflow; there are flat and sptt")),
+            _ => Err(format!("unknown dataflow {text:?}; use flat or sptt")),
         }
     }
 }
@@ -61,7 +62,7 @@ impl FromStr for AllToAll {
         match text {
             "flat" => Ok(AllToAll::Flat),
             "hierarchical" => Ok(AllToAll::Hierarchical),
-            _ => Err(format!("{text:?} is no all-to-all; there are flat and hierarchical")),
+            _ => Err(format!("unknown all-to-all {text:?}; use flat or hierarchical")),
         }
     }
 }
@@ -83,7 +84,7 @@ impl FromStr for PeerPermute {
             "vectors" => Ok(PeerPermute::Vectors),
             "ids" => Ok(PeerPermute::Ids),
             "none" => Ok(PeerPermute::None),
-            _ => Err(format!("{text:?} is no peer permute; there are vectors, ids and none")),
+            _ => Err(format!("unknown peer permute {text:?}; use vectors, ids or none")),
         }
     }
 }

@@ -21,9 +21,9 @@ pub enum Class {
     Lookup,
     /// Bringing vectors into peer order, and back.
     Permute,
-    /// Encoding what a leg carries into its wire format.
+    /// Encoding the vectors of a leg into its wire format.
     Encode,
-    /// Decoding what a leg brought out of its wire format.
+    /// Decoding the vectors of a leg from its wire format.
     Decode,
     /// Laying out vectors between the two levels of a hierarchical all-to-all.
     Regroup,
@@ -31,7 +31,7 @@ pub enum Class {
     Transpose,
     /// Bringing vectors into the order of the interaction.
     RestoreOrder,
-    /// Laying out the gradients of vectors for the way back.
+    /// Laying out the gradients of vectors by holder, for their exchange.
     SplitGradients,
     /// Forward pass of the bottom MLP.
     BottomForward,
@@ -49,15 +49,15 @@ pub enum Class {
     TopForward,
     /// Backward pass of the top MLP.
     TopBackward,
-    /// Forward pass of towers that map, as a DLRM's do.
+    /// Forward pass of linear tower modules, as in DLRM.
     LinearTowersForward,
-    /// Backward pass of towers that map.
+    /// Backward pass of linear tower modules.
     LinearTowersBackward,
-    /// Forward pass of towers that cross, as a DCN's do.
+    /// Forward pass of cross tower modules, as in DCN.
     CrossTowersForward,
-    /// Backward pass of towers that cross.
+    /// Backward pass of cross tower modules.
     CrossTowersBackward,
-    /// Computes the loss and its gradient, or predictions; items are samples.
+    /// Computing the loss and its gradient, or predictions; items are samples.
     Loss,
     /// Backward pass of the lookup, fused with the optimizer of the tables; items are ids.
     UpdateTables,

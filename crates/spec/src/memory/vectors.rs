@@ -1,4 +1,4 @@
-//! What vectors take on their way between tables and samples, as the dataflows lay them out.
+//! Memory of the vectors between tables and samples, as the dataflows lay them out.
 
 use super::Buffers;
 use crate::dataflow::{AllToAll, Dataflow, PeerPermute, Sptt};
@@ -6,7 +6,7 @@ use crate::placement::width;
 use crate::wire::Format;
 
 impl Buffers<'_> {
-    /// Bytes of the vectors of `rank` on their way between tables and samples, and of their gradients.
+    /// Bytes of the vectors of `rank` between tables and samples, and of their gradients.
     pub fn vectors(&self, rank: usize) -> f64 {
         match &self.deployment.dataflow {
             Dataflow::Flat(all_to_all) => self.flat(*all_to_all, rank),

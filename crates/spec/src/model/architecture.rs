@@ -1,4 +1,4 @@
-//! Which network stands over the embeddings, and its composition out of blocks.
+//! Architecture of the network over the embeddings, and its composition of blocks.
 
 use super::block::{Block, BlockName, Input, Layers};
 use super::layer::CrossLayer;
@@ -7,7 +7,8 @@ use super::{MAX_FEATURES, MAX_LAYERS, MAX_WIDTH, ModelError};
 use crate::towers::Module;
 use serde::{Deserialize, Serialize};
 
-/// Which network stands over the embeddings. Widths leave out the input, which follows from what is below.
+/// Architecture of the network over the embeddings. Lists of widths leave out the input, which follows from the layers
+/// below.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Architecture {
@@ -24,7 +25,7 @@ pub enum Architecture {
         bottom: Vec<usize>,
         /// Number of cross layers.
         cross_layers: usize,
-        /// Rank of the matrices of cross layers; `None` for full rank.
+        /// Matrix rank of the cross layers; `None` for full rank.
         cross_rank: Option<usize>,
         /// Widths of the top MLP; the last is 1.
         top: Vec<usize>,
@@ -41,11 +42,11 @@ pub enum Architecture {
 /// What a sample brings to the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// Dense inputs.
+    /// Number of dense inputs.
     pub dense_features: usize,
-    /// Length of the vectors that meet: of an embedding, or of what tower modules give.
+    /// Length of the vectors that interact: of embeddings, or of the outputs of tower modules.
     pub dim: usize,
-    /// Columns that the sparse features bring.
+    /// Number of columns of all sparse features.
     pub sparse_width: usize,
 }
 

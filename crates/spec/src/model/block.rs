@@ -11,29 +11,29 @@ use std::ops::Range;
 #[serde(transparent)]
 pub struct BlockName(&'static str);
 
-/// Layers of one kind that run as one, and what they read.
+/// Block of a network: layers of one kind that run as one, and their inputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Block {
     /// Name of the block; also the prefix of its phases.
     pub name: BlockName,
-    /// What the block reads, in this order: side by side, or added up where the layers are a [`Layers::Sum`].
+    /// Inputs of the block, in this order: side by side, or added up if the layers are a [`Layers::Sum`].
     pub inputs: Vec<Input>,
-    /// The layers.
+    /// Layers of the block.
     pub layers: Layers,
 }
 
-/// Something that a block reads.
+/// Input of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// The dense inputs of a sample.
+    /// Dense inputs of a sample.
     Dense,
-    /// The vectors that the sparse features of a sample bring: pooled embeddings, or outputs of tower modules.
+    /// Vectors of the sparse features of a sample: pooled embeddings, or outputs of tower modules.
     Vectors,
-    /// All columns that the sparse features of a sample bring: vectors, each followed by the linear weight of its ids where rows
-    /// have one.
+    /// All columns of the sparse features of a sample: vectors, each followed by the linear weight of its ids if rows have
+    /// one.
     Rows,
-    /// The output of an earlier block.
+    /// Output of an earlier block.
     Block(BlockName),
 }
 
@@ -41,47 +41,47 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layers {
-    /// Linear layers one after the other.
+    /// MLP: linear layers one after the other.
     Mlp(Vec<LinearLayer>),
-    /// The first vector, then the dot product of every pair.
+    /// Dot interaction: the first vector, then the dot product of every pair.
     Dot {
-        /// Vectors per sample.
+        /// Number of vectors per sample.
         vectors: usize,
         /// Length of a vector.
         dim: usize,
     },
-    /// `x ← x₀ ⊙ (W·(V·x) + b) + x` for each layer, over all inputs side by side.
+    /// Cross layers: `x ← x₀ ⊙ (W·(V·x) + b) + x` for each layer, over all inputs side by side.
     Cross {
-        /// Columns of the input.
+        /// Number of columns of the input.
         width: usize,
-        /// The layers.
+        /// Layers of the block.
         layers: Vec<CrossLayer>,
     },
     /// A factorization machine over vectors that have a linear weight behind them:
     /// `Σ_f w_f + ½ Σ_d ((Σ_f v_fd)² − Σ_f v_fd²)`.
     Fm {
-        /// Vectors per sample.
+        /// Number of vectors per sample.
         vectors: usize,
         /// Length of a vector, without its weight.
         dim: usize,
     },
-    /// The sum of all inputs, which are equally wide.
+    /// Sum of all inputs, which are equally wide.
     Sum {
-        /// Columns of each input and of the output.
+        /// Number of columns of each input and of the output.
         width: usize,
     },
 }
 
 impl BlockName {
-    /// The tower modules, which stand below the network; there a "layer" is a tower.
+    /// Name of the tower modules, as a block below the network whose layers are the towers.
     pub const TOWERS: BlockName = BlockName("towers");
 
-    /// A name for a block.
+    /// Makes the name of a block.
     pub const fn new(name: &'static str) -> Self {
         Self(name)
     }
 
-    /// The name as text.
+    /// Name of the block as text.
     pub fn as_str(self) -> &'static str {
         self.0
     }
@@ -145,7 +145,7 @@ impl Layers {
         }
     }
 
-    /// Columns that go in for a sample.
+    /// Number of input columns per sample.
     pub fn input_width(&self) -> usize {
         match self {
             Layers::Mlp(layers) => layers.first().map_or(0, |layer| layer.inputs),
@@ -155,7 +155,7 @@ impl Layers {
         }
     }
 
-    /// Columns that come out for a sample.
+    /// Number of output columns per sample.
     pub fn output_width(&self) -> usize {
         match self {
             Layers::Mlp(layers) => layers.last().map_or(0, |layer| layer.outputs),
@@ -178,7 +178,7 @@ impl Layers {
         }
     }
 
-    /// FLOPs of the backward pass of some of the layers, per sample.
+    /// FLOPs of the backward pass of the given layers, per sample.
     pub fn backward_flops(&self, range: Range<usize>) -> u64 {
         match self {
             Layers::Mlp(layers) => layers[range].iter().map(LinearLayer::backward_flops).sum(),
@@ -195,7 +195,7 @@ impl Layers {
         self.forward_flops() + self.backward_flops(0..self.count())
     }
 
-    /// Floats that some of the layers read and give for a sample.
+    /// Number of floats that the given layers read and write per sample.
     pub fn floats_touched(&self, range: Range<usize>) -> usize {
         let linear = |layer: &LinearLayer| layer.inputs + layer.outputs;
         // Beside its maps, a cross layer reads what it began with and adds its input.
@@ -209,7 +209,7 @@ impl Layers {
         }
     }
 
-    /// All linear maps, in forward order.
+    /// Linear maps of all layers, in forward order.
     pub fn maps(&self) -> Vec<&LinearLayer> {
         match self {
             Layers::Mlp(layers) => layers.iter().collect(),

@@ -4,7 +4,7 @@ use super::block::BlockName;
 use crate::Activation;
 use serde::Serialize;
 
-/// `y = act(x·Wᵀ + b)`.
+/// Linear layer: `y = act(x·Wᵀ + b)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinearLayer {
     /// Prefix of the names of the layer's parameters.
@@ -21,29 +21,29 @@ pub struct LinearLayer {
     pub input_gradient: bool,
 }
 
-/// `x ← x₀ ⊙ (W·(V·x) + b) + x`: one cross layer of DCN-v2.
+/// Cross layer of DCN-v2: `x ← x₀ ⊙ (W·(V·x) + b) + x`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CrossLayer {
-    /// V: down to the matrix rank, without bias; `None` for full rank.
+    /// Matrix V, which maps down to the matrix rank, without bias; `None` for full rank.
     pub v: Option<LinearLayer>,
-    /// W: back to the width, with bias.
+    /// Matrix W, which maps back to the width, with bias.
     pub w: LinearLayer,
     /// Name of the bias of W.
     pub bias: String,
 }
 
-/// One dense tensor that training changes.
+/// Dense parameter: a tensor that training changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Name of the parameter, unique in the model.
     pub name: String,
-    /// The block and the layer inside it that own the parameter.
+    /// Block that owns the parameter, and index of the layer in the block.
     pub owner: (BlockName, usize),
-    /// Outputs × inputs of a matrix, outputs of a bias; row-major.
+    /// Shape of the tensor, row-major: outputs × inputs of a matrix, outputs of a bias.
     pub shape: Vec<usize>,
     /// Number of weights.
     pub len: usize,
-    /// Initial weights are uniform in ± this.
+    /// Bound of the initial weights, which are uniform between −`bound` and `bound`.
     pub bound: f32,
 }
 
@@ -75,7 +75,7 @@ impl LinearLayer {
         (self.inputs * self.outputs + if self.bias { self.outputs } else { 0 }) as u64
     }
 
-    /// FLOPs of one row forward.
+    /// FLOPs of the forward pass, per row.
     pub fn forward_flops(&self) -> u64 {
         2 * (self.inputs * self.outputs) as u64
     }
@@ -112,7 +112,7 @@ impl CrossLayer {
         all
     }
 
-    /// The layer's linear maps, in forward order.
+    /// Linear maps of the cross layer, in forward order.
     pub fn maps(&self) -> impl Iterator<Item = &LinearLayer> {
         self.v.iter().chain([&self.w])
     }
@@ -122,7 +122,7 @@ impl CrossLayer {
         self.maps().map(LinearLayer::weights).sum()
     }
 
-    /// FLOPs of one sample forward.
+    /// FLOPs of the forward pass, per sample.
     pub fn forward_flops(&self) -> u64 {
         self.maps().map(LinearLayer::forward_flops).sum()
     }

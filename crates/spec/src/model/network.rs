@@ -1,7 +1,7 @@
 //! The dense network of a model: blocks in forward order, each with named inputs.
 //!
 //! ```
-//! use spec::model::{BlockName, Input, Source};
+//! use spec::model::{BlockName, Input, BlockSource};
 //! use spec::presets::Preset;
 //! let model = Preset::Kaggle.model("dlrm".parse().unwrap(), None, None).unwrap();
 //! let network = model.network();
@@ -19,7 +19,7 @@ use super::layer::Parameter;
 use serde::Serialize;
 use std::ops::Range;
 
-/// The dense layers of a model: blocks in forward order. The last one gives the logit.
+/// Dense network of a model: blocks in forward order, of which the last returns the logit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
     blocks: Vec<Block>,
@@ -31,10 +31,10 @@ pub struct Network {
 
 /// A buffer that blocks read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
+pub enum BlockSource {
     /// Dense inputs of the batch.
     Dense,
-    /// What the sparse features bring, behind the output of the [leading](Network::leading) block.
+    /// Columns of the sparse features, behind the output of the [leading](Network::leading) block.
     Features,
     /// Output of a block.
     Output(BlockName),
@@ -43,8 +43,8 @@ pub enum Source {
 /// Columns of a buffer that a block reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The buffer.
-    pub from: Source,
+    /// Buffer that is read.
+    pub from: BlockSource,
     /// Columns of the buffer, in the order in which the block sees them; adjoining ones are one range.
     pub columns: Vec<Range<usize>>,
 }
@@ -62,23 +62,23 @@ impl Network {
         Self { vectors: starts.map(|start| start..start + dim).collect(), ..self }
     }
 
-    /// The blocks, in forward order.
+    /// Blocks of the network, in forward order.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The block of this name. Panics where the network has none.
+    /// Block with this name. Panics if the network has none.
     pub fn block(&self, name: BlockName) -> &Block {
         let found = self.blocks.iter().find(|block| block.name == name);
         found.unwrap_or_else(|| panic!("the network has no block {name}"))
     }
 
-    /// The last block, whose output is the logit.
+    /// Last block, whose output is the logit.
     pub fn logit(&self) -> &Block {
         self.blocks.last().expect("a network has blocks")
     }
 
-    /// The block whose output is laid out before the vectors of a sample: whoever reads both reads one buffer.
+    /// Block whose output is laid out before the vectors of a sample, so that a block that reads both reads one buffer.
     pub fn leading(&self) -> Option<&Block> {
         let pairs = self.blocks.iter().flat_map(|block| block.inputs.windows(2));
         pairs.into_iter().find_map(|pair| match pair {
@@ -89,12 +89,12 @@ impl Network {
         })
     }
 
-    /// Columns of [`Source::Features`]: the output of the leading block, and what the sparse features bring.
+    /// Number of columns of [`BlockSource::Features`]: those of the leading block's output and of the sparse features.
     pub fn features_width(&self) -> usize {
         self.leading_width() + self.sparse_width
     }
 
-    /// Columns of the leading block's output: where the sparse features begin in [`Source::Features`].
+    /// Number of columns of the leading block's output: the offset of the sparse features in [`BlockSource::Features`].
     pub fn leading_width(&self) -> usize {
         self.leading().map_or(0, |block| block.layers.output_width())
     }
@@ -108,7 +108,7 @@ impl Network {
         })
     }
 
-    /// Blocks that can run while vectors travel, in forward order.
+    /// Blocks that can run while vectors are being exchanged, in forward order.
     pub fn before_vectors(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.blocks.iter().filter(|block| self.runs_before_vectors(block.name))
     }
@@ -118,31 +118,33 @@ impl Network {
         self.blocks.iter().filter(|block| !self.runs_before_vectors(block.name))
     }
 
-    /// Columns of a buffer.
-    pub fn width(&self, source: Source) -> usize {
+    /// Number of columns of a buffer.
+    pub fn width(&self, source: BlockSource) -> usize {
         match source {
-            Source::Dense => self.dense_features,
-            Source::Features => self.features_width(),
-            Source::Output(name) => self.block(name).layers.output_width(),
+            BlockSource::Dense => self.dense_features,
+            BlockSource::Features => self.features_width(),
+            BlockSource::Output(name) => self.block(name).layers.output_width(),
         }
     }
 
-    /// What a block reads, input by input; inputs that adjoin in one buffer are one read.
+    /// Reads of a block, input by input; inputs that adjoin in one buffer are one read.
     pub fn reads(&self, block: &Block) -> Vec<Read> {
         let (leading, first) = (self.leading().map(|leading| leading.name), self.leading_width());
         let mut reads: Vec<Read> = Vec::new();
         for input in &block.inputs {
             let (from, columns) = match *input {
-                Input::Dense => (Source::Dense, one(0..self.dense_features)),
-                Input::Rows => (Source::Features, one(first..self.features_width())),
+                Input::Dense => (BlockSource::Dense, one(0..self.dense_features)),
+                Input::Rows => (BlockSource::Features, one(first..self.features_width())),
                 Input::Vectors => {
                     let behind = |columns: &Range<usize>| first + columns.start..first + columns.end;
-                    (Source::Features, self.vectors.iter().map(behind).collect())
+                    (BlockSource::Features, self.vectors.iter().map(behind).collect())
                 }
                 Input::Block(name) if Some(name) == leading && block.inputs.contains(&Input::Vectors) => {
-                    (Source::Features, one(0..first))
+                    (BlockSource::Features, one(0..first))
                 }
-                Input::Block(name) => (Source::Output(name), one(0..self.width(Source::Output(name)))),
+                Input::Block(name) => {
+                    (BlockSource::Output(name), one(0..self.width(BlockSource::Output(name))))
+                }
             };
             let summed = matches!(block.layers, Layers::Sum { .. });
             match reads.last_mut() {
@@ -154,7 +156,7 @@ impl Network {
     }
 
     /// Blocks that read columns of a buffer, in forward order.
-    pub fn readers(&self, source: Source) -> impl DoubleEndedIterator<Item = &Block> {
+    pub fn readers(&self, source: BlockSource) -> impl DoubleEndedIterator<Item = &Block> {
         let reads = move |block: &&Block| self.reads(block).iter().any(|read| read.from == source);
         self.blocks.iter().filter(reads)
     }

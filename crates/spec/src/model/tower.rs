@@ -38,8 +38,8 @@ pub enum TowerModule {
         /// Layer over each member, with shared weights.
         each: Option<LinearLayer>,
     },
-    /// DMT, listing 2, where the map gives a vector for every member. That it gives one for the whole tower, as
-    /// [`DcnOutput::Tower`] has it, is inferred from the paper's FLOPs.
+    /// Cross module (DMT, listing 2), whose map returns one vector for every member. One vector for the whole tower, as with
+    /// [`DcnOutput::Tower`], is inferred from the paper's FLOPs.
     Cross {
         /// Cross layer over the concatenation of all members.
         layer: CrossLayer,
@@ -54,7 +54,7 @@ impl Member {
         self.name_of(&features[self.feature].name, dim)
     }
 
-    /// Name of the member where its feature has this name: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
+    /// Name of the member, given the name of its feature: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
     pub fn name_of(&self, feature: &str, dim: usize) -> String {
         let Range { start, end } = &self.columns;
         if (*start, *end) == (0, dim) { feature.into() } else { format!("{feature}[{start}..{end}]") }
@@ -100,7 +100,7 @@ impl Tower {
         Ok(Self { members, module })
     }
 
-    /// Whether vectors only pass through.
+    /// Whether the tower has no layers, so that vectors pass through.
     pub fn passes_through(&self) -> bool {
         self.module == TowerModule::PassThrough
     }
@@ -170,7 +170,7 @@ impl Tower {
 }
 
 impl Model {
-    /// Towers of the model; none where it was described without.
+    /// Towers of the model; empty for a model without towers.
     pub fn towers(&self) -> &[Tower] {
         &self.towers
     }
@@ -194,18 +194,18 @@ impl Model {
 
     /// Offset of the output of tower `index` in the input of the interaction. The towers follow the dense vector in their
     /// order; if all towers pass through, columns are in the order of the features.
-    pub fn tower_place(&self, index: usize) -> usize {
+    pub fn tower_offset(&self, index: usize) -> usize {
         self.network.leading_width() + self.towers[..index].iter().map(Tower::output_width).sum::<usize>()
     }
 
     /// Offset of a column of a feature in the input of the interaction, if the column passes through.
-    pub fn place(&self, feature: usize, column: usize) -> usize {
+    pub fn feature_offset(&self, feature: usize, column: usize) -> usize {
         if self.has_tower_modules() {
             let holds = |m: &Member| m.feature == feature && m.columns.contains(&column);
             for (t, tower) in self.towers.iter().enumerate() {
                 if let Some(at) = tower.members.iter().position(holds) {
                     let before: usize = tower.members[..at].iter().map(|m| m.columns.len()).sum();
-                    return self.tower_place(t) + before + column - tower.members[at].columns.start;
+                    return self.tower_offset(t) + before + column - tower.members[at].columns.start;
                 }
             }
         }

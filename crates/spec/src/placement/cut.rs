@@ -27,7 +27,7 @@ impl FromStr for Cut {
             "columns" => Ok(Cut::Columns),
             "rows" => Ok(Cut::Rows),
             "hotness" => Ok(Cut::Hotness),
-            _ => Err(format!("{text:?} is no cut; there are whole, columns, rows and hotness")),
+            _ => Err(format!("unknown cut {text:?}; use whole, columns, rows or hotness")),
         }
     }
 }

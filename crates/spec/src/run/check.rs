@@ -1,4 +1,4 @@
-//! Every section of a config by itself: gaps filled, everything checked once.
+//! Checks of each section of a config, which fill in its defaults.
 
 use super::config::{CheckpointConfig, DataConfig, ModelConfig, Optimizer, OptimizerConfig, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
@@ -11,13 +11,13 @@ use crate::presets::{Outline, Preset};
 /// Length of a run, in epochs or steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length {
-    /// Samples of a step, over all ranks.
+    /// Global batch: number of samples per step, over all ranks.
     pub batch: usize,
-    /// Steps of the whole run.
+    /// Number of steps of the run.
     pub steps: u64,
 }
 
-/// The optimizers of a run.
+/// Optimizers of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimizers {
     /// Optimizer of the dense layers.
@@ -27,7 +27,7 @@ pub struct Optimizers {
 }
 
 impl TrainConfig {
-    /// Checks the section `[train]`, and gives the batch and the number of steps of a run on `data`.
+    /// Checks the section `[train]`, and returns the batch and the number of steps of a run on `data`.
     pub fn check(&self, data: &Data) -> Result<Length, RunError> {
         self.check_numbers()?;
         let batch = Recipe::of(data, self.batch).batch;
@@ -39,9 +39,12 @@ impl TrainConfig {
     fn check_numbers(&self) -> Result<(), RunError> {
         let refuse = |field: &str, problem: String| Err(RunError::new(field, problem));
         match self.batch {
-            Some(0) => return refuse("train.batch", "0 samples a step cannot train; use at least 1".into()),
+            Some(0) => return refuse("train.batch", "a step needs samples; use at least 1".into()),
             Some(batch) if batch > MAX_BATCH => {
-                return refuse("train.batch", format!("{batch} is beyond {MAX_BATCH} samples a step"));
+                return refuse(
+                    "train.batch",
+                    format!("{batch} samples per step are too many; use at most {MAX_BATCH}"),
+                );
             }
             _ => {}
         }
@@ -67,7 +70,7 @@ impl TrainConfig {
         }
         match self.wait_limit_s {
             Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
-                let problem = format!("{limit} is no time to wait; use seconds above 0 (300 is usual)");
+                let problem = format!("{limit} is not a time to wait; use seconds above 0 (300 is usual)");
                 refuse("train.wait_limit_s", problem)
             }
             _ => Ok(()),
@@ -76,7 +79,7 @@ impl TrainConfig {
 }
 
 impl OptimizerConfig {
-    /// Checks the section `[optimizer]`: what the user wrote, over what learns well in a run of this `length` on `data`.
+    /// Checks the section `[optimizer]`, with defaults that learn well in a run of this `length` on `data`.
     pub fn check(&self, data: &Data, length: Length) -> Result<Optimizers, RunError> {
         let with_peak = |optimizer: Optimizer| {
             let peak = self.peak.unwrap_or(optimizer.rate.peak);
@@ -88,7 +91,8 @@ impl OptimizerConfig {
         let dense = with_peak(self.dense.unwrap_or(usual_dense));
         let tables = with_peak(self.tables.unwrap_or(usual_tables));
         if let Some(peak) = self.peak.filter(|peak| !(peak.is_finite() && *peak > 0.0)) {
-            let problem = format!("{peak} is no learning rate; use a number above 0 (0.001 to 0.1 is usual)");
+            let problem =
+                format!("{peak} is not a learning rate; use a number above 0 (0.001 to 0.1 is usual)");
             return Err(RunError::new("optimizer.peak (--lr)", problem));
         }
         check_optimizer("optimizer.dense", &dense)?;
@@ -101,7 +105,7 @@ impl OptimizerConfig {
 }
 
 impl CheckpointConfig {
-    /// Checks the section `[checkpoint]`, and gives the number of checkpoints that are kept.
+    /// Checks the section `[checkpoint]`, and returns the number of checkpoints that are kept.
     pub fn check(&self) -> Result<usize, RunError> {
         if let Some(problem) = self.every.as_ref().and_then(Every::problem) {
             return Err(RunError::new("checkpoint.every", problem));
@@ -114,7 +118,7 @@ impl CheckpointConfig {
 }
 
 impl DataConfig {
-    /// Checks the section `[data]` for a model, and gives what the run learns from; `log` is absent for synthetic data.
+    /// Checks the section `[data]` for a model, and returns the data of the run; `log` is `None` for synthetic data.
     pub fn check(&self, model: &Model, log: Option<&LogFacts>) -> Result<Data, RunError> {
         self.check_split()?;
         let Some(log) = log else {
@@ -184,7 +188,7 @@ fn usual_optimizer(update: UpdateRule, peak: f32, steps: u64) -> Optimizer {
 }
 
 impl ModelConfig {
-    /// The checked model: what is written here, over what the log brings, over the preset.
+    /// Checks the section `[model]`, and returns the model: from the section, else from the log, else from the preset.
     pub fn check(&self, log: Option<&LogFacts>) -> Result<Model, RunError> {
         // The demo's tables are made for the synthetic log.
         let usual = if log.is_some() { Preset::Kaggle } else { Preset::default() };

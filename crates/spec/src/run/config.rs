@@ -22,15 +22,15 @@ pub struct Config {
     pub model: ModelConfig,
     /// Section `[topology]`.
     pub topology: TopologyConfig,
-    /// Placement of tables.
+    /// Section `[placement]`.
     pub placement: PlacementConfig,
     /// Section `[train]`.
     pub train: TrainConfig,
-    /// Formats in which floats travel.
+    /// Section `[wire]`.
     pub wire: WireConfig,
     /// Section `[optimizer]`.
     pub optimizer: OptimizerConfig,
-    /// Data to learn from.
+    /// Section `[data]`.
     pub data: DataConfig,
     /// Section `[checkpoint]`.
     pub checkpoint: CheckpointConfig,
@@ -43,7 +43,7 @@ pub struct ModelConfig {
     /// Tables and widths to start from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// `dlrm`, `dcn` or `deepfm`.
+    /// Kind of the model: `dlrm`, `dcn` or `deepfm`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<ModelKind>,
     /// Embedding dimension, N.
@@ -64,7 +64,7 @@ pub struct ModelConfig {
     /// Widths of the MLP of a DeepFM, which has neither bottom nor top.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deep: Option<Vec<usize>>,
-    /// Cross layers of a DCN.
+    /// Number of cross layers of a DCN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_layers: Option<usize>,
     /// Matrix rank of the cross layers; 0 for full rank.
@@ -199,8 +199,8 @@ pub struct DataConfig {
     /// Column of time that orders the rows for `split`: the latest are evaluated on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split_by: Option<String>,
-    /// Shuffle every epoch within windows of this many samples; 0 for the order of the log. Absent, logs whose order is
-    /// not that of time are shuffled, as a whole up to 16,777,216 samples.
+    /// Number of samples of a window within which every epoch is shuffled; 0 for the order of the log. By default logs that
+    /// are not in the order of time are shuffled, as a whole up to 16,777,216 samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
     /// Whether a single bad line is an error.
@@ -269,7 +269,7 @@ impl FromStr for DataFormat {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, format)| *format);
         known.ok_or_else(|| {
-            format!("{text:?} is no format; there are criteo-tsv, csv, parquet, prepared and synthetic")
+            format!("unknown data format {text:?}; use criteo-tsv, csv, parquet, prepared or synthetic")
         })
     }
 }

@@ -33,7 +33,7 @@ impl Every {
         match *self {
             Every::Steps(0) => Some("every 0 steps is never; use at least 1, or leave it out".into()),
             Every::Seconds(s) if !(s > 0.0 && s <= LONGEST_S) => {
-                Some(format!("{s} seconds is no interval; use a time above 0, such as 10min"))
+                Some(format!("{s} seconds is not an interval; use a time above 0, such as 10min"))
             }
             _ => None,
         }
@@ -58,7 +58,8 @@ impl FromStr for Every {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let refuse = || format!("{text:?} is no interval; write steps as 500, or a time as 30s, 10min or 1h");
+        let refuse =
+            || format!("{text:?} is not an interval; write steps as 500, or a time as 30s, 10min or 1h");
         let trimmed = text.trim();
         if let Ok(steps) = trimmed.parse() {
             return Ok(Every::Steps(steps));
@@ -82,9 +83,9 @@ impl Serialize for Every {
 
 impl<'de> Deserialize<'de> for Every {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
+        struct EveryVisitor;
 
-        impl Visitor<'_> for Written {
+        impl Visitor<'_> for EveryVisitor {
             type Value = Every;
 
             fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -105,7 +106,7 @@ impl<'de> Deserialize<'de> for Every {
             }
         }
 
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(EveryVisitor)
     }
 }
 

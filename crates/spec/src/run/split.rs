@@ -78,7 +78,7 @@ impl DataConfig {
                 None => Ok(()),
                 Some(column) => {
                     let problem = format!(
-                        "{column} would order the rows of a split, and none is asked for; add --split 0.1"
+                        "{column} orders the rows of a split, but no split is requested; add --split 0.1"
                     );
                     Err(RunError::new("data.split_by (--split-by)", problem))
                 }
@@ -86,7 +86,7 @@ impl DataConfig {
         };
         if !(share > 0.0 && share < 1.0) {
             return refuse(format!(
-                "{share} is no share of the rows; one lies between 0 and 1 (0.1 is usual)"
+                "{share} is not a share of the rows; use a number between 0 and 1 (0.1 is usual)"
             ));
         }
         if !self.eval.is_empty() {

@@ -1,4 +1,4 @@
-//! Collectives: which there are, over which ranks, and what they carry.
+//! Collectives of a step: kind, group of ranks, traffic and wire format.
 
 use super::Part;
 use crate::volume::Traffic;
@@ -15,8 +15,8 @@ pub struct Collective {
     pub group: Group,
     /// Rule that says how many bytes go from each rank to each other rank.
     pub traffic: Traffic,
-    /// Format of floats on the wire. A reduction encodes and decodes them itself; in an all-to-all they are encoded by the
-    /// phase before. Ids and lengths are never encoded.
+    /// Wire format of floats. A reduction encodes and decodes floats itself; those of an all-to-all are encoded by the phase
+    /// before it. Ids and lengths are never encoded.
     pub wire: Format,
 }
 
@@ -55,7 +55,7 @@ impl CollectiveKind {
     /// All collectives.
     pub const ALL: [Self; 4] = [Self::AllToAll, Self::AllReduce, Self::ReduceScatter, Self::AllGather];
 
-    /// Name in tables, traces and errors.
+    /// Name that tables, traces and errors show.
     pub fn name(self) -> &'static str {
         match self {
             CollectiveKind::AllToAll => "all-to-all",
@@ -67,7 +67,7 @@ impl CollectiveKind {
 }
 
 impl Group {
-    /// Name in tables, traces and errors.
+    /// Name that tables, traces and errors show.
     pub fn name(self) -> &'static str {
         match self {
             Group::World => "world",

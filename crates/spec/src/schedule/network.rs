@@ -2,7 +2,7 @@
 
 use super::build::{Build, phase};
 use super::*;
-use crate::model::{Block, Layers, Source};
+use crate::model::{Block, BlockSource, Layers};
 use std::ops::Range;
 
 impl Build<'_> {
@@ -55,7 +55,7 @@ impl Build<'_> {
         let network = self.deployment.model.network();
         let mut writes = vec![Slot::PooledGradient];
         writes.extend(network.leading().map(|block| Slot::Gradient(block.name)));
-        let readers = network.readers(Source::Features);
+        let readers = network.readers(BlockSource::Features);
         let reads: Vec<Slot> = readers.map(|block| Slot::Gradient(block.name)).collect();
         self.compute(Operation::SplitGradients, &reads, &writes);
     }
@@ -90,12 +90,12 @@ impl Build<'_> {
             // The last of a block's backward phases leaves the gradients of the outputs that the block read.
             let network = self.deployment.model.network();
             writes.extend(network.reads(block).iter().filter_map(|read| match read.from {
-                Source::Output(below) => Some(Slot::Gradient(below)),
-                Source::Dense | Source::Features => None,
+                BlockSource::Output(below) => Some(Slot::Gradient(below)),
+                BlockSource::Dense | BlockSource::Features => None,
             }));
             // It adds to the gradient of all vectors, which the last block that reads them has set.
             let readers: Vec<BlockName> =
-                network.readers(Source::Features).map(|reader| reader.name).collect();
+                network.readers(BlockSource::Features).map(|reader| reader.name).collect();
             let later = readers.iter().skip_while(|&&reader| reader != block.name).skip(1);
             reads.extend(later.map(|&reader| Slot::Gradient(reader)));
         }
@@ -111,9 +111,9 @@ impl Build<'_> {
         let mut slots = Vec::new();
         for read in self.deployment.model.network().reads(block) {
             let slot = match read.from {
-                Source::Dense => Slot::Batch,
-                Source::Features => Slot::Features,
-                Source::Output(below) => Slot::Output(below),
+                BlockSource::Dense => Slot::Batch,
+                BlockSource::Features => Slot::Features,
+                BlockSource::Output(below) => Slot::Output(below),
             };
             if !slots.contains(&slot) {
                 slots.push(slot);

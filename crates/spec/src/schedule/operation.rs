@@ -15,7 +15,7 @@ use std::ops::Range;
 /// Bytes of an id, a length or a float, in memory and, except for floats in another format, on the wire.
 pub(super) const WORD: u64 = 4;
 
-/// A computation of the models that are trained. Training maps each to code, the simulator maps its cost to time.
+/// Operation: a computation of the models that are trained. Training maps each to code, the simulator maps its cost to time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -37,16 +37,16 @@ pub enum Operation {
     /// Bring pooled vectors from the order of ranks into the order that the first level of a hierarchical all-to-all sends
     /// them in: by index on the host, then by host.
     PermuteForHosts,
-    /// Encode what a leg carries, laid out as the first exchange of the leg needs it.
+    /// Encode the vectors of a leg in its wire format, laid out for the first exchange of the leg.
     Encode(Leg),
-    /// Decode what a leg brought.
+    /// Decode the vectors that arrived on a leg.
     Decode(Leg),
-    /// Regroups vectors between the two levels of a hierarchical all-to-all: from blocks by sender to blocks by destination
+    /// Regroup vectors between the two levels of a hierarchical all-to-all: from blocks by sender to blocks by destination
     /// host.
     Regroup(Leg),
-    /// Step e of SPTT: from features × peers to peers × features, for the towers and for what leaves as it is.
+    /// Step e of SPTT: transpose features × peers into peers × features, for the towers and for columns that pass through.
     Transpose,
-    /// Bring the vectors that arrived, and the dense one, into the order in which the interaction sees them.
+    /// Bring the vectors that arrived, and the dense one, into the order of the interaction.
     RestoreOrder,
     /// Forward pass of a block of the network.
     Forward(BlockName),
@@ -56,7 +56,7 @@ pub enum Operation {
     Predict,
     /// Backward pass of some layers of a block of the network, last layer first.
     Backward(BlockName, Range<usize>),
-    /// Lay out the gradients of the vectors that arrived by where the vectors came from.
+    /// Lay out the gradients of the vectors that arrived by the rank that sent the vectors.
     SplitGradients,
     /// Step e of SPTT in reverse: gradients from peers × features to features × peers.
     ReverseTranspose,
@@ -79,8 +79,8 @@ pub struct Description {
     pub part: Part,
     /// Floating-point operations and bytes of memory on one rank.
     pub cost: Cost,
-    /// Bytes by which rates are measured, where these are not the bytes of memory of the cost: in a block of the network, of
-    /// what its layers read and write.
+    /// Bytes by which rates are measured, if these are not the bytes of memory of the cost: for a block of the network, the
+    /// bytes that its layers read and write.
     pub bytes: Option<Volume>,
     /// Items by which rates are measured: ids of a lookup or an update, samples of all other operations.
     pub items: Volume,

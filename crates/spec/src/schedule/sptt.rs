@@ -13,7 +13,7 @@ use crate::dataflow::Sptt;
 
 pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_bytes: usize) -> Schedule {
     let mut build = Build::new(deployment, task, bucket_bytes);
-    let steps = Steps {
+    let steps = OptionalSteps {
         rows: (0..deployment.placement.topology().ranks())
             .any(|rank| !deployment.placement.rows_by(rank).is_empty()),
         permute: sptt.permute() == PeerPermute::Vectors,
@@ -38,7 +38,7 @@ pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_byt
 }
 
 /// Which of the optional steps there are.
-struct Steps {
+struct OptionalSteps {
     /// Tables cut by rows.
     rows: bool,
     /// Vectors brought into peer order.
@@ -47,7 +47,7 @@ struct Steps {
     towers: bool,
 }
 
-impl Steps {
+impl OptionalSteps {
     /// From the lookup to the exchange among peers.
     fn forward(&self, build: &mut Build) {
         let mut pooled = vec![Slot::Pooled];

@@ -5,21 +5,21 @@ use crate::dataflow::Deployment;
 use serde::Serialize;
 use std::fmt;
 
-/// A leg of the way that vectors take to the samples, or their gradients back: an exchange that may be encoded.
+/// Leg: an exchange of vectors towards the samples, or of their gradients back, that may be encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leg {
-    /// Flat: pooled vectors to the samples.
+    /// Flat dataflow: pooled vectors are sent to the samples.
     Pooled,
-    /// Flat: gradients of the pooled vectors to the holders.
+    /// Flat dataflow: gradients of pooled vectors are sent to the holders.
     Gradient,
-    /// SPTT: vectors of whole tables to the members of the group, step d.
+    /// Step d of SPTT: vectors of whole tables are sent to the members of the group.
     Group,
-    /// SPTT: what leaves the group to the samples, step f.
+    /// Step f of SPTT: columns that leave the group are sent to the samples, among peers.
     Peer,
-    /// SPTT: step f in reverse.
+    /// Step f of SPTT in reverse: gradients are sent back among peers.
     PeerGradient,
-    /// SPTT: step d in reverse.
+    /// Step d of SPTT in reverse: gradients are sent back to the holders in the group.
     GroupGradient,
 }
 

@@ -1,4 +1,4 @@
-//! Traffic: the rule that says what one rank sends to another in a collective. One value serves 4 ranks or 4096.
+//! Traffic: the rule that says what one rank sends to another in a collective, for any number of ranks.
 
 use super::{BatchSizes, peer_samples};
 use crate::dataflow::{Deployment, Sptt};
@@ -7,17 +7,17 @@ use crate::topology::{Groups, LinkClass};
 use serde::Serialize;
 use std::fmt;
 
-/// Scalar or vector that travels for a feature.
+/// Item that is sent for a feature: a scalar or a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Item {
-    /// The length of a sample's bag; only of features whose bags vary.
+    /// Length of the bag of a sample, for features whose bags vary.
     Length,
-    /// An id.
+    /// Id of a row.
     Id,
-    /// An id's weight.
+    /// Weight of an id.
     Weight,
-    /// A sample's pooled vector, or its gradient: as many scalars as the shard has columns.
+    /// Pooled vector of a sample, or its gradient: as many scalars as the shard has columns.
     Vector,
 }
 
@@ -39,17 +39,18 @@ pub enum Traffic {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Vectors of whole shards from their holder to each member of its group, for the samples of the member's peers.
+    /// Vectors of whole shards go from their holder to each member of its group, for the samples of the member's peers.
     ToGroup {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Gradients of the vectors of whole shards, from each member of a group back to their holder.
+    /// Gradients of the vectors of whole shards go from each member of a group back to the holder.
     FromGroup {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Partial sums of tables cut by rows, from every member of a group to every other, for the samples of its peers.
+    /// Partial sums of tables cut by rows go from every member of a group to every other, for the samples of the receiver's
+    /// peers.
     PartialSums {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
@@ -64,17 +65,17 @@ pub enum Traffic {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// Gradients of what left a rank's group, from its peers back to the rank.
+    /// Gradients of the columns that left a rank's group go from its peers back to the rank.
     FromPeers {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
-    /// The first level of an exchange over the world: inside a host, to the rank of the receiver's index there.
+    /// First level of an exchange over the world: items go, inside a host, to the rank with the receiver's index.
     InHost {
         /// Traffic of the whole exchange.
         of: Box<Traffic>,
     },
-    /// The second level of an exchange over the world: all that a host has for a receiver, sent by the rank with the
+    /// Second level of an exchange over the world: all that a host has for a receiver is sent by the rank with the
     /// receiver's index.
     BetweenHosts {
         /// Traffic of the whole exchange.
@@ -119,7 +120,7 @@ impl Traffic {
         if from == to { 0 } else { self.block(deployment, sizes, from, to) }
     }
 
-    /// Bytes that `from` has for `to`, and where they are the same rank keeps.
+    /// Bytes that `from` has for `to`; if both are the same rank, the bytes that it keeps.
     pub fn block(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
         let Deployment { model, placement, dataflow, .. } = deployment;
         let scalars = |item: Item, shard: &Shard, rank: usize| match item {
@@ -181,7 +182,7 @@ impl Traffic {
         }
     }
 
-    /// The ranks that a rank may send to, itself included.
+    /// Ranks that a rank may send to, itself included.
     pub fn receivers(&self, deployment: &Deployment, rank: usize) -> Vec<usize> {
         let topology = deployment.placement.topology();
         let groups = match self {

@@ -28,8 +28,9 @@ pub fn check_contents(
             return Err(refuse(format!("no tensor {name}, which the run in its manifest has")));
         };
         if got != shape {
-            let problem =
-                format!("tensor {name} has the shape {got:?}; the run in its manifest says {shape:?}");
+            let problem = format!(
+                "tensor {name} has the shape {got:?}, but {shape:?} according to the run in the manifest"
+            );
             return Err(refuse(problem));
         }
     }

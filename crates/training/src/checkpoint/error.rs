@@ -64,7 +64,8 @@ pub enum CheckpointError {
     },
     /// A file has the wrong size.
     #[error(
-        "{}: {got} bytes, the manifest says {expected}; the file is damaged: use an earlier checkpoint", path.display()
+        "{}: the file has {got} bytes, but {expected} according to the manifest; the file is damaged: use an earlier \
+         checkpoint", path.display()
     )]
     Size {
         /// Path of the file.
@@ -76,7 +77,7 @@ pub enum CheckpointError {
     },
     /// The contents of a file do not match its checksum.
     #[error(
-        "{}: sha256 is {got}, the manifest says {expected}; the file is damaged: use an earlier checkpoint",
+        "{}: sha256 is {got}, but {expected} according to the manifest; the file is damaged: use an earlier checkpoint",
         path.display()
     )]
     Checksum {
@@ -117,7 +118,10 @@ pub enum CheckpointError {
         elements: usize,
     },
     /// The checkpoint does not have a tensor.
-    #[error("{}: no tensor {tensor}; the model, or how its tables are cut, is not what was saved", path.display())]
+    #[error(
+        "{}: the checkpoint has no tensor {tensor}; it was saved from another model, or with tables that are cut differently",
+        path.display()
+    )]
     Unknown {
         /// Folder of the checkpoint.
         path: PathBuf,
@@ -126,7 +130,8 @@ pub enum CheckpointError {
     },
     /// The requested part does not exist in the tensor, or does not match the memory for it.
     #[error(
-        "{}: rows {rows:?}, columns {columns:?} of tensor {tensor} of shape {shape:?} asked for, into {room} floats",
+        "{}: rows {rows:?}, columns {columns:?} of tensor {tensor} of shape {shape:?} were requested into {room} floats; \
+         please report this",
         path.display()
     )]
     Request {

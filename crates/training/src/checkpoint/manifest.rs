@@ -51,7 +51,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// The manifest of what all ranks wrote. `run`, `extra` and `parameters_sha256` are left for the caller to fill.
-    pub fn new(step: u64, topology: TopologyEntry, written: Vec<super::Written>) -> Self {
+    pub fn new(step: u64, topology: TopologyEntry, written: Vec<super::RankFile>) -> Self {
         let mut files = Vec::with_capacity(written.len());
         let mut tensors = Vec::new();
         for rank in written {
@@ -239,7 +239,7 @@ mod tests {
         Manifest {
             run: json!({ "rate": 0.1f32, "tiny": 5e-324, "third": 1.0 / 3.0, "model": "DLRM™" }),
             extra: json!([u64::MAX, -1, 1.7976931348623157e308]),
-            ..Manifest::new(7, topology, vec![super::super::Written { file, tensors }])
+            ..Manifest::new(7, topology, vec![super::super::RankFile { file, tensors }])
         }
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
         }
     }
     let first_of_group = run.dataflow.sptt().is_some_and(|sptt| sptt.groups().index_of(index) == 0);
-    for (parameter, Places { bucket, weights, state }) in places(run, rank) {
+    for (parameter, ParameterOffsets { bucket, weights, state }) in places(run, rank) {
         let kept = if parameter.owner.0 == BlockName::TOWERS { first_of_group } else { index == 0 };
         if !kept {
             continue;
@@ -102,7 +102,7 @@ pub(crate) fn restore(
             read(checkpoint, &state.collect::<Vec<_>>(), shard, &mut table.state)?;
         }
     }
-    for (parameter, Places { bucket, weights, state }) in places(run, rank) {
+    for (parameter, ParameterOffsets { bucket, weights, state }) in places(run, rank) {
         let bucket = &mut rank.parameters.buckets[bucket];
         let mut data = vec![0.0; parameter.len];
         let (rows, columns) = (0..parameter.shape[0], parameter.shape.get(1).map_or(0..1, |&width| 0..width));
@@ -209,21 +209,21 @@ fn read(
 }
 
 /// Offsets of a dense parameter and of its optimizer state.
-struct Places {
+struct ParameterOffsets {
     bucket: usize,
     weights: Range<usize>,
     state: Vec<Range<usize>>,
 }
 
 /// The dense parameters that are here.
-fn places(run: &Run, rank: &RankState) -> Vec<(Parameter, Places)> {
+fn places(run: &Run, rank: &RankState) -> Vec<(Parameter, ParameterOffsets)> {
     let kept = run.dense_optimizer.update.state_per_row(1);
     let place = |(index, parameter): (usize, &Parameter)| {
         let (bucket, at) = rank.parameters.place(index)?;
         let elements = rank.parameters.buckets[bucket].weights.len();
         let of = |start: usize| start + at..start + at + parameter.len;
         let state = (0..kept).map(|i| of(i * elements)).collect();
-        Some((parameter.clone(), Places { bucket, weights: of(0), state }))
+        Some((parameter.clone(), ParameterOffsets { bucket, weights: of(0), state }))
     };
     rank.parameters.list().iter().enumerate().filter_map(place).collect()
 }

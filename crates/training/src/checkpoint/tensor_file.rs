@@ -111,7 +111,7 @@ pub(super) fn read_header(path: &Path, file: &File, size: u64) -> Result<(Metada
     let start = LENGTH as u64 + length;
     if metadata.data_len() as u64 != size - start {
         let (got, expected) = (size - start, metadata.data_len());
-        return Err(malformed(format!("{got} bytes of data, the header says {expected}")));
+        return Err(malformed(format!("{got} bytes of data, but {expected} according to the header")));
     }
     Ok((metadata, start))
 }

@@ -29,7 +29,7 @@ pub struct Piece {
 /// Entries of the file that one rank wrote. Ranks send them to the rank that commits the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Written {
+pub struct RankFile {
     /// File that the rank wrote.
     pub file: FileEntry,
     /// Pieces of tensors in the file.
@@ -57,7 +57,7 @@ impl Piece {
 
 /// Writes the file of `rank` into the folder that [`Folder::begin`](super::Folder::begin) gave, hashes it, and brings
 /// it to the disk.
-pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<Written, CheckpointError> {
+pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<RankFile, CheckpointError> {
     let path = writing.join(file_name(rank));
     let refuse = |piece: &Piece, problem: String| CheckpointError::Piece {
         path: path.clone(),
@@ -99,5 +99,5 @@ pub fn write_pieces(writing: &Path, rank: usize, pieces: &[Piece]) -> Result<Wri
         rows: piece.rows.clone(),
         columns: piece.columns.clone(),
     });
-    Ok(Written { tensors: tensors.collect(), file })
+    Ok(RankFile { tensors: tensors.collect(), file })
 }

@@ -61,7 +61,7 @@ impl Flat {
         let into_order = |shards: &[Shard], which: &dyn Fn(&Shard) -> bool| {
             let copies = shards.iter().zip(columns(shards)).filter(|(shard, _)| which(shard));
             let copy = |(s, from): (&Shard, usize)| {
-                let to = model.place(s.feature, s.columns.start);
+                let to = model.feature_offset(s.feature, s.columns.start);
                 ColumnCopy { from, to, width: s.columns.len() }
             };
             merge(copies.map(copy).collect())

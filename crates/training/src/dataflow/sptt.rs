@@ -22,7 +22,7 @@ use super::{Dataflow, no_phase};
 use crate::Error;
 use crate::layers::tower::Tower;
 use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
-use routes::{Held, SpttRoutes, Transposed};
+use routes::{HeldTables, SpttRoutes, TransposeCopies};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
 use spec::placement::Placement;
@@ -97,7 +97,7 @@ impl Sptt {
     }
 
     /// Tables that are exchanged in one way.
-    fn side_by_side<'a>(&'a self, held: &Held) -> SideBySide<'a> {
+    fn side_by_side<'a>(&'a self, held: &HeldTables) -> SideBySide<'a> {
         let (tables, columns) = (held.tables.clone(), &self.routes.table_columns[..]);
         SideBySide { tables, columns, width: held.width }
     }
@@ -191,8 +191,8 @@ impl Dataflow for Sptt {
             tower.input.resize(rows * tower.width)?;
         }
         let Self { routes, leaving, gathered, sums, .. } = self;
-        let mut place = |columns: &[Transposed], from: &Buffer<f32>, at: usize, width: usize| {
-            for Transposed { tower, copies, .. } in columns {
+        let mut place = |columns: &[TransposeCopies], from: &Buffer<f32>, at: usize, width: usize| {
+            for TransposeCopies { tower, copies, .. } in columns {
                 let (to, to_width) = match tower {
                     Some(tower) => {
                         let tower = &mut towers[*tower];
@@ -320,8 +320,8 @@ impl Dataflow for Sptt {
         let (gathered, sums) = (&mut self.gathered_gradients.floats.send, &mut self.sum_gradients.send);
         gathered.resize(self.gathered_gradients.floats.to.iter().sum())?;
         sums.resize(rows * routes.rows.width)?;
-        let place = |columns: &[Transposed], to: &mut Buffer<f32>, at: usize, width: usize| {
-            for Transposed { tower, back, .. } in columns {
+        let place = |columns: &[TransposeCopies], to: &mut Buffer<f32>, at: usize, width: usize| {
+            for TransposeCopies { tower, back, .. } in columns {
                 let (from, from_width) = match tower {
                     Some(tower) => (&towers[*tower].input_gradient, towers[*tower].width),
                     None => (&returned.floats.recv, routes.leaving_width),

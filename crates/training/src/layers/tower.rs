@@ -22,13 +22,13 @@ pub struct Tower {
     /// Gradient of the input.
     pub input_gradient: Buffer<f32>,
     /// Output of the module, in parts that stand side by side.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<TowerOutput>,
     layers: Layers,
 }
 
 /// Part of the output of a tower.
 #[derive(Debug)]
-pub struct Output {
+pub struct TowerOutput {
     /// Number of columns.
     pub width: usize,
     /// Values of the columns: samples × columns.
@@ -68,7 +68,8 @@ impl Tower {
                 (Layers::Cross { cross, map, gradient: parameters.buffer() }, vec![tower.output_width()])
             }
         };
-        let output = |width| Output { width, values: parameters.buffer(), gradient: parameters.buffer() };
+        let output =
+            |width| TowerOutput { width, values: parameters.buffer(), gradient: parameters.buffer() };
         let outputs = widths.into_iter().map(output).collect();
         let (input, input_gradient) = (parameters.buffer(), parameters.buffer());
         Ok(Some(Self { width, input, input_gradient, outputs, layers }))

@@ -137,7 +137,7 @@ fn add_up(
     let (features, dim) = (run.model.features().len(), run.model.dim());
     let row_width = run.model.row_width();
     let mut sums = CosineSums::new(features, dim, of);
-    let (width, first) = (run.model.network().features_width(), run.model.place(0, 0));
+    let (width, first) = (run.model.network().features_width(), run.model.feature_offset(0, 0));
     let mut execution = Execution::new(run.schedule(Task::Evaluate));
     execution.run(
         rank,

@@ -12,7 +12,7 @@
 use crate::Error;
 use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, TopologyEntry, Written, write_pieces, writing,
+    Checkpoint, CheckpointError, Folder, Manifest, RankFile, TopologyEntry, write_pieces, writing,
 };
 use crate::metrics::Histogram;
 use crate::run::event::Event;
@@ -74,7 +74,7 @@ struct Stage {
 }
 
 enum Work {
-    Writing(JoinHandle<Result<Written, CheckpointError>>),
+    Writing(JoinHandle<Result<RankFile, CheckpointError>>),
     /// On rank 0; the others have nothing more to do.
     Committing(Option<JoinHandle<Result<PathBuf, CheckpointError>>>),
 }
@@ -113,7 +113,7 @@ impl<'a> Supervisor<'a> {
     pub fn restore(&self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
         state::restore(self.run, self.world.rank(), rank, checkpoint, Restore::Everything)?;
         let extra: Extra = serde_json::from_value(checkpoint.manifest().extra.clone())
-            .map_err(|e| Error::Resume { problem: format!("the manifest's `extra`: {e}") })?;
+            .map_err(|e| Error::Resume { problem: format!("the field `extra` of the manifest: {e}") })?;
         if extra.seen.len() != 2 * Histogram::BINS {
             let problem =
                 format!("{} counts of predictions, {} expected", extra.seen.len(), 2 * Histogram::BINS);
@@ -259,7 +259,7 @@ impl<'a> Supervisor<'a> {
         &self,
         extra: &mut Option<serde_json::Value>,
         step: u64,
-        written: &Written,
+        written: &RankFile,
     ) -> Result<Option<Manifest>, Error> {
         let unreadable = |e: serde_json::Error| Error::Resume { problem: e.to_string() };
         let mine = serde_json::to_vec(written).map_err(unreadable)?;

@@ -84,11 +84,11 @@ fn hostile_headers_are_refused() {
     says([&200u64.to_le_bytes()[..], &[b' '; 100]].concat(), "a header of 200 bytes; at most 100");
     says(file("[1, 2]", 16), "not a safetensors header");
     says(file(&"[".repeat(5000), 16), "not a safetensors header");
-    says(file("{}", 16), "16 bytes of data, the header says 0");
+    says(file("{}", 16), "16 bytes of data, but 0 according to the header");
     says(file("{}", 0), "no tensor t, which the manifest names");
     says(file(&tensor("F64", "[2]", "[0,16]"), 16), "tensor t is F64 [2], expected 4 of F32");
     says(file(&tensor("F32", "[3]", "[0,12]"), 12), "expected 4 of F32");
-    says(file(&tensor("F32", "[2,2]", "[0,16]"), 12), "12 bytes of data, the header says 16");
+    says(file(&tensor("F32", "[2,2]", "[0,16]"), 12), "12 bytes of data, but 16 according to the header");
     says(file(&tensor("F32", "[2,2]", "[4,20]"), 20), "not a safetensors header");
     says(file(&tensor("F32", "[2,2]", "[16,0]"), 16), "not a safetensors header");
     says(file(&tensor("F32", "[18446744073709551615,2]", "[0,16]"), 16), "not a safetensors header");

@@ -10,7 +10,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use training::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, Piece, TopologyEntry, Written, write_pieces,
+    Checkpoint, CheckpointError, Folder, Manifest, Piece, RankFile, TopologyEntry, write_pieces,
 };
 
 /// The value that stands everywhere at (row, column) of a tensor.
@@ -24,7 +24,7 @@ fn piece(name: &str, shape: &[usize], rows: Range<usize>, columns: Range<usize>)
     Piece { name: name.into(), shape: shape.into(), data: data.collect(), rows, columns }
 }
 
-fn manifest(step: u64, written: Vec<Written>) -> Manifest {
+fn manifest(step: u64, written: Vec<RankFile>) -> Manifest {
     let topology = TopologyEntry { hosts: 1, ranks_per_host: written.len() };
     Manifest { run: json!({ "seed": 1 }), ..Manifest::new(step, topology, written) }
 }

@@ -6,7 +6,7 @@ use safetensors::SafeTensors;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
-use training::checkpoint::{Checkpoint, Contents, Folder, Piece, Written, export, write_pieces};
+use training::checkpoint::{Checkpoint, Contents, Folder, Piece, RankFile, export, write_pieces};
 
 /// Every rectangle of a tensor of `value`s, cut at `rows` and `columns`.
 fn assert_reads(checkpoint: &Checkpoint, name: &str, rows: &[Range<usize>], columns: &[Range<usize>]) {
@@ -175,7 +175,7 @@ fn records_travel_as_bytes() {
     assert_eq!(written.file.name, "rank-0003.safetensors");
     assert_eq!(written.tensors[0].key, "t[1:3,0:2]");
     let bytes = serde_json::to_vec(&written).unwrap();
-    assert_eq!(serde_json::from_slice::<Written>(&bytes).unwrap(), written);
+    assert_eq!(serde_json::from_slice::<RankFile>(&bytes).unwrap(), written);
     // A second writer of the same file is a mistake.
     assert!(write_pieces(&writing, 3, &[]).unwrap_err().to_string().contains("rank-0003.safetensors"));
 }

@@ -27,7 +27,7 @@ pub fn read(path: &Path) -> Result<ReplayedStep> {
 fn parse(text: &str) -> Result<ReplayedStep> {
     const AGAIN: &str = "write it with `campanile schedule … --json`";
     let file: Value =
-        serde_json::from_str(text).with_context(|| format!("the file is no schedule as JSON; {AGAIN}"))?;
+        serde_json::from_str(text).with_context(|| format!("the file is not a schedule as JSON; {AGAIN}"))?;
     let (Some(config), Some(task)) = (file.get("config"), file.get("task")) else {
         bail!(
             "the file lacks the config or the task of the schedule, as files of older versions do; {AGAIN}"

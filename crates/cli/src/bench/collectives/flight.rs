@@ -61,7 +61,7 @@ impl<'a> Flight<'a> {
                 floats = match (traffic, deployment.dataflow.sptt().map(Sptt::groups)) {
                     (Traffic::AllReduce { elements, .. }, _) => *elements,
                     (Traffic::GroupAllReduce { elements, .. }, Some(groups)) => elements[groups.group_of(me)],
-                    (traffic, _) => bail!("{name}: {traffic} is no reduction that can be replayed"),
+                    (traffic, _) => bail!("{name}: {traffic} is not a reduction that can be replayed"),
                 }
             }
         }

@@ -21,13 +21,13 @@ pub fn on_ranks<R: Send>(
     let ranks = cluster.ranks_here(topology).len().max(1);
     ensure!(
         ranks <= MAX_RANKS,
-        "{topology} ranks: more than {MAX_RANKS} do not run as threads of one process"
+        "{topology} ranks: at most {MAX_RANKS} ranks run as threads of one process; use fewer"
     );
     let needed = bytes.saturating_mul(ranks as u64);
     if let Some(available) = training::available_memory() {
         ensure!(
             needed <= available,
-            "{ranks} ranks need about {} of buffers and {} are free; use smaller sizes or fewer ranks",
+            "{ranks} ranks need about {} of buffers, but {} are free; use smaller sizes or fewer ranks",
             crate::text::bytes(needed),
             crate::text::bytes(available)
         );

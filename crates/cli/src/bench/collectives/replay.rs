@@ -204,7 +204,8 @@ impl<'a> Replay<'a> {
             let expected = schedule.sent(PhaseId(i), &self.step.sizes, rank);
             ensure!(
                 got == expected,
-                "rank {rank} sent {} + {} bytes inside its host and between hosts in {}, where the schedule says {} + {}",
+                "rank {rank} sent {} + {} bytes inside its host and between hosts in {}, but the schedule predicts {} + \
+                 {}; please report this",
                 got.host,
                 got.network,
                 schedule.phases()[i].name,
@@ -252,7 +253,7 @@ mod tests {
                 replay.run(Rounds { measured: 1, warm_up: 0 }, serial, Console::Quiet).map(|_| ())
             });
             let message = refused.unwrap_err().to_string();
-            assert!(message.contains("in pooled exchange, where the schedule says"), "{message}");
+            assert!(message.contains("in pooled exchange, but the schedule predicts"), "{message}");
         }
     }
 }

@@ -63,7 +63,8 @@ impl<'a> Trial<'a> {
         let expected = self.expected();
         if let Some((index, got, expected)) = first_wrong(&got, &expected) {
             bail!(
-                "rank {}: {} of {} bytes among {} ranks gave {got} at element {index}, expected {expected}",
+                "rank {}: {} of {} bytes among {} ranks returned {got} at element {index}, expected {expected}; please \
+                 report this",
                 self.group.world_rank(),
                 self.kind,
                 4 * self.elements,

@@ -37,9 +37,11 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
         ..DataConfig::default()
     };
     let raw = Raw::of(&data, &args.log.data)?;
-    let Pass { inspection, bad_lines, warnings } = pass(&raw, args.log.memory, console).with_context(|| {
-        "reading the log with the columns that were found (--label and --time choose others, a schema says everything)"
-    })?;
+    let Pass { inspection, bad_lines, warnings } =
+        pass(&raw, args.log.memory, console).with_context(|| {
+            "reading the log with the columns that were found (choose others with --label and --time, or describe all \
+             columns in a schema)"
+        })?;
     ensure!(inspection.samples > 0, "{}: there are no samples in this log", args.log.data.join(" "));
     found.warnings.extend(warnings);
     let schema = sized(&found.schema, &inspection);

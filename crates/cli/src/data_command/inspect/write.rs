@@ -17,7 +17,11 @@ pub const RUN: &str = "run.toml";
 
 /// Refuses a folder in which something would be lost.
 pub fn check(folder: &Path, force: bool, inputs: &Inputs) -> Result<()> {
-    ensure!(!folder.exists() || folder.is_dir(), "{}: is a file; --write needs a folder", folder.display());
+    ensure!(
+        !folder.exists() || folder.is_dir(),
+        "{}: this is a file; --write needs a folder",
+        folder.display()
+    );
     if folder.is_dir() {
         outputs(folder, force, inputs)?;
     }
@@ -43,7 +47,7 @@ pub fn write(
     let read: Schema =
         toml::from_str(&schema_text).context("schema.toml as it would be; please report this")?;
     ensure!(read == *schema, "schema.toml would say something else than was found; please report this");
-    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("{}: cannot be created", folder.display()))?;
     let outputs = outputs(folder, force, inputs)?;
     for (output, text) in outputs.iter().zip([schema_text, run_text(config)]) {
         output.write(text.as_bytes())?;

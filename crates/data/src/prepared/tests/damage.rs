@@ -129,12 +129,12 @@ fn sealed_nonsense_is_refused() {
     layout.read(&shape, 4, &words).unwrap();
     let parts = layout.sparse.clone();
     let refusal = |change: &dyn Fn(&mut Vec<u32>)| forge(change).unwrap_err();
-    assert!(refusal(&|b| b[2] = 5).contains("it says it has 5 samples, expected 4"));
+    assert!(refusal(&|b| b[2] = 5).contains("the header of the block has 5 samples, expected 4"));
     assert!(refusal(&|b| b[3] = u32::MAX).contains("4294967295 features"));
     assert!(refusal(&|b| b[4] = 5).contains("5 ids of feature 0 for 4 samples"));
-    assert!(refusal(&|b| b[7] = u32::MAX).contains("its header says"));
-    assert!(refusal(&|b| b[7] += 1).contains("its lengths say"));
-    assert!(refusal(&|b| b[parts[3].lengths] = u32::MAX).contains("its lengths say"));
+    assert!(refusal(&|b| b[7] = u32::MAX).contains("its header describes"));
+    assert!(refusal(&|b| b[7] += 1).contains("its lengths add up to"));
+    assert!(refusal(&|b| b[parts[3].lengths] = u32::MAX).contains("its lengths add up to"));
     assert!(refusal(&|b| b[parts[1].values] = 50).contains("feature C1 has row 50 of a table of 50"));
 }
 

@@ -3,7 +3,7 @@
 use super::super::layers::{Layer, LayerClass};
 use super::super::{Convention, Frozen, TaskKind};
 use super::{Build, Spread, UPDATE_BYTES};
-use crate::step::{Compute, ComputeClass, Label, Op, Part, Work};
+use crate::step::{Compute, ComputeClass, Op, OperationName, Part, Work};
 use spec::schedule::{CollectiveKind, Lane, PhaseId};
 
 impl Build<'_> {
@@ -63,7 +63,7 @@ impl Build<'_> {
     fn gradients_back(&mut self, from: usize) -> Option<PhaseId> {
         let ready = self.summed.get(from).copied().flatten();
         let Some((_, span)) = self.tables else { return ready };
-        let name = (Label::of("gradients all-to-all"), Lane::Exchange, Part::GradientExchange);
+        let name = (OperationName::of("gradients all-to-all"), Lane::Exchange, Part::GradientExchange);
         let bytes = self.vector_bytes();
         Some(self.collective(name, CollectiveKind::AllToAll, span, bytes, &[ready]))
     }
@@ -84,11 +84,16 @@ impl Build<'_> {
             bytes,
             operand: self.model.embedding_bytes,
         });
-        let updated =
-            self.push(Label::of("update tables"), Lane::Compute, Part::EmbeddingUpdate, &[exchange], work);
+        let updated = self.push(
+            OperationName::of("update tables"),
+            Lane::Compute,
+            Part::EmbeddingUpdate,
+            &[exchange],
+            work,
+        );
         if let Some((_, span)) = self.replicas {
             let bytes = self.model.table_parameters() * self.model.embedding_bytes / shards;
-            let name = (Label::of("tables all-reduce"), Lane::Gradients, Part::DenseExchange);
+            let name = (OperationName::of("tables all-reduce"), Lane::Gradients, Part::DenseExchange);
             self.collective(name, CollectiveKind::AllReduce, span, bytes, &[Some(updated)]);
         }
     }
@@ -104,14 +109,14 @@ impl Build<'_> {
             .map(|(i, _)| Some(PhaseId(first + i)));
         let reductions: Vec<Option<PhaseId>> = reductions.collect();
         let work = Work::Compute(Compute { class: ComputeClass::Other, flops: 0.0, bytes, operand: 4.0 });
-        self.push(Label::of("update dense"), Lane::Compute, Part::DenseUpdate, &reductions, work)
+        self.push(OperationName::of("update dense"), Lane::Compute, Part::DenseUpdate, &reductions, work)
     }
 
     /// The layer's gradient over its replicas.
     pub(super) fn reduce(
         &mut self,
         spread: &Spread,
-        label: impl Fn(&'static str) -> Label,
+        label: impl Fn(&'static str) -> OperationName,
         whole: f64,
         shard: f64,
         computed: PhaseId,

@@ -4,7 +4,7 @@ use super::super::order::Order;
 use super::super::tables::columns;
 use super::super::{merge, reversed};
 use kernels::ColumnCopy;
-use spec::dataflow::{GroupPlan, Output, PeerPermute, Route, Source, Sptt};
+use spec::dataflow::{GroupOutput, GroupPlan, OutputSource, PeerPermute, Route, Sptt};
 use spec::model::Model;
 use spec::placement::{Placement, Shard, width};
 use spec::topology::Groups;
@@ -20,12 +20,12 @@ pub struct SpttRoutes {
     /// All ranks in peer order.
     pub peer_order: Vec<usize>,
     /// Whole tables that the rank holds, side by side.
-    pub whole: Held,
-    pub rows: Held,
+    pub whole: HeldTables,
+    pub rows: HeldTables,
     pub table_columns: Vec<usize>,
     /// Columns that each member of the group sends in step d, and where they go.
-    pub members: Vec<(usize, Vec<Transposed>)>,
-    pub summed: Vec<Transposed>,
+    pub members: Vec<(usize, Vec<TransposeCopies>)>,
+    pub summed: Vec<TransposeCopies>,
     /// The group's towers with modules, and where the output of each begins among what leaves.
     pub towers: Vec<(usize, usize)>,
     pub leaving_width: usize,
@@ -38,7 +38,7 @@ pub struct SpttRoutes {
 
 /// Tables held here that are exchanged in one way.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldTables {
     /// Range of the rank's tables.
     pub tables: Range<usize>,
     /// Columns of all these tables, side by side.
@@ -47,7 +47,7 @@ pub struct Held {
 
 /// Columns of what a member sent that go to one place.
 #[derive(Debug)]
-pub struct Transposed {
+pub struct TransposeCopies {
     /// Index of the tower of the group that reads the columns; `None` for columns that pass through.
     pub tower: Option<usize>,
     pub copies: Vec<ColumnCopy>,
@@ -76,8 +76,8 @@ impl SpttRoutes {
             index,
             permute: plan.permute(),
             peer_order: groups.peer_order(),
-            whole: Held { tables: 0..whole.len(), width: width(whole) },
-            rows: Held { tables: whole.len()..whole.len() + rows.len(), width: width(rows) },
+            whole: HeldTables { tables: 0..whole.len(), width: width(whole) },
+            rows: HeldTables { tables: whole.len()..whole.len() + rows.len(), width: width(rows) },
             table_columns: columns(whole).into_iter().chain(columns(rows)).collect(),
             members: groups
                 .members(group)
@@ -89,8 +89,8 @@ impl SpttRoutes {
                 .outputs
                 .iter()
                 .filter_map(|output| match output.source {
-                    Source::Tower(tower) => Some((tower, output.column)),
-                    Source::Table { .. } => None,
+                    OutputSource::Tower(tower) => Some((tower, output.column)),
+                    OutputSource::Table { .. } => None,
                 })
                 .collect(),
             leaving_width: here.output_width(),
@@ -103,12 +103,12 @@ impl SpttRoutes {
 
 /// How wide what leaves a group is, and where it goes in the order that the interaction sees.
 fn into_order(plan: &GroupPlan) -> (usize, Vec<ColumnCopy>) {
-    let copy = |o: &Output| ColumnCopy { from: o.column, to: o.place, width: o.width };
+    let copy = |o: &GroupOutput| ColumnCopy { from: o.column, to: o.offset, width: o.width };
     (plan.output_width(), merge(plan.outputs.iter().map(copy).collect()))
 }
 
 /// Routes by where they go, each place once.
-fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<Transposed> {
+fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<TransposeCopies> {
     let mut places: Vec<Option<usize>> = routes.iter().map(|route| route.tower).collect();
     places.sort_unstable();
     places.dedup();
@@ -118,7 +118,7 @@ fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<Transposed> {
         let of_group =
             |tower| towers.iter().position(|&t| t == tower).expect("a plan lists its group's towers");
         let tower = place.map(of_group);
-        Transposed { tower, back: reversed(copies.clone()), copies }
+        TransposeCopies { tower, back: reversed(copies.clone()), copies }
     };
     places.into_iter().map(of_place).collect()
 }

@@ -1,7 +1,7 @@
 //! What a block reads and where the gradient of that goes, resolved once from the description of the network.
 
 use kernels::{Buffer, ColumnCopy, Device, KernelError, Matrix, MatrixMut};
-use spec::model::{Block, BlockName, Layers, Network, Read, Source};
+use spec::model::{Block, BlockName, BlockSource, Layers, Network, Read};
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
 
@@ -173,7 +173,7 @@ pub fn position(network: &Network, name: BlockName) -> usize {
 /// The block that alone reads the output of `block`, if it is an MLP that reads nothing else: the gradient of its input, which
 /// it leaves in its own buffer, then is that of the output.
 pub fn gradient_in_reader(network: &Network, block: &Block) -> Option<usize> {
-    let mut readers = network.readers(Source::Output(block.name));
+    let mut readers = network.readers(BlockSource::Output(block.name));
     match (readers.next(), readers.next()) {
         (Some(reader), None) if network.reads_whole(reader) && matches!(reader.layers, Layers::Mlp(_)) => {
             Some(position(network, reader.name))
@@ -182,10 +182,10 @@ pub fn gradient_in_reader(network: &Network, block: &Block) -> Option<usize> {
     }
 }
 
-fn resolve(network: &Network, source: Source) -> From {
+fn resolve(network: &Network, source: BlockSource) -> From {
     match source {
-        Source::Dense => From::Dense,
-        Source::Features => From::Features,
-        Source::Output(name) => From::Block(position(network, name)),
+        BlockSource::Dense => From::Dense,
+        BlockSource::Features => From::Features,
+        BlockSource::Output(name) => From::Block(position(network, name)),
     }
 }
