@@ -76,7 +76,8 @@ impl Tile {
     ///
     /// # Safety
     /// The operands must be readable as their comments say, the tile of `c` writable and nobody else's.
-    #[inline]
+    // A call would copy the operands of every tile.
+    #[inline(always)]
     pub(crate) unsafe fn run(self, level: Level) {
         let lanes = level.tile_columns() / 2;
         if self.columns.is_multiple_of(lanes) {

@@ -1,4 +1,4 @@
-//! The phases that every dataflow has: input and updates here, the dense network in [`network`](super::network).
+//! The phases that every dataflow has: input and updates here, the dense network in `network.rs`.
 
 use super::operation::WORD;
 use super::*;
