@@ -56,6 +56,20 @@ pub enum Error {
         /// Largest number of ranks of a process.
         most: usize,
     },
+    /// A layer names a dense parameter that its rank does not hold, which is a defect of this program.
+    #[error(
+        "this rank does not hold the dense parameter {name}, which one of its layers needs; please report this"
+    )]
+    NoParameter {
+        /// Name of the parameter.
+        name: String,
+    },
+    /// A schedule names a block that the network does not have, which is a defect of this program.
+    #[error("the network has no block {name}, which a phase of its schedule runs; please report this")]
+    NoBlock {
+        /// Name of the block.
+        name: spec::model::BlockName,
+    },
     /// Copies of the same parameters differ, which is a defect of this program.
     #[error(
         "the dense layers or replicated tables of rank {rank} are not those of rank 0; please report this"
@@ -127,6 +141,8 @@ impl Error {
         match self {
             Self::Kernel(_)
             | Self::Collective(_)
+            | Self::NoParameter { .. }
+            | Self::NoBlock { .. }
             | Self::Replicas { .. }
             | Self::NotInDataflow { .. }
             | Self::Payload { .. }

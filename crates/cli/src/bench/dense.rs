@@ -141,7 +141,7 @@ pub fn mlp(args: Args) -> Result<()> {
     for block in network.blocks() {
         let Layers::Mlp(layers) = &block.layers else { continue };
         let (name, widths) = (block.name, &block.layers);
-        let mut mlp = Mlp::new(layers, &parameters);
+        let mut mlp = Mlp::new(layers, &parameters)?;
         let input = filled(&device, rows * widths.input_width())?;
         let gradient = filled(&device, rows * widths.output_width())?.to_vec()?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {

@@ -150,23 +150,7 @@ impl Layered {
             kv_heads: file.num_transformer_heads.unwrap_or(0),
             dim: number("attention_dim", file.attention_dim, has_transformer)?,
             fc_dim: number("transformer_fc_dim", file.transformer_fc_dim, has_transformer)?,
-            sequence: {
-                let patches = kind == LayeredKind::Vit;
-                let image = number("image_size", file.image_size, patches)?;
-                let patch = number("patch_dim", file.patch_dim, patches)?;
-                match patches {
-                    true if !(1.0..=1e6).contains(&(image / patch)) => {
-                        let message = format!(
-                            "image_size is {image} and patch_dim {patch}: {} patches a side; there must be 1 to 1e6",
-                            image / patch
-                        );
-                        return Err(WorkloadError::Contradiction(message));
-                    }
-                    // A token for each patch, and one for the class.
-                    true => (image / patch).floor().powi(2) + 1.0,
-                    false => number("transformer_seq_len", file.transformer_seq_len, has_transformer)?,
-                }
-            },
+            sequence: sequence(file, &fields, has_transformer)?,
             gated: false,
         };
         let sparse = Sparse {
@@ -214,6 +198,24 @@ impl Layered {
             transformer: has_transformer.then_some(transformer),
         })
     }
+}
+
+/// Number of tokens of a sample: of a text as the file says, of an image one for each patch and one for the class.
+fn sequence(file: &ModelFile, fields: &Fields, has_transformer: bool) -> Result<f64, WorkloadError> {
+    let patches = fields.kind == LayeredKind::Vit;
+    let image = fields.positive("image_size", file.image_size, patches)?;
+    let patch = fields.positive("patch_dim", file.patch_dim, patches)?;
+    if !patches {
+        return fields.positive("transformer_seq_len", file.transformer_seq_len, has_transformer);
+    }
+    let side = image / patch;
+    if !(1.0..=1e6).contains(&side) {
+        let message = format!(
+            "image_size is {image} and patch_dim {patch}: {side} patches a side; there must be 1 to 1e6"
+        );
+        return Err(WorkloadError::Contradiction(message));
+    }
+    Ok(side.floor().powi(2) + 1.0)
 }
 
 /// Layers of a kind that a model may have: more would be a mistake, and a long one.

@@ -6,13 +6,14 @@
 
 mod inputs;
 
+use crate::Error;
 use crate::layers::dense::{Back, CrossNet, Dot, Fm, Mlp, Parameters};
 use inputs::{From, Inputs};
-use kernels::{Buffer, Device, KernelError};
+use kernels::{Buffer, Device};
 use spec::model::{self, Block, BlockName};
 use std::ops::Range;
 
-type Result<T = ()> = std::result::Result<T, KernelError>;
+type Result<T = ()> = std::result::Result<T, Error>;
 
 /// The blocks of a network, with the buffers that they read and fill.
 #[derive(Debug)]
@@ -65,27 +66,30 @@ pub struct Samples<'a> {
 
 impl Network {
     /// Instantiates the blocks of `network` over `parameters`.
-    pub fn new(network: &model::Network, parameters: &Parameters) -> Self {
-        let node = |(i, block): (usize, &Block)| Node {
-            name: block.name,
-            layers: Layers::new(&block.layers, parameters),
-            inputs: Inputs::new(network, i),
-            joined: parameters.buffer(),
-            gradient_in: inputs::gradient_in_reader(network, block),
-            gradient: parameters.buffer(),
-            dx: parameters.buffer(),
+    pub fn new(network: &model::Network, parameters: &Parameters) -> Result<Self> {
+        let node = |(i, block): (usize, &Block)| {
+            Ok(Node {
+                name: block.name,
+                layers: Layers::new(&block.layers, parameters)?,
+                inputs: Inputs::new(network, i),
+                joined: parameters.buffer(),
+                gradient_in: inputs::gradient_in_reader(network, block),
+                gradient: parameters.buffer(),
+                dx: parameters.buffer(),
+            })
         };
-        Self {
-            nodes: network.blocks().iter().enumerate().map(node).collect(),
+        let nodes = network.blocks().iter().enumerate().map(node);
+        Ok(Self {
+            nodes: nodes.collect::<Result<_>>()?,
             leading: network.leading().map(|block| inputs::position(network, block.name)),
             features: parameters.buffer(),
             dfeatures: parameters.buffer(),
-        }
+        })
     }
 
-    fn position(&self, name: BlockName) -> usize {
+    fn position(&self, name: BlockName) -> Result<usize> {
         let found = self.nodes.iter().position(|node| node.name == name);
-        found.unwrap_or_else(|| panic!("the network has no block {name}"))
+        found.ok_or(Error::NoBlock { name })
     }
 
     /// Output of the last block.
@@ -117,7 +121,7 @@ impl Network {
         block: BlockName,
         samples: Samples<'_>,
     ) -> Result {
-        let at = self.position(block);
+        let at = self.position(block)?;
         let (below, node) = self.nodes.split_at_mut(at);
         let Node { layers, inputs, joined, .. } = &mut node[0];
         let source = |from| match from {
@@ -133,12 +137,13 @@ impl Network {
             }
         };
         match layers {
-            Layers::Mlp(mlp) => mlp.forward(device, parameters, samples.rows, x),
-            Layers::Dot(dot) => dot.forward(device, samples.rows, x),
-            Layers::Cross(cross) => cross.forward(device, parameters, samples.rows, x),
-            Layers::Fm(fm) => fm.forward(device, samples.rows, x),
-            Layers::Sum => Ok(()),
+            Layers::Mlp(mlp) => mlp.forward(device, parameters, samples.rows, x)?,
+            Layers::Dot(dot) => dot.forward(device, samples.rows, x)?,
+            Layers::Cross(cross) => cross.forward(device, parameters, samples.rows, x)?,
+            Layers::Fm(fm) => fm.forward(device, samples.rows, x)?,
+            Layers::Sum => {}
         }
+        Ok(())
     }
 
     /// Some layers of a block backward.
@@ -151,7 +156,7 @@ impl Network {
         samples: Samples<'_>,
     ) -> Result {
         let Samples { rows, dense } = samples;
-        let at = self.position(block);
+        let at = self.position(block)?;
         let Self { nodes, features, dfeatures, .. } = self;
         let (below, rest) = nodes.split_at_mut(at);
         let (node, above) = rest.split_at_mut(1);
@@ -203,16 +208,16 @@ impl Network {
 }
 
 impl Layers {
-    fn new(layers: &model::Layers, parameters: &Parameters) -> Self {
-        match layers {
-            model::Layers::Mlp(layers) => Layers::Mlp(Mlp::new(layers, parameters)),
+    fn new(layers: &model::Layers, parameters: &Parameters) -> Result<Self> {
+        Ok(match layers {
+            model::Layers::Mlp(layers) => Layers::Mlp(Mlp::new(layers, parameters)?),
             model::Layers::Dot { vectors, dim } => Layers::Dot(Dot::new(parameters.space(), *vectors, *dim)),
             model::Layers::Cross { width, layers } => {
-                Layers::Cross(CrossNet::new(*width, layers, parameters))
+                Layers::Cross(CrossNet::new(*width, layers, parameters)?)
             }
             model::Layers::Fm { vectors, dim } => Layers::Fm(Fm::new(parameters.space(), *vectors, *dim)),
             model::Layers::Sum { .. } => Layers::Sum,
-        }
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! cross (listing 2)             (x ⊙ (W·V·x + b) + x)·Mᵀ + m
 //! ```
 
+use crate::Error;
 use crate::layers::dense::{Back, CrossNet, Linear, Parameters};
 use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError, Matrix, MatrixMut};
 use spec::model::{self, TowerModule};
@@ -48,27 +49,30 @@ const ADD: InputGradient = InputGradient { accumulate: true, relu: false };
 
 impl Tower {
     /// The layers of `tower` over `parameters`; `None` where its vectors pass through.
-    pub fn new(tower: &model::Tower, parameters: &Parameters) -> Option<Self> {
-        let named = |layer: &model::LinearLayer| Linear::named(layer, parameters);
+    pub fn new(tower: &model::Tower, parameters: &Parameters) -> std::result::Result<Option<Self>, Error> {
+        let named = |layer: &Option<model::LinearLayer>| {
+            layer.as_ref().map(|layer| Linear::named(layer, parameters)).transpose()
+        };
         let width = tower.input_width();
         let (layers, widths) = match &tower.module {
-            TowerModule::PassThrough => return None,
+            TowerModule::PassThrough => return Ok(None),
             TowerModule::Projection { all, each } => {
                 let members = tower.members.len();
                 let widths = [all.as_ref().map(|l| l.outputs), each.as_ref().map(|l| l.outputs * members)];
-                let (all, each) = (all.as_ref().map(named), each.as_ref().map(named));
+                let (all, each) = (named(all)?, named(each)?);
                 (Layers::Projection { members, all, each }, widths.into_iter().flatten().collect())
             }
             TowerModule::Cross { layer, map } => {
-                let cross = CrossNet::new(width, std::slice::from_ref(layer), parameters);
-                let map = map.as_ref().map(named);
+                let cross = CrossNet::new(width, std::slice::from_ref(layer), parameters)?;
+                let map = named(map)?;
                 (Layers::Cross { cross, map, gradient: parameters.buffer() }, vec![tower.output_width()])
             }
         };
         let output =
             |width| TowerOutput { width, values: parameters.buffer(), gradient: parameters.buffer() };
         let outputs = widths.into_iter().map(output).collect();
-        Some(Self { width, input: parameters.buffer(), input_gradient: parameters.buffer(), outputs, layers })
+        let (input, input_gradient) = (parameters.buffer(), parameters.buffer());
+        Ok(Some(Self { width, input, input_gradient, outputs, layers }))
     }
 
     /// Fills the parts of the output, for `rows` samples.

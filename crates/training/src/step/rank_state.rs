@@ -72,7 +72,7 @@ impl RankState {
         let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
-            network: Network::new(model.network(), &parameters),
+            network: Network::new(model.network(), &parameters)?,
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
@@ -80,7 +80,7 @@ impl RankState {
                 }
                 Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
-            towers: towers(run, rank, &parameters),
+            towers: towers(run, rank, &parameters)?,
             reductions: buckets.iter().map(|_| None).collect(),
             parameters,
             model: run.model.clone(),
@@ -239,8 +239,9 @@ impl RankState {
 }
 
 /// Modules of the towers of `rank`'s group, in the order of its plan; none where no dataflow goes by way of groups.
-fn towers(run: &Run, rank: usize, parameters: &Parameters) -> Vec<Tower> {
-    let Some(plan) = run.dataflow.sptt() else { return Vec::new() };
+fn towers(run: &Run, rank: usize, parameters: &Parameters) -> Result<Vec<Tower>, Error> {
+    let Some(plan) = run.dataflow.sptt() else { return Ok(Vec::new()) };
     let here = &plan.plan(plan.groups().group_of(rank)).towers;
-    here.iter().filter_map(|&tower| Tower::new(&run.model.towers()[tower], parameters)).collect()
+    let module = |&tower: &usize| Tower::new(&run.model.towers()[tower], parameters).transpose();
+    here.iter().filter_map(module).collect()
 }

@@ -3,6 +3,7 @@
 //! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
 
 use super::{Back, Linear, Parameters};
+use crate::Error;
 use kernels::{Buffer, CrossBackward, Device, InputGradient, KernelError};
 use spec::model::CrossLayer;
 use std::ops::Range;
@@ -34,25 +35,29 @@ struct Layer {
 
 impl CrossNet {
     /// Cross layers over inputs of `width` columns.
-    pub fn new(width: usize, layers: &[CrossLayer], parameters: &Parameters) -> Self {
-        let layers = layers
-            .iter()
-            .map(|layer| Layer {
-                v: layer.v.as_ref().map(|v| Linear::new(v, parameters, &v.name, "")),
+    pub fn new(
+        width: usize,
+        layers: &[CrossLayer],
+        parameters: &Parameters,
+    ) -> std::result::Result<Self, Error> {
+        let instantiate = |layer: &CrossLayer| {
+            let v = layer.v.as_ref().map(|v| Linear::new(v, parameters, &v.name, "")).transpose()?;
+            Ok(Layer {
+                v,
                 rank: layer.v.as_ref().map_or(0, |v| v.outputs),
-                w: Linear::new(&layer.w, parameters, &layer.w.name, &layer.bias),
+                w: Linear::new(&layer.w, parameters, &layer.w.name, &layer.bias)?,
                 h: parameters.buffer(),
                 z: parameters.buffer(),
                 output: parameters.buffer(),
             })
-            .collect();
-        Self {
+        };
+        Ok(Self {
             width,
-            layers,
+            layers: layers.iter().map(instantiate).collect::<std::result::Result<_, Error>>()?,
             gradient: parameters.buffer(),
             dz: parameters.buffer(),
             dh: parameters.buffer(),
-        }
+        })
     }
 
     /// Output of the forward pass.

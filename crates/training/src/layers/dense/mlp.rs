@@ -1,6 +1,7 @@
 //! `y = act(x·Wᵀ + b)`, and stacks of it.
 
 use super::Parameters;
+use crate::Error;
 use kernels::{
     Buffer, Device, InputGradient, KernelError, LinearAt, LinearBackward, LinearCrossForward, LinearForward,
     LinearShape,
@@ -24,21 +25,26 @@ pub struct Linear {
 
 impl Linear {
     /// The layer whose matrix and bias are named after it.
-    pub fn named(layer: &LinearLayer, parameters: &Parameters) -> Self {
+    pub fn named(layer: &LinearLayer, parameters: &Parameters) -> std::result::Result<Self, Error> {
         Self::new(layer, parameters, &format!("{}.weight", layer.name), &format!("{}.bias", layer.name))
     }
 
     /// The layer whose matrix and bias are the parameters of these names.
-    pub fn new(layer: &LinearLayer, parameters: &Parameters, matrix: &str, bias: &str) -> Self {
-        let (bucket, at) = parameters.locate(layer, matrix, bias);
-        Self {
+    pub fn new(
+        layer: &LinearLayer,
+        parameters: &Parameters,
+        matrix: &str,
+        bias: &str,
+    ) -> std::result::Result<Self, Error> {
+        let (bucket, at) = parameters.locate(layer, matrix, bias)?;
+        Ok(Self {
             inputs: layer.inputs,
             outputs: layer.outputs,
             activation: layer.activation,
             input_gradient: layer.input_gradient,
             bucket,
             at,
-        }
+        })
     }
 
     fn shape(&self, rows: usize) -> LinearShape {
@@ -128,10 +134,11 @@ pub struct Mlp {
 
 impl Mlp {
     /// The MLP of these layers.
-    pub fn new(layers: &[LinearLayer], parameters: &Parameters) -> Self {
-        let layers: Vec<Linear> = layers.iter().map(|layer| Linear::named(layer, parameters)).collect();
+    pub fn new(layers: &[LinearLayer], parameters: &Parameters) -> std::result::Result<Self, Error> {
+        let named = layers.iter().map(|layer| Linear::named(layer, parameters));
+        let layers = named.collect::<std::result::Result<Vec<Linear>, Error>>()?;
         let outputs = layers.iter().map(|_| parameters.buffer()).collect();
-        Self { layers, outputs, gradient: parameters.buffer(), spare: parameters.buffer() }
+        Ok(Self { layers, outputs, gradient: parameters.buffer(), spare: parameters.buffer() })
     }
 
     /// Runs `rows` samples through all layers.

@@ -2,6 +2,7 @@
 //!
 //! A bucket is one buffer, so a reduction needs no packing and an update is one pass.
 
+use crate::Error;
 use kernels::{Buffer, Device, Element, KernelError, LinearAt, Space};
 use spec::model::{LinearLayer, Parameter};
 use spec::optimizer::UpdateRule;
@@ -90,41 +91,46 @@ impl Parameters {
         self.places[index]
     }
 
-    fn here(&self, index: usize) -> (usize, usize) {
-        self.places[index].unwrap_or_else(|| panic!("{} is on other ranks", self.list[index].name))
+    fn here(&self, index: usize) -> Result<(usize, usize), Error> {
+        self.places[index].ok_or_else(|| Error::NoParameter { name: self.list[index].name.clone() })
     }
 
     /// Current weights of parameter `index`, which must be here.
-    pub fn weights(&self, index: usize) -> Result<Vec<f32>, KernelError> {
-        let (bucket, at) = self.here(index);
+    pub fn weights(&self, index: usize) -> Result<Vec<f32>, Error> {
+        let (bucket, at) = self.here(index)?;
         let mut weights = vec![0.0; self.list[index].len];
         self.buckets[bucket].weights.read(at, &mut weights)?;
         Ok(weights)
     }
 
     /// Overwrites the weights of parameter `index`, which must be here.
-    pub fn set_weights(&mut self, index: usize, weights: &[f32]) -> Result<(), KernelError> {
-        let (bucket, at) = self.here(index);
+    pub fn set_weights(&mut self, index: usize, weights: &[f32]) -> Result<(), Error> {
+        let (bucket, at) = self.here(index)?;
         assert_eq!(weights.len(), self.list[index].len, "weights of {}", self.list[index].name);
-        self.buckets[bucket].weights.write(at, weights)
+        Ok(self.buckets[bucket].weights.write(at, weights)?)
     }
 
     /// Current gradient of parameter `index`, which must be here.
-    pub fn gradient(&self, index: usize) -> Result<Vec<f32>, KernelError> {
-        let (bucket, at) = self.here(index);
+    pub fn gradient(&self, index: usize) -> Result<Vec<f32>, Error> {
+        let (bucket, at) = self.here(index)?;
         let mut gradient = vec![0.0; self.list[index].len];
         self.buckets[bucket].gradient.read(at, &mut gradient)?;
         Ok(gradient)
     }
 
     /// Bucket and offsets of the matrix `matrix` and the bias `bias` of a layer. A layer never spans two buckets.
-    pub(super) fn locate(&self, layer: &LinearLayer, matrix: &str, bias: &str) -> (usize, LinearAt) {
-        let find = |name: &str| {
-            let index = self.list.iter().position(|p| p.name == name);
-            self.here(index.unwrap_or_else(|| unreachable!("the model lists {name} among its parameters")))
+    pub(super) fn locate(
+        &self,
+        layer: &LinearLayer,
+        matrix: &str,
+        bias: &str,
+    ) -> Result<(usize, LinearAt), Error> {
+        let find = |name: &str| match self.list.iter().position(|parameter| parameter.name == name) {
+            Some(index) => self.here(index),
+            None => Err(Error::NoParameter { name: name.into() }),
         };
-        let (bucket, weight) = find(matrix);
-        let bias = layer.bias.then(|| find(bias).1);
-        (bucket, LinearAt { weight, bias })
+        let (bucket, weight) = find(matrix)?;
+        let bias = layer.bias.then(|| find(bias)).transpose()?.map(|(_, bias)| bias);
+        Ok((bucket, LinearAt { weight, bias }))
     }
 }
