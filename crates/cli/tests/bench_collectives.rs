@@ -99,7 +99,7 @@ fn mistakes_are_refused_with_what_to_do() {
     let old = File::new("old", "{\"phases\": []}");
     let cases: &[(&[&str], &[&str])] = &[
         (&["--from", "64XiB"], &["64XiB", "KiB"]),
-        (&["--from", "many"], &["many", "no size"]),
+        (&["--from", "many"], &["many", "not a size"]),
         (&["--from", "6"], &["--from 6", "a multiple of 4 bytes"]),
         (&["--from", "1MiB", "--to", "1KiB"], &["--from 1048576", "--to 1024"]),
         (&["--to", "1TiB"], &["--to 1099511627776", "at most"]),

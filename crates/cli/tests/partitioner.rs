@@ -536,7 +536,7 @@ fn slices_keep_their_groups_and_share_loads() {
             "--out",
             &again,
         ],
-        &["add up"],
+        &["sum of the loads"],
     );
     let one = folder.write("one.json", r#"{"features": ["A"], "affinity": [[1]]}"#);
     assert!(campanile(&["partition", "--affinity", &one, "--towers", "1", "--out", &again]).status.success());

@@ -144,7 +144,7 @@ fn a_rank_that_is_late() {
     says(
         &failure,
         &[
-            "waited 200.0ms in all_to_all #0 (`pooled`)",
+            "waited 200.0ms, the limit, in all_to_all #0 (`pooled`)",
             "rank 1 on host 0, phase `a long computation`: computing",
         ],
     );

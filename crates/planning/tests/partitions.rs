@@ -130,7 +130,7 @@ fn what_cannot_be_is_refused() {
     let ratio = Request { ratio: 0.5, ..Request::new(2, Strategy::Coherent) };
     assert_eq!(refused(ratio), PartitionError::Ratio(0.5));
     let loads = Request { balance: Balance::Loads(vec![1.0; 5]), ..Request::new(2, Strategy::Coherent) };
-    assert_eq!(refused(loads).to_string(), "5 loads for 6 features");
+    assert_eq!(refused(loads).to_string(), "5 loads were given for 6 features; give one for each");
     let dims = Request { dims: 7, ..Request::new(2, Strategy::Coherent) };
     assert_eq!(refused(dims), PartitionError::Dims { dims: 7, features: 6 });
     let groups = Request { groups: Some((0..6).collect()), ..Request::new(2, Strategy::Coherent) };

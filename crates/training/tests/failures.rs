@@ -135,7 +135,10 @@ fn a_rank_that_panics_ends_all() {
 fn a_rank_that_is_late_ends_all() {
     let error = with_change(Duration::from_secs(1), Duration::from_millis(1500), |_| ());
     // Who gave up first may have waited for a rank that waits itself; of all ranks one alone does not wait.
-    says(&error, &["waited 1.0s in all_to_all", "rank 3 on host 1, phase `update towers`: computing"]);
+    says(
+        &error,
+        &["waited 1.0s, the limit, in all_to_all", "rank 3 on host 1, phase `update towers`: computing"],
+    );
     assert_eq!(error.matches("computing").count(), 1, "{error}");
 }
 

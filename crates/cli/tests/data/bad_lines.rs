@@ -63,5 +63,5 @@ fn too_many_are_refused() {
     let expected = ["3 of 1003 lines", "0.30 %", "0.2 %", "line 11", "line 101", "line 501"];
     refused_with(&[&files[..], &["0.002"]].concat(), &expected);
     json(&[&files[..], &["0.003"], SMALL].concat());
-    refused_with(&[&files[..], &["2"]].concat(), &["max_bad_share", "0..=1"]);
+    refused_with(&[&files[..], &["2"]].concat(), &["max_bad_share", "from 0 to 1"]);
 }

@@ -146,7 +146,7 @@ fn wrong_modules_and_groups_are_refused_by_name() {
                 c.train.dataflow = Some(DataflowKind::Flat);
             }),
             "train.dataflow",
-            "use it",
+            "use sptt",
         ),
         (
             refused(&|c| {
