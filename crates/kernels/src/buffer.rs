@@ -44,7 +44,8 @@ impl Element for f64 {
 /// buffer.resize(3)?;
 /// buffer.write(0, &[1.0, 2.0, 3.0])?;
 /// assert_eq!(buffer.to_vec()?, [1.0, 2.0, 3.0]);
-/// assert_eq!(buffer.write(2, &[4.0, 5.0]).unwrap_err().to_string(), "write: 2 elements from 2 on, of 3");
+/// let refused = buffer.write(2, &[4.0, 5.0]).unwrap_err().to_string();
+/// assert_eq!(refused, "write: 2 elements at offset 2 exceed the buffer of 3 elements");
 /// # Ok::<(), kernels::KernelError>(())
 /// ```
 #[derive(Debug)]

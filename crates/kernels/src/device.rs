@@ -16,7 +16,7 @@ use crate::{Cpu, KernelError};
 /// let x = Buffer::from_slice(&Device::Reference, &[1.0])?;
 /// assert_eq!(Device::cpu(1)?.sum(&x)?, Some(1.0));
 /// let refused = Device::Idle.sum(&x).unwrap_err().to_string();
-/// assert_eq!(refused, "sum: x lives in host memory, the operation runs on idle");
+/// assert_eq!(refused, "sum: x is in host memory, but the operation runs on idle; copy it there first");
 /// # Ok::<(), kernels::KernelError>(())
 /// ```
 #[derive(Clone, Debug)]
