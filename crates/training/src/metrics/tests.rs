@@ -112,7 +112,7 @@ fn bins_hold_what_was_predicted_and_what_happened() {
 #[test]
 fn refusals_say_where() {
     let message = |scores: &[f32], labels: &[f32]| Evaluation::of(scores, labels).unwrap_err().to_string();
-    assert_eq!(message(&[0.5, f32::NAN], &[0.0, 1.0]), "score 1 is NaN, not a probability");
+    assert_eq!(message(&[0.5, f32::NAN], &[0.0, 1.0]), "prediction 1 is NaN, which is not a probability");
     assert_eq!(message(&[1.5], &[0.0]), "prediction 0 is 1.5, which is not a probability");
     assert_eq!(message(&[0.5], &[0.5]), "label 0 is 0.5, neither 0 nor 1");
     assert_eq!(message(&[0.5], &[]), "there are 1 predictions but 0 labels; please report this");
