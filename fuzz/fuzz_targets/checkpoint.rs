@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::Path;
 use training::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, Piece, TopologyRecord, write_pieces,
+    Checkpoint, CheckpointError, Folder, Manifest, Piece, TopologyEntry, write_pieces,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -28,7 +28,7 @@ fn write(root: &Path, tensors: Option<&[u8]>) -> Result<std::path::PathBuf, Chec
         written.file.bytes = bytes.len() as u64;
         written.file.sha256 = hex(bytes);
     }
-    folder.commit(&Manifest::new(1, TopologyRecord { hosts: 1, ranks_per_host: 1 }, vec![written]))
+    folder.commit(&Manifest::new(1, TopologyEntry { hosts: 1, ranks_per_host: 1 }, vec![written]))
 }
 
 /// A manifest's text with its checksum as the last field.
