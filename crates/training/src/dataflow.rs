@@ -16,12 +16,12 @@ pub use exchange::{Exchange, PendingExchange};
 pub use flat::Flat;
 pub use input::Input;
 pub use sptt::Sptt;
-pub use tables::{TableUpdate, allocate};
+pub use tables::allocate;
 pub use vectors::Vectors;
 
 use crate::Error;
 use crate::layers::tower::Tower;
-use kernels::{Buffer, ColumnCopy, Device, Table};
+use kernels::{Buffer, ColumnCopy, Device, Table, Update};
 use spec::volume::Leg;
 use std::fmt;
 
@@ -63,7 +63,7 @@ pub trait Dataflow: fmt::Debug + Send {
         device: &Device,
         tables: &mut [Table],
         input: &Input,
-        update: &TableUpdate,
+        update: Update,
     ) -> Result<(), Error>;
 
     /// Buffers that a collective works on.

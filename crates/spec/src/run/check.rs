@@ -5,7 +5,7 @@ use super::log::{Data, LogFacts, LogFeature, LogRows};
 use super::{Every, RunError};
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model};
-use crate::optimizer::{Decay, LearningRate, UpdateRule};
+use crate::optimizer::{ADAM, Decay, LearningRate, UpdateRule};
 use crate::presets::{Outline, Preset};
 
 /// Length of a run, in epochs or steps.
@@ -157,8 +157,6 @@ struct Recipe {
     tables: UpdateRule,
     table_peak: f32,
 }
-
-const ADAM: UpdateRule = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
 
 impl Recipe {
     fn of(data: &Data, batch: Option<usize>) -> Self {

@@ -7,11 +7,11 @@
 
 use super::input::Input;
 use super::order::Order;
-use super::tables::{SideBySide, TableUpdate, columns};
+use super::tables::{SideBySide, columns};
 use super::vectors::Vectors;
 use super::{Dataflow, merge, no_phase, reversed};
 use crate::Error;
-use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table, Update};
 use spec::dataflow::AllToAll;
 use spec::model::Model;
 use spec::placement::{Placement, Shard, width};
@@ -214,10 +214,10 @@ impl Dataflow for Flat {
         device: &Device,
         tables: &mut [Table],
         input: &Input,
-        update: &TableUpdate,
+        update: Update,
     ) -> Result<(), Error> {
         let (_, width) = self.widths[self.rank];
         let which = SideBySide { tables: 0..tables.len(), columns: &self.update_columns, width };
-        update.apply(device, tables, which, input, &self.gradients.floats.recv)
+        which.update(device, tables, update, input, &self.gradients.floats.recv)
     }
 }

@@ -16,12 +16,12 @@ mod routes;
 use super::carries::{Carries, Payload};
 use super::exchange::Exchange;
 use super::input::Input;
-use super::tables::{SideBySide, TableUpdate};
+use super::tables::SideBySide;
 use super::vectors::Vectors;
 use super::{Dataflow, no_phase};
 use crate::Error;
 use crate::layers::tower::Tower;
-use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table};
+use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table, Update};
 use routes::{HeldTables, SpttRoutes, TransposeCopies};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
@@ -364,7 +364,7 @@ impl Dataflow for Sptt {
         device: &Device,
         tables: &mut [Table],
         input: &Input,
-        update: &TableUpdate,
+        update: Update,
     ) -> Result<(), Error> {
         let gradients = match self.routes.permute {
             PeerPermute::Vectors => self.ordered_gradients.each_ref(),
@@ -373,7 +373,7 @@ impl Dataflow for Sptt {
             }
         };
         for (held, gradients) in [&self.routes.whole, &self.routes.rows].into_iter().zip(gradients) {
-            update.apply(device, tables, self.side_by_side(held), input, gradients)?;
+            self.side_by_side(held).update(device, tables, update, input, gradients)?;
         }
         Ok(())
     }

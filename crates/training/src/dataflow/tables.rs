@@ -33,17 +33,6 @@ pub fn allocate(
     Ok(tables)
 }
 
-/// The update of tables in one step.
-#[derive(Clone, Copy, Debug)]
-pub struct TableUpdate {
-    /// The update rule of the optimizer.
-    pub rule: UpdateRule,
-    /// The learning rate.
-    pub rate: f32,
-    /// Number of the step, from 1.
-    pub step: u64,
-}
-
 /// Some of a rank's tables, whose vectors stand side by side.
 #[derive(Clone, Debug)]
 pub(super) struct SideBySide<'a> {
@@ -55,29 +44,28 @@ pub(super) struct SideBySide<'a> {
     pub width: usize,
 }
 
-impl TableUpdate {
-    /// Updates the tables `which` by the gradients of their vectors.
-    pub(super) fn apply(
-        &self,
+impl SideBySide<'_> {
+    /// Updates these of the rank's `tables` by the gradients of their vectors.
+    pub(super) fn update(
+        self,
         device: &Device,
         tables: &mut [Table],
-        which: SideBySide,
+        update: Update,
         input: &Input,
         gradients: &Buffer<f32>,
     ) -> Result<(), Error> {
-        let Self { rule, rate, step } = self;
-        let SideBySide { tables: range, columns, width } = which;
+        let Self { tables: which, columns, width } = self;
         let (index, sorted, weights) = (&input.index, &input.sorted, input.weights());
         Ok(device.update_tables(UpdateTables {
             tables,
-            which: range,
+            which,
             columns,
             width,
             index,
             sorted,
             weights,
             dout: gradients,
-            update: Update { rule: *rule, rate: *rate, step: *step },
+            update,
         })?)
     }
 }

@@ -1,7 +1,7 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{self, Carries, Dataflow, Flat, Input, Payload, Sptt, TableUpdate};
+use crate::dataflow::{self, Carries, Dataflow, Flat, Input, Payload, Sptt};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
@@ -183,8 +183,8 @@ impl RankState {
             Operation::ReversePermute => dataflow.reverse_permute(device, input),
             Operation::UpdateTables => {
                 let Optimizer { update: rule, rate } = self.table_optimizer;
-                let update = TableUpdate { rule, rate: rate.at(self.steps), step: self.steps + 1 };
-                dataflow.update(device, tables, input, &update)
+                let update = Update { rule, rate: rate.at(self.steps), step: self.steps + 1 };
+                dataflow.update(device, tables, input, update)
             }
             Operation::UpdateDense(bucket) => {
                 let Optimizer { update, rate } = &self.dense_optimizer;
