@@ -62,7 +62,7 @@ pub fn join(transport: Transport, assume_hosts: bool) -> Result<Cluster, Cluster
         Transport::InProcess => Ok(Cluster::Threads),
         #[cfg(feature = "mpi")]
         Transport::Mpi => {
-            // Such a process is no watcher: `watch_if_asked` would not have returned.
+            // A process that gets here is no watcher: `watch_if_asked` does not return in a watcher.
             let watch = collectives::watch_if_asked();
             let job = collectives::MpiJob::join(Some(&watch)).map_err(ClusterError::Join)?;
             let options = collectives::MpiOptions { check_hosts: !assume_hosts, ..Default::default() };

@@ -179,7 +179,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     });
     let replaced = written.and_then(|()| fs::rename(&partial, &target));
     if replaced.is_err() {
-        // It may never have been there.
+        // The temporary file may never have been made.
         let _ = fs::remove_file(&partial);
     }
     replaced.map_err(FileError::writing(path))

@@ -129,7 +129,7 @@ impl Trainer<'_> {
     /// Trains a flat DLRM in a folder that is removed afterwards, and measures its affinity.
     fn measure_flat(&self) -> Result<Affinity> {
         let out = &self.args.out;
-        // Its tables may be large, and nobody needs them afterwards.
+        // The tables of the flat model may be large, and nothing needs them afterwards.
         let scratch = tempfile::tempdir_in(out)
             .with_context(|| format!("{}: no temporary folder can be created in it", out.display()))?;
         let flat = scratch.path().join("flat");

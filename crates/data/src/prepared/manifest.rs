@@ -231,7 +231,7 @@ impl Manifest {
             File::open(folder)?.sync_all()
         });
         written.map_err(|e| {
-            // It does not matter whether the files existed.
+            // A file that does not exist needs no removal.
             let _ = fs::remove_file(&temporary);
             let _ = fs::remove_file(&path);
             DataError::file(&path, format!("cannot be written: {e}"))

@@ -121,7 +121,8 @@ impl Rule {
                     *w -= scale * *m / (v.sqrt() / root + eps);
                 }
             }
-            Rule::Lamb(lamb) => lamb.apply(lamb.rate, w, first, second),
+            // LAMB needs whole tensors: `update_dense` gives it to `Lamb::update_tensors`.
+            Rule::Lamb(_) => debug_assert!(false, "LAMB updates tensors, not spans"),
         }
     }
 }

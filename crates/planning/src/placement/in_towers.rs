@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Where one slice of a table goes.
 struct Slice {
     feature: usize,
-    /// Its number among the slices of the feature.
+    /// Number of the slice among the slices of its feature.
     number: usize,
     group: usize,
 }

@@ -218,7 +218,8 @@ impl MpiThread {
             return Err(cause);
         }
         if let Some(rank) = first {
-            // That rank needs time to report: the launcher ends all processes as soon as one of them exits with an error.
+            // The rank that was started differently needs time to report: the launcher ends all processes as soon as one of
+            // them exits with an error.
             thread::sleep(REPORTING);
             let message =
                 format!("rank {rank} was started differently from the other ranks; see its own message");
