@@ -88,47 +88,4 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_measurement_goes_on_after_a_torn_line() {
-        let folder = tempfile::tempdir().unwrap();
-        let dir = folder.path().join("new");
-        let records = Records::<u64>::open(&dir, &json!({ "steps": 4 })).unwrap();
-        records.append(&1).unwrap();
-        let path = dir.join("records.jsonl");
-        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-        file.write_all(b"22").unwrap();
-        assert_eq!(records.all().unwrap(), [1], "a line without an end does not count");
-        let again = Records::<u64>::open(&dir, &json!({ "steps": 4 })).unwrap();
-        again.append(&3).unwrap();
-        assert_eq!(again.all().unwrap(), [1, 3]);
-    }
-
-    #[test]
-    fn results_of_other_settings_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        Records::<u64>::open(folder.path(), &json!({ "steps": 4 })).unwrap();
-        let Err(error) = Records::<u64>::open(folder.path(), &json!({ "steps": 5 })) else {
-            panic!("other settings were accepted")
-        };
-        assert!(matches!(error, Error::OtherMeasurement { .. }), "{error:?}");
-        let text = error.to_string();
-        assert!(
-            text.contains("records.jsonl: the folder holds results of other settings")
-                && text.contains("there {"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn a_line_that_is_no_result_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::<u64>::open(folder.path(), &json!({})).unwrap();
-        std::fs::write(folder.path().join("records.jsonl"), "{}\n1\n\"two\"\n").unwrap();
-        let text = records.all().unwrap_err().chain();
-        assert!(text.contains("records.jsonl, line 3: invalid type"), "{text}");
-    }
-}
+mod tests;

@@ -78,28 +78,4 @@ fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usiz
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use spec::schedule::{Task, Work};
-    use std::collections::BTreeSet;
-
-    /// Whatever the cluster: all are runs, and together they have every class, those of network blocks several times.
-    #[test]
-    fn every_class_is_measured() {
-        for (hosts, ranks) in [(2, 2), (4, 1), (1, 2)] {
-            let topology = Topology::new(hosts, ranks).unwrap();
-            let trials = trials(topology, 1, TimedSteps { timed: 2, warm_up: 1 }, 1).unwrap();
-            let mut classes = BTreeSet::new();
-            for Trial { run, .. } in &trials {
-                let schedule = run.schedule(Task::Train);
-                for phase in schedule.phases() {
-                    if let Work::Compute(operation) = &phase.work {
-                        classes.insert(schedule.describe(operation).class);
-                    }
-                }
-            }
-            // All but reading ahead, which is no phase.
-            assert_eq!(classes.len(), 26, "{topology}: {classes:?}");
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,62 @@
+
+use super::*;
+use crate::{
+    Buffer, Device, DotShape, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward,
+    LinearShape,
+};
+use spec::Activation;
+
+/// The public tests run the machine's best level and the portable one; this runs the level between.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn avx2_agrees_with_the_reference() {
+    if Level::detect() == Level::Portable {
+        return;
+    }
+    let device = Device::Cpu(Cpu { level: Level::Avx2, ..Cpu::new(2).unwrap() });
+    let (rows, inputs, outputs, count, dim) = (37, 300, 45, 21, 20);
+    let shape = LinearShape { rows, inputs, outputs };
+    let floats = |len: usize| {
+        let data: Vec<f32> = (0..len).map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
+        Buffer::from_slice(&device, &data).unwrap()
+    };
+    let run = |device: &Device| {
+        let (x, w) = (floats(rows * inputs), floats(inputs * outputs + outputs));
+        let (mut y, mut dx, mut dw) =
+            (floats(rows * outputs), floats(rows * inputs), floats(inputs * outputs + outputs));
+        let at = LinearAt { weight: 0, bias: Some(inputs * outputs) };
+        let relu = Activation::Relu;
+        device
+            .linear_forward(LinearForward { shape, x: &x, parameters: &w, at, activation: relu, y: &mut y })
+            .unwrap();
+        let (dy, mut z, mut out) = (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
+        let dx_as = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
+        let (parameters, gradient) = (&w, &mut dw);
+        device
+            .linear_backward(LinearBackward { shape, x: &x, parameters, at, dy: &dy, dx: dx_as, gradient })
+            .unwrap();
+        let (h, x0, x) = (&x, &dy, &y);
+        device
+            .linear_cross_forward(LinearCrossForward {
+                shape,
+                h,
+                parameters,
+                at,
+                x0,
+                x,
+                z: &mut z,
+                out: &mut out,
+            })
+            .unwrap();
+        let dots_shape = DotShape { rows, count, dim };
+        let width = dots_shape.width();
+        let (vectors, dout) = (floats(rows * count * dim), floats(rows * width));
+        let (mut dots, mut dvectors) = (floats(rows * width), floats(rows * count * dim));
+        device.dot_forward(dots_shape, &vectors, &mut dots).unwrap();
+        device.dot_backward(dots_shape, &vectors, &dout, &mut dvectors).unwrap();
+        [y, dx, dw, z, out, dots, dvectors].map(|buffer| buffer.to_vec().unwrap()).concat()
+    };
+    for (got, expected) in run(&device).iter().zip(run(&Device::Reference)) {
+        assert!((got - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
+    }
+}
