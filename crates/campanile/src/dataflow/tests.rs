@@ -1,4 +1,3 @@
-
 use super::*;
 use spec::run::Config;
 use spec::towers::Assignment;

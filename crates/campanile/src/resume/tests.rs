@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// Runs that were kept before logs were shuffled by default go on as they began.

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn at(told_at: u64, told: f64, done: u64) -> LineState {

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn stopped_by(signal: i32) -> Stop {

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::{
     Buffer, Device, DotShape, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward,

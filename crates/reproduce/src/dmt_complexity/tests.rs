@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// The DCNs' element-wise work is not counted: some .05 MFlops.

@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// A job that is a script: what it prints, and whether it ends well, can be chosen.

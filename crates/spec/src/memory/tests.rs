@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model};

@@ -1,4 +1,3 @@
-
 use super::*;
 use crate::dataflow::{AllToAll, Dataflow, Deployment};
 use crate::placement::{Layout, Placement};

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn mflops(preset: Preset, kind: ModelKind) -> f64 {

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn fault(change: impl Fn(&mut Synthetic)) -> Option<&'static str> {

@@ -1,4 +1,3 @@
-
 use super::super::metrics::MetricsLine;
 use super::*;
 use spec::run::Config;

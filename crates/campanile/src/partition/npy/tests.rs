@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn file(header: &str, values: &[u8]) -> Vec<u8> {

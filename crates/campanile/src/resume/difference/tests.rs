@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn says(change: impl Fn(&mut Config)) -> String {

@@ -1,4 +1,3 @@
-
 use super::*;
 use spec::schedule::{Task, Work};
 use std::collections::BTreeSet;

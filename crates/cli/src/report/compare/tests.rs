@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn run(config: Option<&str>) -> RecordedRun {

@@ -1,4 +1,3 @@
-
 use crate::{BagIndex, Buffer, Device, IndexBags, Lookup, Segment, Table};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;

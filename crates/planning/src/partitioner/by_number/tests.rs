@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn pairs(n: usize, count: usize, ratio: f64) -> Vec<(usize, usize)> {

@@ -1,4 +1,3 @@
-
 use super::*;
 
 /// The first `cut` features belong together, and the others.

@@ -1,4 +1,3 @@
-
 use super::hosts_per_tower;
 
 #[test]

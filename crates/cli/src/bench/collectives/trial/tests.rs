@@ -1,4 +1,3 @@
-
 use super::*;
 use collectives::{Options, launch};
 use kernels::Device;

@@ -1,4 +1,3 @@
-
 use super::*;
 
 fn spans(times: &[(usize, f64, f64)]) -> Vec<Span> {

@@ -1,0 +1,337 @@
+//! Linear layers, interactions, element-wise operations, losses and updates of dense weights.
+
+use crate::support::*;
+use kernels::{
+    Bce, Buffer, ColumnCopy, CrossBackward, Device, DotShape, InputGradient, LinearAt, LinearBackward,
+    LinearCrossForward, LinearForward, LinearShape, Matrix, MatrixMut, SumBlocks, Update, UpdateDense,
+};
+use proptest::prelude::*;
+use spec::Activation;
+use spec::optimizer::UpdateRule;
+
+fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, seed: u64) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let mut numbers = Numbers(seed);
+    // The parameters of this layer among others: something before the matrix, and between matrix and bias.
+    let (x, parameters) = (numbers.floats(rows * inputs), numbers.floats(outputs * inputs + outputs + 5));
+    let at = LinearAt { weight: 2, bias: bias.then_some(outputs * inputs + 5) };
+    let (dy, dx) = (numbers.floats(rows * outputs), numbers.floats(rows * inputs));
+    let activation = if relu { Activation::Relu } else { Activation::Identity };
+    compare(rows.max(inputs).max(outputs), |device| {
+        let mut y = numbers_like(rows * outputs);
+        device
+            .linear_forward(LinearForward {
+                shape,
+                x: &x,
+                parameters: &parameters,
+                at,
+                activation,
+                y: &mut y,
+            })
+            .unwrap();
+        let (mut masked, mut dx) = (copy(&dy), copy(&dx));
+        // The same mask for all: that of dx.
+        device.relu_backward(dy.len().min(x.len()), &x, &mut masked).unwrap();
+        let mut gradient = numbers_like(parameters.len());
+        let into = accumulate.map(|accumulate| (&mut dx, InputGradient { accumulate, relu }));
+        device
+            .linear_backward(LinearBackward {
+                shape,
+                x: &x,
+                parameters: &parameters,
+                at,
+                dy: &dy,
+                dx: into,
+                gradient: &mut gradient,
+            })
+            .unwrap();
+        let (mut z, mut out) = (numbers_like(rows * outputs), numbers_like(rows * outputs));
+        device
+            .linear_cross_forward(LinearCrossForward {
+                shape,
+                h: &x,
+                parameters: &parameters,
+                at,
+                x0: &dy,
+                x: &masked,
+                z: &mut z,
+                out: &mut out,
+            })
+            .unwrap();
+        [y, masked, dx, gradient, z, out].map(|buffer| buffer.to_vec().unwrap()).to_vec()
+    });
+}
+
+#[test]
+fn linear_at_the_edges() {
+    let shapes = [
+        [0, 3, 5],
+        [0, 64, 96],
+        [0, 13, 512],
+        [5, 0, 3],
+        [5, 3, 0],
+        [1, 1, 1],
+        [300, 13, 65],
+        [40, 600, 1],
+        [29, 1, 33],
+        [3, 700, 1100],
+    ];
+    for [rows, inputs, outputs] in shapes {
+        linear(LinearShape { rows, inputs, outputs }, true, true, Some(false), 3);
+        linear(LinearShape { rows, inputs, outputs }, false, false, None, 4);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn linear_layers(
+        rows in size(), inputs in size(), outputs in prop_oneof![4 => size(), 1 => Just(1usize)],
+        relu: bool, bias: bool, accumulate: Option<bool>, seed: u64,
+    ) {
+        linear(LinearShape { rows, inputs, outputs }, relu, bias, accumulate, seed);
+    }
+
+    #[test]
+    fn dot_products(
+        rows in 0..40usize, count in prop_oneof![4 => 0..40usize, 1 => 40..170usize],
+        dim in prop_oneof![4 => 0..40usize, 1 => Just(64), 1 => Just(128)], seed: u64,
+    ) {
+        let width = dim + count * count.saturating_sub(1) / 2;
+        let mut numbers = Numbers(seed);
+        let (vectors, dout) = (numbers.floats(rows * count * dim), numbers.floats(rows * width));
+        compare(dim.max(count), |device| {
+            let (mut out, mut dvectors) = (numbers_like(rows * width), numbers_like(rows * count * dim));
+            device.dot_forward(DotShape { rows, count, dim }, &vectors, &mut out).unwrap();
+            device.dot_backward(DotShape { rows, count, dim }, &vectors, &dout, &mut dvectors).unwrap();
+            vec![out.to_vec().unwrap(), dvectors.to_vec().unwrap()]
+        });
+    }
+
+    #[test]
+    fn cross_layers_and_sums(len in prop_oneof![0..100usize, 40_000..70_000usize], accumulate: bool, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let [x0, z, x, dx0] = [(); 4].map(|()| numbers.floats(len));
+        compare(1, |device| {
+            let (mut dz, mut dx0) = (numbers_like(len), copy(&dx0));
+            device.cross_backward(CrossBackward { len, x0: &x0, z: &z, dout: &x, dz: &mut dz, dx0: &mut dx0, accumulate }).unwrap();
+            let mut sum = numbers_like(len / 3 + 2);
+            device.sum_blocks(SumBlocks { count: 3, len: len / 3, blocks: &x, out: &mut sum, out_at: 1 }).unwrap();
+            let mut none = numbers_like(len);
+            device.sum_blocks(SumBlocks { count: 0, len, blocks: &x, out: &mut none, out_at: 0 }).unwrap();
+            let mut added = copy(&z);
+            device.add(len, &x, &mut added).unwrap();
+            vec![dz.to_vec().unwrap(), dx0.to_vec().unwrap(), sum.to_vec().unwrap(), none.to_vec().unwrap(), added.to_vec().unwrap()]
+        });
+    }
+
+    #[test]
+    fn streaming_sums(len in prop_oneof![0..300usize, 40_000..70_000usize], seed: u64) {
+        let x = Numbers(seed).floats(len);
+        let exact = Device::Reference.sum(&x).unwrap().unwrap();
+        for device in devices() {
+            prop_assert!((device.sum(&x).unwrap().unwrap() - exact).abs() <= 1e-4 * len as f64);
+        }
+    }
+
+    #[test]
+    fn columns(rows in 0..200usize, a in 0..90usize, b in 0..90usize, gap in 0..5usize, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let from = numbers.floats(3 + rows * (a + b + gap));
+        compare(1, |device| {
+            let mut to = numbers_like(2 + rows * (a + b));
+            let copies = [ColumnCopy { from: 0, to: b, width: a }, ColumnCopy { from: a + gap, to: 0, width: b }];
+            device.copy_columns(rows, &copies, Matrix { buffer: &from, at: 3, width: a + b + gap }, MatrixMut { buffer: &mut to, at: 2, width: a + b }).unwrap();
+            vec![to.to_vec().unwrap()]
+        });
+    }
+
+    #[test]
+    fn sums_of_columns(rows in 0..200usize, a in 0..90usize, b in 0..90usize, gap in 0..5usize, seed: u64) {
+        let mut numbers = Numbers(seed);
+        let (from, to) = (numbers.floats(3 + rows * (a + b + gap)), numbers.floats(2 + rows * (a + b)));
+        // The last block comes on top of another.
+        let copies = [
+            ColumnCopy { from: 0, to: b, width: a },
+            ColumnCopy { from: a + gap, to: 0, width: b },
+            ColumnCopy { from: gap, to: 0, width: a },
+        ];
+        let (values, mut expected) = (from.to_vec().unwrap(), to.to_vec().unwrap());
+        for (r, c) in (0..rows).flat_map(|r| copies.iter().map(move |c| (r, c))) {
+            for i in 0..c.width {
+                expected[2 + r * (a + b) + c.to + i] += values[3 + r * (a + b + gap) + c.from + i];
+            }
+        }
+        for device in devices() {
+            let mut to = copy(&to);
+            device.add_columns(rows, &copies, Matrix { buffer: &from, at: 3, width: a + b + gap }, MatrixMut { buffer: &mut to, at: 2, width: a + b }).unwrap();
+            prop_assert_eq!(bits(&to), bits(&buffer(&expected)));
+        }
+    }
+
+    #[test]
+    fn dense_updates(len in prop_oneof![0..100usize, 40_000..70_000usize], rule in 0..6usize, seed: u64) {
+        let rule = rules().into_iter().filter(UpdateRule::for_dense).nth(rule).expect("six rules for dense layers");
+        let mut numbers = Numbers(seed);
+        let (weights, gradients) = (numbers.floats(len), [numbers.floats(len), numbers.floats(len)]);
+        compare(10, |device| {
+            let (mut w, mut state) = (copy(&weights), zeros(rule.state_per_row(len)));
+            for (g, step) in gradients.iter().zip(1..) {
+                device.update_dense(UpdateDense { update: Update { rule, rate: 0.1, step }, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: g, state: &mut state }).unwrap();
+            }
+            vec![w.to_vec().unwrap(), state.to_vec().unwrap()]
+        });
+    }
+}
+
+/// `dloss/dx ≈ (loss(x + h) − loss(x − h)) / 2h` for a loss `Σ cᵢ·outᵢ`, whose gradient at the output is `c`.
+fn finite_differences(
+    at: &Buffer<f32>,
+    analytic: &[f32],
+    c: &[f32],
+    forward: impl Fn(&Buffer<f32>) -> Vec<f32>,
+) {
+    let h = 1.0 / 64.0;
+    for i in 0..at.len() {
+        let loss = |delta: f32| {
+            let mut moved = at.to_vec().unwrap();
+            moved[i] += delta;
+            forward(&buffer(&moved)).iter().zip(c).map(|(out, c)| *out as f64 * *c as f64).sum::<f64>()
+        };
+        let numeric = (loss(h) - loss(-h)) / (2.0 * h as f64);
+        assert!(
+            (numeric - analytic[i] as f64).abs() < 2e-3,
+            "element {i}: {numeric} against {}",
+            analytic[i]
+        );
+    }
+}
+
+#[test]
+fn gradients_of_the_reference_are_its_finite_differences() {
+    let device = Device::Reference;
+    let mut numbers = Numbers(11);
+    // A linear map is linear in each operand, a dot product in each element: the differences are exact but for rounding.
+    let shape = LinearShape { rows: 4, inputs: 5, outputs: 3 };
+    let (x, parameters, c) = (numbers.floats(20), numbers.floats(18), numbers.floats(12));
+    let at = LinearAt { weight: 0, bias: Some(15) };
+    let forward = |x: &Buffer<f32>, parameters: &Buffer<f32>| {
+        let mut y = zeros(12);
+        device
+            .linear_forward(LinearForward {
+                shape,
+                x,
+                parameters,
+                at,
+                activation: Activation::Identity,
+                y: &mut y,
+            })
+            .unwrap();
+        y.to_vec().unwrap()
+    };
+    let (mut dx, mut gradient) = (zeros(20), zeros(18));
+    let into = Some((&mut dx, InputGradient::default()));
+    device
+        .linear_backward(LinearBackward {
+            shape,
+            x: &x,
+            parameters: &parameters,
+            at,
+            dy: &c,
+            dx: into,
+            gradient: &mut gradient,
+        })
+        .unwrap();
+    finite_differences(&x, &dx.to_vec().unwrap(), &c.to_vec().unwrap(), |x| forward(x, &parameters));
+    finite_differences(&parameters, &gradient.to_vec().unwrap(), &c.to_vec().unwrap(), |parameters| {
+        forward(&x, parameters)
+    });
+
+    let (rows, count, dim) = (2, 5, 3);
+    let (vectors, c) = (numbers.floats(30), numbers.floats(26));
+    let mut dvectors = zeros(30);
+    device.dot_backward(DotShape { rows, count, dim }, &vectors, &c, &mut dvectors).unwrap();
+    finite_differences(&vectors, &dvectors.to_vec().unwrap(), &c.to_vec().unwrap(), |vectors| {
+        let mut out = zeros(26);
+        device.dot_forward(DotShape { rows, count, dim }, vectors, &mut out).unwrap();
+        out.to_vec().unwrap()
+    });
+
+    let [x0, z, x, c] = [(); 4].map(|()| numbers.floats(9));
+    let (mut dz, mut dx0) = (zeros(9), zeros(9));
+    device
+        .cross_backward(CrossBackward {
+            len: 9,
+            x0: &x0,
+            z: &z,
+            dout: &c,
+            dz: &mut dz,
+            dx0: &mut dx0,
+            accumulate: false,
+        })
+        .unwrap();
+    let cross = |x0: &Buffer<f32>, z: &Buffer<f32>, x: &Buffer<f32>| {
+        let mut out = vec![0.0; 9];
+        kernels::reference::interaction::cross_forward(
+            9,
+            &x0.to_vec().unwrap(),
+            &z.to_vec().unwrap(),
+            &x.to_vec().unwrap(),
+            &mut out,
+        );
+        out
+    };
+    finite_differences(&x0, &dx0.to_vec().unwrap(), &c.to_vec().unwrap(), |x0| cross(x0, &z, &x));
+    finite_differences(&z, &dz.to_vec().unwrap(), &c.to_vec().unwrap(), |z| cross(&x0, z, &x));
+    finite_differences(&x, &c.to_vec().unwrap(), &c.to_vec().unwrap(), |x| cross(&x0, &z, x));
+
+    let logits = numbers.floats(6);
+    let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
+    let mut dlogits = zeros(6);
+    device.bce(Bce { rows: 6, logits: &logits, labels: &labels, scale: 1.0, dlogits: &mut dlogits }).unwrap();
+    finite_differences(&logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
+        vec![
+            device
+                .bce(Bce { rows: 6, logits, labels: &labels, scale: 1.0, dlogits: &mut zeros(6) })
+                .unwrap()
+                .unwrap() as f32,
+        ]
+    });
+}
+
+#[test]
+fn bce_is_stable_and_sigmoid_saturates() {
+    let device = Device::cpu(2).unwrap();
+    let (logits, labels) = (buffer(&[1000.0, -1000.0, 1000.0, 0.0]), buffer(&[1.0, 0.0, 0.0, 1.0]));
+    let mut dlogits = zeros(4);
+    let loss = device
+        .bce(Bce { rows: 4, logits: &logits, labels: &labels, scale: 0.5, dlogits: &mut dlogits })
+        .unwrap()
+        .unwrap();
+    assert!((loss - (1000.0 + 2f64.ln())).abs() < 1e-9);
+    assert_eq!(dlogits.to_vec().unwrap(), [0.0, 0.0, 0.5, -0.25]);
+    let mut p = zeros(4);
+    device.sigmoid(4, &logits, &mut p).unwrap();
+    assert_eq!(p.to_vec().unwrap(), [1.0, 0.0, 1.0, 0.5]);
+}
+
+/// Enough samples for several threads: losses, their sum and probabilities have the bits of the reference.
+#[test]
+fn losses_do_not_depend_on_threads() {
+    for rows in [0, 1, 1024, 1025, 9000] {
+        let mut numbers = Numbers(rows as u64);
+        let logits = buffer(&(0..rows).map(|_| 20.0 * numbers.float()).collect::<Vec<_>>());
+        let labels = buffer(&(0..rows).map(|_| (numbers.next() % 2) as f32).collect::<Vec<_>>());
+        let mut results = devices().into_iter().map(|device| {
+            let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
+            let scale = 1.0 / 9000.0;
+            let bce = Bce { rows, logits: &logits, labels: &labels, scale, dlogits: &mut dlogits };
+            let loss = device.bce(bce).unwrap().unwrap();
+            device.sigmoid(rows, &logits, &mut p).unwrap();
+            (loss.to_bits(), bits(&dlogits), bits(&p))
+        });
+        let expected = results.next().unwrap();
+        assert!(results.all(|result| result == expected), "{rows} samples");
+    }
+}

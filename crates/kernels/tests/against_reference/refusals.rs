@@ -1,0 +1,223 @@
+//! What operations and buffers refuse, and that they change nothing then.
+
+use crate::support::*;
+use kernels::{
+    BagIndex, Buffer, Device, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, Update, UpdateTables,
+};
+use spec::Pooling;
+use spec::optimizer::UpdateRule;
+
+#[test]
+fn ids_past_the_end_are_refused_and_change_nothing() {
+    for device in devices() {
+        let rule = UpdateRule::Sgd;
+        let tables = [3, 5].map(|rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap());
+        let segment = |table| Segment {
+            table,
+            first_sample: 0,
+            samples: 100,
+            first_value: table * 100,
+            lengths_at: None,
+        };
+        let mut ids = vec![2u32; 200];
+        ids[150] = 5;
+        let ids = buffer(&ids);
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 2,
+                samples: 100,
+                segments: &[segment(0), segment(1)],
+                lengths: &none(),
+                values: 200,
+                index: &mut index,
+            })
+            .unwrap();
+        let refused = KernelError::IdOutOfRange { table: 1, id: 5, rows: 5 };
+        assert_eq!(device.sort_ids(&tables, &index, &ids, &mut sorted), Err(refused.clone()));
+        let mut out = numbers_like(800);
+        let looked = device.lookup(Lookup {
+            tables: &tables,
+            which: 0..2,
+            columns: &[0, 4],
+            width: 8,
+            index: &index,
+            samples: 0..100,
+            values: &ids,
+            weights: None,
+            out: &mut out,
+        });
+        assert_eq!(looked, Err(refused));
+        assert_eq!(out.to_vec().unwrap(), vec![7.5; 800]);
+        device
+            .lookup(Lookup {
+                tables: &tables,
+                which: 0..1,
+                columns: &[0, 4],
+                width: 8,
+                index: &index,
+                samples: 0..100,
+                values: &ids,
+                weights: None,
+                out: &mut out,
+            })
+            .unwrap();
+        device
+            .lookup(Lookup {
+                tables: &tables,
+                which: 0..2,
+                columns: &[0, 4],
+                width: 8,
+                index: &index,
+                samples: 0..50,
+                values: &ids,
+                weights: None,
+                out: &mut out,
+            })
+            .unwrap();
+        // Nothing sorted is left that an update could follow.
+        let mut tables = tables;
+        let updated = device.update_tables(UpdateTables {
+            tables: &mut tables,
+            which: 0..2,
+            columns: &[0, 4],
+            width: 8,
+            index: &index,
+            sorted: &sorted,
+            weights: None,
+            dout: &out,
+            update: Update { rule, rate: 0.1, step: 1 },
+        });
+        assert!(matches!(updated, Err(KernelError::TooShort { .. })));
+    }
+}
+
+#[test]
+fn ids_sorted_for_other_tables_are_refused() {
+    for device in devices() {
+        let rule = UpdateRule::Sgd;
+        let table = |rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap();
+        let segment = Segment { table: 0, first_sample: 0, samples: 9, first_value: 0, lengths_at: None };
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 1,
+                samples: 9,
+                segments: &[segment],
+                lengths: &none(),
+                values: 9,
+                index: &mut index,
+            })
+            .unwrap();
+        device.sort_ids(&[table(9)], &index, &buffer(&[8, 7, 6, 5, 4, 3, 2, 1, 0]), &mut sorted).unwrap();
+        let dout = zeros(36);
+        let update = |tables: &mut [Table], sorted: &SortedIds| {
+            device.update_tables(UpdateTables {
+                tables,
+                which: 0..1,
+                columns: &[0],
+                width: 4,
+                index: &index,
+                sorted,
+                weights: None,
+                dout: &dout,
+                update: Update { rule, rate: 0.1, step: 1 },
+            })
+        };
+        assert_eq!(update(&mut [table(9)], &sorted), Ok(()));
+        assert!(matches!(update(&mut [table(8)], &sorted), Err(KernelError::Mismatch { .. })));
+        sorted.samples.write(3, &[9]).unwrap();
+        assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+        sorted.samples.write(3, &[3]).unwrap();
+        sorted.keys.write(4, &[1]).unwrap();
+        assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+        sorted.bounds = vec![0, 10];
+        assert!(matches!(update(&mut [table(9)], &sorted), Err(KernelError::Mismatch { .. })));
+    }
+}
+
+#[test]
+fn only_the_tables_of_a_call_are_checked() {
+    for device in devices() {
+        let rule = UpdateRule::Sgd;
+        let mut tables = [4, 4].map(|rows| Table::zeroed(&device, rows, 1, Pooling::Sum, &rule).unwrap());
+        let segments = [0, 1].map(|table| Segment {
+            table,
+            first_sample: 0,
+            samples: 2,
+            first_value: 2 * table,
+            lengths_at: None,
+        });
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 2,
+                samples: 2,
+                segments: &segments,
+                lengths: &none(),
+                values: 4,
+                index: &mut index,
+            })
+            .unwrap();
+        device.sort_ids(&tables, &index, &buffer(&[0, 1, 2, 3]), &mut sorted).unwrap();
+        let dout = buffer(&[1.0, 1.0]);
+        let mut update = |which, columns: &[usize], sorted: &SortedIds| {
+            device.update_tables(UpdateTables {
+                tables: &mut tables,
+                which,
+                columns,
+                width: 1,
+                index: &index,
+                sorted,
+                weights: None,
+                dout: &dout,
+                update: Update { rule, rate: 1.0, step: 1 },
+            })
+        };
+        assert!(matches!(update(0..3, &[0, 0], &sorted), Err(KernelError::TooShort { .. })));
+        assert!(matches!(update(1..2, &[0, 1], &sorted), Err(KernelError::TooShort { .. })));
+        assert!(matches!(update(1..2, &[0], &sorted), Err(KernelError::TooShort { .. })));
+        assert_eq!(update(std::ops::Range { start: 9, end: 0 }, &[5, 5], &sorted), Ok(()));
+        sorted.keys.write(0, &[9 << 32]).unwrap();
+        assert!(matches!(update(0..1, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
+        assert!(matches!(update(0..2, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
+        assert_eq!(update(1..2, &[1, 0], &sorted), Ok(()));
+        // Keys of the first table that reach into those of the second.
+        sorted.bounds = vec![0, 3, 2];
+        assert!(matches!(update(1..2, &[0, 0], &sorted), Err(KernelError::Mismatch { .. })));
+        assert_eq!(tables[0].weights.to_vec().unwrap(), [0.0; 4]);
+        assert_eq!(tables[1].weights.to_vec().unwrap(), [0.0, 0.0, -1.0, -1.0]);
+    }
+}
+
+#[test]
+fn memory_round_trips_and_refuses_the_impossible() {
+    let device = Device::cpu(1).unwrap();
+    let mut buffer = Buffer::<f32>::from_slice(&device, &[1.0, 2.0, 3.0]).unwrap();
+    buffer.resize(600_000).unwrap();
+    buffer.resize(3).unwrap();
+    let bytes = buffer.into_bytes();
+    assert_eq!(bytes.len(), 12);
+    assert_eq!(bytes.into_buffer::<u32>().to_vec().unwrap(), [1f32, 2.0, 3.0].map(f32::to_bits));
+    assert!(Buffer::<u64>::new(&device).into_bytes().into_buffer::<f64>().is_empty());
+    assert_eq!(Buffer::<f32>::zeroed(&device, 0).unwrap().to_vec().unwrap(), []);
+    for len in [usize::MAX / 8, usize::MAX / 4, usize::MAX] {
+        let refused = Buffer::<f32>::zeroed(&device, len);
+        assert!(matches!(refused, Err(KernelError::OutOfMemory { .. })), "{len}");
+        let mut buffer = Buffer::<f32>::new(&device);
+        assert!(matches!(buffer.resize(len), Err(KernelError::OutOfMemory { .. })), "{len}");
+    }
+}
+
+#[test]
+fn reads_and_writes_past_the_end_are_refused() {
+    for device in devices() {
+        let mut buffer = Buffer::<u16>::from_slice(&device, &[1, 2, 3]).unwrap();
+        let refused = |op, at, len| Err(KernelError::PastEnd { op, at, len, holds: 3 });
+        assert_eq!(buffer.read(2, &mut [0; 2]), refused("read", 2, 2));
+        assert_eq!(buffer.write(4, &[]), refused("write", 4, 0));
+        assert_eq!(buffer.write(usize::MAX, &[7]), refused("write", usize::MAX, 1));
+        assert_eq!(buffer.write_blocks(1, 3, 1, |_, block| block.fill(9)), refused("write_blocks", 1, 3));
+        assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
+    }
+}

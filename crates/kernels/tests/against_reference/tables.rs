@@ -1,0 +1,433 @@
+//! Embedding tables: indices of bags, sorting, lookup and update.
+
+use crate::support::*;
+use kernels::{
+    BagIndex, Buffer, ColumnCopy, Device, IndexBags, KernelError, Lookup, Matrix, MatrixMut, Segment,
+    SortedIds, Table, Update, UpdateDense, UpdateTables,
+};
+use proptest::prelude::*;
+use spec::Pooling;
+use spec::optimizer::UpdateRule;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tables(case in embedding_case()) {
+        case.check();
+    }
+}
+
+/// Random tables, bags and gradients.
+#[derive(Clone, Debug)]
+struct EmbeddingCase {
+    dims: Vec<usize>,
+    rows: Vec<usize>,
+    samples: usize,
+    /// The longest bag; 0 for bags of exactly one id.
+    longest: u32,
+    mean: bool,
+    weighted: bool,
+    rule: UpdateRule,
+    seed: u64,
+}
+
+fn embedding_case() -> impl Strategy<Value = EmbeddingCase> {
+    let dim = prop_oneof![1..40usize, Just(16), Just(32), Just(64), Just(128)];
+    let rows = prop_oneof![1..4usize, 1..50usize, 1000..100_000usize];
+    let samples = prop_oneof![0..30usize, 100..900usize];
+    (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), 0..7usize).prop_flat_map(
+        move |(tables, samples, longest, (mean, weighted, seed), rule)| {
+            (proptest::collection::vec(dim.clone(), tables), proptest::collection::vec(rows.clone(), tables))
+                .prop_map(move |(dims, rows)| {
+                    let rule = rules()[rule];
+                    EmbeddingCase { dims, rows, samples, longest, mean, weighted, rule, seed }
+                })
+        },
+    )
+}
+
+impl EmbeddingCase {
+    fn tables(&self) -> Vec<Table> {
+        let mut numbers = Numbers(self.seed);
+        let pooling = if self.mean { Pooling::Mean } else { Pooling::Sum };
+        let make = |(&rows, &dim)| {
+            let mut table = Table::zeroed(&Device::Reference, rows, dim, pooling, &self.rule).unwrap();
+            table.weights.write(0, &numbers.floats(rows * dim).to_vec().unwrap()).unwrap();
+            table
+        };
+        self.rows.iter().zip(&self.dims).map(make).collect()
+    }
+
+    /// Two source ranks, each with a segment per table; the last table misses the second source's samples.
+    fn ids(&self) -> (Vec<Segment>, Vec<u32>, Vec<u32>) {
+        let mut numbers = Numbers(self.seed ^ 77);
+        let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![]);
+        let half = self.samples / 2;
+        for (first_sample, samples) in [(0, half), (half, self.samples - half)] {
+            for (table, &rows) in self.rows.iter().enumerate() {
+                if first_sample > 0 && table + 1 == self.rows.len() {
+                    continue;
+                }
+                let (first_value, lengths_at) = (values.len(), (self.longest > 0).then_some(lengths.len()));
+                for _ in 0..samples {
+                    let length =
+                        if self.longest > 0 { numbers.next() as u32 % (self.longest + 1) } else { 1 };
+                    lengths.push(length);
+                    values.extend((0..length).map(|_| (numbers.next() % rows as u64) as u32));
+                }
+                segments.push(Segment { table, first_sample, samples, first_value, lengths_at });
+            }
+        }
+        (segments, lengths, values)
+    }
+
+    fn check(&self) {
+        let (segments, lengths, values) = self.ids();
+        let (lengths, ids) = (buffer(&lengths), buffer(&values));
+        let mut numbers = Numbers(self.seed ^ 99);
+        let mut columns = vec![];
+        let mut width = 1;
+        for dim in &self.dims {
+            columns.push(width);
+            width += dim + 1;
+        }
+        let weights = numbers.floats(values.len());
+        let weights = self.weighted.then_some(&weights);
+        let dout = numbers.floats(self.samples * width);
+        let sorting = |device: &Device| {
+            let tables = self.tables();
+            let (mut index, mut sorted) =
+                (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+            device
+                .index_bags(IndexBags {
+                    tables: tables.len(),
+                    samples: self.samples,
+                    segments: &segments,
+                    lengths: &lengths,
+                    values: values.len(),
+                    index: &mut index,
+                })
+                .unwrap();
+            device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
+            (tables, index, sorted)
+        };
+        let (_, _, expected) = sorting(&Device::Reference);
+        compare(64, |device| {
+            let (mut tables, index, sorted) = sorting(device);
+            assert_eq!(
+                (sorted.keys.to_vec().unwrap(), &sorted.bounds),
+                (expected.keys.to_vec().unwrap(), &expected.bounds)
+            );
+            let mut out = numbers_like(self.samples * width);
+            let all = 0..tables.len();
+            device
+                .lookup(Lookup {
+                    tables: &tables,
+                    which: all.clone(),
+                    columns: &columns,
+                    width,
+                    index: &index,
+                    samples: 0..self.samples,
+                    values: &ids,
+                    weights,
+                    out: &mut out,
+                })
+                .unwrap();
+            let part = self.samples / 3..self.samples;
+            let mut some = numbers_like(part.len() * width);
+            let which = all.end / 2..all.end;
+            device
+                .lookup(Lookup {
+                    tables: &tables,
+                    which,
+                    columns: &columns,
+                    width,
+                    index: &index,
+                    samples: part,
+                    values: &ids,
+                    weights,
+                    out: &mut some,
+                })
+                .unwrap();
+            for step in 1..3 {
+                device
+                    .update_tables(UpdateTables {
+                        tables: &mut tables,
+                        which: all.clone(),
+                        columns: &columns,
+                        width,
+                        index: &index,
+                        sorted: &sorted,
+                        weights,
+                        dout: &dout,
+                        update: Update { rule: self.rule, rate: 0.1, step },
+                    })
+                    .unwrap();
+            }
+            let mut results = vec![out.to_vec().unwrap(), some.to_vec().unwrap()];
+            for table in &tables {
+                results.extend([table.weights.to_vec().unwrap(), table.state.to_vec().unwrap()]);
+            }
+            results
+        });
+    }
+}
+
+/// Halves of the tables, each with gradients of its own, against all tables at once.
+#[test]
+fn updates_of_some_tables_add_up_to_one_of_all() {
+    let (dims, rows) = (vec![16, 5, 64, 128, 40], vec![300, 7, 50_000, 1, 900]);
+    let (near, far) = (22, 232);
+    // What lies outside the tables of a call is not read, however wrong.
+    let all_columns = [1, 17, near, near + 64, near + 192];
+    let (near_columns, far_columns) = ([1, 17, usize::MAX, 0, 999], [usize::MAX, 999, 0, 64, 192]);
+    let copies = [ColumnCopy { from: 0, to: 0, width: near }, ColumnCopy { from: 0, to: near, width: far }];
+    for (rule, weighted) in rules().into_iter().zip([true, false, true, false, true]) {
+        let (samples, longest, seed) = (700, 3, 11);
+        let case = EmbeddingCase {
+            dims: dims.clone(),
+            rows: rows.clone(),
+            samples,
+            longest,
+            mean: true,
+            weighted,
+            rule,
+            seed,
+        };
+        let (segments, lengths, values) = case.ids();
+        let mut numbers = Numbers(3);
+        let weights = numbers.floats(values.len());
+        let weights = weighted.then_some(&weights);
+        let (near_dout, far_dout) = (numbers.floats(samples * near), numbers.floats(samples * far));
+        for device in devices() {
+            let (mut index, mut sorted, mut dout) = (
+                BagIndex::new(&Device::Reference),
+                SortedIds::new(&Device::Reference),
+                zeros(samples * (near + far)),
+            );
+            for (copy, (from, width)) in copies.iter().zip([(&near_dout, near), (&far_dout, far)]) {
+                device
+                    .copy_columns(
+                        samples,
+                        &[*copy],
+                        Matrix { buffer: from, at: 0, width },
+                        MatrixMut { buffer: &mut dout, at: 0, width: near + far },
+                    )
+                    .unwrap();
+            }
+            let (mut whole, mut halves) = (case.tables(), case.tables());
+            device
+                .index_bags(IndexBags {
+                    tables: 5,
+                    samples,
+                    segments: &segments,
+                    lengths: &buffer(&lengths),
+                    values: values.len(),
+                    index: &mut index,
+                })
+                .unwrap();
+            device.sort_ids(&whole, &index, &buffer(&values), &mut sorted).unwrap();
+            for step in 1..4 {
+                let update = |tables: &mut [Table], which, columns: &[usize], width, dout| {
+                    device
+                        .update_tables(UpdateTables {
+                            tables,
+                            which,
+                            columns,
+                            width,
+                            index: &index,
+                            sorted: &sorted,
+                            weights,
+                            dout,
+                            update: Update { rule, rate: 0.1, step },
+                        })
+                        .unwrap();
+                };
+                update(&mut whole, 0..5, &all_columns, near + far, &dout);
+                update(&mut halves, 2..5, &far_columns, far, &far_dout);
+                update(&mut halves, 0..2, &near_columns, near, &near_dout);
+                update(&mut halves, 3..3, &near_columns, near, &near_dout);
+            }
+            for (whole, half) in whole.iter().zip(&halves) {
+                assert_eq!(bits(&whole.weights), bits(&half.weights));
+                assert_eq!(bits(&whole.state), bits(&half.state));
+            }
+        }
+    }
+}
+
+/// Four sources' samples, numbered in another order than their ids arrive in: each source's are cut into `pieces`, and
+/// the numbers go round the sources piece by piece.
+fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
+    let rows = [3, 1000, 1 << 20];
+    let tables = rows.map(|rows| Table::zeroed(&Device::Reference, rows, 1, Pooling::Sum, &UpdateRule::Sgd));
+    let tables = tables.map(Result::unwrap);
+    let piece = samples / 4 / pieces;
+    let mut numbers = Numbers(samples as u64);
+    let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![u32::MAX; 5]);
+    for place in [2, 0, 3, 1] {
+        for (table, turn) in (0..rows.len()).flat_map(|table| (0..pieces).map(move |turn| (table, turn))) {
+            let (first_value, lengths_at) = (values.len(), (longest > 0).then_some(lengths.len()));
+            for _ in 0..piece {
+                let length = if longest > 0 { numbers.next() as u32 % (longest + 1) } else { 1 };
+                lengths.push(length);
+                values.extend((0..length).map(|_| (numbers.next() % rows[table] as u64) as u32));
+            }
+            let first_sample = (4 * turn + place) * piece;
+            segments.push(Segment { table, first_sample, samples: piece, first_value, lengths_at });
+        }
+    }
+    let (lengths, ids) = (buffer(&lengths), buffer(&values));
+    let mut results = devices().into_iter().map(|device| {
+        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        device
+            .index_bags(IndexBags {
+                tables: 3,
+                samples,
+                segments: &segments,
+                lengths: &lengths,
+                values: values.len(),
+                index: &mut index,
+            })
+            .unwrap();
+        device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
+        (sorted.keys.to_vec().unwrap(), sorted.bounds, sorted.samples.to_vec().unwrap())
+    });
+    let expected = results.next().unwrap();
+    assert!(
+        results.all(|result| result == expected),
+        "{samples} samples, bags of {longest}, {pieces} pieces"
+    );
+}
+
+#[test]
+fn ids_indexed_in_another_order_than_they_arrived_in() {
+    for samples in [4, 40, 64, 100, 1000, 8192, 20_000] {
+        for longest in [0, 1, 5] {
+            for pieces in [1, 2, samples / 4] {
+                sort_permuted(samples, longest, pieces);
+            }
+        }
+    }
+}
+
+#[test]
+fn bags_that_overlap_are_sorted_too() {
+    for (bags, values) in [(20, 30), (50, 40), (300, 90), (3000, 20_000)] {
+        let mut numbers = Numbers(bags as u64);
+        let table = Table::zeroed(&Device::Reference, 77, 1, Pooling::Sum, &UpdateRule::Sgd).unwrap();
+        let mut draw = |len: usize, below: u64| -> Buffer<u32> {
+            buffer(&(0..len).map(|_| (numbers.next() % below) as u32).collect::<Vec<_>>())
+        };
+        let (ids, starts, lengths) = (draw(values, 77), draw(bags, values as u64 - 8), draw(bags, 9));
+        let index = BagIndex { tables: 1, samples: bags, starts, lengths };
+        let mut results = devices().into_iter().map(|device| {
+            let mut sorted = SortedIds::new(&Device::Reference);
+            device.sort_ids(std::slice::from_ref(&table), &index, &ids, &mut sorted).unwrap();
+            (sorted.keys.to_vec().unwrap(), sorted.bounds, sorted.samples.to_vec().unwrap())
+        });
+        let expected = results.next().unwrap();
+        assert!(results.all(|result| result == expected), "{bags} bags in {values} values");
+    }
+}
+
+/// "Exact" (Neo §5.1): a row met several times gets one update with the sum of its gradients, as a dense gradient would
+/// give. With an empty state, a dense update of all rows is the lazy one where the gradient is not zero.
+#[test]
+fn duplicates_are_summed_before_the_update() {
+    let (rows, dim, samples) = (50, 24, 3000);
+    let mut numbers = Numbers(5);
+    let ids: Vec<u32> =
+        (0..samples).map(|s| if s % 2 == 0 { 7 } else { (numbers.next() % rows as u64) as u32 }).collect();
+    let dout = numbers.floats(samples * dim);
+    let start = numbers.floats(rows * dim);
+    let mut dense = vec![0f64; rows * dim];
+    for (s, &id) in ids.iter().enumerate() {
+        for d in 0..dim {
+            dense[id as usize * dim + d] += dout.to_vec().unwrap()[s * dim + d] as f64;
+        }
+    }
+    let gradient = buffer(&dense.iter().map(|&g| g as f32).collect::<Vec<_>>());
+    for rule in [UpdateRule::Sgd, UpdateRule::Adagrad { eps: 1e-3 }] {
+        let (mut expected, mut state) = (copy(&start), zeros(rule.state_per_row(rows * dim)));
+        Device::Reference
+            .update_dense(UpdateDense {
+                update: Update { rule, rate: 0.5, step: 1 },
+                tensors: &[0..dim, dim..rows * dim],
+                weights: &mut expected,
+                gradient: &gradient,
+                state: &mut state,
+            })
+            .unwrap();
+        for device in devices() {
+            let mut table = Table::zeroed(&device, rows, dim, Pooling::Sum, &rule).unwrap();
+            table.weights.write(0, &start.to_vec().unwrap()).unwrap();
+            let mut tables = [table];
+            let segment = Segment { table: 0, first_sample: 0, samples, first_value: 0, lengths_at: None };
+            let (mut index, mut sorted) =
+                (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+            device
+                .index_bags(IndexBags {
+                    tables: 1,
+                    samples,
+                    segments: &[segment],
+                    lengths: &none(),
+                    values: samples,
+                    index: &mut index,
+                })
+                .unwrap();
+            device.sort_ids(&tables, &index, &buffer(&ids), &mut sorted).unwrap();
+            device
+                .update_tables(UpdateTables {
+                    tables: &mut tables,
+                    which: 0..1,
+                    columns: &[0],
+                    width: dim,
+                    index: &index,
+                    sorted: &sorted,
+                    weights: None,
+                    dout: &dout,
+                    update: Update { rule, rate: 0.5, step: 1 },
+                })
+                .unwrap();
+            for (got, expected) in tables[0].weights.to_vec().unwrap().iter().zip(expected.to_vec().unwrap())
+            {
+                assert!((got - expected).abs() < 2e-4 * (1.0 + expected.abs()), "{got}, expected {expected}");
+            }
+        }
+    }
+}
+
+/// Segments of many tables, some of which cover the same samples, and one whose lengths reach past the values.
+#[test]
+fn bags_are_where_the_reference_finds_them() {
+    let (tables, samples) = (7, 3000);
+    let mut numbers = Numbers(21);
+    let lengths: Vec<u32> = (0..2 * samples).map(|_| (numbers.next() % 4) as u32).collect();
+    let mut segments = vec![];
+    for _ in 0..60 {
+        let first_sample = numbers.next() as usize % samples;
+        let most = (samples - first_sample).min(900);
+        let count = numbers.next() as usize % (most + 1);
+        let lengths_at = numbers.next().is_multiple_of(2).then(|| numbers.next() as usize % samples);
+        let (table, first_value) = (numbers.next() as usize % tables, numbers.next() as usize % 500);
+        segments.push(Segment { table, first_sample, samples: count, first_value, lengths_at });
+    }
+    let lengths = buffer(&lengths);
+    let find = |device: &Device, segments: &[Segment], values| {
+        let mut index = BagIndex::new(device);
+        let args = IndexBags { tables, samples, segments, lengths: &lengths, values, index: &mut index };
+        device.index_bags(args).map(|()| (index.starts.to_vec().unwrap(), index.lengths.to_vec().unwrap()))
+    };
+    let expected = find(&Device::Reference, &segments, 4000).unwrap();
+    let long = Segment { table: 6, first_sample: 0, samples, first_value: 0, lengths_at: Some(0) };
+    segments.push(long);
+    for device in devices() {
+        assert_eq!(find(&device, &segments[..60], 4000).as_ref(), Ok(&expected));
+        assert!(matches!(
+            find(&device, &segments, 4000),
+            Err(KernelError::TooShort { operand: "values", got: 4000, .. })
+        ));
+    }
+}
