@@ -136,8 +136,12 @@ impl Backend for Reference {
 
     fn update_dense(&self, args: UpdateDense) -> Result {
         let (weights, state) = (args.weights.host_mut(), args.state.host_mut());
-        optimizer::update_dense(args.update, args.tensors, weights, args.gradient.host(), state);
+        optimizer::update_dense(args.update, args.tensors, weights, args.gradient.host_mut(), state);
         Ok(())
+    }
+
+    fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
+        Ok(Some(optimizer::sum_of_squares(gradient.host(), limit)))
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

@@ -109,7 +109,7 @@ fn tables_need_no_memory() {
             sorted: &sorted,
             weights: None,
             dout,
-            update: Update { rule, rate: 0.1, step: 1 },
+            update: Update::new(rule, 0.1, 1),
         })
     };
     update(&out, &mut tables).unwrap();

@@ -37,7 +37,12 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
         "model": serde_json::to_value(model).map_err(ResumeError::Model)?,
         "train": { "batch": config.train.batch, "seed": config.train.seed },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
-        "optimizer": { "dense": update(optimizer.dense), "tables": update(optimizer.tables) },
+        "optimizer": {
+            "dense": update(optimizer.dense),
+            "tables": update(optimizer.tables),
+            "weight_decay": optimizer.weight_decay,
+            "table_weight_decay": optimizer.table_weight_decay,
+        },
     }))
 }
 

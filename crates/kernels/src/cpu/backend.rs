@@ -1,6 +1,8 @@
 //! The operations of the host's cores, each in the module of its family.
 
-use super::{Cpu, elementwise, fm, index, interaction, linear, lookup, optimizer, sort, update, wire};
+use super::{
+    Cpu, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update, wire,
+};
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
@@ -113,6 +115,10 @@ impl Backend for Cpu {
     fn update_dense(&self, args: UpdateDense) -> Result {
         optimizer::update_dense(self, args);
         Ok(())
+    }
+
+    fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
+        Ok(Some(gradients::sum_of_squares(self, gradient.host(), limit)))
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

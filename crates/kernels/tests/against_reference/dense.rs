@@ -171,17 +171,24 @@ proptest! {
     }
 
     #[test]
-    fn dense_updates(len in prop_oneof![0..100usize, 40_000..70_000usize], rule in 0..6usize, seed: u64) {
+    fn dense_updates(len in prop_oneof![0..100usize, 40_000..70_000usize], rule in 0..6usize, how in 0..4usize, seed: u64) {
         let rule = rules().into_iter().filter(UpdateRule::for_dense).nth(rule).expect("six rules for dense layers");
         let mut numbers = Numbers(seed);
         let (weights, gradients) = (numbers.floats(len), [numbers.floats(len), numbers.floats(len)]);
         compare(10, |device| {
             let (mut w, mut state) = (copy(&weights), zeros(rule.state_per_row(len)));
             for (g, step) in gradients.iter().zip(1..) {
-                device.update_dense(UpdateDense { update: Update { rule, rate: 0.1, step }, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: g, state: &mut state }).unwrap();
+                let update = regularised(Update::new(rule, 0.1, step), how);
+                device.update_dense(UpdateDense { update, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: &mut copy(g), state: &mut state }).unwrap();
             }
             vec![w.to_vec().unwrap(), state.to_vec().unwrap()]
         });
+    }
+
+    #[test]
+    fn norms(len in prop_oneof![0..100usize, 40_000..70_000usize], clip in prop_oneof![Just(None), Just(Some(0.4))], seed: u64) {
+        let gradient = Numbers(seed).floats(len);
+        compare(1, |device| vec![vec![(device.sum_of_squares(&gradient, clip).unwrap().unwrap() / len.max(1) as f64) as f32]]);
     }
 }
 

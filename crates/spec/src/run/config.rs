@@ -168,6 +168,13 @@ pub struct OptimizerConfig {
     /// Update rule and learning rate of the tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<Optimizer>,
+    /// Weight decay λ of the dense layers, biases included: `w −= lr·λ·w` before the rule. For adam and lamb it sets the
+    /// constant `weight_decay` of the rule. Default: the rule's constant, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f32>,
+    /// Weight decay λ of the tables, for the rows that a step touches; otherwise as `weight_decay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_weight_decay: Option<f32>,
 }
 
 /// Optimizer: an update rule and a learning rate.

@@ -66,6 +66,8 @@ impl Config {
             peak: None,
             dense: Some(run.dense_optimizer),
             tables: Some(run.table_optimizer),
+            weight_decay: on(run.regularisation.weight_decay),
+            table_weight_decay: on(run.regularisation.table_weight_decay),
         };
         config.checkpoint.keep = Some(run.checkpoints_kept);
         match run.data {
@@ -74,4 +76,9 @@ impl Config {
         }
         config
     }
+}
+
+/// The value of an option that is off at 0.
+fn on(value: f32) -> Option<f32> {
+    (value != 0.0).then_some(value)
 }
