@@ -112,6 +112,9 @@ pub struct RunArgs {
     /// Weight decay λ of embedding tables; a step decays only the rows that it touches [default: 0]
     #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
     pub table_weight_decay: Option<f32>,
+    /// Label smoothing ε: train on labels y·(1 − ε) + ε/2, which the training loss shows too; metrics keep the labels [default: 0]
+    #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
+    pub label_smoothing: Option<f32>,
 
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
@@ -235,6 +238,7 @@ impl RunArgs {
         set(&mut config.optimizer.peak, &self.lr);
         set(&mut config.optimizer.weight_decay, &self.weight_decay);
         set(&mut config.optimizer.table_weight_decay, &self.table_weight_decay);
+        set(&mut config.train.label_smoothing, &self.label_smoothing);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.

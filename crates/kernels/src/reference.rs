@@ -101,9 +101,9 @@ impl Backend for Reference {
     }
 
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
-        let (rows, scale) = (args.rows, args.scale);
+        let Bce { rows, smoothing, scale, .. } = args;
         let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        Ok(Some(elementwise::bce(logits, labels, scale, &mut args.dlogits.host_mut()[..rows])))
+        Ok(Some(elementwise::bce(logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])))
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

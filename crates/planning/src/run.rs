@@ -65,6 +65,7 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
     let regularisation = Regularisation {
         weight_decay: optimizers.weight_decay,
         table_weight_decay: optimizers.table_weight_decay,
+        label_smoothing: train.label_smoothing.unwrap_or(0.0),
     };
     let checkpoints_kept = config.checkpoint.check()?;
     Ok(Run {

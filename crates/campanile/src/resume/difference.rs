@@ -35,7 +35,11 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
     let optimizer = &config.optimizer;
     Ok(json!({
         "model": serde_json::to_value(model).map_err(ResumeError::Model)?,
-        "train": { "batch": config.train.batch, "seed": config.train.seed },
+        "train": {
+            "batch": config.train.batch,
+            "seed": config.train.seed,
+            "label_smoothing": config.train.label_smoothing,
+        },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": {
             "dense": update(optimizer.dense),

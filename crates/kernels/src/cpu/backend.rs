@@ -79,9 +79,10 @@ impl Backend for Cpu {
     }
 
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
-        let (rows, scale) = (args.rows, args.scale);
+        let Bce { rows, smoothing, scale, .. } = args;
         let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        elementwise::bce(self, logits, labels, scale, &mut args.dlogits.host_mut()[..rows]).map(Some)
+        elementwise::bce(self, logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])
+            .map(Some)
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

@@ -72,6 +72,7 @@ impl TrainConfig {
                 "every 0 steps is never; use at least 1, or leave it out".into(),
             );
         }
+        self.check_regularisation()?;
         match self.wait_limit_s {
             Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
                 let problem = format!("{limit} is not a time to wait; use seconds above 0 (300 is usual)");

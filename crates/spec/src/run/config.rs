@@ -150,6 +150,10 @@ pub struct TrainConfig {
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
+    /// Label smoothing ε: training sees labels `y·(1 − ε) + ε/2`, and so does the training loss; metrics keep the labels.
+    /// Default: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_smoothing: Option<f32>,
     /// Longest time in seconds that a rank waits in a collective before the run fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,

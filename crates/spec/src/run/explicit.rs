@@ -61,6 +61,7 @@ impl Config {
         config.train.seed = Some(run.seed);
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);
+        config.train.label_smoothing = on(run.regularisation.label_smoothing);
         config.train.wait_limit_s = Some(run.wait_limit_s);
         config.optimizer = OptimizerConfig {
             peak: None,

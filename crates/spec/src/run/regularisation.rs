@@ -1,6 +1,6 @@
 //! Regularisation: what a run does to weights, gradients and labels besides its update rules.
 
-use super::Run;
+use super::{Run, RunError, TrainConfig};
 
 /// Options of a run against overfitting and diverging. By default all are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -9,6 +9,8 @@ pub struct Regularisation {
     pub weight_decay: f32,
     /// Weight decay λ of the table rows that a step touches. 0 where it is a constant of the rule.
     pub table_weight_decay: f32,
+    /// Label smoothing ε: losses and gradients of training are of labels `y·(1 − ε) + ε/2`. Metrics keep the labels.
+    pub label_smoothing: f32,
 }
 
 impl Run {
@@ -31,8 +33,11 @@ impl Run {
     /// }
     /// ```
     pub fn regularised(&self) -> Vec<(&'static str, f32)> {
-        let options =
-            [("weight_decay", self.weight_decay()), ("table_weight_decay", self.table_weight_decay())];
+        let options = [
+            ("weight_decay", self.weight_decay()),
+            ("table_weight_decay", self.table_weight_decay()),
+            ("label_smoothing", self.regularisation.label_smoothing),
+        ];
         options.into_iter().filter(|(_, value)| *value != 0.0).collect()
     }
 
@@ -41,5 +46,18 @@ impl Run {
         let options = self.regularised();
         let text = |(name, value): &(&str, f32)| format!("{} {value}", name.replace('_', " "));
         (!options.is_empty()).then(|| options.iter().map(text).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl TrainConfig {
+    /// Refuses options of regularisation that make no sense.
+    pub(super) fn check_regularisation(&self) -> Result<(), RunError> {
+        match self.label_smoothing {
+            Some(smoothing) if !(0.0..1.0).contains(&smoothing) => {
+                let problem = format!("{smoothing} must lie in 0..1 (0.1 is usual, 0 is off)");
+                Err(RunError::new("train.label_smoothing (--label-smoothing)", problem))
+            }
+            _ => Ok(()),
+        }
     }
 }

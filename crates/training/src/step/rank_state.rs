@@ -209,7 +209,7 @@ impl RankState {
         }
     }
 
-    /// Loss of this rank's samples, and its gradient: divided by the global batch, once, here.
+    /// Loss of this rank's samples against their smoothed labels, and its gradient: divided by the global batch, once, here.
     fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
         let (rows, world) = (input.rows(), input.world_rows());
@@ -219,6 +219,7 @@ impl RankState {
             rows,
             logits,
             labels: &input.labels,
+            smoothing: self.regularisation.label_smoothing,
             scale: 1.0 / world as f32,
             dlogits: gradient,
         })?;

@@ -10,7 +10,8 @@ of a table) of every parameter after the last. Parameters and data come from `sp
 start from the same bits. Arithmetic is f32 on the CPU, one thread.
 
 DeepFM is Guo et al., 2017, with the linear weight of an id as the last column of its row. The dmt models are DLRM and DCN over
-the tower modules of DMT (Luo et al., 2024), §4.
+the tower modules of DMT (Luo et al., 2024), §4. regularised.json has weight decay, clipped gradients, smoothed labels and
+dropout; its masks are those of `spec::random`, mirrored below.
 """
 
 import json
@@ -89,7 +90,7 @@ def kept(name, first, samples, units, dropout):
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
     x ^= x >> np.uint32(16)
     scale = np.float32(1) / (np.float32(1) - np.float32(dropout))
-    return torch.from_numpy(np.where(x < np.uint32(dropout * 2**32), np.float32(0), scale))
+    return torch.from_numpy(np.where(x < np.uint32(float(np.float32(dropout)) * 2**32), np.float32(0), scale))
 
 
 class Linear(nn.Linear):
