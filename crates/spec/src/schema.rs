@@ -30,11 +30,12 @@
 
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Schema of a log: the meaning of its columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
     /// Delimiter between the fields of a line. Text only.
@@ -64,7 +65,7 @@ pub struct Schema {
 }
 
 /// Label column, which says whether there was a click.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
     /// Name of the column of the label.
@@ -75,7 +76,7 @@ pub struct LabelColumn {
 }
 
 /// Dense column: numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenseColumn {
     /// Name of the column of numbers.
@@ -89,7 +90,7 @@ pub struct DenseColumn {
 }
 
 /// Transform of a number before it is an input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
     /// No transform.
@@ -100,7 +101,7 @@ pub enum Transform {
 }
 
 /// Sparse column: ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
     /// Name of the column of ids, and of its feature.
@@ -137,7 +138,7 @@ pub struct SparseColumn {
 }
 
 /// Rule that maps ids to rows of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdRule {
     /// The row is a hash of the id's text; a missing id hashes as the empty text.

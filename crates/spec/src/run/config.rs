@@ -10,12 +10,13 @@ use crate::schema::Schema;
 use crate::synthetic::Synthetic;
 use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Config: what a user wrote in a file or with flags.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Section `[model]`.
@@ -37,7 +38,7 @@ pub struct Config {
 }
 
 /// Section `[model]` of a config: a preset, and what differs from it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelConfig {
     /// Tables and widths to start from.
@@ -82,7 +83,7 @@ pub struct ModelConfig {
 }
 
 /// Section `[topology]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologyConfig {
     /// Number of hosts.
@@ -97,7 +98,7 @@ pub struct TopologyConfig {
 }
 
 /// Section `[placement]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlacementConfig {
     /// Tables of at most this many rows are replicated on every rank.
@@ -113,7 +114,7 @@ pub struct PlacementConfig {
 }
 
 /// Section `[train]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Global batch: number of samples per step, over all ranks.
@@ -156,7 +157,7 @@ pub struct TrainConfig {
 }
 
 /// Section `[optimizer]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerConfig {
     /// Peak learning rate of dense layers and tables, which overrides both.
@@ -171,7 +172,7 @@ pub struct OptimizerConfig {
 }
 
 /// Optimizer: an update rule and a learning rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Optimizer {
     /// Update rule.
@@ -181,7 +182,7 @@ pub struct Optimizer {
 }
 
 /// Section `[data]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
     /// Format of the data.
@@ -218,7 +219,7 @@ pub struct DataConfig {
 }
 
 /// Section `[checkpoint]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointConfig {
     /// Interval between checkpoints, in steps (`500`) or time (`"10min"`). By default a checkpoint is written only at the
@@ -231,7 +232,7 @@ pub struct CheckpointConfig {
 }
 
 /// Format of the data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataFormat {
     /// Synthetic log, generated as it is read.

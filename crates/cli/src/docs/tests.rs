@@ -1,0 +1,207 @@
+use super::config::{flag_of, sections};
+use super::keys::Types;
+use super::*;
+use crate::args::RunArgs;
+use crate::commands;
+use spec::run::Config;
+
+/// Root folder of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+#[test]
+fn generated_pages_are_as_their_sources_say() {
+    for page in pages(&root(), Console::new(true)).unwrap() {
+        let text = std::fs::read_to_string(root().join(&page.path)).unwrap_or_default();
+        let differs = text.lines().zip(page.text.lines()).find(|(is, should)| is != should);
+        assert!(
+            text == page.text,
+            "{} differs from its sources, first at {differs:#?}; `cargo run -- docs` writes it again",
+            page.path
+        );
+    }
+}
+
+#[test]
+fn every_table_of_results_is_on_one_page() {
+    let mut shown = Vec::new();
+    for page in results::pages(&root(), Console::new(true)).unwrap() {
+        shown.extend(results::tables(&page.text).into_iter().map(str::to_owned));
+    }
+    for (name, _) in reproduce::results::TABLES {
+        assert_eq!(shown.iter().filter(|table| *table == name).count(), 1, "pages with the table {name:?}");
+    }
+}
+
+#[test]
+fn a_table_between_markers_is_replaced_and_the_prose_stays() {
+    let page = "before\n<!-- table: a -->\nold\n<!-- end -->\nafter\n";
+    let made = results::replaced(page, &|name| Ok(format!("new {name}\n"))).unwrap();
+    assert_eq!(made, "before\n<!-- table: a -->\nnew a\n<!-- end -->\nafter\n");
+    assert!(results::replaced("<!-- table: a -->\nold\n", &|_| Ok(String::new())).is_err());
+}
+
+/// Paths of all keys of a config, with what the page says of each.
+fn config_keys() -> Vec<(String, super::keys::Key)> {
+    let schema = schemars::schema_for!(Config).to_value();
+    let mut types = Types::new(&schema);
+    let keys = sections(&schema, &mut types).into_iter();
+    keys.flat_map(|(section, keys)| keys.into_iter().map(move |key| (format!("{section}.{}", key.name), key)))
+        .collect()
+}
+
+#[test]
+fn every_key_of_a_config_has_a_meaning_and_a_default() {
+    let keys = config_keys();
+    assert!(keys.len() > 40, "only {} keys: the schema was not understood", keys.len());
+    for (path, key) in keys {
+        assert!(!key.meaning.is_empty(), "{path} has no comment");
+        let of_flag =
+            flag_of(&path).and_then(|flag| command_line::split_default(&command_line::help(&flag)).1);
+        let optional_section = flag_of(&path).is_some() || key.kind.contains("list of");
+        assert!(
+            key.default.is_some() || of_flag.is_some() || optional_section,
+            "{path} names no default: write `Default: …` into its comment, or [default: …] into the help of its flag"
+        );
+    }
+}
+
+/// Values of which each flag of a run accepts one that is not its default.
+const VALUES: [&str; 20] = [
+    "3",
+    "0.5",
+    "0.25",
+    "dcn",
+    "kaggle",
+    "sptt",
+    "hierarchical",
+    "bf16",
+    "vectors",
+    "rows",
+    "csv",
+    "strided:2",
+    "dlrm:d=8",
+    "adagrad",
+    "logloss",
+    "clicks.tsv",
+    "../../examples/schemas/multi-hot.toml",
+    "none",
+    "auc",
+    "true",
+];
+
+/// The flags that the page names set the keys that they stand beside.
+#[test]
+fn flags_set_the_keys_that_they_are_named_for() {
+    let table = |config: &Config| toml::Table::try_from(config).unwrap();
+    let at = |table: &toml::Table, path: &str| {
+        let (section, key) = path.split_once('.').unwrap();
+        table.get(section).and_then(|section| section.get(key)).cloned()
+    };
+    let usual = table(&Config::default());
+    let mut set = 0;
+    for (path, _) in config_keys() {
+        let Some(flag) = flag_of(&path) else { continue };
+        let long = format!("--{}", flag.get_long().unwrap());
+        let words = |value: &'static str| match flag.get_action().takes_values() {
+            true => vec![long.clone(), value.into()],
+            false => vec![long.clone()],
+        };
+        let configs = VALUES.iter().filter_map(|value| {
+            let words = words(value);
+            RunArgs::from_words(words.iter().map(String::as_str)).ok()?.config().ok()
+        });
+        let tables: Vec<toml::Table> = configs.map(|config| table(&config)).collect();
+        // Flags of `train` alone are not parsed here.
+        if !tables.is_empty() {
+            let changed = tables.iter().any(|table| at(table, &path) != at(&usual, &path));
+            assert!(changed, "{long} does not set {path}, beside which docs/reference/config.md names it");
+            set += 1;
+        }
+    }
+    assert!(set > 25, "only {set} flags were tried");
+}
+
+/// All Markdown files of the repository whose commands people copy.
+fn documents() -> Vec<PathBuf> {
+    let mut found =
+        vec![root().join("README.md"), root().join("CHANGELOG.md"), root().join("ARCHITECTURE.md")];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Commands in the `sh` blocks of a text: whole lines, without comments.
+fn shell_lines(text: &str) -> Vec<String> {
+    let blocks =
+        text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).map(|(block, _)| block);
+    let whole = blocks.map(|block| block.replace("\\\n", " "));
+    let lines = whole.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>());
+    lines.map(|line| line.split(" #").next().unwrap_or_default().trim().to_owned()).collect()
+}
+
+/// Words of a command as a shell splits them, as far as documents need it.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut quote) = (vec![String::new()], None);
+    for letter in command.chars() {
+        match (quote, letter) {
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), close) if open == close => quote = None,
+            (None, ' ') => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(letter),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Arguments of `campanile` in a line of a shell, for each time that it is called.
+fn calls(line: &str) -> Vec<Vec<String>> {
+    let parts = line.split("&&").flat_map(|part| part.split(" | ")).flat_map(|part| part.split(';'));
+    let call = |part: &str| {
+        let words = words(part.split(" >").next().unwrap_or_default());
+        let is_program = |word: &String| word == "campanile" || word.ends_with("/campanile");
+        let at = words.iter().position(is_program).or_else(|| {
+            let cargo =
+                words.first().is_some_and(|word| word == "cargo") && words.get(1).is_some_and(|w| w == "run");
+            words
+                .iter()
+                .position(|word| word == "--")
+                .filter(|_| cargo && !words.contains(&"--example".into()))
+        })?;
+        Some(words[at + 1..].to_vec())
+    };
+    parts.filter_map(call).collect()
+}
+
+#[test]
+fn commands_in_documents_are_understood() {
+    assert_eq!(calls("mpirun -np 2 campanile train 'a b' && x"), [["train", "a b"]]);
+    assert_eq!(calls("cargo run --release -- train"), [["train"]]);
+    let mut parsed = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).unwrap();
+        for line in shell_lines(&text) {
+            for call in calls(&line) {
+                let arguments = std::iter::once("campanile".to_owned()).chain(call);
+                if let Err(error) = commands::parse_from(commands::command(), arguments)
+                    && error.use_stderr()
+                {
+                    panic!("{}: `{line}` is not understood:\n{error}", document.display());
+                }
+                parsed += 1;
+            }
+        }
+    }
+    assert!(parsed > 10, "only {parsed} commands found: the documents were not understood");
+}
