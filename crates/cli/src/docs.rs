@@ -5,6 +5,7 @@
 //! docs/reference/config.md, config.schema.json      from spec::run::Config and the flags of train
 //! docs/reference/schema.md, schema.schema.json      from spec::schema::Schema
 //! docs/reference/metrics.md                         from training::metrics
+//! docs/reference/*.md, between markers              from comments on modules and structs
 //! docs/results/*.md, between markers                from reports/, and from figures that a simulator computes
 //! ```
 //!
@@ -13,8 +14,9 @@
 mod command_line;
 mod config;
 mod keys;
+mod marked;
 mod metrics;
-mod results;
+mod source;
 
 use crate::progress::Console;
 use anyhow::{Context, Result, ensure};
@@ -47,7 +49,7 @@ fn pages(root: &Path, console: Console) -> Result<Vec<Page>> {
     let mut pages = vec![Page::new("reference/command-line.md", command_line::page())];
     pages.extend(config::pages()?);
     pages.push(Page::new("reference/metrics.md", metrics::page(root)?));
-    pages.extend(results::pages(root, console)?);
+    pages.extend(marked::pages(root, console)?);
     Ok(pages)
 }
 

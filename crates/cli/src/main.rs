@@ -49,7 +49,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CAMP
 /// A run is a model (DLRM, DCN-v2 or DeepFM) on a topology (hosts × ranks). Every command takes the same description of it: a
 /// TOML file, flags that override the file, or nothing at all for a small built-in run.
 #[derive(Parser)]
-#[command(version = VERSION, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "campanile", version = VERSION, max_term_width = 110, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   A small run on 2 hosts × 2 ranks, about a minute; then another model and cluster
     campanile train

@@ -35,10 +35,10 @@ pub struct SampleArgs {
     /// Number of samples that are scored at a time, over all ranks [default: as in training]
     #[arg(long, value_name = "GLOBAL")]
     pub batch: Option<usize>,
-    /// Hosts [default: 1]
+    /// Number of hosts [default: 1]
     #[arg(long, value_name = "H")]
     pub hosts: Option<usize>,
-    /// Ranks on each host [default: as many as the machine has cores]
+    /// Number of ranks on each host [default: as many as the machine has cores]
     #[arg(long, value_name = "L")]
     pub ranks_per_host: Option<usize>,
 }

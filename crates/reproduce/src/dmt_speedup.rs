@@ -32,10 +32,10 @@ use std::process::Command;
   campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
   campanile reproduce dmt-speedup --out runs/speedup --table                       only the table of what is there")]
 pub struct Args {
-    /// Hosts
+    /// Number of hosts
     #[arg(long, value_name = "H", value_delimiter = ',', default_value = "2,4,8", help_heading = "Cluster")]
     hosts: Vec<usize>,
-    /// Ranks on each host
+    /// Number of ranks on each host
     #[arg(long, value_name = "L", default_value_t = 2, help_heading = "Cluster")]
     ranks_per_host: usize,
     /// Command that starts a job; {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} are replaced by those of the job

@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
   campanile reproduce predictions --out runs/predictions --only in-process
   campanile reproduce predictions --out runs/predictions --table         only the table of what is there")]
 pub struct Args {
-    /// Hosts
+    /// Number of hosts
     #[arg(long, value_name = "H", default_value_t = 2, help_heading = "Cluster")]
     hosts: usize,
-    /// Ranks on each host
+    /// Number of ranks on each host
     #[arg(long, value_name = "L", default_value_t = 2, help_heading = "Cluster")]
     ranks_per_host: usize,
     /// Command that starts a job of processes; {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} are replaced by

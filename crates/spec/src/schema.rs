@@ -155,7 +155,7 @@ pub struct SparseColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
     /// Number of times an id must be seen to get a row of its own; rarer ids get the out-of-vocabulary row. Vocabularies
-    /// only.
+    /// only. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub min_count: u64,
     /// Separator between the ids of a field. Text only.

@@ -79,7 +79,9 @@ pub enum DcnOutput {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "towers are strided:T, each, or a list of names per tower")]
 enum AssignmentText {
+    /// `"strided:T"`: feature `f` goes to tower `f mod T`. `"each"`: one tower for every feature.
     Word(String),
+    /// Names of features, tower by tower. `C1[0..8]` names columns 0 to 8 of a table that is cut into equal slices.
     Lists(Vec<Vec<String>>),
 }
 

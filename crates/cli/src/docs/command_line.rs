@@ -99,7 +99,8 @@ fn flag_tables(flags: &[Arg]) -> String {
 fn row(arg: &Arg) -> Vec<String> {
     let (mut meaning, mut default) = split_default(&help(arg));
     let values = arg.get_possible_values();
-    let values: Vec<_> = values.iter().filter(|value| !value.is_hide_set()).collect();
+    let takes = arg.get_action().takes_values();
+    let values: Vec<_> = values.iter().filter(|value| takes && !value.is_hide_set()).collect();
     if !values.is_empty() {
         let listed = values.iter().map(|value| match value.get_help() {
             Some(help) => format!("`{}` ({help})", value.get_name()),
@@ -108,7 +109,7 @@ fn row(arg: &Arg) -> Vec<String> {
         let _ = write!(meaning, ". Values: {}", listed.collect::<Vec<_>>().join(", "));
     }
     let given: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    if default.is_none() && !given.is_empty() && arg.get_action().takes_values() {
+    if default.is_none() && !given.is_empty() && takes {
         default = Some(format!("`{}`", given.join(",")));
     }
     if arg.is_required_set() {

@@ -39,7 +39,7 @@ pub fn pages() -> Result<Vec<Page>> {
 }
 
 fn config_page(schema: &Value) -> String {
-    let mut types = Types::new(schema);
+    let mut types = Types::new(schema, &[("Schema", "schema.md")]);
     let mut page = format!(
         "# Keys of a run's config\n\n{GENERATED}\n\
          A run is described by a TOML file, `campanile train run.toml`, by flags over it, or by both. Every key is optional; \
@@ -72,9 +72,10 @@ fn config_row(section: &str, key: Key) -> Vec<String> {
     let path = format!("{section}.{}", key.name);
     let flag = flag_of(&path);
     let of_flag = flag.as_ref().and_then(|flag| split_default(&help(flag)).1);
-    let default = key.default.clone().filter(|stated| stated != "as described").or(of_flag).or(key.default);
+    let vague = |stated: &String| ["as described", "empty", "`false`"].contains(&stated.as_str());
+    let default = key.default.clone().filter(|stated| !vague(stated)).or(of_flag).or(key.default);
     let flag = flag.and_then(|flag| Some(format!("`--{}`", flag.get_long()?))).unwrap_or_default();
-    vec![format!("`{}`", key.name), key.kind, default.unwrap_or_default(), flag, key.meaning]
+    vec![format!("`{}`", key.name), key.kind, default.unwrap_or("none".into()), flag, key.meaning]
 }
 
 /// Flag of `train` that sets the key at this path: of the same name, but for those that are listed here.
@@ -88,7 +89,7 @@ pub fn flag_of(path: &str) -> Option<clap::Arg> {
 }
 
 fn schema_page(schema: &Value) -> String {
-    let mut types = Types::new(schema);
+    let mut types = Types::new(schema, &[]);
     let keys = types.keys(schema);
     let rows: Vec<Vec<String>> = keys.into_iter().map(Key::cells).collect();
     let described = types.sections();

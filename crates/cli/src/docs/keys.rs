@@ -19,14 +19,16 @@ pub struct Key {
 /// Types of a JSON schema, and those of them that a page has linked to and must describe.
 pub struct Types<'a> {
     schema: &'a Value,
+    /// Types that have a page of their own, by name.
+    elsewhere: &'a [(&'a str, &'a str)],
     linked: Vec<String>,
     described: usize,
 }
 
 impl<'a> Types<'a> {
-    /// Types of a schema as `schemars` writes it.
-    pub fn new(schema: &'a Value) -> Self {
-        Self { schema, linked: Vec::new(), described: 0 }
+    /// Types of a schema as `schemars` writes it. Those in `elsewhere` have a page of their own, which is linked to instead.
+    pub fn new(schema: &'a Value, elsewhere: &'a [(&'a str, &'a str)]) -> Self {
+        Self { schema, elsewhere, linked: Vec::new(), described: 0 }
     }
 
     /// Follows a reference to a type.
@@ -46,8 +48,15 @@ impl<'a> Types<'a> {
                 Value::Object(empty) if empty.is_empty() => stated,
                 value => Some(format!("`{value}`")),
             };
-            let default = if is_required { Some("required".into()) } else { default };
-            Key { name: name.clone(), kind: self.kind(property), default, meaning }
+            let kind = self.kind(property);
+            let default = match is_required {
+                true => Some("required".into()),
+                // What a key means that nobody wrote.
+                false if kind.starts_with("`true`") => default.or(Some("`false`".into())),
+                false if kind.starts_with("list of") => default.or(Some("empty".into())),
+                false => default,
+            };
+            Key { name: name.clone(), kind, default, meaning }
         };
         properties.iter().map(key).collect()
     }
@@ -58,6 +67,9 @@ impl<'a> Types<'a> {
             let of_type = self.resolve(value);
             if of_type["type"] == "string" && of_type["enum"].is_null() {
                 return "text".into();
+            }
+            if let Some((_, page)) = self.elsewhere.iter().find(|(other, _)| *other == name) {
+                return format!("[{}]({page})", spaced(name));
             }
             if !self.linked.iter().any(|known| known == name) {
                 self.linked.push(name.into());
@@ -141,7 +153,7 @@ impl<'a> Types<'a> {
 impl Key {
     /// Cells of the key: name, type, default and meaning.
     pub fn cells(self) -> Vec<String> {
-        vec![format!("`{}`", self.name), self.kind, self.default.unwrap_or_default(), self.meaning]
+        vec![format!("`{}`", self.name), self.kind, self.default.unwrap_or("none".into()), self.meaning]
     }
 }
 
@@ -175,7 +187,7 @@ pub fn description(value: &Value) -> String {
 /// A comment without the sentence that states the default, and that default.
 fn stated_default(comment: &str) -> (String, Option<String>) {
     let Some((before, after)) = comment.split_once("Default: ") else {
-        let stated = comment.contains("y default ").then(|| "as described".to_owned());
+        let stated = comment.contains("y default").then(|| "as described".to_owned());
         return (comment.into(), stated);
     };
     let (default, rest) = after.split_once(". ").unwrap_or((after.trim_end_matches('.'), ""));

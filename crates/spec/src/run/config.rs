@@ -53,25 +53,25 @@ pub struct ModelConfig {
     /// Largest number of rows of a table; tables with more rows are cut to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_cap: Option<usize>,
-    /// Number of dense inputs.
+    /// Number of dense inputs. Default: those of the log, or 13.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_features: Option<usize>,
-    /// Widths of the bottom MLP.
+    /// Widths of the bottom MLP; the last is the embedding dimension. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bottom: Option<Vec<usize>>,
-    /// Widths of the top MLP.
+    /// Widths of the top MLP, the last of which is 1. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top: Option<Vec<usize>>,
-    /// Widths of the MLP of a DeepFM, which has neither bottom nor top.
+    /// Widths of the MLP of a DeepFM, which has neither bottom nor top. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deep: Option<Vec<usize>>,
-    /// Number of cross layers of a DCN.
+    /// Number of cross layers of a DCN. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_layers: Option<usize>,
-    /// Matrix rank of the cross layers; 0 for full rank.
+    /// Matrix rank of the cross layers; 0 for full rank. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_rank: Option<usize>,
-    /// Sparse features, instead of the preset's.
+    /// Sparse features and their tables. Default: those of the log, or the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Feature>>,
     /// Assignment of features to towers: `strided:T`, `each`, or lists of names.
@@ -108,7 +108,7 @@ pub struct PlacementConfig {
     /// whole, and with the flat dataflow balanced over the world rather than over groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// Layouts of single tables, by feature name.
+    /// Layouts of single tables, by feature name. Default: tables are placed by their load.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Layout>,
 }
@@ -145,7 +145,7 @@ pub struct TrainConfig {
     /// ranks are numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_permute: Option<PeerPermute>,
-    /// Approximate size in bytes of the buckets in which dense gradients are reduced.
+    /// Approximate size in bytes of the buckets in which dense gradients are reduced. Default: 4194304.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_bytes: Option<usize>,
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
@@ -155,7 +155,7 @@ pub struct TrainConfig {
     /// Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_smoothing: Option<f32>,
-    /// Longest time in seconds that a rank waits in a collective before the run fails.
+    /// Longest time in seconds that a rank waits in a collective before the run fails. Default: 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,
 }
@@ -221,10 +221,10 @@ pub struct DataConfig {
     /// Share of bad lines above which the run stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bad_share: Option<f64>,
-    /// Settings of the synthetic log.
+    /// Settings of the synthetic log. Default: those of the built-in run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<Synthetic>,
-    /// Schema of the columns, for `csv` and `parquet`.
+    /// Schema of the columns, for `csv` and `parquet`. In a config the schema stands as a table `[data.schema]`; `--schema` names a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
 }
@@ -233,8 +233,8 @@ pub struct DataConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointConfig {
-    /// Interval between checkpoints, in steps (`500`) or time (`"10min"`). By default a checkpoint is written only at the
-    /// end and on a signal.
+    /// Interval between checkpoints, in steps (`500`) or time (`"10min"`). A checkpoint is also written at the end and on a
+    /// signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Every>,
     /// Number of checkpoints to keep.

@@ -120,10 +120,14 @@ impl JsonSchema for Every {
     /// Shape of an interval in a config, as [`Deserialize`] accepts it.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "Interval: `500` is a number of steps; `\"30s\"`, `\"10min\"` and `\"1h\"` are times.",
+            "description": "Interval between two events, in steps or in time.",
             "oneOf": [
-                { "type": "integer", "minimum": 1 },
-                { "type": "string", "pattern": "^[0-9.]+ *(s|min|h)?$" }
+                { "type": "integer", "minimum": 1, "description": "A number of steps." },
+                {
+                    "type": "string",
+                    "pattern": "^[0-9.]+ *(s|min|h)?$",
+                    "description": "A time: `\"30s\"`, `\"10min\"` or `\"1h\"`."
+                }
             ]
         })
     }

@@ -19,7 +19,7 @@ pub struct LabelHead {
     /// Smallest number that counts as 1, for columns such as ratings. By default the column holds 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_from: Option<f64>,
-    /// Factor of the label's loss in the loss of the model: above 0, and 1 by default.
+    /// Factor of the label's loss in the loss of the model, above 0. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: f64,
 }
