@@ -118,6 +118,14 @@ pub struct RunArgs {
     /// Weight decay λ of embedding tables; a step decays only the rows that it touches [default: 0]
     #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
     pub table_weight_decay: Option<f32>,
+    /// Cut every element of a gradient to ±X: of the dense gradients after their reduction, and of the sum of a table row's
+    /// gradients [default: no limit]
+    #[arg(long, value_name = "X", help_heading = "Training", allow_negative_numbers = true)]
+    pub clip_value: Option<f32>,
+    /// Scale the dense gradients of a step down where their norm, over all layers and tower modules, is beyond X; tables are not
+    /// part of the norm [default: no limit]
+    #[arg(long, value_name = "X", help_heading = "Training", allow_negative_numbers = true)]
+    pub clip_norm: Option<f32>,
     /// Label smoothing ε: train on labels y·(1 − ε) + ε/2, which the training loss shows too; metrics keep the labels [default: 0]
     #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
     pub label_smoothing: Option<f32>,
@@ -247,6 +255,8 @@ impl RunArgs {
         set(&mut config.optimizer.peak, &self.lr);
         set(&mut config.optimizer.weight_decay, &self.weight_decay);
         set(&mut config.optimizer.table_weight_decay, &self.table_weight_decay);
+        set(&mut config.train.clip_value, &self.clip_value);
+        set(&mut config.train.clip_norm, &self.clip_norm);
         set(&mut config.train.label_smoothing, &self.label_smoothing);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
