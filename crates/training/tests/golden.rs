@@ -246,16 +246,8 @@ fn four_ranks_as_pytorch() {
 
 #[allow(non_snake_case)]
 fn STAGED(case: &Value) -> bool {
-<<<<<<< HEAD
-    case["options"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .all(|k| ["weight_decay", "table_weight_decay", "label_smoothing"].contains(&k.as_str()))
-=======
     case["options"].as_object().unwrap().keys().all(|k| {
         ["weight_decay", "table_weight_decay", "label_smoothing", "clip_value", "clip_norm"]
             .contains(&k.as_str())
     })
->>>>>>> main
 }
