@@ -24,6 +24,7 @@ mod schedule;
 mod scoring;
 mod signals;
 mod simulate;
+mod sweep;
 mod system_file;
 mod text;
 mod towers;
@@ -87,6 +88,8 @@ enum Command {
     Partition(partition::Args),
     /// Find the best towers for a model: train a flat one, measure, divide, train each division, keep the best
     Towers(towers::Args),
+    /// Search over settings: train many variants a little, the best of them further; validation rows decide
+    Sweep(Box<sweep::Args>),
     /// Turn run folders into a page: curves, calibration, times; several runs are compared
     Report(report::Args),
     /// Print the phases of one training step
@@ -170,6 +173,7 @@ fn main() -> ExitCode {
         Command::Affinity(args) => affinity::run(args, console),
         Command::Partition(args) => partition::run(args, console),
         Command::Towers(args) => towers::run(args, console),
+        Command::Sweep(args) => sweep::run(*args, console),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(args),
