@@ -2,8 +2,10 @@
 
 use campanile::folder::FolderError;
 use campanile::output::OutputError;
+use campanile::sweep::Sweep;
 use campanile::{Config, Control, Error, Evaluation, Event, Notice, Prediction, Training};
-use spec::run::Every;
+use spec::optimizer::{Decay, LearningRate, UpdateRule};
+use spec::run::{Every, Optimizer};
 use spec::synthetic::Synthetic;
 use std::fs;
 use std::path::Path;
@@ -128,11 +130,13 @@ fn an_observer_hears_of_all_that_happens() {
 #[test]
 fn a_trial_that_goes_on_has_the_bits_of_one_that_was_never_halted() {
     let folder = tempfile::tempdir().unwrap();
+    let mut config = config();
+    // A rate that comes to 0 before the end is no hindrance.
+    let rate = LearningRate { peak: 0.1, warm_up: 0, hold: 3, decay: Decay::Linear { steps: 4, floor: 0.0 } };
+    config.optimizer.tables = Some(Optimizer { update: UpdateRule::Adagrad { eps: 1e-8 }, rate });
     let sweep = |out: &str| {
-        let sweep = campanile::sweep::Sweep::new(config(), folder.path().join(out));
-        // A rate that comes to 0 before the end is no hindrance.
-        let decay = "{ update = { adagrad = { eps = 1e-8 } }, rate = { peak = 0.1, warm_up = 0, hold = 3, decay = { linear = { steps = 4, floor = 0.0 } } } }";
-        sweep.set("train.seed=0,1".parse().unwrap()).set(format!("optimizer.tables={decay}").parse().unwrap())
+        let sweep = Sweep::new(config.clone(), folder.path().join(out));
+        sweep.set("train.seed=0,1".parse().unwrap())
     };
     let halved = sweep("halved").run().unwrap();
     let whole = sweep("whole").halving(None).run().unwrap();

@@ -5,9 +5,11 @@ use crate::checkpoint::OpenError;
 use crate::cluster::ClusterError;
 use crate::control::Control;
 use crate::error::chain;
+use crate::file::FileError;
 use crate::logs::OpenLogs;
 use crate::resume::{ResumeError, Resumed};
 use crate::{Config, Error, Trained, Training};
+use std::fs;
 use std::path::Path;
 use toml::{Table, Value};
 use training::Cluster;
@@ -95,7 +97,12 @@ impl Rung<'_> {
             .titled(self.title)
             .control(self.control.clone());
         let training = match begun(self.folder, self.control)? {
-            Some(resumed) => training.resumed(resumed.planned()),
+            Some(resumed) if resumed.step() <= self.steps => training.resumed(resumed.planned()),
+            Some(_) => {
+                // The state is that of a later rung, whose record is gone.
+                fs::remove_dir_all(self.folder).map_err(FileError::writing(self.folder))?;
+                training
+            }
             None => training,
         };
         match training.run() {
