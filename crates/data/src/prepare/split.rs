@@ -12,6 +12,7 @@ use crate::rows::Reading;
 use crate::{DataError, Samples};
 use spec::random::RandomSequence;
 use spec::run::{Split, SplitBy};
+use spec::schema::Schema;
 use std::fmt;
 use std::path::Path;
 
@@ -105,8 +106,8 @@ impl Rule {
 }
 
 impl Divider {
-    fn new(rule: Rule, left_out: Option<Rule>, columns: usize) -> Self {
-        let [kept, held, apart, dropped] = std::array::from_fn(|_| Samples::new(columns));
+    fn new(rule: Rule, left_out: Option<Rule>, schema: &Schema) -> Self {
+        let [kept, held, apart, dropped] = std::array::from_fn(|_| Samples::of(schema));
         Self { rule, left_out, passed: 0, sides: vec![], out_sides: vec![], kept, held, apart, dropped }
     }
 
@@ -165,7 +166,7 @@ pub fn prepare_split(
     let left_out = division.left_out.as_ref().map(|split| RowDivision::of(split.clone()));
     let left_out = left_out.map(|division| look(&log, &division, train, progress)).transpose()?;
     let untimed = if let Rule::Latest(_, latest) = &rule { latest.missing } else { 0 };
-    let mut divider = Divider::new(rule, left_out, log.schema.sparse.len());
+    let mut divider = Divider::new(rule, left_out, log.schema);
     let counting = |progress_now| progress(PrepareProgress { counting: true, progress: progress_now });
     let vocabularies = count(&log, train, Some(&mut divider), &counting)?;
     check_vocabularies(log.schema, &vocabularies)?;
@@ -230,3 +231,6 @@ fn look(
         None => Ok(Rule::From(seen - wanted.clamp(1, (seen.saturating_sub(1)).max(1)).min(seen))),
     }
 }
+
+#[cfg(test)]
+mod tests;
