@@ -46,6 +46,7 @@ pub mod summary;
 pub mod towers;
 pub mod train;
 
+pub use checkpoint::Use;
 pub use cluster::Transport;
 pub use control::Control;
 pub use error::{Error, chain};

@@ -15,6 +15,11 @@ const LONGEST: usize = 60;
 pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<(), ResumeError> {
     let mut found = Vec::new();
     differences("", &compared(before)?, &compared(now)?, &mut found);
+    // A run that was evaluated only once may begin to keep its best state.
+    let (kept, keeps) = (&before.train.keep_best, &now.train.keep_best);
+    if kept.is_some() {
+        differences("train.keep_best", &json!(kept), &json!(keeps), &mut found);
+    }
     match found.is_empty() {
         true => Ok(()),
         false => Err(ResumeError::Another { folder: folder.to_owned(), differences: found }),
