@@ -39,4 +39,4 @@ pub use rows::{Reading, Rows};
 pub use samples::{Bags, Samples};
 pub use shuffle::Shuffle;
 pub use synthetic::{Split, SyntheticLog};
-pub use vocabulary::{Counter, Vocabulary};
+pub use vocabulary::{Counter, IdTexts, Vocabulary};

@@ -24,8 +24,8 @@ pub enum LogError {
         /// The format.
         format: &'static str,
     },
-    /// Vocabularies of the model that cannot be read.
-    #[error("the vocabularies that the model was trained with cannot be read")]
+    /// Vocabularies or learnt transforms of the model that cannot be read.
+    #[error("the vocabularies and transforms that the model was trained with cannot be read")]
     Vocabularies(#[source] DataError),
     /// A log that rank 0 should have prepared for all.
     #[error("the log that rank 0 prepared cannot be read; all hosts must share its folder")]
@@ -40,7 +40,8 @@ pub enum LogError {
     },
     /// A log whose ids have other rows than those of the model.
     #[error(
-        "{}: the vocabulary of {column} is not that of the training data; prepare the log again with --vocabularies-of",
+        "{}: the vocabulary or the learnt transform of {column} is not that of the training data; prepare the log again \
+         with --vocabularies-of",
         folder.display()
     )]
     OtherVocabulary {

@@ -292,7 +292,7 @@ fn schema(
     for (name, purpose) in sample.names.iter().zip(uses) {
         match purpose {
             Some(Use::Number { transform, .. }) => {
-                dense.push(DenseColumn { column: name.clone(), transform: *transform, missing: 0.0 });
+                dense.push(DenseColumn { column: name.clone(), transform: transform.clone(), missing: 0.0 });
             }
             Some(Use::Id { column, .. }) => sparse.push((**column).clone()),
             _ => {}

@@ -102,7 +102,7 @@ impl<W: Write + Send> Table<W> {
 }
 
 /// Writes a field of a CSV line, quoted if RFC 4180 requires it.
-fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
     if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
         return csv.write_all(text);
     }
