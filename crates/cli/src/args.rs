@@ -105,6 +105,17 @@ pub struct RunArgs {
     #[arg(value_parser = rate)]
     pub lr: Option<f32>,
 
+    /// Weight decay λ of dense layers, biases included: w −= lr·λ·w before each update; for adam, adamw and lamb it sets the
+    /// constant of the rule [default: 0; adamw and lamb 0.01]
+    #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
+    pub weight_decay: Option<f32>,
+    /// Weight decay λ of embedding tables; a step decays only the rows that it touches [default: 0]
+    #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
+    pub table_weight_decay: Option<f32>,
+    /// Label smoothing ε: train on labels y·(1 − ε) + ε/2, which the training loss shows too; metrics keep the labels [default: 0]
+    #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
+    pub label_smoothing: Option<f32>,
+
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub data: Vec<String>,
@@ -225,6 +236,9 @@ impl RunArgs {
         set(&mut config.train.steps, &self.steps);
         set(&mut config.train.seed, &self.seed);
         set(&mut config.optimizer.peak, &self.lr);
+        set(&mut config.optimizer.weight_decay, &self.weight_decay);
+        set(&mut config.optimizer.table_weight_decay, &self.table_weight_decay);
+        set(&mut config.train.label_smoothing, &self.label_smoothing);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.

@@ -9,6 +9,7 @@ pub mod batch;
 pub mod decode;
 pub mod delimited;
 pub mod discover;
+pub mod embeddings;
 mod error;
 pub mod files;
 pub mod id;

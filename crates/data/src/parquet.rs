@@ -6,7 +6,8 @@
 //!
 //! | in the schema | in the file |
 //! |---|---|
-//! | label, dense, sparse with `ids = "buckets"` | booleans, integers, floats |
+//! | labels, sample weights, dense, sparse with `ids = "buckets"` | booleans, integers, floats |
+//! | `keep` | booleans, numbers, times, strings, binary |
 //! | sparse | strings, binary, integers |
 //! | sparse with `separator` or `weight_separator` | strings, which are split as the fields of a text |
 //! | sparse with `list` | lists of strings, binary or integers; a list that is null is empty |
@@ -80,7 +81,7 @@ pub fn decode(
     }
     let mut done = 0u64;
     let mut decoded = 0u64;
-    let mut samples = log.reading.samples(log.schema.sparse.len());
+    let mut samples = log.reading.samples(log.schema);
     let inputs = Input::of(log.schema, log.reading.transforms);
     let numbers = Numbers { inputs: &inputs, noted: log.reading.numbers };
     for path in log.files {

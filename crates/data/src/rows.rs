@@ -11,7 +11,7 @@
 use crate::DataError;
 use crate::samples::{Samples, Texts};
 use crate::vocabulary::{IdTexts, Vocabulary};
-use spec::schema::LearntTransform;
+use spec::schema::{LearntTransform, Schema};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -50,9 +50,9 @@ impl<'a> Reading<'a> {
         self.texts.get(column).is_some_and(Option::is_some)
     }
 
-    /// No samples, of `columns` sparse columns, with room for what is read besides.
-    pub(crate) fn samples(&self, columns: usize) -> Samples {
-        let mut samples = Samples::new(columns);
+    /// No samples, with the columns of `schema`, and with room for what is read besides.
+    pub(crate) fn samples(&self, schema: &Schema) -> Samples {
+        let mut samples = Samples::of(schema);
         for (column, bags) in samples.bags.iter_mut().enumerate() {
             bags.texts = self.has_texts(column).then(Texts::default);
         }

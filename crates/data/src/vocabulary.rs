@@ -30,7 +30,7 @@ pub use counter::Counter;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-pub use texts::{HEADER as TEXTS_HEADER, IdTexts};
+pub use texts::{HEADER as TEXTS_HEADER, IdText, IdTextReader, IdTexts};
 use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: [u8; 8] = *b"campvoc\0";

@@ -27,6 +27,30 @@
 //! schema.check().unwrap();
 //! assert_eq!(schema.sparse[1].ids, IdRule::Vocabulary);
 //! ```
+//!
+//! A log may have several labels, each with its own output of the model, a weight for each row, and columns that are kept
+//! to group rows by. These keys stand before the first `[[…]]`:
+//!
+//! ```
+//! # let parse = |text: &str| -> spec::schema::Schema { toml::from_str(text).unwrap() };
+//! let schema = parse(r#"
+//!     weight = "importance"       # factor of a row's loss, at least 0
+//!     keep = ["user"]
+//!     [[labels]]
+//!     column = "click"
+//!     [[labels]]
+//!     column = "buy"
+//!     weight = 0.5                # factor of the loss of this label
+//!     [[sparse]]
+//!     column = "user"
+//! "#);
+//! schema.check().unwrap();
+//! assert_eq!(schema.label_count(), 2);
+//! ```
+
+mod labels;
+
+pub use labels::{LabelHead, LabelRule};
 
 mod learnt;
 mod transform;
@@ -59,8 +83,18 @@ pub struct Schema {
     /// Whether the rows of the log lie in the order of time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_time_order: bool,
-    /// Label column.
+    /// Label column of a log with one label.
+    #[serde(default, skip_serializing_if = "LabelColumn::is_unset")]
     pub label: LabelColumn,
+    /// Labels of a log with several, instead of `label`: an output of the model for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelHead>,
+    /// Column of sample weights: the factor of each row in the loss and in metrics, at least 0. By default all rows weigh 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
+    /// Columns that are kept besides the inputs, to group rows by (`--group`, `--slice`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
     /// Dense columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dense: Vec<DenseColumn>,
@@ -70,7 +104,7 @@ pub struct Schema {
 }
 
 /// Label column, which says whether there was a click.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
     /// Name of the column of the label.
@@ -78,6 +112,13 @@ pub struct LabelColumn {
     /// Smallest number that counts as 1, for columns such as ratings. By default the column holds 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_from: Option<f64>,
+}
+
+impl LabelColumn {
+    /// Whether the schema names no column here.
+    fn is_unset(&self) -> bool {
+        self.column.is_empty() && self.positive_from.is_none()
+    }
 }
 
 /// Dense column: numbers.
@@ -196,6 +237,9 @@ impl Schema {
             time: None,
             in_time_order: false,
             label: LabelColumn { column: "label".into(), positive_from: None },
+            labels: vec![],
+            weight: None,
+            keep: vec![],
             dense: dense.collect(),
             sparse: ids.into_iter().map(SparseColumn::hashed).collect(),
         }
@@ -214,6 +258,7 @@ impl Schema {
         if self.sparse.is_empty() {
             return refuse("sparse".into(), "a model needs at least one column of ids");
         }
+        self.check_labels()?;
         if let Some(columns) = &self.columns {
             let known: HashSet<&str> = columns.iter().map(String::as_str).collect();
             if known.len() != columns.len() {
@@ -227,9 +272,6 @@ impl Schema {
             if self.time.as_deref().is_some_and(|time| !known.contains(time)) {
                 return refuse("time".into(), "`columns` has no column of that name");
             }
-        }
-        if self.label.positive_from.is_some_and(|x| !x.is_finite()) {
-            return refuse("label.positive_from".into(), "must be a finite number");
         }
         let mut names = HashSet::new();
         for dense in &self.dense {
@@ -289,14 +331,20 @@ impl Schema {
 
     /// Columns that are read, each with the field of the schema that names it.
     pub fn used(&self) -> impl Iterator<Item = (String, &str)> {
-        let label = ("label.column".to_owned(), self.label.column.as_str());
+        let several = !self.labels.is_empty();
+        let labels = self.all_labels().map(move |label| {
+            let field = if several { format!("labels.{}", label.column) } else { "label.column".into() };
+            (field, label.column)
+        });
         let dense = self.dense.iter().map(|d| (format!("dense.{}", d.column), d.column.as_str()));
         let sparse = self.sparse.iter().map(|s| (format!("sparse.{}", s.column), s.column.as_str()));
         let weights = self.sparse.iter().filter_map(|s| {
             let weights = s.weights.as_deref()?;
             Some((format!("sparse.{}.weights", s.column), weights))
         });
-        std::iter::once(label).chain(dense).chain(sparse).chain(weights)
+        let weight = self.weight.iter().map(|column| ("weight".to_owned(), column.as_str()));
+        let kept = self.keep.iter().map(|column| (format!("keep.{column}"), column.as_str()));
+        labels.chain(dense).chain(sparse).chain(weights).chain(weight).chain(kept)
     }
 }
 

@@ -201,7 +201,7 @@ impl Bench {
                 sorted: &sorted,
                 weights: None,
                 dout: &self.gradient,
-                update: Update { rule: *rule, rate: 1e-3, step: 1 },
+                update: Update::new(*rule, 1e-3, 1),
             })?;
             let update = lap();
             if round > 0 {

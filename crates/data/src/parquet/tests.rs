@@ -205,7 +205,7 @@ fn every_kind_of_bad_value_is_named() {
                     texts: None
                 },
             ],
-            rows: Default::default(),
+            ..Samples::default()
         }
     );
 }

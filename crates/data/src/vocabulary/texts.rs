@@ -12,6 +12,10 @@
 //! Row 0 is for missing ids and all that have no row, and has no line. `count` is how often the id was seen in the training
 //! rows. A text is kept on disk from the moment that it is found; in memory an id takes nine bytes.
 
+mod read;
+
+pub use read::{IdText, IdTextReader};
+
 use super::Vocabulary;
 use crate::DataError;
 use crate::predictions::write_quoted;
@@ -131,3 +135,6 @@ fn read_text(file: &mut impl Read, text: &mut Vec<u8>) -> io::Result<()> {
     text.resize(u32::from_le_bytes(length) as usize, 0);
     file.read_exact(text)
 }
+
+#[cfg(test)]
+mod tests;

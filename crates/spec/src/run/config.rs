@@ -150,6 +150,10 @@ pub struct TrainConfig {
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
+    /// Label smoothing ε: training sees labels `y·(1 − ε) + ε/2`, and so does the training loss; metrics keep the labels.
+    /// Default: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_smoothing: Option<f32>,
     /// Longest time in seconds that a rank waits in a collective before the run fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,
@@ -168,6 +172,13 @@ pub struct OptimizerConfig {
     /// Update rule and learning rate of the tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<Optimizer>,
+    /// Weight decay λ of the dense layers, biases included: `w −= lr·λ·w` before the rule. For adam and lamb it sets the
+    /// constant `weight_decay` of the rule. Default: the rule's constant, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f32>,
+    /// Weight decay λ of the tables, for the rows that a step touches; otherwise as `weight_decay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_weight_decay: Option<f32>,
 }
 
 /// Optimizer: an update rule and a learning rate.
