@@ -1,14 +1,14 @@
 //! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
 
-use crate::output::{Force, Inputs, Output};
+use crate::output::Force;
 use crate::progress::Console;
 use crate::signals::Stop;
-use crate::text::{bytes, columns, si};
+use crate::text::{bytes, columns, si, tell};
 use anyhow::Result;
-use campanile::checkpoint::{open_last_whole, open_verified};
+use campanile::checkpoint::open_verified;
 use serde_json::json;
 use std::path::PathBuf;
-use training::checkpoint::{Checkpoint, Contents, export, locate};
+use training::checkpoint::{Checkpoint, Contents, locate};
 
 /// What can be done with a checkpoint.
 #[derive(clap::Subcommand)]
@@ -29,7 +29,9 @@ pub enum Command {
 Which features a tower has, and in which order, is in the file's metadata: `run` is the run as JSON, with model.towers and
 model.tower_module. The outputs of towers stand behind the dense vector, tower by tower.
 With --optimizer also optimizer.tables.FEATURE (per row: Adam's first moments, then its second) and
-optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).")]
+optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).
+Beside model.safetensors stand model.inputs.json (schema, transforms with the values that were learnt, and the rule by which ids
+have rows) and, for each feature with a vocabulary, model.FEATURE.csv (row, id, count).")]
     Export(Export),
 }
 
@@ -128,22 +130,32 @@ fn verify(args: &Of, console: Console) -> Result<()> {
 }
 
 fn export_to(args: &Export, console: Console) -> Result<()> {
-    let last = locate(&args.path)?;
-    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&last))?;
-    let checkpoint = open_last_whole(&args.path, &console.control(&Stop::default()))?.checkpoint;
+    let export = campanile::export::Export::check(&args.path, &args.out, args.force.force)?;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
-    let mut out = output.create()?;
-    export(&checkpoint, output.path(), &mut out, contents)?;
-    out.finish()?;
+    let exported = export.write(contents, &console.control(&Stop::default()))?;
+    if let Some(why) = &exported.unknown {
+        tell(format!("the inputs of the model are not described: {why}"));
+    }
+    if !exported.without_texts.is_empty() {
+        tell(format!(
+            "the ids of {} are not written: their texts were not kept when the log was prepared; prepare it again",
+            exported.without_texts.join(", ")
+        ));
+    }
     if args.json {
-        println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step }));
-    } else {
-        println!(
-            "step {} of {} is in {}",
-            checkpoint.manifest().step,
-            checkpoint.path().display(),
-            args.out.display()
-        );
+        let result = json!({
+            "file": args.out,
+            "step": exported.step,
+            "inputs": exported.inputs,
+            "vocabularies": exported.ids,
+        });
+        println!("{result}");
+        return Ok(());
+    }
+    println!("step {} of {} is in {}", exported.step, exported.checkpoint.display(), args.out.display());
+    if let Some(inputs) = &exported.inputs {
+        let ids = exported.ids.len();
+        println!("its inputs are described in {}, with {ids} file(s) of ids by row", inputs.display());
     }
     Ok(())
 }

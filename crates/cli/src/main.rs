@@ -9,6 +9,7 @@ mod checkpoint;
 mod cluster;
 mod data_command;
 mod describe;
+mod embeddings;
 mod eval;
 mod explore;
 mod logs;
@@ -81,6 +82,8 @@ enum Command {
     /// Look into checkpoints, verify and export them
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    /// Write the rows of one embedding table with their ids
+    Embeddings(embeddings::Args),
     /// Measure how much features have to do with each other, for `partition`
     Affinity(affinity::Args),
     /// Divide features into towers by their affinity
@@ -167,6 +170,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(args, console),
         Command::Data(command) => data_command::run(command, console),
         Command::Checkpoint(command) => checkpoint::run(command, console),
+        Command::Embeddings(args) => embeddings::run(args, console),
         Command::Affinity(args) => affinity::run(args, console),
         Command::Partition(args) => partition::run(args, console),
         Command::Towers(args) => towers::run(args, console),

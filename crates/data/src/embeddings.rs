@@ -120,5 +120,12 @@ fn write_row(out: &mut impl Write, delimiter: u8, ids: bool, row: &EmbeddingRow)
     writeln!(out)
 }
 
+/// Writes a line of a file of ids by row: `row,id,count`.
+pub fn write_id(out: &mut impl Write, row: u64, id: &[u8], count: u64) -> io::Result<()> {
+    write!(out, "{row},")?;
+    write_quoted_by(out, b',', id)?;
+    writeln!(out, ",{count}")
+}
+
 #[cfg(test)]
 mod tests;

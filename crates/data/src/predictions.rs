@@ -28,8 +28,8 @@ mod table;
 use crate::DataError;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+pub(crate) use table::write_quoted_by;
 use table::{Table, Value};
-pub(crate) use table::{write_quoted, write_quoted_by};
 
 /// Contents of the first column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -106,8 +106,8 @@ impl<W: Write + Send> ParquetTable<W> {
 fn write<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &mut Vec<T::T>,
-    mut present: Option<&mut Vec<i16>>,
-    mut repeated: Option<&mut Vec<i16>>,
+    present: Option<&mut Vec<i16>>,
+    repeated: Option<&mut Vec<i16>>,
 ) -> Result<(), ParquetError> {
     if let Some(mut column) = group.next_column()? {
         let levels = (present.as_deref().map(Vec::as_slice), repeated.as_deref().map(Vec::as_slice));
@@ -115,6 +115,6 @@ fn write<T: DataType, W: Write + Send>(
         column.close()?;
     }
     values.clear();
-    [&mut present, &mut repeated].into_iter().flatten().for_each(|levels| levels.clear());
+    [present, repeated].into_iter().flatten().for_each(Vec::clear);
     Ok(())
 }

@@ -102,7 +102,7 @@ impl<W: Write + Send> Table<W> {
 }
 
 /// Writes a field of a CSV line, quoted if RFC 4180 requires it.
-pub(crate) fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
+fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
     write_quoted_by(csv, b',', text)
 }
 

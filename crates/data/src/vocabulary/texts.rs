@@ -18,7 +18,7 @@ pub use read::{IdText, IdTextReader};
 
 use super::Vocabulary;
 use crate::DataError;
-use crate::predictions::write_quoted;
+use crate::embeddings::write_id;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -100,10 +100,7 @@ impl IdTexts {
                 false => file.seek(SeekFrom::Start(offset)).and_then(|_| read_text(&mut file, &mut text)),
             }
             .map_err(lost)?;
-            write!(out, "{row},")
-                .and_then(|()| write_quoted(&mut out, &text))
-                .and_then(|()| writeln!(out, ",{count}"))
-                .map_err(refuse)?;
+            write_id(&mut out, row as u64, &text, *count).map_err(refuse)?;
         }
         out.flush().and_then(|()| out.get_ref().sync_all()).map_err(refuse)
     }
