@@ -60,11 +60,12 @@ pub use transform::{MAX_BUCKETS, Transform};
 
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Schema of a log: the meaning of its columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
     /// Delimiter between the fields of a line. Text only.
@@ -104,7 +105,7 @@ pub struct Schema {
 }
 
 /// Label column, which says whether there was a click.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
     /// Name of the column of the label.
@@ -122,7 +123,7 @@ impl LabelColumn {
 }
 
 /// Dense column: numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenseColumn {
     /// Name of the column of numbers.
@@ -136,7 +137,7 @@ pub struct DenseColumn {
 }
 
 /// Sparse column: ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
     /// Name of the column of ids, and of its feature.
@@ -149,7 +150,7 @@ pub struct SparseColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
     /// Number of times an id must be seen to get a row of its own; rarer ids get the out-of-vocabulary row. Vocabularies
-    /// only.
+    /// only. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub min_count: u64,
     /// Separator between the ids of a field. Text only.
@@ -173,7 +174,7 @@ pub struct SparseColumn {
 }
 
 /// Rule that maps ids to rows of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdRule {
     /// The row is a hash of the id's text; a missing id hashes as the empty text.

@@ -26,6 +26,7 @@
 //! assert_eq!(parse(r#"column = "price""#).transform, Transform::None);
 //! ```
 
+use schemars::JsonSchema;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,7 +40,7 @@ const NAMES: &str = "none, log, standardise, { clip = [lo, hi] }, { clip_quantil
                      or a list of them";
 
 /// Transform of a number before it is an input.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
     /// No transform.
