@@ -9,8 +9,8 @@ mod split;
 mod times;
 
 pub use learnt::{
-    Learnt, TRANSFORMS, copy_texts, is_text_of, load_vocabularies, texts_file, transforms_text, vocabularies,
-    vocabulary_file,
+    Learnt, LearntDifference, TRANSFORMS, copy_texts, is_text_of, load_vocabularies, texts_file,
+    transforms_text, vocabularies, vocabulary_file,
 };
 pub use split::{Parts, part_of, prepare_split};
 

@@ -1,6 +1,6 @@
 //! Transforms that are learnt, texts of ids and buckets, from logs in text and in Parquet.
 
-use data::prepare::{self, Learnt, PrepareProgress, RawLog};
+use data::prepare::{self, Learnt, LearntDifference, PrepareProgress, RawLog};
 use data::prepared::{Manifest, PreparedLog};
 use data::{Policy, Reading, Samples};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType};
@@ -181,9 +181,12 @@ fn held_out_rows_teach_nothing_and_other_logs_use_what_was_learnt() {
     let nothing = Learnt { transforms: None, ..learnt.clone() };
     let error = prepare::prepare(&log, &path("none"), Some(&nothing), SILENT).unwrap_err().to_string();
     assert!(error.contains("the learnt values of the transform of price are missing"), "{error}");
-    let mut other = learnt;
+    let mut other = learnt.clone();
     other.transforms.as_mut().unwrap()[1].steps = vec![LearntStep::Log];
     let error = prepare::prepare(&log, &path("other"), Some(&other), SILENT).unwrap_err().to_string();
     assert!(error.contains("the learnt transform of again is not that of the schema"), "{error}");
-    assert_eq!(other.difference(&nothing, &schema).as_deref(), Some("the dense columns"));
+    let difference = |one: &Learnt| one.difference(&other, &schema);
+    assert_eq!(difference(&learnt), Some(LearntDifference::Transform("again".into())));
+    assert_eq!(difference(&nothing), Some(LearntDifference::Transform("price".into())));
+    assert_eq!(difference(&other), None);
 }

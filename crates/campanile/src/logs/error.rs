@@ -40,11 +40,21 @@ pub enum LogError {
     },
     /// A log whose ids have other rows than those of the model.
     #[error(
-        "{}: the vocabulary or the learnt transform of {column} is not that of the training data; prepare the log again \
-         with --vocabularies-of",
+        "{}: the vocabulary of {column} is not that of the training data; prepare the log again with --vocabularies-of",
         folder.display()
     )]
     OtherVocabulary {
+        /// The prepared log.
+        folder: PathBuf,
+        /// Name of the column.
+        column: String,
+    },
+    /// A log whose numbers have other inputs than those of the model.
+    #[error(
+        "{}: the learnt transform of {column} is not that of the training data; prepare the log again with --vocabularies-of",
+        folder.display()
+    )]
+    OtherTransform {
         /// The prepared log.
         folder: PathBuf,
         /// Name of the column.

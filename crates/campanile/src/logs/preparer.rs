@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::event::{Event, Unit};
 use data::DataError;
 use data::bad_lines::{BadLines, Policy};
-use data::prepare::{self, Learnt, PrepareProgress, RawLog};
+use data::prepare::{self, Learnt, LearntDifference, PrepareProgress, RawLog};
 use data::prepared::{LogSource, Manifest, PreparedLog};
 use spec::run::{DataConfig, DataFormat};
 use std::path::{Path, PathBuf};
@@ -47,8 +47,15 @@ impl Preparer {
         let log = if data.format == Some(DataFormat::Prepared) {
             let log = open_prepared(paths, split)?;
             let other = like.map(|like| difference(&log, like)).transpose()?.flatten();
-            if let Some(column) = other {
-                return Err(LogError::OtherVocabulary { folder: log.folder().to_owned(), column });
+            let folder = log.folder().to_owned();
+            match other {
+                None => {}
+                Some(LearntDifference::Vocabulary(column)) => {
+                    return Err(LogError::OtherVocabulary { folder, column });
+                }
+                Some(LearntDifference::Transform(column)) => {
+                    return Err(LogError::OtherTransform { folder, column });
+                }
             }
             log
         } else {
@@ -133,6 +140,6 @@ pub(super) fn open_prepared(paths: &[String], split: &str) -> Result<PreparedLog
 }
 
 /// A column whose ids have other rows in `log`, or whose numbers other inputs, than what was learnt in `like` gives them.
-pub(super) fn difference(log: &PreparedLog, like: &Learnt) -> Result<Option<String>, DataError> {
+pub(super) fn difference(log: &PreparedLog, like: &Learnt) -> Result<Option<LearntDifference>, DataError> {
     Ok(Learnt::of(log)?.difference(like, &log.manifest().schema))
 }

@@ -24,6 +24,15 @@ pub struct Learnt {
     pub transforms: Option<Vec<LearntTransform>>,
 }
 
+/// What differs between two logs of the same schema, with the name of the column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LearntDifference {
+    /// Ids of the column have other rows.
+    Vocabulary(String),
+    /// Numbers of the column have other inputs.
+    Transform(String),
+}
+
 impl Learnt {
     /// What was learnt for a prepared log.
     pub fn of(log: &PreparedLog) -> Result<Self, DataError> {
@@ -41,16 +50,21 @@ impl Learnt {
         Ok(Self { vocabularies, transforms })
     }
 
-    /// Column in which `other`, learnt for logs with this schema, differs; `None` if both are the same.
-    pub fn difference(&self, other: &Self, schema: &Schema) -> Option<String> {
-        let sparse = schema.sparse.iter().zip(self.vocabularies.iter().zip(&other.vocabularies));
-        let mut sparse = sparse.filter(|(_, (one, other))| one != other).map(|(column, _)| &column.column);
-        let none = || (self.transforms != other.transforms).then(|| "the dense columns".to_owned());
-        sparse.next().cloned().or_else(|| {
-            let (Some(one), Some(other)) = (&self.transforms, &other.transforms) else { return none() };
-            let differs = one.iter().zip(other).find(|(one, other)| one != other);
-            differs.map(|(one, _)| one.column.clone()).or_else(none)
-        })
+    /// First column in which `other`, learnt for logs with this schema, differs; `None` if both are the same.
+    pub fn difference(&self, other: &Self, schema: &Schema) -> Option<LearntDifference> {
+        let mut sparse = schema.sparse.iter().zip(self.vocabularies.iter().zip(&other.vocabularies));
+        if let Some((column, _)) = sparse.find(|(_, (one, other))| one != other) {
+            return Some(LearntDifference::Vocabulary(column.column.clone()));
+        }
+        if self.transforms == other.transforms {
+            return None;
+        }
+        let of = |learnt: &Self, index: usize| learnt.transforms.as_ref()?.get(index).cloned();
+        let mut dense = schema.dense.iter().enumerate();
+        let column = dense.find(|(index, _)| of(self, *index) != of(other, *index));
+        Some(LearntDifference::Transform(
+            column.map_or_else(String::new, |(_, column)| column.column.clone()),
+        ))
     }
 
     /// Checks that this is what a log with `schema` needs.
