@@ -16,13 +16,13 @@ use std::path::PathBuf;
 /// which ids share a row is not known. A DeepFM's rows end in the linear weight of the id.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A checkpoint, or the folder of a run: its last one
+    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
     #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
-    /// The feature whose table is written: the name of its column
+    /// Feature whose table is written: the name of its column
     #[arg(long, value_name = "COLUMN")]
     feature: String,
-    /// The file to write: Parquet if the name ends in .parquet, TSV if it ends in .tsv, else CSV
+    /// File to write: Parquet if the name ends in .parquet, TSV if it ends in .tsv, else CSV
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Write the rows of the N most frequent ids only; the feature must have a vocabulary [default: all rows]
