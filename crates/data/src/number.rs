@@ -52,9 +52,9 @@ pub(crate) fn ordered_key(x: f64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// Number of a key that [`ordered_key`] made.
-pub(crate) fn of_ordered_key(key: u64) -> f64 {
-    f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key })
+/// Number of a key in [`Samples`](crate::Samples) whose ids are numbers; `None` for a missing number.
+pub fn of_ordered_key(key: u64) -> Option<f64> {
+    (key != MISSING_KEY).then(|| f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key }))
 }
 
 /// Key for a missing number among ordered keys. No finite number has it.

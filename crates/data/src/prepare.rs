@@ -12,7 +12,7 @@ pub use learnt::{
     Learnt, LearntDifference, TRANSFORMS, copy_texts, is_text_of, load_vocabularies, texts_file,
     transforms_text, vocabularies, vocabulary_file,
 };
-pub use split::{Parts, part_of, prepare_split};
+pub use split::{Parts, RowDivision, part_of, prepare_split};
 
 use crate::bad_lines::{BadLine, BadLines, Policy};
 use crate::decode::{self, Progress, TextLog};

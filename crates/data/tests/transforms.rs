@@ -1,6 +1,6 @@
 //! Transforms that are learnt, texts of ids and buckets, from logs in text and in Parquet.
 
-use data::prepare::{self, Learnt, LearntDifference, PrepareProgress, RawLog};
+use data::prepare::{self, Learnt, LearntDifference, PrepareProgress, RawLog, RowDivision};
 use data::prepared::{Manifest, PreparedLog};
 use data::{Policy, Reading, Samples};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType};
@@ -160,7 +160,8 @@ fn held_out_rows_teach_nothing_and_other_logs_use_what_was_learnt() {
     let log = raw(&files, &schema, 2);
     // Prices of the second half are a thousand times as large.
     let split = Split { share: 0.5, by: SplitBy::Order };
-    let parts = prepare::prepare_split(&log, &split, &path("train"), &path("eval"), SILENT).unwrap();
+    let parts =
+        prepare::prepare_split(&log, &RowDivision::of(split), &path("train"), &path("eval"), SILENT).unwrap();
     assert_eq!((parts.train.samples, parts.eval.samples), (1500, 1500));
     assert_eq!(parts.train.transforms, parts.eval.transforms);
     let first: String =

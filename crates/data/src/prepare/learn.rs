@@ -16,7 +16,7 @@ use super::split::Divider;
 use super::{Learnt, RawLog};
 use crate::DataError;
 use crate::decode::Progress;
-use crate::number::{MISSING_KEY, of_ordered_key, ordered_key};
+use crate::number::{of_ordered_key, ordered_key};
 use crate::vocabulary::{Counter, Vocabulary};
 use spec::schema::{IdRule, LearntStep, LearntTransform, SparseColumn, Transform};
 use std::path::Path;
@@ -148,8 +148,8 @@ impl Numbers<'_> {
     /// Calls `each` with every number and its count, numbers ascending. Numbers that the steps make equal come one by one.
     fn visit(&self, each: &mut dyn FnMut(f64, u64)) -> Result<(), DataError> {
         self.counter.visit(&mut |key, count| {
-            if key != MISSING_KEY {
-                each(self.steps.iter().fold(of_ordered_key(key), |x, step| step.apply(x)), count);
+            if let Some(number) = of_ordered_key(key) {
+                each(self.steps.iter().fold(number, |x, step| step.apply(x)), count);
             }
             Ok(())
         })

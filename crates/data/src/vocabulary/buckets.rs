@@ -7,7 +7,7 @@
 //! ```
 
 use super::VocabularyError;
-use crate::number::{MISSING_KEY, of_ordered_key};
+use crate::number::of_ordered_key;
 use spec::schema::MAX_BUCKETS;
 
 /// First bytes of a file of buckets.
@@ -41,10 +41,7 @@ impl Buckets {
 
     /// Row of the number with this ordered key.
     pub fn row(&self, key: u64) -> u64 {
-        if key == MISSING_KEY {
-            return 0;
-        }
-        let x = of_ordered_key(key);
-        1 + self.boundaries.partition_point(|boundary| *boundary < x) as u64
+        let below = |x: f64| self.boundaries.partition_point(|boundary| *boundary < x) as u64;
+        of_ordered_key(key).map_or(0, |x| 1 + below(x))
     }
 }
