@@ -1,7 +1,7 @@
 //! Embeddings: the rows of one table with their ids, from a checkpoint into a file.
 
 use crate::Error;
-use crate::checkpoint::{folder_of, open_last_whole};
+use crate::checkpoint::{Chosen, Use, Used, folder_of, locate_to_use, open_to_use};
 use crate::control::Control;
 use crate::event::Unit;
 use crate::folder::VOCABULARIES;
@@ -9,12 +9,12 @@ use crate::inputs::{CheckedTexts, FeatureInput, IdRows, InputsError, ModelInputs
 use crate::output::{Inputs, Output};
 use data::embeddings::{EmbeddingRow, EmbeddingTable};
 use std::path::{Path, PathBuf};
-use training::checkpoint::{Checkpoint, locate};
+use training::checkpoint::Checkpoint;
 
 /// Number of floats that are read from a checkpoint at once.
 const BLOCK: usize = 1 << 18;
 
-/// Rows of the table of one feature, in a checkpoint or in the last one of a run.
+/// Rows of the table of one feature, in a checkpoint or in one of a run: the best where the run keeps it, else the last.
 ///
 /// ```
 /// # use campanile::{Config, Training};
@@ -35,6 +35,7 @@ pub struct Embeddings {
     checkpoint: PathBuf,
     feature: String,
     top: Option<usize>,
+    which: Option<Use>,
     control: Control,
 }
 
@@ -49,6 +50,8 @@ pub struct WrittenEmbeddings {
     pub rule: Option<&'static str>,
     /// Whether rows were written with their ids.
     pub with_ids: bool,
+    /// Which one of its run the checkpoint is.
+    pub used: Used,
     /// Steps done in the checkpoint.
     pub step: u64,
     /// Folder of the checkpoint.
@@ -56,9 +59,15 @@ pub struct WrittenEmbeddings {
 }
 
 impl Embeddings {
-    /// Rows of the table of `feature`, in the checkpoint at `path` or in the last whole one of the run at `path`.
+    /// Rows of the table of `feature`, in the checkpoint at `path` or in that of the run at `path`.
     pub fn of(path: impl Into<PathBuf>, feature: impl Into<String>) -> Self {
-        Self { checkpoint: path.into(), feature: feature.into(), top: None, control: Control::default() }
+        let (checkpoint, feature) = (path.into(), feature.into());
+        Self { checkpoint, feature, top: None, which: None, control: Control::default() }
+    }
+
+    /// Takes this checkpoint of the run.
+    pub fn which(self, which: Option<Use>) -> Self {
+        Self { which, ..self }
     }
 
     /// Writes the rows of the most frequent ids only, this many. The feature must have a vocabulary.
@@ -74,7 +83,7 @@ impl Embeddings {
     /// Files that are read, which no output replaces.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
-        if let Ok(at) = locate(&self.checkpoint) {
+        if let Ok((at, _)) = locate_to_use(&self.checkpoint, self.which) {
             inputs.add(&at).add(folder_of(&at).join(VOCABULARIES));
         }
         inputs
@@ -89,8 +98,9 @@ impl Embeddings {
     /// Writes the rows to `output`, in the format that its extension says.
     pub fn write(self, output: &Output) -> Result<WrittenEmbeddings, Error> {
         // What is wrong with the question is said before files are verified.
-        table_shape(&Checkpoint::open(locate(&self.checkpoint)?)?, &self.feature)?;
-        let checkpoint = open_last_whole(&self.checkpoint, &self.control)?.checkpoint;
+        let (taken, _) = locate_to_use(&self.checkpoint, self.which)?;
+        table_shape(&Checkpoint::open(taken)?, &self.feature)?;
+        let Chosen { checkpoint, used } = open_to_use(&self.checkpoint, self.which, &self.control)?;
         let (rows, dim) = table_shape(&checkpoint, &self.feature)?;
         let inputs = ModelInputs::of(&checkpoint)?;
         let feature = inputs.iter().flat_map(|inputs| &inputs.features).find(|f| f.name == self.feature);
@@ -119,6 +129,7 @@ impl Embeddings {
             dim,
             rule: feature.map(|feature| feature.ids.name()),
             with_ids,
+            used,
             step: checkpoint.manifest().step,
             checkpoint: checkpoint.path().to_owned(),
         })

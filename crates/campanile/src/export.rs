@@ -7,7 +7,7 @@
 //! ```
 
 use crate::Error;
-use crate::checkpoint::{folder_of, open_last_whole};
+use crate::checkpoint::{Chosen, Use, Used, folder_of, locate_to_use, open_to_use};
 use crate::control::Control;
 use crate::error::chain;
 use crate::folder::VOCABULARIES;
@@ -15,11 +15,12 @@ use crate::inputs::{IdRows, ModelInputs, write_ids};
 use crate::output::{Inputs, Output};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use training::checkpoint::{Checkpoint, Contents, export, locate};
+use training::checkpoint::{Checkpoint, Contents, export};
 
 /// An export whose files may be written.
 pub struct Export {
     from: PathBuf,
+    which: Option<Use>,
     model: Output,
     described: Option<Described>,
     unknown: Option<String>,
@@ -38,6 +39,8 @@ struct Described {
 pub struct Exported {
     /// Checkpoint that was exported.
     pub checkpoint: PathBuf,
+    /// Which one of its run that checkpoint is.
+    pub used: Used,
     /// Steps done in it.
     pub step: u64,
     /// File that describes the inputs; `None` where they are not known or the log is generated.
@@ -51,15 +54,16 @@ pub struct Exported {
 }
 
 impl Export {
-    /// Looks whether the model of the checkpoint or run at `from` may be written to `out`. Nothing is changed.
-    pub fn check(from: &Path, out: &Path, force: bool) -> Result<Self, Error> {
-        let last = locate(from)?;
+    /// Looks whether the model of the checkpoint at `from`, or of the run at `from`, may be written to `out`. Of a run, `which`
+    /// checkpoint is taken: by default the best where the run keeps it, else the last. Nothing is changed.
+    pub fn check(from: &Path, which: Option<Use>, out: &Path, force: bool) -> Result<Self, Error> {
+        let (taken, _) = locate_to_use(from, which)?;
         let mut read = Inputs::default();
-        read.add(&last).add(folder_of(&last).join(VOCABULARIES));
+        read.add(&taken).add(folder_of(&taken).join(VOCABULARIES));
         let model = Output::check(out, force, &read)?;
-        let mut export = Self { from: from.to_owned(), model, described: None, unknown: None };
+        let mut export = Self { from: from.to_owned(), which, model, described: None, unknown: None };
         // A pipe takes the model alone. A checkpoint that cannot be opened is reported when it is read.
-        let Ok(checkpoint) = Checkpoint::open(&last) else { return Ok(export) };
+        let Ok(checkpoint) = Checkpoint::open(&taken) else { return Ok(export) };
         if !export.model.is_file() {
             return Ok(export);
         }
@@ -75,12 +79,13 @@ impl Export {
 
     /// Writes the files.
     pub fn write(self, contents: Contents, control: &Control) -> Result<Exported, Error> {
-        let checkpoint = open_last_whole(&self.from, control)?.checkpoint;
+        let Chosen { checkpoint, used } = open_to_use(&self.from, self.which, control)?;
         let mut out = self.model.create()?;
         export(&checkpoint, self.model.path(), &mut out, contents)?;
         out.finish()?;
         let mut exported = Exported {
             checkpoint: checkpoint.path().to_owned(),
+            used,
             step: checkpoint.manifest().step,
             inputs: None,
             ids: vec![],

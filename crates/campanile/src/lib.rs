@@ -51,6 +51,7 @@ pub mod sweep;
 pub mod towers;
 pub mod train;
 
+pub use checkpoint::Use;
 pub use cluster::Transport;
 pub use control::Control;
 pub use embeddings::{Embeddings, WrittenEmbeddings};

@@ -5,6 +5,7 @@ use crate::progress::Console;
 use crate::signals::Stop;
 use crate::text::{bytes, columns, si, tell};
 use anyhow::Result;
+use campanile::Use;
 use campanile::checkpoint::open_verified;
 use serde_json::json;
 use std::path::PathBuf;
@@ -46,8 +47,11 @@ pub struct Of {
 
 #[derive(clap::Args)]
 pub struct Export {
-    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
+    /// Folder of a checkpoint, or of a run, whose best checkpoint is taken where it keeps one, else its last
     path: PathBuf,
+    /// Which checkpoint of a run: last or best [default: the best where the run keeps it, else the last]
+    #[arg(long = "use", value_name = "last|best")]
+    which: Option<Use>,
     /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -130,7 +134,7 @@ fn verify(args: &Of, console: Console) -> Result<()> {
 }
 
 fn export_to(args: &Export, console: Console) -> Result<()> {
-    let export = campanile::export::Export::check(&args.path, &args.out, args.force.force)?;
+    let export = campanile::export::Export::check(&args.path, args.which, &args.out, args.force.force)?;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     let exported = export.write(contents, &console.control(&Stop::default()))?;
     if let Some(why) = &exported.unknown {
@@ -146,13 +150,20 @@ fn export_to(args: &Export, console: Console) -> Result<()> {
         let result = json!({
             "file": args.out,
             "step": exported.step,
+            "used": exported.used.name(),
             "inputs": exported.inputs,
             "vocabularies": exported.ids,
         });
         println!("{result}");
         return Ok(());
     }
-    println!("step {} of {} is in {}", exported.step, exported.checkpoint.display(), args.out.display());
+    println!(
+        "step {}{} of {} is in {}",
+        exported.step,
+        exported.used.told(exported.step),
+        exported.checkpoint.display(),
+        args.out.display()
+    );
     if let Some(inputs) = &exported.inputs {
         let ids = exported.ids.len();
         println!("its inputs are described in {}, with {ids} file(s) of ids by row", inputs.display());

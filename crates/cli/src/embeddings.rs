@@ -5,7 +5,7 @@ use crate::progress::Console;
 use crate::signals::stop_on_signals;
 use crate::text::{grouped, tell};
 use anyhow::Result;
-use campanile::Embeddings;
+use campanile::{Embeddings, Use};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -16,9 +16,12 @@ use std::path::PathBuf;
 /// which ids share a row is not known. A DeepFM's rows end in the linear weight of the id.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
+    /// Folder of a checkpoint, or of a run, whose best checkpoint is taken where it keeps one, else its last
     #[arg(long, value_name = "DIR")]
     checkpoint: PathBuf,
+    /// Which checkpoint of a run: last or best [default: the best where the run keeps it, else the last]
+    #[arg(long = "use", value_name = "last|best")]
+    which: Option<Use>,
     /// Feature whose table is written: the name of its column
     #[arg(long, value_name = "COLUMN")]
     feature: String,
@@ -37,7 +40,7 @@ pub struct Args {
 
 pub fn run(args: Args, console: Console) -> Result<()> {
     let top = args.top.map(|top| usize::try_from(top).unwrap_or(usize::MAX));
-    let embeddings = Embeddings::of(&args.checkpoint, &args.feature).top(top);
+    let embeddings = Embeddings::of(&args.checkpoint, &args.feature).which(args.which).top(top);
     let output = Output::check(&args.out, args.force.force, &embeddings.inputs())?;
     let stop = stop_on_signals()?;
     let written = stop.ended(embeddings.control(console.control(&stop)).write(&output))?;
@@ -58,18 +61,20 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             "ids": written.rule,
             "with_ids": written.with_ids,
             "step": written.step,
+            "used": written.used.name(),
             "checkpoint": written.checkpoint,
         });
         println!("{result}");
         return Ok(());
     }
     let told = format!(
-        "{}: {} rows of {} values, of {} after step {}",
+        "{}: {} rows of {} values, of {} after step {}{}",
         args.out.display(),
         grouped(written.rows),
         written.dim,
         args.feature,
-        written.step
+        written.step,
+        written.used.told(written.step)
     );
     if output.is_stdout() {
         eprintln!("{told}")
