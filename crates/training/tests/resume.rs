@@ -287,6 +287,8 @@ fn prepared(folder: &Path) -> (Logs, LogFacts) {
         in_time_order: true,
         dense_features: 2,
         features: vec![feature("A", None), feature("B", Some(2))],
+        labels: vec![],
+        sample_weights: false,
     };
     (Logs::Prepared { train: Some(log.clone()), eval: Some(log) }, facts)
 }

@@ -39,6 +39,7 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
             "batch": config.train.batch,
             "seed": config.train.seed,
             "label_smoothing": config.train.label_smoothing,
+            "positive_weight": config.train.positive_weight,
         },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": {
