@@ -112,9 +112,21 @@ pub struct RunArgs {
     /// Weight decay λ of embedding tables; a step decays only the rows that it touches [default: 0]
     #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
     pub table_weight_decay: Option<f32>,
+    /// Cut every element of a gradient to ±X: of the dense gradients after their reduction, and of the sum of a table row's
+    /// gradients [default: no limit]
+    #[arg(long, value_name = "X", help_heading = "Training", allow_negative_numbers = true)]
+    pub clip_value: Option<f32>,
+    /// Scale the dense gradients of a step down where their norm, over all layers and tower modules, is beyond X; tables are not
+    /// part of the norm [default: no limit]
+    #[arg(long, value_name = "X", help_heading = "Training", allow_negative_numbers = true)]
+    pub clip_norm: Option<f32>,
     /// Label smoothing ε: train on labels y·(1 − ε) + ε/2, which the training loss shows too; metrics keep the labels [default: 0]
     #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
     pub label_smoothing: Option<f32>,
+
+    /// Factor of the loss of samples whose label is 1, and of such samples in metrics [default: 1]
+    #[arg(long, value_name = "W", help_heading = "Training", allow_negative_numbers = true)]
+    pub positive_weight: Option<f32>,
 
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
@@ -141,6 +153,14 @@ pub struct RunArgs {
     /// of time (criteo-tsv, or in_time_order in the schema), else all samples, up to 16777216]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub shuffle: Option<u64>,
+    /// Also tell the AUC averaged over the groups that this column makes, such as users: the mean of the AUCs of groups with
+    /// both labels, weighted by their samples [default: none]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub group: Option<String>,
+    /// Also tell AUC, logloss and calibration for the values of this column, the 50 largest one by one; may be given several
+    /// times [default: none]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub slice: Vec<String>,
     /// Refuse the first bad line
     #[arg(long, help_heading = "Data")]
     pub strict: bool,
@@ -238,7 +258,10 @@ impl RunArgs {
         set(&mut config.optimizer.peak, &self.lr);
         set(&mut config.optimizer.weight_decay, &self.weight_decay);
         set(&mut config.optimizer.table_weight_decay, &self.table_weight_decay);
+        set(&mut config.train.clip_value, &self.clip_value);
+        set(&mut config.train.clip_norm, &self.clip_norm);
         set(&mut config.train.label_smoothing, &self.label_smoothing);
+        set(&mut config.train.positive_weight, &self.positive_weight);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.
@@ -273,6 +296,12 @@ impl RunArgs {
         }
         if let Some(path) = &self.schema {
             data.schema = Some(read_toml(path)?);
+        }
+        if self.group.is_some() {
+            data.group.clone_from(&self.group);
+        }
+        if !self.slice.is_empty() {
+            data.slices.clone_from(&self.slice);
         }
         data.shuffle = self.shuffle.or(data.shuffle);
         data.max_bad_share = self.max_bad_share.or(data.max_bad_share);

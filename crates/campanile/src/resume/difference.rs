@@ -40,6 +40,8 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
             "seed": config.train.seed,
             "label_smoothing": config.train.label_smoothing,
             "positive_weight": config.train.positive_weight,
+            "clip_value": config.train.clip_value,
+            "clip_norm": config.train.clip_norm,
         },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": {

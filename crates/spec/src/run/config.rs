@@ -154,6 +154,14 @@ pub struct TrainConfig {
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
+    /// Largest magnitude of an element of a gradient: of the dense gradients after their reduction, and of the sum of a table
+    /// row's gradients. Elements beyond it are cut to it. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_value: Option<f32>,
+    /// Largest norm (L2) of all dense gradients together, tower modules included: beyond it they are scaled down to it. Tables
+    /// are not part of the norm and are not scaled. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f32>,
     /// Label smoothing ε: training sees labels `y·(1 − ε) + ε/2`, and so does the training loss; metrics keep the labels.
     /// Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@
 
 use super::weighted::WeightedRanks;
 use super::{Evaluation, MetricError, Ranked};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Number of slices that are told one by one; the others are told together.
 pub const SLICES: usize = 50;
@@ -31,7 +31,7 @@ pub struct Predicted<'a> {
 }
 
 /// AUC averaged over the groups of a column, such as users (GAUC).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupScores {
     /// Column of the groups.
     pub column: String,
@@ -46,7 +46,7 @@ pub struct GroupScores {
 }
 
 /// Metrics of the samples with one value of a column.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// Value of the column, as the log writes it.
     pub value: String,
@@ -63,7 +63,7 @@ pub struct Slice {
 }
 
 /// Metrics by the values of a column.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SliceScores {
     /// Column of the values.
     pub column: String,
