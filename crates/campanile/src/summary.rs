@@ -51,7 +51,7 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
 /// `labels` for a model with several.
 pub fn add_breakdown(result: &mut serde_json::Value, scores: &Scores) {
     let Scores { group, slices, labels, .. } = scores;
-    let mut add = |result: &mut serde_json::Value, group: &Option<GroupScores>, slices: &[SliceScores]| {
+    let add = |result: &mut serde_json::Value, group: &Option<GroupScores>, slices: &[SliceScores]| {
         if let Some(group) = group {
             result["group"] = json!(group);
         }

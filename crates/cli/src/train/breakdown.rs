@@ -50,7 +50,14 @@ fn add_breakdown(text: &mut String, group: Option<&GroupScores>, slices: &[Slice
         for Slice { value, samples, auc, logloss, calibration, click_rate } in slices.iter().chain(other) {
             let [rate, auc, logloss, calibration] =
                 [click_rate, auc, logloss, calibration].map(|value| Metric::show(*value));
-            rows.push(vec![printable(value), grouped(*samples), rate, auc, logloss, calibration]);
+            rows.push(vec![
+                printable(value).into_owned(),
+                grouped(*samples),
+                rate,
+                auc,
+                logloss,
+                calibration,
+            ]);
         }
         text.push_str(&columns(&rows));
     }
