@@ -16,8 +16,8 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,
-    /// Write label and probability of every sample, in their order: Parquet if the name ends in .parquet, else CSV. A
-    /// bad line has none
+    /// Write the label and the predicted probability of every sample, in the order of the log: Parquet if the name ends in
+    /// .parquet, else CSV. Bad lines have no row
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
     /// Also tell the AUC averaged over the groups that this column makes, such as users: the mean of the AUCs of groups with
@@ -52,6 +52,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             "samples": evaluation.samples,
             "step": step,
             "checkpoint": evaluated.checkpoint,
+            "used": evaluated.used.name(),
             "bins": scores.bins,
         });
         for (field, value) in evaluation.metrics() {
@@ -62,8 +63,9 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         return Ok(());
     }
     let told = format!(
-        "{} after step {step}, on {} samples\n{}",
+        "{} after step {step}{}, on {} samples\n{}",
         evaluated.run.model.kind(),
+        evaluated.used.told(step),
         si(evaluation.samples as f64),
         quality_of("scored", scores)
     );
