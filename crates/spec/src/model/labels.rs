@@ -14,10 +14,11 @@
 //! ```
 
 use super::{Architecture, Model, ModelError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One of several labels of a model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelLabel {
     /// Name of the label: its column in the log.
