@@ -42,6 +42,12 @@ pub struct Model {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<ModelLabel>,
     network: Network,
+    #[serde(skip_serializing_if = "is_zero")]
+    dropout: f32,
+}
+
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
 }
 
 /// Error in the description of a model: the field as it is named in a config, and what to do about it.
@@ -113,7 +119,17 @@ impl Model {
         let network =
             architecture.network(Sample { dense_features, dim: meets, sparse_width, outputs: 1 })?;
         let labels = Vec::new();
-        Ok(Self { features, dense_features, dim, architecture, towers, module, labels, network })
+        Ok(Self {
+            features,
+            dense_features,
+            dim,
+            architecture,
+            towers,
+            module,
+            labels,
+            network,
+            dropout: 0.0,
+        })
     }
 
     /// What a sample brings to the network, and takes from one with so many outputs.
@@ -124,6 +140,21 @@ impl Model {
         };
         let dim = self.architecture.meeting_dim(self.dim, self.module);
         Sample { dense_features: self.dense_features, dim, sparse_width, outputs }
+    }
+
+    /// The model with dropout: in training, hidden units of the MLPs are set to zero with probability `dropout`, and the others
+    /// are scaled by `1/(1 − dropout)`. The last layer of an MLP and tower modules have none.
+    pub fn with_dropout(self, dropout: f32) -> Result<Self, ModelError> {
+        if !(0.0..1.0).contains(&dropout) {
+            let problem = format!("{dropout} must lie in 0..1 (0.1 to 0.5 is usual, 0 is off)");
+            return Err(ModelError::new("model.dropout (--dropout)", problem));
+        }
+        Ok(Self { dropout, ..self })
+    }
+
+    /// Probability with which training sets hidden units of the MLPs to zero.
+    pub fn dropout(&self) -> f32 {
+        self.dropout
     }
 
     /// Sparse features of the model, in order.

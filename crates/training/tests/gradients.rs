@@ -100,16 +100,16 @@ fn check(config: Config) {
     check_with(config, false);
 }
 
-/// Two labels, of which the second counts half, sample weights of 0 to 2, and clicks that count three times.
+/// Two labels, of which the second counts half, sample weights of ½ to 1½, and clicks that count twice.
 fn with_labels(mut run: Run, log: &SyntheticLog) -> (Run, Batch) {
     let label = |name: &str, weight| ModelLabel { name: name.into(), weight };
     run.model = run.model.with_labels(vec![label("click", 1.0), label("buy", 0.5)]).unwrap();
-    (run.sample_weights, run.positive_weight) = (true, 3.0);
+    (run.sample_weights, run.positive_weight) = (true, 2.0);
     let mut batch = Batch::default();
     log.clone().fill(0..run.batch as u64, &mut batch);
     let both = |(i, &label): (usize, &f32)| [label, f32::from(i % 5 == 0)];
     batch.labels = batch.labels.iter().enumerate().flat_map(both).collect();
-    batch.sample_weights = (0..batch.samples).map(|i| (i % 7) as f32 / 3.0).collect();
+    batch.sample_weights = (0..batch.samples).map(|i| 0.5 + (i % 5) as f32 / 4.0).collect();
     (run, batch)
 }
 
@@ -163,7 +163,7 @@ fn dlrm() {
 
 #[test]
 fn two_labels_and_weights() {
-    check_with(config(ModelKind::Dlrm, true, 1, 1), true);
+    check_with(config(ModelKind::Dcn, true, 1, 1), true);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{labelled_config, labelled_log};
+use common::{ADAM, labelled_config, labelled_log, optimizer};
 use spec::dataflow::DataflowKind;
 use spec::placement::Cut;
 use spec::presets::ModelKind;
@@ -54,6 +54,8 @@ fn scores_of_every_label_group_and_slice() {
     let (logs, facts) = labelled_log(folder.path());
     let mut config = labelled_config(ModelKind::Dlrm, 2, 2);
     config.train.epochs = Some(5);
+    config.optimizer.dense = Some(optimizer(ADAM, 0.01));
+    config.optimizer.tables = Some(optimizer(ADAM, 0.02));
     config.data.group = Some("user".into());
     config.data.slices = vec!["user".into(), "A".into()];
     let scores = outcome(&config, &facts, &logs).scores.unwrap();

@@ -261,8 +261,10 @@ impl ModelConfig {
             (None, None) => outline.features(),
         };
         let (dense, dim) = (outline.dense_features, outline.dim);
-        let model = Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module);
-        model.and_then(|model| model.with_labels(self.labels_with(log)?)).map_err(field)
+        Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module)
+            .and_then(|model| model.with_dropout(self.dropout.unwrap_or(0.0)))
+            .and_then(|model| model.with_labels(self.labels_with(log)?))
+            .map_err(field)
     }
 }
 
