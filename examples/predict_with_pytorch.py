@@ -143,8 +143,11 @@ else:
     vectors = torch.cat([dense.unsqueeze(1), rows], dim=1)
     products = torch.bmm(vectors, vectors.transpose(1, 2))
     below, left = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
-    logits = mlp(torch.cat([dense, products[:, below, left]], dim=1), "top", relu_at_end=False).squeeze(1)
-probabilities = torch.sigmoid(logits)
+    # A column for each label: a model with one label has one.
+    logits = mlp(torch.cat([dense, products[:, below, left]], dim=1), "top", relu_at_end=False)
+probabilities = torch.sigmoid(logits).reshape(len(ids), -1)
 
-ours = torch.tensor([float(r["probability"]) for r in islice(csv.DictReader(open(sys.argv[3])), SAMPLES)])
+table = csv.DictReader(open(sys.argv[3]))
+columns = [name for name in table.fieldnames if name == "probability" or name.startswith("probability_")]
+ours = torch.tensor([[float(r[name]) for name in columns] for r in islice(table, SAMPLES)])
 print(f"{len(ours)} samples, largest difference {(probabilities - ours).abs().max():.1e}")

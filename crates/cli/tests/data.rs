@@ -18,6 +18,8 @@ mod formats;
 mod hostile;
 #[path = "data/inspect.rs"]
 mod inspect;
+#[path = "data/labels.rs"]
+mod labels;
 #[path = "data/oddities.rs"]
 mod oddities;
 #[path = "data/prediction.rs"]

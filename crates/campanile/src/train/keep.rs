@@ -14,7 +14,7 @@ use spec::schedule::Task;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
-use training::{Cluster, Event, Outcome, Progress, Scores};
+use training::{Cluster, Event, Outcome, Progress};
 
 /// The folder of a run that goes on.
 pub struct Keeper {
@@ -171,10 +171,7 @@ fn record(event: Event) -> Option<MetricsLine> {
             rate_tables: f64::from(rates.1),
         }),
         Event::Evaluating { .. } => return None,
-        Event::Evaluated { step, scores } => {
-            let Scores { evaluation, bins, best_auc } = scores;
-            MetricsLine::Eval(metrics::Eval::of(step, evaluation, *best_auc, bins))
-        }
+        Event::Evaluated { step, scores } => MetricsLine::Eval(metrics::Eval::of_scores(step, scores)),
         Event::Saved { step, path, bytes, copy_s, write_s } => MetricsLine::Checkpoint(metrics::Checkpoint {
             step,
             path: path.display().to_string(),
