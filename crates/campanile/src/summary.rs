@@ -1,12 +1,13 @@
 //! Summary of a run as JSON, for programs.
 
+use crate::train::WarmStarted;
 use serde_json::json;
 use spec::run::Run;
 use training::metrics::METRICS;
 use training::{KeptBest, Outcome};
 
 /// The result as one object.
-pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
+pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -> serde_json::Value {
     let scores = outcome.scores.as_ref();
     let evaluation = scores.map(|scores| &scores.evaluation);
     let mut result = json!({
@@ -33,6 +34,9 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     });
+    if let Some(warm_start) = warm_start {
+        result["warm_start"] = json!(warm_start);
+    }
     if let Some(why) = why_stopped(outcome) {
         result["stop_reason"] = why.into();
     }

@@ -5,9 +5,11 @@
 mod keep;
 mod open;
 mod pace;
+mod warm_start;
 
 pub use open::OpenTraining;
 pub use pace::ComputeMode;
+pub use warm_start::{LeftOut, MatchedRows, WarmStarted};
 
 use crate::Error;
 use crate::cluster::{self, Transport};
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use training::checkpoint::Checkpoint;
 use training::{BestSoFar, Cluster, Outcome};
+use warm_start::WarmStart;
 
 /// Reason why a run cannot be trained as requested.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +72,18 @@ pub enum TrainError {
         path: PathBuf,
         /// Error in the times.
         source: PaceError,
+    },
+    /// A checkpoint of which nothing fits a new run.
+    #[error(
+        "--warm-start {}: no table and no layer of the checkpoint fits this run; leave --warm-start out, or use the same \
+         columns and widths:{}",
+        path.display(), reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>()
+    )]
+    NothingTaken {
+        /// Path that was named.
+        path: PathBuf,
+        /// Reasons of the first tables and layers.
+        reasons: Vec<String>,
     },
     /// A value that cannot be written as text.
     #[error("{what}")]
@@ -139,6 +154,8 @@ pub struct Trained {
     pub outcome: Outcome,
     /// Folder in which the run is kept.
     pub folder: Option<PathBuf>,
+    /// Weights that the run began with; `None` for a run that began with initial weights, or was resumed.
+    pub warm_start: Option<WarmStarted>,
     /// Whether rank 0 is in this process, which reports for all.
     pub has_first_rank: bool,
 }
@@ -308,7 +325,16 @@ impl Training {
             let odd = logs.warnings(&self.config.data).into_iter().map(Notice::OddLog);
             odd.for_each(|notice| self.control.notice(notice));
         }
-        Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace })
+        let warm_start = self.warm_start(&run, &explicit, &logs)?;
+        Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace, warm_start })
+    }
+
+    /// The weights of another run that this one begins with. A run that goes on has them already.
+    fn warm_start(&self, run: &Run, explicit: &Config, logs: &OpenLogs) -> Result<Option<WarmStart>, Error> {
+        let resumes = self.resumed.as_ref().is_some_and(|resumed| resumed.checkpoint.is_some());
+        let Some(path) = self.config.train.warm_start.as_ref().filter(|_| !resumes) else { return Ok(None) };
+        let teller = (self.cluster.has_first_rank(), &self.control);
+        WarmStart::open(path, run, explicit, logs, teller).map(Some)
     }
 
     /// A run that is kept in a folder saves its state now and then, so that a kill costs minutes at most.
