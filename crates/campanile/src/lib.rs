@@ -39,10 +39,12 @@ pub mod logs;
 pub mod output;
 pub mod partition;
 mod prediction;
+pub mod records;
 pub mod resume;
 pub mod schedule;
 pub mod scoring;
 pub mod summary;
+pub mod sweep;
 pub mod towers;
 pub mod train;
 

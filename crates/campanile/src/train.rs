@@ -2,11 +2,13 @@
 //!
 //! [`Training`] says what is wanted, [`OpenTraining`] has logs and a checked run, [`Trained`] is the result.
 
+mod dry_run;
 mod keep;
 mod open;
 mod pace;
 mod warm_start;
 
+pub use dry_run::{DryRun, Reading, StepTotals};
 pub use open::OpenTraining;
 pub use pace::ComputeMode;
 pub use warm_start::{LeftOut, MatchedRows, WarmStarted};
@@ -17,7 +19,7 @@ use crate::control::Control;
 use crate::discover::describe;
 use crate::event::{Event, Notice};
 use crate::file::{read_config, whole};
-use crate::folder::PREPARED;
+use crate::folder::{PREPARED, RunFolder};
 use crate::logs::{self, OpenLogs};
 use crate::output::{Inputs, Output};
 use crate::resume::Resumed;
@@ -129,6 +131,8 @@ pub struct Training {
     report_every: Option<u64>,
     title: Option<String>,
     described: String,
+    /// Whether nothing is trained, and no folder made or changed.
+    dry: bool,
     control: Control,
 }
 
@@ -176,6 +180,7 @@ impl Training {
             report_every: None,
             title: None,
             described: "the run".into(),
+            dry: false,
             control: Control::default(),
         }
     }
@@ -308,9 +313,16 @@ impl Training {
             self.checkpoint_now_and_then();
         }
         // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
-        let keeper = if self.goes_on() { None } else { self.keeper()? };
+        let keeper = match (self.goes_on(), self.dry) {
+            (true, _) => None,
+            (false, false) => self.keeper()?,
+            (false, true) => {
+                self.out.as_deref().map(RunFolder::check_free).transpose()?;
+                None
+            }
+        };
         // After the run's folder is there, since a trace may go into it.
-        let trace = self.check_trace()?;
+        let trace = if self.dry { None } else { self.check_trace()? };
         let (logs, opened_here) = match self.logs.take() {
             Some(logs) => (logs, false),
             None => (self.open_logs()?, true),
@@ -370,7 +382,7 @@ impl Training {
     }
 
     fn open_logs(&self) -> Result<OpenLogs, Error> {
-        let kept = self.out.as_ref().map(|out| out.join(PREPARED));
+        let kept = self.out.as_ref().filter(|_| !self.dry).map(|out| out.join(PREPARED));
         let data = &self.config.data;
         if cluster::is_distributed(&self.cluster) && kept.is_none() && logs::must_be_prepared(data) {
             return Err(TrainError::UnsharedLog.into());

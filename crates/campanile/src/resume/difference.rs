@@ -13,17 +13,34 @@ const LONGEST: usize = 60;
 /// Refuses to go on with the run of `folder`, whose config is `before`, where `now` says another model, optimizer, batch,
 /// seed or log.
 pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<(), ResumeError> {
-    let mut found = Vec::new();
-    differences("", &compared(before)?, &compared(now)?, &mut found);
+    let (mut before_value, mut now_value) = (compared(before)?, compared(now)?);
     // A run that was evaluated only once may begin to keep its best state.
-    let (kept, keeps) = (&before.train.keep_best, &now.train.keep_best);
-    if kept.is_some() {
-        differences("train.keep_best", &json!(kept), &json!(keeps), &mut found);
+    if before.train.keep_best.is_some() {
+        before_value["train"]["keep_best"] = json!(before.train.keep_best);
+        now_value["train"]["keep_best"] = json!(now.train.keep_best);
     }
+    let found = lines(&before_value, &now_value, "the run");
     match found.is_empty() {
         true => Ok(()),
         false => Err(ResumeError::Another { folder: folder.to_owned(), differences: found }),
     }
+}
+
+/// A line for every value that differs, with both values; `owner` has the values `before`.
+pub fn lines(before: &Value, now: &Value, owner: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    differences("", before, now, &mut found);
+    let line = |Difference { name, before, now }| {
+        format!("{name}: requested {}, but {owner} has {}", shown(now), shown(before))
+    };
+    found.into_iter().map(line).collect()
+}
+
+/// A value that differs.
+struct Difference<'a> {
+    name: String,
+    before: &'a Value,
+    now: &'a Value,
 }
 
 /// The first differences, a line each.
@@ -43,7 +60,10 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
         "train": {
             "batch": config.train.batch,
             "seed": config.train.seed,
+            "warm_start": config.train.warm_start,
             "label_smoothing": config.train.label_smoothing,
+            "clip_value": config.train.clip_value,
+            "clip_norm": config.train.clip_norm,
         },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": {
@@ -55,8 +75,8 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
     }))
 }
 
-/// Adds a line for every value that differs, under its name in a config.
-fn differences(name: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
+/// Adds every value that differs, under its name in a config.
+fn differences<'a>(name: &str, before: &'a Value, now: &'a Value, found: &mut Vec<Difference<'a>>) {
     let null = &Value::Null;
     match (before, now) {
         (before, now) if before == now => {}
@@ -72,7 +92,7 @@ fn differences(name: &str, before: &Value, now: &Value, found: &mut Vec<String>)
                 differences(&format!("{name}[{i}]"), before, now, found);
             }
         }
-        _ => found.push(format!("{name}: requested {}, but the run has {}", shown(now), shown(before))),
+        _ => found.push(Difference { name: name.to_owned(), before, now }),
     }
 }
 

@@ -92,7 +92,7 @@ impl OpenTraining {
         self.finish(outcome)
     }
 
-    fn check_warm_up(&self) -> Result<(), TrainError> {
+    pub(super) fn check_warm_up(&self) -> Result<(), TrainError> {
         let steps = self.run.steps;
         let left = steps - self.asked.resumed.as_ref().map_or(0, Resumed::step).min(steps);
         match self.asked.warm_up {

@@ -6,7 +6,7 @@ use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
-use data::prepare::{self, RawLog};
+use data::prepare::{self, RawLog, RowDivision};
 use data::prepared::{INDEX, MANIFEST, Manifest, PreparedLog, SAMPLES};
 use serde_json::json;
 use spec::run::{DataConfig, DataFormat, Split};
@@ -17,17 +17,18 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The folder to write; must be new, empty, or a prepared log (with --split: two)
+    /// Folder to write; must be new, empty, or hold a prepared log, which is replaced (with --split: DIR/train and DIR/eval)
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Use the vocabularies of this prepared log, as evaluation data must those of the training data
+    /// Use the vocabularies of this prepared log instead of making new ones; evaluation data needs those of the training data
     #[arg(long, value_name = "DIR")]
     vocabularies_of: Option<PathBuf>,
-    /// Keep this share of the rows apart, and write two logs: DIR/train and DIR/eval. The last rows where the log is in the
-    /// order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else a fixed draw of rows
+    /// Keep this share of the rows for evaluation, and write two logs: DIR/train and DIR/eval. Chosen are the last rows where
+    /// the log is in the order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else
+    /// rows by a hash of their numbers [default: no split]
     #[arg(long, value_name = "SHARE", conflicts_with = "vocabularies_of")]
     split: Option<f64>,
-    /// The column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
+    /// Column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
     /// [default: `time` of the schema, unless the log is in the order of time]
     #[arg(long, value_name = "COLUMN")]
     split_by: Option<String>,
@@ -99,7 +100,7 @@ fn run_split(args: &Args, raw: &Raw, split: &Split, console: Console) -> Result<
     let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let parts = logs::showing_progress(console, "preparing", |progress| {
-        prepare::prepare_split(&log, split, &folders[0], &folders[1], progress)
+        prepare::prepare_split(&log, &RowDivision::of(split.clone()), &folders[0], &folders[1], progress)
     });
     let parts = stop.ended(parts)?;
     logs::warn_of_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);

@@ -10,6 +10,7 @@
 use super::config::TrainConfig;
 use super::log::Data;
 use super::{Length, RunError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -57,7 +58,8 @@ impl FromStr for MetricName {
 }
 
 /// Whether the best state of a run is kept, and by which metric it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
 pub enum KeepBest {
     /// Only the last states are kept: `none`.
     Never,
