@@ -60,6 +60,7 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
         "train": {
             "batch": config.train.batch,
             "seed": config.train.seed,
+            "warm_start": config.train.warm_start,
             "label_smoothing": config.train.label_smoothing,
             "positive_weight": config.train.positive_weight,
             "clip_value": config.train.clip_value,
