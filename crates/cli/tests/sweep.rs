@@ -174,3 +174,25 @@ fn a_trial_that_fails_is_recorded_and_the_sweep_goes_on() {
             && !at.join("failing/trials/001/checkpoints").is_dir()
     );
 }
+
+#[test]
+fn long_commands_say_that_they_go_on() {
+    let commands = [
+        "sweep",
+        "towers",
+        "reproduce dmt-speedup",
+        "reproduce dmt-table6",
+        "reproduce predictions",
+        "reproduce planted-groups",
+    ];
+    for command in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_campanile"))
+            .args(command.split(' '))
+            .arg("--help")
+            .output()
+            .unwrap();
+        let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("stopped or killed goes on with the same command"), "{command}:\n{help}");
+        assert!(help.contains("records.jsonl"), "{command}");
+    }
+}

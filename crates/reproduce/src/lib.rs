@@ -9,7 +9,7 @@
 //! planted_groups  runs that are trained                by a function that the caller passes
 //! ```
 //!
-//! Long measurements keep their results in [`records`], so that one that was stopped goes on where it was. The crate prints
+//! Long measurements keep their results in [records](campanile::records), so that one that was stopped goes on where it was. The crate prints
 //! nothing: every reproduction ends as a [`Report`].
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,6 @@ mod launcher;
 pub mod planted_groups;
 pub mod predictions;
 mod program;
-pub mod records;
 
 pub use error::{Error, Failure, Result};
 pub use launcher::Launcher;

@@ -73,10 +73,11 @@ impl<'a> Execution<'a> {
         let what = json!({ "request": asked.request.to_json()?, "rows": logs.fingerprints() });
         asked.request.write(&asked.out)?;
         let records = Records::open(&asked.out, &what).map_err(SweepError::from)?;
-        let taken = records.all().map_err(SweepError::from)?.len();
-        if taken > 0 {
-            asked.control.notice(Notice::Taken { results: taken, path: records.path().to_owned() });
-        }
+        records
+            .taken()
+            .map_err(SweepError::from)?
+            .into_iter()
+            .for_each(|notice| asked.control.notice(notice));
         Ok(Self { asked, trials, planned, halving, metric, logs, records })
     }
 

@@ -1,19 +1,16 @@
 //! One trial of a sweep: its settings, and its training up to the end of a rung.
 
 use super::{Request, Space, SweepError};
-use crate::checkpoint::OpenError;
 use crate::cluster::ClusterError;
 use crate::control::Control;
 use crate::error::chain;
 use crate::file::FileError;
 use crate::logs::OpenLogs;
-use crate::resume::{ResumeError, Resumed};
+use crate::resume::Resumed;
 use crate::{Config, Error, Trained, Training};
 use std::fs;
 use std::path::Path;
 use toml::{Table, Value};
-use training::Cluster;
-use training::checkpoint::CheckpointError;
 
 /// One trial: a config in which settings have values of their own.
 #[derive(Clone, Debug)]
@@ -96,7 +93,7 @@ impl Rung<'_> {
             .out(self.folder)
             .titled(self.title)
             .control(self.control.clone());
-        let training = match begun(self.folder, self.control)? {
+        let training = match Resumed::begun(self.folder, self.control)? {
             Some(resumed) if resumed.step() <= self.steps => training.resumed(resumed.planned()),
             Some(_) => {
                 // The state is that of a later rung, whose record is gone.
@@ -109,21 +106,6 @@ impl Rung<'_> {
             Err(Error::NotKept { source, .. }) => Err(*source),
             trained => trained,
         }
-    }
-}
-
-/// The run that was begun in a folder.
-fn begun(folder: &Path, control: &Control) -> Result<Option<Resumed>, Error> {
-    if !folder.exists() {
-        return Ok(None);
-    }
-    match Resumed::find(folder, &Cluster::Threads, control) {
-        Ok(resumed) => Ok(Some(resumed)),
-        Err(
-            ResumeError::NotBegun { .. }
-            | ResumeError::Checkpoint(OpenError::Checkpoint(CheckpointError::NotFound { .. })),
-        ) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 
