@@ -66,6 +66,8 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         weight_decay: optimizers.weight_decay,
         table_weight_decay: optimizers.table_weight_decay,
         label_smoothing: train.label_smoothing.unwrap_or(0.0),
+        clip_value: train.clip_value,
+        clip_norm: train.clip_norm,
     };
     let checkpoints_kept = config.checkpoint.check()?;
     Ok(Run {

@@ -24,11 +24,12 @@
 //! moments (and does not decay), and `t` counts steps of the whole run, as PyTorch's `SparseAdam` does, whose ε is not scaled
 //! (`w −= lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε)`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Update rule: how a gradient changes a weight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
 pub enum UpdateRule {
     /// Plain stochastic gradient descent.
@@ -267,7 +268,7 @@ impl FromStr for NamedOptimizer {
 /// let curve: Vec<f32> = (0..9).map(|step| rate.at(step)).collect();
 /// assert_eq!(curve, [0.5, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LearningRate {
     /// Largest learning rate.
@@ -284,7 +285,7 @@ pub struct LearningRate {
 }
 
 /// Decay of the learning rate after warm-up and hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decay {
     /// The rate stays at its peak.

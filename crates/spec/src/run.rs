@@ -131,7 +131,11 @@ impl Run {
 
     /// Schedule of a step that trains or evaluates.
     pub fn schedule(&self, task: Task) -> Schedule {
-        let schedule = Schedule::new(&self.deployment(), task, self.bucket_bytes);
+        let deployment = self.deployment();
+        let schedule = match self.regularisation.clip_norm {
+            Some(_) if task == Task::Train => Schedule::with_norm(&deployment, self.bucket_bytes),
+            _ => Schedule::new(&deployment, task, self.bucket_bytes),
+        };
         if self.overlap { schedule } else { schedule.serialised() }
     }
 

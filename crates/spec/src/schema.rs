@@ -54,11 +54,12 @@ pub use labels::{LabelHead, LabelRule};
 
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Schema of a log: the meaning of its columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
     /// Delimiter between the fields of a line. Text only.
@@ -98,7 +99,7 @@ pub struct Schema {
 }
 
 /// Label column, which says whether there was a click.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
     /// Name of the column of the label.
@@ -116,7 +117,7 @@ impl LabelColumn {
 }
 
 /// Dense column: numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenseColumn {
     /// Name of the column of numbers.
@@ -130,7 +131,7 @@ pub struct DenseColumn {
 }
 
 /// Transform of a number before it is an input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
     /// No transform.
@@ -141,7 +142,7 @@ pub enum Transform {
 }
 
 /// Sparse column: ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
     /// Name of the column of ids, and of its feature.
@@ -154,7 +155,7 @@ pub struct SparseColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
     /// Number of times an id must be seen to get a row of its own; rarer ids get the out-of-vocabulary row. Vocabularies
-    /// only.
+    /// only. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub min_count: u64,
     /// Separator between the ids of a field. Text only.
@@ -178,7 +179,7 @@ pub struct SparseColumn {
 }
 
 /// Rule that maps ids to rows of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdRule {
     /// The row is a hash of the id's text; a missing id hashes as the empty text.

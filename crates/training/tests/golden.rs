@@ -84,6 +84,8 @@ fn run(model: &str, rule: &str, options: &Value, seed: u64, [hosts, ranks_per_ho
             "weight_decay" => config.optimizer.weight_decay = value,
             "table_weight_decay" => config.optimizer.table_weight_decay = value,
             "label_smoothing" => config.train.label_smoothing = value,
+            "clip_value" => config.train.clip_value = value,
+            "clip_norm" => config.train.clip_norm = value,
             other => panic!("the golden file names an unknown option {other}"),
         }
     }
@@ -244,9 +246,8 @@ fn four_ranks_as_pytorch() {
 
 #[allow(non_snake_case)]
 fn STAGED(case: &Value) -> bool {
-    case["options"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .all(|k| ["weight_decay", "table_weight_decay", "label_smoothing"].contains(&k.as_str()))
+    case["options"].as_object().unwrap().keys().all(|k| {
+        ["weight_decay", "table_weight_decay", "label_smoothing", "clip_value", "clip_norm"]
+            .contains(&k.as_str())
+    })
 }

@@ -55,6 +55,8 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
             "batch": config.train.batch,
             "seed": config.train.seed,
             "label_smoothing": config.train.label_smoothing,
+            "clip_value": config.train.clip_value,
+            "clip_norm": config.train.clip_norm,
         },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
         "optimizer": {

@@ -27,10 +27,10 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The column of the label; numbers other than 0 and 1 get a threshold [default: found by name and values]
+    /// Column of the label; numbers other than 0 and 1 get a threshold, positive_from [default: found by name and values]
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["format", "schema"])]
     label: Option<String>,
-    /// The column that says when a row happened [default: found by name and values]
+    /// Column with the time of each row [default: found by name and values]
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["format", "schema"])]
     time: Option<String>,
     /// Write schema.toml and run.toml into this folder, for `campanile train DIR/run.toml`

@@ -17,17 +17,18 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The folder to write; must be new, empty, or a prepared log (with --split: two)
+    /// Folder to write; must be new, empty, or hold a prepared log, which is replaced (with --split: DIR/train and DIR/eval)
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Use the vocabularies of this prepared log, as evaluation data must those of the training data
+    /// Use the vocabularies of this prepared log instead of making new ones; evaluation data needs those of the training data
     #[arg(long, value_name = "DIR")]
     vocabularies_of: Option<PathBuf>,
-    /// Keep this share of the rows apart, and write two logs: DIR/train and DIR/eval. The last rows where the log is in the
-    /// order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else a fixed draw of rows
+    /// Keep this share of the rows for evaluation, and write two logs: DIR/train and DIR/eval. Chosen are the last rows where
+    /// the log is in the order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else
+    /// rows by a hash of their numbers [default: no split]
     #[arg(long, value_name = "SHARE", conflicts_with = "vocabularies_of")]
     split: Option<f64>,
-    /// The column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
+    /// Column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
     /// [default: `time` of the schema, unless the log is in the order of time]
     #[arg(long, value_name = "COLUMN")]
     split_by: Option<String>,

@@ -200,7 +200,7 @@ fn memory_round_trips_and_refuses_the_impossible() {
     assert_eq!(bytes.len(), 12);
     assert_eq!(bytes.into_buffer::<u32>().to_vec().unwrap(), [1f32, 2.0, 3.0].map(f32::to_bits));
     assert!(Buffer::<u64>::new(&device).into_bytes().into_buffer::<f64>().is_empty());
-    assert_eq!(Buffer::<f32>::zeroed(&device, 0).unwrap().to_vec().unwrap(), []);
+    assert!(Buffer::<f32>::zeroed(&device, 0).unwrap().to_vec().unwrap().is_empty());
     for len in [usize::MAX / 8, usize::MAX / 4, usize::MAX] {
         let refused = Buffer::<f32>::zeroed(&device, len);
         assert!(matches!(refused, Err(KernelError::OutOfMemory { .. })), "{len}");

@@ -61,6 +61,8 @@ impl Config {
         config.train.seed = Some(run.seed);
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);
+        config.train.clip_value = run.regularisation.clip_value;
+        config.train.clip_norm = run.regularisation.clip_norm;
         config.train.label_smoothing = on(run.regularisation.label_smoothing);
         config.train.wait_limit_s = Some(run.wait_limit_s);
         config.optimizer = OptimizerConfig {

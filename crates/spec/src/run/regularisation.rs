@@ -11,6 +11,28 @@ pub struct Regularisation {
     pub table_weight_decay: f32,
     /// Label smoothing ε: losses and gradients of training are of labels `y·(1 − ε) + ε/2`. Metrics keep the labels.
     pub label_smoothing: f32,
+    /// Largest magnitude of an element of a gradient: of the dense gradients after their reduction, and of the sum of a table
+    /// row's gradients. Elements beyond it are cut to it.
+    pub clip_value: Option<f32>,
+    /// Largest norm (L2) of all dense gradients together, tower modules included and tables not: beyond it, they are scaled
+    /// down to it. Elements are clipped first.
+    pub clip_norm: Option<f32>,
+}
+
+impl Regularisation {
+    /// Factor of all dense gradients whose norm is `norm`, as PyTorch's `clip_grad_norm_` has it.
+    ///
+    /// ```
+    /// use spec::run::Regularisation;
+    /// let clipped = Regularisation { clip_norm: Some(1.0), ..Regularisation::default() };
+    /// assert_eq!((clipped.scale(0.5), clipped.scale(4.0)), (1.0, 0.24999994));
+    /// ```
+    pub fn scale(&self, norm: f64) -> f32 {
+        let Some(most) = self.clip_norm else { return 1.0 };
+        let scale = f64::from(most) / (norm + 1e-6);
+        // A norm that is not a number stays one.
+        if scale > 1.0 { 1.0 } else { scale as f32 }
+    }
 }
 
 impl Run {
@@ -37,6 +59,8 @@ impl Run {
             ("weight_decay", self.weight_decay()),
             ("table_weight_decay", self.table_weight_decay()),
             ("label_smoothing", self.regularisation.label_smoothing),
+            ("clip_value", self.regularisation.clip_value.unwrap_or(0.0)),
+            ("clip_norm", self.regularisation.clip_norm.unwrap_or(0.0)),
         ];
         options.into_iter().filter(|(_, value)| *value != 0.0).collect()
     }
@@ -52,6 +76,16 @@ impl Run {
 impl TrainConfig {
     /// Refuses options of regularisation that make no sense.
     pub(super) fn check_regularisation(&self) -> Result<(), RunError> {
+        for (field, flag, most) in [
+            ("train.clip_value", "--clip-value", self.clip_value),
+            ("train.clip_norm", "--clip-norm", self.clip_norm),
+        ] {
+            if let Some(most) = most.filter(|most| !(*most > 0.0 && most.is_finite())) {
+                let problem =
+                    format!("{most} is no limit of gradients; use a number above 0, or leave it out");
+                return Err(RunError::new(format!("{field} ({flag})"), problem));
+            }
+        }
         match self.label_smoothing {
             Some(smoothing) if !(0.0..1.0).contains(&smoothing) => {
                 let problem = format!("{smoothing} must lie in 0..1 (0.1 is usual, 0 is off)");

@@ -1,6 +1,7 @@
 //! What a row has besides its inputs: labels, a sample weight, and columns that are kept for groups and slices.
 
 use super::{Schema, SchemaError};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -10,7 +11,7 @@ const MAX_LABELS: usize = 64;
 const MAX_KEPT: usize = 64;
 
 /// One of several labels, each of which has an output of the model: an entry of `[[labels]]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelHead {
     /// Name of the column of the label.
@@ -18,7 +19,7 @@ pub struct LabelHead {
     /// Smallest number that counts as 1, for columns such as ratings. By default the column holds 0 and 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positive_from: Option<f64>,
-    /// Factor of the label's loss in the loss of the model: above 0, and 1 by default.
+    /// Factor of the label's loss in the loss of the model, above 0. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub weight: f64,
 }

@@ -7,6 +7,7 @@ use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
+use crate::step::norm::GradientNorm;
 use collectives::Pending;
 use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
@@ -26,6 +27,7 @@ pub struct RankState {
     dense_optimizer: Optimizer,
     table_optimizer: Optimizer,
     regularisation: Regularisation,
+    norm: GradientNorm,
     /// Dense parameters.
     pub parameters: Parameters,
     /// Dense layers.
@@ -89,6 +91,7 @@ impl RankState {
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
             regularisation: run.regularisation,
+            norm: GradientNorm::new(&device, schedule.buckets().len())?,
             inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank)),
             source,
             steps: 0,
@@ -113,6 +116,7 @@ impl RankState {
                 gradient: &mut self.parameters.buckets[bucket].gradient,
                 pending: &mut self.reductions[bucket],
             }),
+            Carries::TowerNorm => Ok(self.norm.payload()),
             vectors => self.dataflow.payload(vectors),
         }
     }
@@ -187,15 +191,20 @@ impl RankState {
                 let Optimizer { update: rule, rate } = self.table_optimizer;
                 let update = Update {
                     weight_decay: self.regularisation.table_weight_decay,
+                    clip: self.regularisation.clip_value,
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
                 dataflow.update(device, tables, input, update)
             }
+            Operation::TowerNorm => self.norm.take_towers(device, &parameters.buckets, &self.regularisation),
+            Operation::GradientNorm => self.norm.take(device, &parameters.buckets, &self.regularisation),
             Operation::UpdateDense(bucket) => {
                 let Optimizer { update: rule, rate } = self.dense_optimizer;
                 let b = &mut parameters.buckets[*bucket];
                 let update = Update {
                     weight_decay: self.regularisation.weight_decay,
+                    clip: self.regularisation.clip_value,
+                    scale: self.norm.scale,
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
                 Ok(device.update_dense(UpdateDense {
