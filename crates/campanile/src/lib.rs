@@ -48,6 +48,7 @@ pub mod sweep;
 pub mod towers;
 pub mod train;
 
+pub use checkpoint::Use;
 pub use cluster::Transport;
 pub use control::Control;
 pub use error::{Error, chain};

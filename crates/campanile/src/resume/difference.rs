@@ -13,7 +13,13 @@ const LONGEST: usize = 60;
 /// Refuses to go on with the run of `folder`, whose config is `before`, where `now` says another model, optimizer, batch,
 /// seed or log.
 pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<(), ResumeError> {
-    let found = lines(&compared(before)?, &compared(now)?, "the run");
+    let (mut before_value, mut now_value) = (compared(before)?, compared(now)?);
+    // A run that was evaluated only once may begin to keep its best state.
+    if before.train.keep_best.is_some() {
+        before_value["train"]["keep_best"] = json!(before.train.keep_best);
+        now_value["train"]["keep_best"] = json!(now.train.keep_best);
+    }
+    let found = lines(&before_value, &now_value, "the run");
     match found.is_empty() {
         true => Ok(()),
         false => Err(ResumeError::Another { folder: folder.to_owned(), differences: found }),
