@@ -58,7 +58,7 @@ fn table(result: &Value) -> Vec<Value> {
     rows.iter().map(|row| fields.iter().map(|field| row[field].clone()).collect()).collect()
 }
 
-const ASKED: &str = "--format csv --schema schema.toml --ranks-per-host 1 --hosts 1 --dim 4 --batch 32 --epochs 2 \
+const ASKED: &str = "--format csv --schema schema.toml --ranks-per-host 1 --hosts 1 --dim 4 --batch 32 --epochs 1 \
                      --set optimizer.peak=0.001..0.3:log --set model.top=[8,1],[4,1] --trials 4 --json -q";
 
 #[test]

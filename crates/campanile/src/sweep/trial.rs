@@ -8,9 +8,11 @@ use crate::file::FileError;
 use crate::logs::OpenLogs;
 use crate::resume::Resumed;
 use crate::{Config, Error, Trained, Training};
+use spec::run::{KeepBest, MetricName};
 use std::fs;
 use std::path::Path;
 use toml::{Table, Value};
+use training::metrics::Metric;
 
 /// One trial: a config in which settings have values of their own.
 #[derive(Clone, Debug)]
@@ -49,9 +51,8 @@ impl Trial {
         shown(&self.settings)
     }
 
-    /// The config of the trial's whole run on `logs`, with every default written out: rates are those of the whole run, whatever
-    /// the number of steps that a rung has of it. Returns the steps of the whole run, too.
-    pub fn planned(&self, logs: &OpenLogs) -> Result<(Config, u64), SweepError> {
+    /// The trial's whole run on `logs`. Where it keeps its best state, `metric` decides, unless the config says otherwise.
+    pub fn planned(&self, logs: &OpenLogs, metric: &Metric) -> Result<Planned, SweepError> {
         let mut config = self.config.clone();
         config.checkpoint.keep.get_or_insert(1);
         let run = logs.check(&config).map_err(|error| SweepError::Trial {
@@ -59,7 +60,39 @@ impl Trial {
             settings: self.shown(),
             problem: error.to_string(),
         })?;
-        Ok((config.explicit(&run), run.steps))
+        let every = run.eval_every.filter(|&every| every < run.steps);
+        let mut explicit = config.explicit(&run);
+        if every.is_some() && config.train.keep_best.is_none() {
+            let name = MetricName { label: None, metric: metric.field.into() };
+            explicit.train.keep_best = Some(KeepBest::By(name));
+        }
+        Ok(Planned { config: explicit, steps: run.steps, every })
+    }
+}
+
+/// The whole run of a trial.
+pub struct Planned {
+    /// Config with every default written out: rates are those of the whole run, whatever the number of steps that a rung has of it.
+    pub config: Config,
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// Steps between evaluations, where there are several.
+    pub every: Option<u64>,
+}
+
+impl Planned {
+    /// Steps at the end of a rung: `steps`, or up to the next evaluation. A run that is halted between two evaluations would be
+    /// evaluated once more than one that is not, and might stop earlier or keep another state.
+    pub fn rung_end(&self, steps: u64) -> u64 {
+        self.every.map_or(steps, |every| steps.next_multiple_of(every)).min(self.steps)
+    }
+
+    /// The run for rows that no choice may see: nothing is chosen by evaluations.
+    pub fn without_choices(mut self) -> Self {
+        let train = &mut self.config.train;
+        (train.keep_best, train.patience) = (Some(KeepBest::Never), None);
+        (train.eval_every, self.every) = (Some(self.steps), None);
+        self
     }
 }
 
@@ -88,6 +121,10 @@ impl Rung<'_> {
     pub fn train(&self) -> Result<Trained, Error> {
         let mut config = self.config.clone();
         config.train.steps = Some(self.steps);
+        if config.train.eval_every.is_some_and(|every| every >= self.steps) {
+            // Before the second evaluation there is nothing to stop for.
+            config.train.patience = None;
+        }
         let training = Training::new(config)
             .logs(self.logs.clone())
             .out(self.folder)
