@@ -15,9 +15,12 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  campanile towers --out runs/towers                                  4 towers for the built-in model and its synthetic log
-  campanile towers --data day_0.gz --eval day_1.gz --preset kaggle --towers 8 --tower-module dlrm:d=8 --out runs/towers
-  campanile train --towers runs/towers/towers.json --tower-module dlrm:d=8 …     more of the best
+  4 towers for the built-in model and its synthetic log
+    campanile towers --out runs/towers
+  8 towers for a Criteo log
+    campanile towers --data day_0.gz --eval day_1.gz --towers 8 --tower-module dlrm:d=8 --out runs/towers
+  Train with the best towers that were found
+    campanile train --towers runs/towers/towers.json --tower-module dlrm:d=8
 
 A search that was stopped or killed goes on with the same command: results of finished runs are taken from DIR/records.jsonl, and a
 run that was not finished goes on from its last checkpoint.")]

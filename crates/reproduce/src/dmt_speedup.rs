@@ -29,9 +29,12 @@ use std::process::Command;
 /// Cases to measure, the cluster and the folder of results.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo campanile reproduce dmt-speedup --out runs/speedup                          hosts are namespaces of this machine
-  campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
-  campanile reproduce dmt-speedup --out runs/speedup --table                       only the table of what is there
+  Hosts are network namespaces of this machine
+    sudo campanile reproduce dmt-speedup --out runs/speedup
+  Hosts of a cluster
+    campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
+  Only the table of what was measured
+    campanile reproduce dmt-speedup --out runs/speedup --table
 
 A measurement that was stopped or killed goes on with the same command: finished jobs are taken from DIR/records.jsonl.")]
 pub struct Args {

@@ -20,9 +20,12 @@ use std::path::{Path, PathBuf};
 /// Cluster and jobs to measure, and the folder of results.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo campanile reproduce predictions --out runs/predictions            hosts are namespaces of this machine
-  campanile reproduce predictions --out runs/predictions --only in-process
-  campanile reproduce predictions --out runs/predictions --table         only the table of what is there
+  Threads of one process, and hosts that are network namespaces of this machine
+    sudo campanile reproduce predictions --out runs/predictions
+  Threads alone
+    campanile reproduce predictions --out runs/predictions --only in-process
+  Only the table of what was measured
+    campanile reproduce predictions --out runs/predictions --table
 
 A measurement that was stopped or killed goes on with the same command: finished jobs are taken from DIR/records.jsonl.")]
 pub struct Args {

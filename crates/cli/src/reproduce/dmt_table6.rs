@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 Examples:
   campanile reproduce dmt-table6 --affinity-of mean-abs --out runs/table6
   campanile reproduce dmt-table6 --data train.tsv --eval eval.tsv --out runs/table6-kaggle
-  campanile reproduce dmt-table6 --out runs/table6 --table               only the table of what is there
+  campanile reproduce dmt-table6 --out runs/table6 --table
 
 A measurement that was stopped or killed goes on with the same command: finished runs are taken from DIR/records.jsonl."
 )]
