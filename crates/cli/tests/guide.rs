@@ -49,7 +49,8 @@ fn follow(page: &str) -> Result<usize, String> {
     Ok(ran)
 }
 
-/// Runs commands in a folder: whether they succeeded, and standard output, then standard error without progress.
+/// Runs commands in a folder, which pages call `/home/me`: whether they succeeded, and standard output, then standard error
+/// without progress.
 fn run(folder: &Path, commands: &str) -> (bool, String) {
     let binary = Path::new(env!("CARGO_BIN_EXE_campanile")).parent().unwrap();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -69,7 +70,8 @@ fn run(folder: &Path, commands: &str) -> (bool, String) {
     let told = told.lines().filter(|line| !progress.iter().any(|start| line.starts_with(start)));
     let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
     told.for_each(|line| printed += &format!("{line}\n"));
-    (output.status.success(), printed)
+    let here = folder.canonicalize().unwrap();
+    (output.status.success(), printed.replace(here.to_str().unwrap(), "/home/me"))
 }
 
 /// Whether `mpirun` starts ranks of this build here.
@@ -104,4 +106,24 @@ fn a_page_that_lies_fails() {
 #[test]
 fn train() {
     guide("train");
+}
+
+#[test]
+fn your_own_log() {
+    guide("your-own-log");
+}
+
+#[test]
+fn towers() {
+    guide("towers");
+}
+
+#[test]
+fn cluster() {
+    guide("cluster");
+}
+
+#[test]
+fn simulate() {
+    guide("simulate");
 }
