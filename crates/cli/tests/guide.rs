@@ -65,13 +65,18 @@ fn run(folder: &Path, commands: &str) -> (bool, String) {
         .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")])
         .output()
         .unwrap();
-    let progress = ["training: ", "preparing: ", "evaluating: ", "simulating: ", "exploring: "];
     let told = String::from_utf8_lossy(&output.stderr);
-    let told = told.lines().filter(|line| !progress.iter().any(|start| line.starts_with(start)));
+    let told = told.lines().filter(|line| !is_progress(line));
     let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
     told.for_each(|line| printed += &format!("{line}\n"));
     let here = folder.canonicalize().unwrap();
     (output.status.success(), printed.replace(here.to_str().unwrap(), "/home/me"))
+}
+
+/// Whether a line tells how far a command is: `training: 48 of 128 steps …`, or `[1/5] flat: …`.
+fn is_progress(line: &str) -> bool {
+    let before = line.split_once(": ").map_or("", |(before, _)| before);
+    line.starts_with('[') || (before.ends_with("ing") && !before.contains(' '))
 }
 
 /// Whether `mpirun` starts ranks of this build here.
