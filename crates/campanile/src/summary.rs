@@ -31,10 +31,23 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     });
+    if !run.regularised().is_empty() {
+        result["regularisation"] = regularisation(run);
+    }
     for metric in &METRICS {
         result[metric.field] = json!(evaluation.and_then(metric.of));
     }
     result
+}
+
+/// Options of regularisation that are on, as an object: names as in a config, and values.
+pub fn regularisation(run: &Run) -> serde_json::Value {
+    run.regularised().into_iter().map(|(name, value)| (name.to_string(), json!(shortest(value)))).collect()
+}
+
+/// The number that a user wrote as an `f32`: 0.1, not 0.10000000149.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or(f64::from(value))
 }
 
 /// Bytes that all ranks together send to other hosts in a step.

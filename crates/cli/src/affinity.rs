@@ -15,13 +15,13 @@ use training::Cosines;
 
 /// Measure how much features have to do with each other, for `partition`
 #[derive(clap::Args)]
-#[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
+#[command(mut_arg("data", |arg| arg.help("Files to measure on: paths and globs [default: the data that the run was trained on]")))]
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,
     #[command(flatten)]
     measured: Measured,
-    /// Where the matrix goes, as JSON
+    /// File to write: the matrix of affinities as JSON
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
@@ -34,7 +34,8 @@ pub struct Args {
 /// What is measured.
 #[derive(clap::Args, Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// abs-mean (the absolute value of the mean cosine, as in the DMT paper) or mean-abs (the mean of absolute cosines)
+    /// Definition of affinity, from the cosines of the vectors of two features: abs-mean (absolute value of their mean, as in
+    /// the DMT paper) or mean-abs (mean of their absolute values)
     #[arg(long, value_name = "WHAT", value_parser = cosines, default_value = "abs-mean")]
     pub affinity_of: Cosines,
     /// Samples to measure on, at most

@@ -19,127 +19,155 @@ use std::path::PathBuf;
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunArgs {
-    /// A run as TOML, with sections model, topology, placement, train, wire, optimizer and data
+    /// TOML file that describes the run, with sections model, topology, placement, train, wire, optimizer, data and
+    /// checkpoint; flags override it [default: a small built-in run]
     pub config: Option<PathBuf>,
 
-    /// Network over the embeddings: dlrm, dcn or deepfm [default: dlrm]
+    /// Architecture of the network over the embedding tables: dlrm, dcn or deepfm [default: dlrm]
     #[arg(long, value_name = "KIND", help_heading = "Model")]
     pub model: Option<ModelKind>,
-    /// Tables and widths: demo, kaggle, mlperf or terabyte [default: demo, or kaggle with --data]
+    /// Named set of tables and layer widths: demo, kaggle, mlperf or terabyte [default: demo, or kaggle with --data]
     #[arg(long, help_heading = "Model")]
     pub preset: Option<Preset>,
-    /// Embedding dimension [default: the preset's; demo and kaggle 16, mlperf and terabyte 128]
+    /// Embedding dimension: number of columns of every table [default: the preset's; demo and kaggle 16, mlperf and terabyte
+    /// 128]
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub dim: Option<usize>,
-    /// Limit every table to this many rows, but for those of vocabularies and row numbers [default: no limit]
+    /// Largest number of rows of a table whose ids are hashed; tables of vocabularies and row numbers keep theirs [default:
+    /// no limit]
     #[arg(long, value_name = "N", help_heading = "Model")]
     pub rows_cap: Option<usize>,
     /// Which features each tower has: a JSON file {"towers": [["C1", "C7"], …]}, strided:T (feature f in tower f mod T), or
     /// each (a tower for every feature) [default: no towers]
     #[arg(long, value_name = "FILE|strided:T|each", help_heading = "Model")]
     pub towers: Option<String>,
-    /// What stands over the features of a tower: none, dlrm:c=1,p=0,d=64 or dcn:d=128,rank=512,out=tower (or features); only
-    /// d must be given [default: none]
+    /// Layers of each tower: none, dlrm:c=1,p=0,d=64 (c vectors of length d for each feature, p for the whole tower) or
+    /// dcn:d=128,rank=512,out=tower (a cross layer, then a map to d numbers; out=features gives d for each feature); only d
+    /// must be given [default: none]
     #[arg(long, value_name = "MODULE", help_heading = "Model")]
     pub tower_module: Option<Module>,
 
-    /// Hosts [default: 2]
+    /// Number of hosts [default: 2]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
     pub hosts: Option<usize>,
-    /// Ranks on each host [default: 2]
+    /// Number of ranks on each host; a rank is one worker of the run: a thread, or a process with --transport mpi [default:
+    /// 2]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     pub ranks_per_host: Option<usize>,
-    /// Hosts of a tower group; must divide the hosts [default: 1]
+    /// Number of hosts of a tower group, inside which the features of a tower meet; must divide --hosts [default: 1]
     #[arg(long, value_name = "K", help_heading = "Cluster")]
     pub hosts_per_tower: Option<usize>,
-    /// How vectors get from tables to samples: flat (over the world) or sptt (by way of tower groups) [default: flat, or sptt
-    /// with --towers]
+    /// How embedding vectors get from tables to samples: flat (one all-to-all over all ranks) or sptt (inside tower groups
+    /// first, then between them) [default: flat, or sptt with --towers]
     #[arg(long, help_heading = "Cluster")]
     pub dataflow: Option<DataflowKind>,
-    /// How flat exchanges vectors and their gradients: flat (every rank with every other) or hierarchical (inside hosts first,
-    /// then between ranks of equal index: fewer, longer messages between hosts, the same bits). Ids and lengths go directly
-    /// [default: flat]
+    /// How --dataflow flat exchanges vectors and their gradients: flat (every rank with every other) or hierarchical (inside
+    /// hosts first, then between hosts: fewer, longer messages, the same results) [default: flat]
     #[arg(long, value_name = "HOW", help_heading = "Cluster")]
     pub all_to_all: Option<AllToAll>,
-    /// Format of floats on the wire: f32, f16 or bf16, for all or by what travels: vectors=bf16,gradients=f16,dense=f32 (pooled
-    /// vectors, their gradients, and dense gradients). Sums are in f32 [default: f32]
+    /// Wire format, in which floats are sent between ranks: f32, f16 or bf16 for everything, or by what is sent:
+    /// vectors=bf16,gradients=f16,dense=f32 (embedding vectors, their gradients, gradients of dense layers). Sums are in f32
+    /// [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Cluster")]
     pub wire: Option<WireConfig>,
-    /// What sptt brings into peer order: vectors (after the lookup), ids (before it), or none (ranks are numbered in peer
-    /// order) [default: ids, which costs nothing]
+    /// What --dataflow sptt brings into peer order: vectors (after the lookup), ids (before it), or none (ranks are numbered
+    /// in peer order) [default: ids, which costs nothing]
     #[arg(long, value_name = "WHAT", help_heading = "Cluster")]
     pub peer_permute: Option<PeerPermute>,
-    /// How tables are cut over the ranks of their tower group: whole, columns, rows, or hotness (single-hot by columns,
-    /// multi-hot by rows) [default: whole, and with flat balanced over the world]
+    /// How tables are cut over the ranks of their tower group: whole, columns, rows, or hotness (tables with one id per
+    /// sample by columns, others by rows) [default: whole; with --dataflow flat, balanced over all ranks]
     #[arg(long, help_heading = "Cluster")]
     pub cut: Option<Cut>,
-    /// Let every phase of a step wait for the one before it, so that no communication is hidden; the result is the same
+    /// Do not overlap communication with computation: every phase of a step waits for the one before it; the result is the
+    /// same
     #[arg(long, help_heading = "Cluster")]
     pub no_overlap: bool,
-    /// Threads of each rank [default: the machine's cores shared out]
+    /// Number of threads of each rank [default: the cores of the machine divided by its ranks]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub threads: Option<usize>,
-    /// Replicate tables of at most this many rows on every rank [default: 0]
+    /// Replicate tables of at most this many rows on every rank [default: 0, none]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub replicate_rows: Option<usize>,
 
-    /// Global batch: samples a step, over all ranks [default: 2048; for logs 256 to 2048, so that an epoch has steps
-    /// enough]
+    /// Global batch: number of samples per step, over all ranks [default: 2048; with --data 256 to 2048, by the size of the
+    /// log]
     #[arg(long, value_name = "GLOBAL", help_heading = "Training")]
     pub batch: Option<usize>,
-    /// Passes over the data [default: 1]
+    /// Number of passes over the training data [default: 1]
     #[arg(long, value_name = "E", help_heading = "Training")]
     pub epochs: Option<u64>,
-    /// Stop after this many steps [default: those of all epochs]
+    /// Stop after this many steps [default: the steps of all epochs]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub steps: Option<u64>,
     /// Seed of the initial weights [default: 0]
     #[arg(long, value_name = "S", help_heading = "Training")]
     pub seed: Option<u64>,
-    /// Update rule of dense layers and tables [default: adam; for the tables of logs on disk adagrad]
+    /// Update rule of dense layers and tables [default: adam; with --data adagrad for the tables]
     #[arg(long, value_parser = optimizer_parser(), value_name = "RULE", help_heading = "Training")]
     pub optimizer: Option<NamedOptimizer>,
-    /// Peak learning rate of dense layers and tables [default: dense 0.005 and tables 0.01 for the synthetic log, dense 0.001 to
-    /// 0.004 by the batch and tables 0.05 for logs on disk; with --optimizer what is usual for the rule]
+    /// Peak learning rate of dense layers and tables [default: dense 0.005 and tables 0.01 for the synthetic log; with --data
+    /// dense 0.001 to 0.004, by the batch, and tables 0.05; with --optimizer the usual rate of the rule]
     #[arg(long, value_name = "RATE", help_heading = "Training", allow_negative_numbers = true)]
     #[arg(value_parser = rate)]
     pub lr: Option<f32>,
 
+    /// Weight decay λ of dense layers, biases included: w −= lr·λ·w before each update; for adam, adamw and lamb it sets the
+    /// constant of the rule [default: 0; adamw and lamb 0.01]
+    #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
+    pub weight_decay: Option<f32>,
+    /// Weight decay λ of embedding tables; a step decays only the rows that it touches [default: 0]
+    #[arg(long, value_name = "LAMBDA", help_heading = "Training", allow_negative_numbers = true)]
+    pub table_weight_decay: Option<f32>,
+    /// Cut every element of a gradient to ±X: of the dense gradients after their reduction, and of the sum of a table row's
+    /// gradients [default: no limit]
+    #[arg(long, value_name = "X", help_heading = "Training", allow_negative_numbers = true)]
+    pub clip_value: Option<f32>,
+    /// Scale the dense gradients of a step down where their norm, over all layers and tower modules, is beyond X; tables are not
+    /// part of the norm [default: no limit]
+    #[arg(long, value_name = "X", help_heading = "Training", allow_negative_numbers = true)]
+    pub clip_norm: Option<f32>,
+    /// Label smoothing ε: train on labels y·(1 − ε) + ε/2, which the training loss shows too; metrics keep the labels [default: 0]
+    #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
+    pub label_smoothing: Option<f32>,
+
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub data: Vec<String>,
-    /// Files to evaluate on, of the same format [default: what --split holds out, or a part of the synthetic log]
+    /// Files to evaluate on, of the same format [default: the rows that --split holds out, or evaluation samples of the
+    /// synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub eval: Vec<String>,
-    /// Keep this share of the rows of --data from training, and evaluate on it: the last rows where the log is in the order of
-    /// time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else a fixed draw of rows
+    /// Keep this share of the rows of --data from training, and evaluate on it: the last rows where the log is in the order
+    /// of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else rows chosen by a hash of
+    /// their numbers [default: no split]
     #[arg(long, value_name = "SHARE", help_heading = "Data")]
     pub split: Option<f64>,
-    /// The column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
+    /// Column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
     /// [default: `time` of the schema, unless the log is in the order of time]
     #[arg(long, value_name = "COLUMN", help_heading = "Data")]
     pub split_by: Option<String>,
-    /// Where samples come from: criteo-tsv, csv, parquet, prepared or synthetic [default: synthetic; with --data prepared
-    /// where that is a prepared log, else criteo-tsv]
+    /// Format of the data: criteo-tsv, csv, parquet, prepared or synthetic [default: synthetic; with --data prepared for the
+    /// folder of a prepared log, else criteo-tsv]
     #[arg(long, help_heading = "Data")]
     pub format: Option<DataFormat>,
-    /// The columns of csv and parquet data, as TOML; examples/schemas has two
+    /// TOML file that gives the meaning of the columns, for csv and parquet; `campanile data inspect --write` makes one,
+    /// examples/schemas has two
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub schema: Option<PathBuf>,
-    /// Shuffle every epoch within windows of this many samples; 0 keeps the order of the log [default: 0 for logs in the order
-    /// of time (criteo-tsv, or in_time_order in the schema), else all samples, up to 16777216]
+    /// Shuffle the samples of every epoch within windows of this many; 0 keeps the order of the log [default: 0 for logs in
+    /// the order of time (criteo-tsv, or in_time_order in the schema), else all samples, up to 16777216]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub shuffle: Option<u64>,
-    /// Refuse the first bad line
+    /// Stop at the first bad line: a row of the log that cannot be read as a sample
     #[arg(long, help_heading = "Data")]
     pub strict: bool,
-    /// Stop when more than this share of the lines is bad [default: 0.01]
+    /// Stop when more than this share of the rows cannot be read as samples [default: 0.01]
     #[arg(long, value_name = "SHARE", help_heading = "Data")]
     pub max_bad_share: Option<f64>,
-    /// Training samples of the synthetic log [default: 2097152]
+    /// Number of training samples of the synthetic log [default: 2097152]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub samples: Option<u64>,
-    /// Evaluation samples of the synthetic log [default: 262144]
+    /// Number of evaluation samples of the synthetic log [default: 262144]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub eval_samples: Option<u64>,
 }
@@ -225,6 +253,11 @@ impl RunArgs {
         set(&mut config.train.steps, &self.steps);
         set(&mut config.train.seed, &self.seed);
         set(&mut config.optimizer.peak, &self.lr);
+        set(&mut config.optimizer.weight_decay, &self.weight_decay);
+        set(&mut config.optimizer.table_weight_decay, &self.table_weight_decay);
+        set(&mut config.train.clip_value, &self.clip_value);
+        set(&mut config.train.clip_norm, &self.clip_norm);
+        set(&mut config.train.label_smoothing, &self.label_smoothing);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.

@@ -28,7 +28,7 @@ pub enum Command {
     Mlp(dense::Args),
     /// The tower partitioner, at the sizes of Criteo and of large models
     Partition(partition::Args),
-    /// Exploration: strategies a second on one thread
+    /// Exploration: strategies per second on one thread
     Explore(explore::Args),
 }
 

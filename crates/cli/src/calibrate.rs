@@ -36,10 +36,11 @@ use training::{Cluster, Logs, Outcome, Session};
 pub struct Args {
     #[command(flatten)]
     transport: TransportArgs,
-    /// Hosts [default: 2]
+    /// Number of hosts [default: 2]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
     hosts: Option<usize>,
-    /// Ranks on each host [default: 2]
+    /// Number of ranks on each host; a rank is one worker of the run: a thread, or a process with --transport mpi [default:
+    /// 2]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     ranks_per_host: Option<usize>,
     /// Name of this cluster in the system file
@@ -50,7 +51,7 @@ pub struct Args {
     out: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Output")]
     force: Force,
-    /// A few steps of small batches: to see that it works, not to predict by
+    /// Measure a few steps of small batches, to see that it works; not precise enough to predict by
     #[arg(long, help_heading = "Measurement")]
     quick: bool,
     /// Print one JSON object

@@ -13,9 +13,9 @@ use training::checkpoint::{Checkpoint, Contents, export, locate};
 /// What can be done with a checkpoint.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show what it holds
+    /// Print what a checkpoint holds: step, model, tensors, files
     Inspect(Of),
-    /// Read every file and compare it with the manifest's checksums, and the tensors with the model that it is of
+    /// Read every file and compare it with the manifest's checksums, and its tensors with the model of the run
     Verify(Of),
     /// Write the model as one plain safetensors file, which PyTorch reads with safetensors.torch.load_file
     #[command(after_help = "Names in the file, all f32:
@@ -35,7 +35,7 @@ optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).
 
 #[derive(clap::Args)]
 pub struct Of {
-    /// A checkpoint, or the folder of a run: its last one
+    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
     path: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -44,14 +44,14 @@ pub struct Of {
 
 #[derive(clap::Args)]
 pub struct Export {
-    /// A checkpoint, or the folder of a run: its last one
+    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
     path: PathBuf,
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// Include the optimizer's state
+    /// Include the optimizer state
     #[arg(long)]
     optimizer: bool,
     /// Print one JSON object

@@ -10,11 +10,12 @@ use training::Cluster;
 
 #[derive(clap::Args, Clone, Debug)]
 pub struct TransportArgs {
-    /// What joins the ranks: in-process (they are threads of this process) or mpi (each is a process that mpirun started)
+    /// What connects the ranks: in-process (ranks are threads of this process) or mpi (each rank is a process that mpirun
+    /// started)
     #[arg(long, value_name = "HOW", default_value = "in-process", help_heading = "Cluster")]
     #[arg(value_parser = transports())]
     pub transport: Transport,
-    /// Take --hosts and --ranks-per-host as given, even where MPI finds other hosts: pretends a cluster on one machine
+    /// Accept --hosts and --ranks-per-host even where MPI reports other hosts, to try a cluster on one machine
     #[arg(long, help_heading = "Cluster")]
     pub assume_hosts: bool,
 }

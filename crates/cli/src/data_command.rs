@@ -16,9 +16,9 @@ use std::path::PathBuf;
 pub enum Command {
     /// Write a log in the prepared format, which training maps into memory
     Prepare(prepare::Args),
-    /// Find out what a log holds: format, columns, label, time, ids; --write leaves a schema and a run that trains on it
+    /// Detect format, columns, label, time and ids of a log; --write saves a schema and a run that trains on it
     Inspect(inspect::Args),
-    /// The groups of features that interact in a synthetic log: the towers that a partitioner should find
+    /// Print the groups of features that interact in a synthetic log: the towers that a partitioner should find
     Groups(Box<groups::Args>),
 }
 
@@ -33,22 +33,23 @@ pub fn run(command: Command, console: Console) -> anyhow::Result<()> {
 /// A log, as the commands here take it.
 #[derive(clap::Args)]
 struct LogArgs {
-    /// Its files: paths and globs; text may be compressed with gzip, xz or zstd
+    /// Files of the log: paths and globs; text may be compressed with gzip, xz or zstd
     #[arg(long, value_name = "PATH", num_args = 1.., required = true)]
     data: Vec<String>,
-    /// How they are written: criteo-tsv, csv, parquet or prepared [default: criteo-tsv; inspect without a schema finds out]
+    /// Format of the files: criteo-tsv, csv, parquet or prepared [default: criteo-tsv; `data inspect` without --schema
+    /// detects the format]
     #[arg(long)]
     format: Option<DataFormat>,
-    /// The columns of csv and parquet data, as TOML
+    /// TOML file that gives the meaning of the columns, for csv and parquet
     #[arg(long, value_name = "FILE")]
     schema: Option<PathBuf>,
-    /// Refuse the first bad line
+    /// Stop at the first bad line: a row of the log that cannot be read as a sample
     #[arg(long)]
     strict: bool,
-    /// Stop when more than this share of the lines is bad [default: 0.01]
+    /// Stop when more than this share of the rows cannot be read as samples [default: 0.01]
     #[arg(long, value_name = "SHARE")]
     max_bad_share: Option<f64>,
-    /// Memory that reading may take; a Parquet page, which is decoded whole, may take more
+    /// Memory that reading may take; a Parquet page is decoded as a whole and may take more
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = crate::logs::parse_bytes)]
     memory: u64,
 }

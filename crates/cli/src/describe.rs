@@ -59,6 +59,9 @@ fn to_json(run: &Run) -> Value {
     if model.row_width() != model.dim() {
         described["row_width"] = model.row_width().into();
     }
+    if !run.regularised().is_empty() {
+        described["regularisation"] = campanile::summary::regularisation(run);
+    }
     described
 }
 
@@ -68,13 +71,14 @@ fn to_text(run: &Run) -> String {
     let tower_table =
         if towers.is_empty() { String::new() } else { format!("towers\n{}", towers::table(&towers)) };
     let (world, largest) = memory(run);
+    let regularised = run.regularisation_text().map_or(String::new(), |text| format!("  {text}\n"));
     let linear = if model.row_width() > model.dim() { " and a linear weight" } else { "" };
     format!(
         "{} with {} tables of dimension {}{linear}, {} dense features\n  \
          {:.3} MFlops a sample to train\n  \
          {} parameters: {} in tables, {} in dense layers\n  \
          dataflow {}\n\
-         {}{tower_table}\
+         {regularised}{}{tower_table}\
          on {} ranks: {} of memory, {} on the largest rank; {} gradient buckets\n  \
          {world}\n",
         model.kind(),

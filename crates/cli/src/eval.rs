@@ -16,8 +16,8 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,
-    /// Write label and probability of every sample, in their order: Parquet if the name ends in .parquet, else CSV. A
-    /// bad line has none
+    /// Write the label and the predicted probability of every sample, in the order of the log: Parquet if the name ends in
+    /// .parquet, else CSV. Bad lines have no row
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
     #[command(flatten)]

@@ -36,10 +36,10 @@ the first of them.")]
 pub struct Args {
     #[command(flatten)]
     request: request::Request,
-    /// Threads [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// How many of the fastest to list
+    /// Number of strategies to list, fastest first
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     top: u16,
     /// Print one JSON object

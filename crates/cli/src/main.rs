@@ -7,11 +7,15 @@ mod bench;
 mod calibrate;
 mod checkpoint;
 mod cluster;
+mod commands;
+mod completions;
 mod data_command;
 mod describe;
+mod docs;
 mod eval;
 mod explore;
 mod logs;
+mod man;
 mod observer;
 mod output;
 mod pace;
@@ -42,25 +46,30 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CAMP
 
 /// Train recommendation models that are too large for one machine.
 ///
-/// A run is a model (DLRM or DCN-v2) on a topology (hosts × ranks). Every command takes the same description of it: a
+/// A run is a model (DLRM, DCN-v2 or DeepFM) on a topology (hosts × ranks). Every command takes the same description of it: a
 /// TOML file, flags that override the file, or nothing at all for a small built-in run.
 #[derive(Parser)]
-#[command(version = VERSION, max_term_width = 110, arg_required_else_help = true)]
+#[command(name = "campanile", version = VERSION, max_term_width = 110, arg_required_else_help = true)]
 #[command(after_help = "Examples:
-  campanile train                                      a small run on 2 hosts × 2 ranks, about a minute
-  campanile train --model dcn --hosts 4 --json         another model and cluster; the last line is one JSON object
-  campanile schedule --preset mlperf --hosts 8         the phases of one step, with bytes and FLOPs
-  campanile simulate --model 8t-dlrm --system h100:512 what a step would take on 512 GPUs
-  campanile describe --preset terabyte --model dlrm    parameters and FLOPs, without allocating anything
-  campanile train --data day_*.gz --eval test.tsv --preset kaggle --out runs/one      a Criteo log, kept in a folder
-  campanile train --resume runs/one                    go on with a run that was stopped or killed
-  mpirun -np 8 campanile train run.toml --transport mpi          ranks are processes (a build with --features mpi)
-  campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv
-  campanile predict --checkpoint runs/one --data new.csv --key user --out scores.csv     a log without labels
-  campanile report runs/one runs/two --out two.html    runs as one page that opens in any browser
-  campanile bench step --preset kaggle --ranks-per-host 1 --hosts 1")]
+  A small run on 2 hosts × 2 ranks, about a minute; then another model and cluster
+    campanile train
+    campanile train --model dcn --hosts 4 --json
+  Your own log: what is in it, a run on it, predictions for new rows
+    campanile data inspect --data shop.csv --write mine
+    campanile train mine/run.toml --out runs/one
+    campanile predict --checkpoint runs/one --data new.csv --key order_id --out scores.csv
+  Go on with a run that was stopped or killed; compare two runs on one page
+    campanile train --resume runs/one
+    campanile report runs/one runs/two --out two.html
+  Ranks as processes (a build with --features mpi)
+    mpirun -np 8 campanile train run.toml --transport mpi
+  What a step sends and computes, and what it would take on 512 GPUs
+    campanile schedule --preset mlperf --hosts 8
+    campanile simulate --model 8t-dlrm --system h100:512
+
+`campanile help COMMAND` explains a command and its flags.")]
 struct Cli {
-    /// Tell nothing on the way: no progress and no notes; warnings and errors stay
+    /// Print no progress and no notes; warnings and errors are still printed
     #[arg(long, short, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -71,42 +80,49 @@ struct Cli {
 enum Command {
     /// Train a model and evaluate it
     Train(train::Args),
-    /// Score a checkpoint, and write its predictions
+    /// Evaluate a checkpoint on labelled data: AUC, logloss, calibration
     Eval(eval::Args),
-    /// Score a log without labels: a probability for every row
+    /// Write a click probability for every row of a log; labels are not needed
     Predict(predict::Args),
-    /// Prepare logs, and look into them
+    /// Inspect a log, or prepare it once for fast reading
     #[command(subcommand)]
     Data(data_command::Command),
-    /// Look into checkpoints, verify and export them
+    /// Inspect, verify or export a checkpoint
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
-    /// Measure how much features have to do with each other, for `partition`
+    /// Measure the affinity of features on a trained flat model, for `partition`
     Affinity(affinity::Args),
     /// Divide features into towers by their affinity
     Partition(partition::Args),
-    /// Find the best towers for a model: train a flat one, measure, divide, train each division, keep the best
+    /// Train a flat model, divide its features into towers in several ways, keep the best
     Towers(towers::Args),
-    /// Turn run folders into a page: curves, calibration, times; several runs are compared
+    /// Make one page of one or several runs: curves, calibration, times, comparison
     Report(report::Args),
-    /// Print the phases of one training step
+    /// Print the phases of one training step, with their bytes and FLOPs
     Schedule(schedule::Args),
-    /// Predict what a step takes on other hardware: time, exposed communication, memory
+    /// Predict a step on other hardware: time, exposed communication, memory
     Simulate(simulate::Args),
-    /// Simulate every strategy on every system, and find the best
+    /// Simulate every parallelism strategy on every system, and list the fastest
     Explore(explore::Args),
-    /// Measure what each computation of a step takes, for `train --compute paced:FILE`; --steps says in how many [default: 5]
+    /// Measure the time of each computation of a step, for `train --compute paced:FILE`
     Pace(pace::Args),
-    /// Count a model's parameters and FLOPs
+    /// Print the number of parameters and FLOPs of a model, without allocating it
     Describe(describe::Args),
-    /// Measure this machine
+    /// Measure kernels, data, collectives and whole steps on this machine
     #[command(subcommand)]
     Bench(bench::Command),
-    /// Measure this machine or cluster, and write what it can do as a system file
+    /// Measure the rates of this machine or cluster, and write them as a system file
     Calibrate(calibrate::Args),
-    /// Figures of papers, ours beside theirs
+    /// Compute or measure tables and figures of the papers, ours beside theirs
     #[command(subcommand)]
     Reproduce(reproduce::Command),
+    /// Print a script that completes commands and flags in a shell
+    Completions(completions::Args),
+    /// Print the manual page of this program, or write those of all commands
+    Man(man::Args),
+    /// Write the generated pages of the repository again
+    #[command(hide = true)]
+    Docs(docs::Args),
 }
 
 /// `campanile … | head` closes our output before we are done: that is no failure, so nothing is said of it. A full disk is one,
@@ -154,7 +170,7 @@ fn main() -> ExitCode {
     signals::survive_file_size_limit();
     // A rank of an MPI job starts this program once more, to watch over it.
     campanile::cluster::watch_if_asked();
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let cli = commands::parse().unwrap_or_else(|error| {
         if error.use_stderr() {
             cluster::let_first_rank_report();
         }
@@ -179,6 +195,9 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command, console),
         Command::Calibrate(args) => calibrate::run(args, console),
         Command::Reproduce(command) => reproduce::run(command, console),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Docs(args) => docs::run(&args, console),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

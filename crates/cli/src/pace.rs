@@ -14,6 +14,7 @@ use spec::schedule::{Task, Work};
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
+#[command(mut_arg("steps", |arg| arg.help("Number of steps to measure, 1 to 1000 [default: 5]")))]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,

@@ -21,41 +21,41 @@ use std::time::Instant;
 
 /// Divide features into towers by their affinity
 #[derive(clap::Args)]
-#[command(mut_arg("data", |arg| arg.help("Samples to measure on: paths and globs [default: what the run was trained on]")))]
+#[command(mut_arg("data", |arg| arg.help("Files to measure on: paths and globs [default: the data that the run was trained on]")))]
 #[command(after_help = "Examples:
   campanile affinity --checkpoint runs/flat --out affinity.json
   campanile partition --affinity affinity.json --towers 8 --out towers.json --picture towers.html
   campanile train --towers towers.json --tower-module dlrm:c=1,p=0,d=8")]
 pub struct Args {
-    /// The affinity of the features: JSON from `campanile affinity`, or a .npy matrix, whose features are then C1, C2, …
+    /// Affinity of the features: JSON from `campanile affinity`, or a .npy matrix, whose features are then C1, C2, …
     #[arg(long, value_name = "FILE", required_unless_present = "checkpoint", conflicts_with = "checkpoint")]
     affinity: Option<PathBuf>,
-    /// Measure it on this checkpoint of a flat model instead
+    /// Measure the affinity on this checkpoint of a flat model instead of reading --affinity
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
     samples: SampleArgs,
     #[command(flatten)]
     measured: Measured,
-    /// Towers
+    /// Number of towers
     #[arg(long, value_name = "T")]
     towers: usize,
-    /// coherent (features that go together share a tower), diverse (they do not), or to compare with: strided, random, greedy
-    /// (by load), spectral
+    /// Strategy: coherent (features of high affinity share a tower), diverse (features of low affinity do), or one to compare
+    /// with: strided, random, greedy (by load), spectral
     #[arg(long, default_value = "coherent")]
     strategy: Strategy,
     #[command(flatten)]
     division: Division,
-    /// Columns of a table, for --slice-to with --affinity
+    /// Number of columns of every table, which --slice-to with --affinity needs
     #[arg(long, value_name = "N", conflicts_with = "checkpoint")]
     dim: Option<usize>,
-    /// Seed of all randomness
+    /// Seed of all random choices
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Where the towers go, as JSON for --towers
+    /// File to write: the towers as JSON, for `train --towers`
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Draw the affinity by tower, and the plane: .svg, or a page if the name ends in .html
+    /// Picture to write, of the affinities ordered by tower and of the plane: SVG, or a page if the name ends in .html
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
     #[command(flatten)]

@@ -20,20 +20,21 @@ use std::time::Instant;
     .required(true)
     .help("Files to score: paths and globs; text may be compressed with gzip, xz or zstd")))]
 #[command(mut_arg("format", |arg| arg
-    .help("How the files are written: criteo-tsv, csv, parquet or prepared [default: as in training]")))]
+    .help("Format of the files: criteo-tsv, csv, parquet or prepared [default: as in training]")))]
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,
-    /// The file to write, with a header and a row for every row of the log, in its order: Parquet if the name ends in
+    /// File to write, with a header and one row for every row of the log, in the same order: Parquet if the name ends in
     /// .parquet, else CSV
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Name rows by the text of this column [default: by their number over all files, from 0, under `row`]
+    /// Column of the log that names each row of the output [default: a column `row` with the number of the row over all
+    /// files, from 0]
     #[arg(long, value_name = "COLUMN")]
     key: Option<String>,
     #[command(flatten)]
     force: Force,
-    /// Stop when more than this share of the lines is bad [default: 1, never]
+    /// Stop when more than this share of the rows cannot be read [default: 1, never]
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, hide_default_value = true)]
     max_bad_share: f64,
     /// Print one JSON object as the last line

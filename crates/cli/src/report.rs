@@ -23,10 +23,10 @@ const COMPARISON: &str = "report-comparison.html";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run folders of `campanile train --out`; several are compared, with the first as the measure
+    /// Run folders of `campanile train --out`; several are compared with the first
     #[arg(required = true, value_name = "DIR")]
     runs: Vec<PathBuf>,
-    /// The page to write [default: report.html in DIR; report-comparison.html here for several]
+    /// Page to write [default: report.html in DIR; for several runs report-comparison.html in the current folder]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]

@@ -7,7 +7,7 @@ mod program;
 use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use anyhow::Result;
-use program::ThisProgram;
+pub use program::ThisProgram;
 use reproduce::{Report, dmt_complexity, dmt_speedup, figures, predictions};
 
 /// Reproductions.

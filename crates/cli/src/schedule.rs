@@ -9,7 +9,7 @@ use spec::schedule::Task;
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// The forward step of an evaluation instead of a training step
+    /// Print the forward step of an evaluation instead of a training step
     #[arg(long)]
     evaluate: bool,
     /// Print one JSON object

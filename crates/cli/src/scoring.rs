@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Which checkpoint, on what, and where.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ScoringArgs {
-    /// A checkpoint, or the folder of a run: its last one
+    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
     #[arg(long, value_name = "DIR")]
     pub checkpoint: PathBuf,
     #[command(flatten)]
@@ -20,25 +20,25 @@ pub struct ScoringArgs {
 /// Samples to run a checkpoint on, and where.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 pub struct SampleArgs {
-    /// Samples to read: paths and globs [default: what the run was evaluated on]
+    /// Files to score: paths and globs [default: the data that the run was evaluated on]
     #[arg(long, value_name = "PATH", num_args = 1..)]
     pub data: Vec<String>,
-    /// How they are written: criteo-tsv, csv, parquet, prepared or synthetic [default: as in training]
+    /// Format of the data: criteo-tsv, csv, parquet, prepared or synthetic [default: as in training]
     #[arg(long)]
     pub format: Option<DataFormat>,
-    /// The columns of csv and parquet data, as TOML [default: as in training]
+    /// TOML file that gives the meaning of the columns, for csv and parquet [default: as in training]
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
-    /// Refuse the first bad line
+    /// Stop at the first bad line: a row of the log that cannot be read as a sample
     #[arg(long)]
     pub strict: bool,
-    /// Samples a step [default: as in training]
+    /// Number of samples that are scored at a time, over all ranks [default: as in training]
     #[arg(long, value_name = "GLOBAL")]
     pub batch: Option<usize>,
-    /// Hosts [default: 1]
+    /// Number of hosts [default: 1]
     #[arg(long, value_name = "H")]
     pub hosts: Option<usize>,
-    /// Ranks on each host [default: as many as the machine has cores]
+    /// Number of ranks on each host [default: as many as the machine has cores]
     #[arg(long, value_name = "L")]
     pub ranks_per_host: Option<usize>,
 }

@@ -20,9 +20,9 @@ use std::path::PathBuf;
   campanile train --towers runs/towers/towers.json --tower-module dlrm:d=8 …     more of the best")]
 #[command(mut_arg("towers", |arg| arg
     .value_name("T")
-    .help("How many towers to divide the features into [default: 4, or as many as there are hosts]")))]
+    .help("Number of towers to divide the features into [default: 4, or as many as there are hosts]")))]
 #[command(mut_arg("tower_module", |arg| arg
-    .help("What stands over the features of a tower [default: half of a vector for each feature with DLRM, dlrm:c=1,p=0,d=N/2; one \
+    .help("Layers of each tower [default: half of a vector for each feature with DLRM, dlrm:c=1,p=0,d=N/2; one \
            vector for each tower with DCN, dcn:d=N]")))]
 pub struct Args {
     #[command(flatten)]

@@ -345,3 +345,24 @@ fn flags_override_the_file() {
     assert_eq!(with_flags["samples"], 4 * 256);
     fs::remove_file(path).unwrap();
 }
+
+/// Completions and manual pages come from the command line's own description.
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(campanile(&["completions", shell]).stdout).unwrap();
+        assert!(script.contains("hosts-per-tower") && script.contains("planted-groups"), "{shell}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("man1");
+    let write = ["man", "--out", out.to_str().unwrap()];
+    assert!(campanile(&write).status.success());
+    let page = std::fs::read_to_string(out.join("campanile-data-prepare.1")).unwrap();
+    assert!(page.contains("vocabularies") && !page.contains('\u{1b}'), "{page}");
+    assert!(!out.join("campanile-docs.1").exists(), "a tool of the repository has no manual page");
+    let refused = campanile(&write);
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("--force"));
+    assert!(campanile(&[&write[..], &["--force"]].concat()).status.success());
+    let printed = campanile(&["man"]).stdout;
+    assert!(String::from_utf8(printed).unwrap().contains("too large for one machine"));
+}

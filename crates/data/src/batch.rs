@@ -30,8 +30,10 @@ use std::ops::Range;
 pub struct Batch {
     /// Number of samples.
     pub samples: usize,
-    /// Label of each sample: 1 for a click, 0 for none.
+    /// Labels: samples × labels, row-major; 1 for a click, 0 for none.
     pub labels: Vec<f32>,
+    /// Weight of each sample, finite and at least 0; empty for logs without weights.
+    pub sample_weights: Vec<f32>,
     /// Dense inputs: samples × dense features, row-major.
     pub dense: Vec<f32>,
     /// Number of ids in each bag: features × samples, feature-major.
@@ -49,6 +51,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.samples = 0;
         self.labels.clear();
+        self.sample_weights.clear();
         self.dense.clear();
         self.lengths.clear();
         self.values.clear();
@@ -80,7 +83,11 @@ impl Batch {
     pub fn copy_range(&mut self, from: &Batch, samples: Range<usize>) {
         self.clear();
         self.samples = samples.len();
-        self.labels.extend_from_slice(&from.labels[samples.clone()]);
+        let labels = from.labels.len() / from.samples.max(1);
+        self.labels.extend_from_slice(&from.labels[samples.start * labels..samples.end * labels]);
+        if !from.sample_weights.is_empty() {
+            self.sample_weights.extend_from_slice(&from.sample_weights[samples.clone()]);
+        }
         let dense = from.dense.len() / from.samples.max(1);
         self.dense.extend_from_slice(&from.dense[samples.start * dense..samples.end * dense]);
         self.feature_starts.push(0);
@@ -98,11 +105,16 @@ impl Batch {
         }
     }
 
-    /// Checks that the batch matches a model with these features and `dense` dense inputs. Batches are checked once, here, so
-    /// that no kernel need check an id again.
+    /// Checks that the batch matches a model with these features, `dense` dense inputs and one label. Batches are checked
+    /// once, here, so that no kernel need check an id again.
     pub fn check(&self, features: &[Feature], dense: usize) -> Result<(), DataError> {
+        self.check_labelled(features, dense, 1)
+    }
+
+    /// Checks the batch as [`check`](Self::check) does, for a model with `labels` labels.
+    pub fn check_labelled(&self, features: &[Feature], dense: usize, labels: usize) -> Result<(), DataError> {
         let sizes = [
-            ("labels", self.labels.len(), self.samples),
+            ("labels", self.labels.len(), self.samples * labels),
             ("dense values", self.dense.len(), self.samples * dense),
             ("lengths", self.lengths.len(), self.samples * features.len()),
             ("feature starts", self.feature_starts.len(), features.len() + 1),
@@ -112,8 +124,15 @@ impl Batch {
         }
         let weighted = features.iter().any(|feature| feature.weighted);
         same("weights", self.weights.len(), if weighted { self.values.len() } else { 0 })?;
-        if let Some(sample) = self.labels.iter().position(|&label| label != 0.0 && label != 1.0) {
-            return Err(DataError::Label { sample, label: self.labels[sample] });
+        if let Some(at) = self.labels.iter().position(|&label| label != 0.0 && label != 1.0) {
+            return Err(DataError::Label { sample: at / labels, label: self.labels[at] });
+        }
+        if !self.sample_weights.is_empty() {
+            same("sample weights", self.sample_weights.len(), self.samples)?;
+            let fits = |weight: &f32| weight.is_finite() && *weight >= 0.0;
+            if let Some(sample) = self.sample_weights.iter().position(|weight| !fits(weight)) {
+                return Err(DataError::SampleWeight { sample, weight: self.sample_weights[sample] });
+            }
         }
         if let Some(at) = self.dense.iter().position(|value| !value.is_finite()) {
             return Err(DataError::Dense { sample: at / dense, column: at % dense, value: self.dense[at] });

@@ -108,7 +108,7 @@ pub fn decode(
     for file in log.files {
         total_bytes += file.metadata().map_err(|error| DataError::file(file, error))?.len();
     }
-    let jobs = (0..shares.jobs).map(|_| Job { samples: Samples::new(columns), ..Job::default() });
+    let jobs = (0..shares.jobs).map(|_| Job { samples: Samples::of(log.schema), ..Job::default() });
     let consumed = Arc::new(AtomicU64::new(0));
     let mut reader = Reader {
         log,

@@ -26,7 +26,7 @@ use crate::lines::{Chunk, Record};
 use crate::number::Numbers;
 use crate::rows::Reading;
 use crate::{DataError, Samples};
-use column::{Dense, Label, Missing, Sparse};
+use column::{Dense, Label, Missing, Sparse, Weight};
 use fault::{Fault, Problem};
 pub(crate) use fields::Fields;
 pub use fields::Scratch;
@@ -55,8 +55,17 @@ pub struct LineLayout {
     names: Vec<(usize, String)>,
     missing: Missing,
     numbers: Numbers,
-    /// Column of the label; `None` if labels are ignored.
-    label: Option<Label>,
+    /// Columns of the labels; none if labels are ignored.
+    labels: Vec<Label>,
+    /// Number of labels of a sample.
+    label_count: usize,
+    /// Whether samples have weights.
+    weighted: bool,
+    /// Column of sample weights; `None` if there are none, or if labels and weights are ignored.
+    weight: Option<Weight>,
+    /// Fields that are kept besides the inputs, in the order of the schema; `None` if the file lacks one and labels are
+    /// ignored.
+    kept: Vec<Option<usize>>,
     dense: Vec<Dense>,
     sparse: Vec<Sparse>,
     /// Whether every row is noted besides the samples.
@@ -84,8 +93,10 @@ impl LineLayout {
         let quotes = quotes_beside(schema).is_some();
         let columns = match (&schema.columns, beginning) {
             (Some(columns), Some(lines)) if reading.unlabelled => {
-                let without = columns.iter().filter(|column| **column != schema.label.column);
-                match lacks_a_field(lines, delimiter, quotes, columns.len()) {
+                let labels = schema.label_count();
+                let is_label = |name: &String| schema.all_labels().any(|label| label.column == *name);
+                let without = columns.iter().filter(|column| !is_label(column));
+                match lacks_fields(lines, delimiter, quotes, columns.len(), labels) {
                     true => without.cloned().collect(),
                     false => columns.clone(),
                 }
@@ -113,10 +124,20 @@ impl LineLayout {
                 Err(DataError::NoColumn { file, column, columns: columns.clone() })
             }
         };
-        let label = match reading.unlabelled {
-            true => None,
-            false => Some(Label::new(&schema.label, find(&schema.label.column)?)),
-        };
+        let (mut labels, mut weight) = (vec![], None);
+        if !reading.unlabelled {
+            for rule in schema.all_labels() {
+                labels.push(Label::new(&rule, find(rule.column)?));
+            }
+            weight = schema.weight.as_deref().map(&mut find).transpose()?.map(Weight::new);
+        }
+        let mut kept = vec![];
+        for column in &schema.keep {
+            kept.push(match find(column) {
+                Err(DataError::NoColumn { .. }) if reading.unlabelled => None,
+                found => Some(found?),
+            });
+        }
         let dense =
             schema.dense.iter().map(|column| Ok::<_, DataError>(Dense::new(column, find(&column.column)?)));
         let dense = dense.collect::<Result<_, _>>()?;
@@ -134,7 +155,11 @@ impl LineLayout {
             names,
             missing: Missing(schema.missing.iter().map(|text| text.as_bytes().to_vec()).collect()),
             numbers: Numbers::new(),
-            label,
+            labels,
+            label_count: schema.label_count(),
+            weighted: schema.weight.is_some(),
+            weight,
+            kept,
             dense,
             sparse,
             rows: reading.rows,
@@ -146,9 +171,14 @@ impl LineLayout {
     /// than the chunk can hold, so that `samples` is best cleared from chunk to chunk.
     ///
     /// # Panics
-    /// If `samples` was made for another number of sparse columns.
+    /// If `samples` was made for another number of sparse columns, labels or kept columns.
     pub fn parse(&self, scratch: &mut Scratch, chunk: &Chunk, samples: &mut Samples, bad: &mut BadLines) {
-        assert_eq!(samples.bags.len(), self.sparse.len(), "samples of other columns");
+        let columns = (samples.bags.len(), samples.label_count(), samples.kept.len());
+        assert_eq!(
+            columns,
+            (self.sparse.len(), self.label_count, self.kept.len()),
+            "samples of other columns"
+        );
         if chunk.too_long {
             bad.lines += 1;
             bad.push(|| self.describe(chunk.first_line, Problem::TooLong.of_line()));
@@ -213,7 +243,41 @@ impl LineLayout {
     /// Appends one sample, or nothing if the line is bad.
     #[inline]
     fn sample<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
-        let label = self.label.as_ref().map_or(Ok(0.0), |label| label.read(fields, &self.missing))?;
+        let (labels, weights) = (samples.labels.len(), samples.weights.len());
+        let outcome = self.labelled(fields, samples);
+        if outcome.is_err() {
+            samples.labels.truncate(labels);
+            samples.weights.truncate(weights);
+        }
+        outcome
+    }
+
+    /// Appends one sample. If the line is bad, labels and the weight of it may remain.
+    #[inline]
+    fn labelled<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
+        match self.labels.is_empty() {
+            true => samples.labels.resize(samples.labels.len() + self.label_count, 0.0),
+            false => {
+                for label in &self.labels {
+                    samples.labels.push(label.read(fields, &self.missing)?);
+                }
+            }
+        }
+        if self.weighted {
+            let weight = self.weight.as_ref().map_or(Ok(1.0), |weight| weight.read(fields, &self.missing))?;
+            samples.weights.push(weight);
+        }
+        self.inputs(fields, samples)?;
+        for (&field, kept) in self.kept.iter().zip(&mut samples.kept) {
+            let text = field.map_or(&b""[..], |field| fields.get(field));
+            kept.push(if self.missing.is(text) { b"" } else { text });
+        }
+        Ok(())
+    }
+
+    /// Appends the inputs of one sample, or nothing if the line is bad.
+    #[inline]
+    fn inputs<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
         let dense = samples.dense.len();
         for column in &self.dense {
             match column.read(fields, &self.missing, &self.numbers) {
@@ -233,7 +297,6 @@ impl LineLayout {
                 return Err(fault);
             }
         }
-        samples.labels.push(label);
         Ok(())
     }
 
@@ -241,7 +304,9 @@ impl LineLayout {
     /// count.
     fn reserve(&self, chunk: &Chunk, samples: &mut Samples) {
         let most = (chunk.lines as usize).min((chunk.bytes.len() + 1) / self.fields.max(1));
-        samples.labels.reserve_exact(most);
+        samples.labels.reserve_exact(most * self.label_count);
+        samples.weights.reserve_exact(if self.weighted { most } else { 0 });
+        samples.kept.iter_mut().for_each(|kept| kept.keys.reserve_exact(most));
         samples.dense.reserve_exact(most * self.dense.len());
         for (column, bags) in self.sparse.iter().zip(&mut samples.bags) {
             column.reserve(most, bags);
@@ -258,14 +323,14 @@ impl LineLayout {
 /// Number of lines of a file that are examined to see whether a field is missing.
 const LOOKED_AT: usize = 1000;
 
-/// Whether more of the first lines have one field less than `expected` than have exactly `expected` fields.
-fn lacks_a_field(beginning: &[u8], delimiter: u8, quotes: bool, expected: usize) -> bool {
+/// Whether more of the first lines have `fewer` fields less than `expected` than have exactly `expected` fields.
+fn lacks_fields(beginning: &[u8], delimiter: u8, quotes: bool, expected: usize, fewer: usize) -> bool {
     let chunk = Chunk { bytes: beginning.to_vec(), ..Chunk::default() };
     let mut scratch = Scratch::default();
     let (mut whole, mut shorter) = (0, 0);
     let mut look = |text: &[u8]| match Fields::cut(text, delimiter, quotes, None, &mut scratch) {
         Ok(fields) if fields.len() == expected => whole += 1,
-        Ok(fields) if fields.len() + 1 == expected => shorter += 1,
+        Ok(fields) if fields.len() + fewer == expected => shorter += 1,
         _ => {}
     };
     match quotes {

@@ -101,6 +101,8 @@ pub enum Role {
     Number,
     /// A sparse input of the model: one id, or a list of ids.
     Id,
+    /// Weight of each row in the loss.
+    Weight,
     /// No role: the column is left out.
     LeftOut,
 }
@@ -113,6 +115,7 @@ impl Role {
             Role::Time => "time",
             Role::Number => "number",
             Role::Id => "id",
+            Role::Weight => "weight",
             Role::LeftOut => "left out",
         }
     }

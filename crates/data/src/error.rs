@@ -134,6 +134,14 @@ pub enum DataError {
         /// Label of the sample.
         label: f32,
     },
+    /// A sample weight is negative or not a finite number.
+    #[error("sample {sample} has weight {weight}; expected a finite number of at least 0")]
+    SampleWeight {
+        /// Index of the sample in its batch.
+        sample: usize,
+        /// Weight of the sample.
+        weight: f32,
+    },
     /// A dense input is not a finite number.
     #[error("sample {sample} has dense feature {column} = {value}, not a finite number")]
     Dense {

@@ -16,8 +16,13 @@
 //! assert_eq!(inspection.sparse[0].hottest[0].share, 0.75);
 //! ```
 
+mod extras;
+
+pub use extras::{ExtrasInspection, KeptInspection, LabelInspection, WeightInspection};
+
 use crate::sketch::{Distinct, Hottest};
 use crate::{Bags, DataError, PreparedLog, Samples};
+use extras::ExtrasInspector;
 use serde::Serialize;
 use spec::schema::{IdRule, Schema};
 
@@ -39,6 +44,9 @@ pub struct Inspection {
     pub dense: Vec<DenseInspection>,
     /// Statistics of the sparse columns.
     pub sparse: Vec<SparseInspection>,
+    /// Statistics of what a row has besides one label and its inputs.
+    #[serde(flatten)]
+    pub extras: ExtrasInspection,
 }
 
 /// Statistics of a dense column.
@@ -101,6 +109,7 @@ pub struct Inspector {
     clicks: u64,
     dense: Vec<DenseColumn>,
     sparse: Vec<SparseColumn>,
+    extras: ExtrasInspector,
 }
 
 #[derive(Debug)]
@@ -144,13 +153,15 @@ impl Inspector {
             max_ids: 0,
             empty: 0,
         });
-        Self { samples: 0, clicks: 0, dense: dense.collect(), sparse: sparse.collect() }
+        let extras = ExtrasInspector::new(schema);
+        Self { samples: 0, clicks: 0, dense: dense.collect(), sparse: sparse.collect(), extras }
     }
 
     /// Adds samples to the statistics.
     pub fn add(&mut self, samples: &Samples) {
         self.samples += samples.len() as u64;
-        self.clicks += samples.labels.iter().filter(|&&label| label == 1.0).count() as u64;
+        self.clicks += samples.first_labels().filter(|&label| label == 1.0).count() as u64;
+        self.extras.add(samples);
         if !self.dense.is_empty() {
             for row in samples.dense.chunks_exact(self.dense.len()) {
                 self.dense.iter_mut().zip(row).for_each(|(column, &value)| column.add(value));
@@ -170,6 +181,7 @@ impl Inspector {
             click_rate: share(self.clicks, samples),
             dense: self.dense.into_iter().map(|column| column.finish(samples)).collect(),
             sparse: self.sparse.into_iter().map(|column| column.finish(samples)).collect(),
+            extras: self.extras.finish(samples),
         }
     }
 }
@@ -232,7 +244,7 @@ impl SparseColumn {
 /// millions of ids some count as one.
 pub fn inspect_prepared(log: &PreparedLog) -> Result<Inspection, DataError> {
     let mut inspector = Inspector::new(&log.manifest().schema);
-    let mut samples = Samples::default();
+    let mut samples = Samples::of(&log.manifest().schema);
     for block in 0..log.manifest().blocks() {
         log.read_block(block, &mut samples)?;
         inspector.add(&samples);

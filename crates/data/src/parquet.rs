@@ -6,7 +6,8 @@
 //!
 //! | in the schema | in the file |
 //! |---|---|
-//! | label, dense | booleans, integers, floats |
+//! | labels, sample weights, dense | booleans, integers, floats |
+//! | `keep` | booleans, numbers, times, strings, binary |
 //! | sparse | strings, binary, integers |
 //! | sparse with `separator` or `weight_separator` | strings, which are split as the fields of a text |
 //! | sparse with `list` | lists of strings, binary or integers; a list that is null is empty |
@@ -78,7 +79,7 @@ pub fn decode(
     }
     let mut done = 0u64;
     let mut decoded = 0u64;
-    let mut samples = Samples::new(log.schema.sparse.len());
+    let mut samples = Samples::of(log.schema);
     for path in log.files {
         let file = LogFile::open(path, log.schema, &log.reading)?;
         let mut row_of_file = 0u64;

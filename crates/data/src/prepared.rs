@@ -16,7 +16,10 @@
 //! ```text
 //!  0  "CAMPANIL"               16  samples of a block u32
 //!  8  version u32 = 1          20  dense columns u32
-//! 12  sparse features u32      24  zeros up to 64
+//! 12  sparse features u32      24  labels besides the first u32
+//!                              28  sample weights u32: 1 if there are any, otherwise 0
+//!                              32  kept columns u32
+//!                              36  zeros up to 64
 //! ```
 //! Blocks follow, one after the other, each a multiple of 64 bytes. All hold `block_samples` samples but the last, so
 //! sample `i` lies in block `i / block_samples`. A block is a sequence of 4-byte words, in the combined format of Neo
@@ -26,13 +29,17 @@
 //! samples    u32                      n
 //! features   u32                      F
 //! counts     u32 × F                  ids of each feature in this block
-//! labels     f32 × n                  0 or 1
+//! labels     f32 × n × labels         0 or 1, row-major
+//! weights    f32 × n                  of samples, where there are any: finite and at least 0
 //! dense      f32 × n × columns        row-major
 //! lengths    u32 × n                  for each feature that may have many ids
 //! values     u32 × counts             for each feature, sample after sample
 //! weights    f32 × counts             for each weighted feature
+//! kept       u64 × n                  for each kept column: the key of the value's text, its lower half first
 //! zeros                               up to a multiple of 64 bytes
 //! ```
+//! The manifest has the texts of the first 4096 distinct values of each kept column, unless they are longer than 200 bytes.
+//!
 //! **Values.** A hashed id is the upper half of its 64-bit key, so that a table of any number of rows can be used:
 //! `row = value · rows >> 32`. For vocabularies and row numbers the value is the row, and the manifest has the rows.
 //!
@@ -70,15 +77,18 @@ mod block;
 mod bound;
 mod filling;
 mod gather;
+mod kept;
 mod log;
 mod manifest;
 mod reader;
 mod writer;
 
 pub use bound::BoundLog;
+pub use kept::KeyColumn;
 pub use log::PreparedLog;
 pub use manifest::{
-    BadLineSummary, Checksummed, Files, LogSource, Manifest, PreparedFeature, SourceFile, Values,
+    BadLineSummary, Checksummed, Files, KeptTexts, LabelClicks, LogSource, Manifest, PreparedFeature,
+    SourceFile, Values, WeightSummary,
 };
 pub use writer::{About, Writer, WriterOptions};
 
@@ -106,11 +116,13 @@ const MAX_BLOCK_SAMPLES: u32 = 1 << 24;
 const MAX_ROWS: u64 = 1 << 32;
 
 /// Header of samples.bin.
-fn header(block_samples: u32, dense: usize, features: usize) -> [u8; ALIGNMENT] {
+fn header(block_samples: u32, shape: &block::Shape) -> [u8; ALIGNMENT] {
     let mut bytes = [0; ALIGNMENT];
     bytes[..8].copy_from_slice(MAGIC);
-    let numbers = [VERSION, features as u32, block_samples, dense as u32];
-    bytes[8..24].copy_from_slice(bytemuck::cast_slice(&numbers));
+    let inputs = [VERSION, shape.sparse.len() as u32, block_samples, shape.dense as u32];
+    let extras = [shape.labels as u32 - 1, u32::from(shape.weighted), shape.kept as u32];
+    bytes[8..24].copy_from_slice(bytemuck::cast_slice(&inputs));
+    bytes[24..36].copy_from_slice(bytemuck::cast_slice(&extras));
     bytes
 }
 

@@ -1,12 +1,23 @@
 //! Decoded samples, as readers pass them to code that writes or counts them.
 
+mod kept;
+
+pub use kept::{Kept, MAX_TEXT_BYTES, MAX_TEXTS, Names};
+
 use crate::rows::Rows;
+use spec::schema::Schema;
 
 /// Consecutive samples of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// Label of each sample, 0 or 1.
+    /// Labels, 0 or 1: samples × labels, row-major.
     pub labels: Vec<f32>,
+    /// Number of labels of a sample besides the first.
+    pub extra_labels: usize,
+    /// Weight of each sample, finite and at least 0; empty for logs without weights.
+    pub weights: Vec<f32>,
+    /// Columns that are kept besides the inputs.
+    pub kept: Vec<Kept>,
     /// Dense inputs after the transform: samples × dense columns, row-major.
     pub dense: Vec<f32>,
     /// Bags of each sparse column.
@@ -27,14 +38,33 @@ pub struct Bags {
 }
 
 impl Samples {
-    /// No samples, of `columns` sparse columns.
+    /// No samples, of `columns` sparse columns, with one label.
     pub fn new(columns: usize) -> Self {
         Self { bags: vec![Bags::default(); columns], ..Self::default() }
     }
 
+    /// No samples, with the columns of `schema`.
+    pub fn of(schema: &Schema) -> Self {
+        Self {
+            extra_labels: schema.label_count() - 1,
+            kept: vec![Kept::default(); schema.keep.len()],
+            ..Self::new(schema.sparse.len())
+        }
+    }
+
+    /// Number of labels of a sample.
+    pub fn label_count(&self) -> usize {
+        1 + self.extra_labels
+    }
+
     /// Number of samples.
     pub fn len(&self) -> usize {
-        self.labels.len()
+        self.labels.len() / self.label_count()
+    }
+
+    /// First label of each sample.
+    pub fn first_labels(&self) -> impl Iterator<Item = f32> {
+        self.labels.iter().step_by(self.label_count()).copied()
     }
 
     /// Whether there are no samples.
@@ -45,6 +75,8 @@ impl Samples {
     /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.labels.clear();
+        self.weights.clear();
+        self.kept.iter_mut().for_each(Kept::clear);
         self.dense.clear();
         for bags in &mut self.bags {
             bags.lengths.clear();
@@ -60,10 +92,14 @@ impl Samples {
     /// If `held_out` does not have one flag per sample, or `kept` or `held` has other columns.
     pub fn divide(&self, held_out: &[bool], kept: &mut Samples, held: &mut Samples) {
         assert_eq!(held_out.len(), self.len(), "a side for every sample");
-        let dense = self.dense.len() / self.len().max(1);
+        let (dense, labels) = (self.dense.len() / self.len().max(1), self.label_count());
         for (sample, &is_held) in held_out.iter().enumerate() {
             let to = if is_held { &mut *held } else { &mut *kept };
-            to.labels.push(self.labels[sample]);
+            to.labels.extend_from_slice(&self.labels[sample * labels..(sample + 1) * labels]);
+            to.weights.extend(self.weights.get(sample));
+            for (to, from) in to.kept.iter_mut().zip(&self.kept) {
+                to.push_from(from, sample);
+            }
             to.dense.extend_from_slice(&self.dense[sample * dense..(sample + 1) * dense]);
         }
         for (column, bags) in self.bags.iter().enumerate() {

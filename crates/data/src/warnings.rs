@@ -75,7 +75,7 @@ impl SampleObserver {
 
     /// Adds samples to the observations.
     pub fn add(&mut self, samples: &Samples) {
-        for &label in &samples.labels {
+        for label in samples.first_labels() {
             self.label_changes += u64::from(self.last.is_some_and(|last| last != label));
             self.last = Some(label);
         }
@@ -112,8 +112,13 @@ impl SampleObserver {
 /// Warnings about a schema.
 pub fn of_schema(schema: &Schema) -> Vec<String> {
     let mut warnings = vec![];
-    let label = schema.label.column.as_str();
-    if schema.used().skip(1).any(|(_, column)| column == label) {
+    let is_input = |label: &str| {
+        let dense = schema.dense.iter().map(|column| &column.column);
+        let weights = schema.sparse.iter().filter_map(|column| column.weights.as_ref());
+        let sparse = schema.sparse.iter().map(|column| &column.column);
+        dense.chain(sparse).chain(weights).any(|column| column == label)
+    };
+    for label in schema.all_labels().map(|label| label.column).filter(|label| is_input(label)) {
         warnings.push(format!(
             "column {label:?}: the label is also a feature, so the model is told the answer; take it out of the schema's \
              inputs"

@@ -53,6 +53,8 @@ pub(crate) trait Backend {
     fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>>;
 
     fn update_dense(&self, args: UpdateDense) -> Result;
+    /// Gives `None` where nothing is computed.
+    fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>>;
 
     /// Refuses segments whose ids reach past the values; gives the index its size.
     fn index_bags(&self, args: IndexBags) -> Result;

@@ -7,6 +7,7 @@ mod backend;
 pub(crate) mod elementwise;
 pub(crate) mod fm;
 pub(crate) mod gemm;
+pub(crate) mod gradients;
 pub(crate) mod index;
 pub(crate) mod interaction;
 pub(crate) mod level;

@@ -85,6 +85,10 @@ impl Backend for Idle {
         Ok(())
     }
 
+    fn sum_of_squares(&self, _: &Buffer<f32>, _: f32) -> Result<Option<f64>> {
+        Ok(None)
+    }
+
     fn index_bags(&self, args: IndexBags) -> Result {
         args.index.resize(args.tables, args.samples)
     }

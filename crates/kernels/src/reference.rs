@@ -101,9 +101,9 @@ impl Backend for Reference {
     }
 
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
-        let (rows, scale) = (args.rows, args.scale);
+        let Bce { rows, smoothing, scale, .. } = args;
         let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        Ok(Some(elementwise::bce(logits, labels, scale, &mut args.dlogits.host_mut()[..rows])))
+        Ok(Some(elementwise::bce(logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])))
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
@@ -136,8 +136,12 @@ impl Backend for Reference {
 
     fn update_dense(&self, args: UpdateDense) -> Result {
         let (weights, state) = (args.weights.host_mut(), args.state.host_mut());
-        optimizer::update_dense(args.update, args.tensors, weights, args.gradient.host(), state);
+        optimizer::update_dense(args.update, args.tensors, weights, args.gradient.host_mut(), state);
         Ok(())
+    }
+
+    fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
+        Ok(Some(optimizer::sum_of_squares(gradient.host(), limit)))
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

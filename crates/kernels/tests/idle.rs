@@ -35,7 +35,7 @@ fn operands_are_checked_and_outputs_left_alone() {
         "linear_forward: x is in host memory, but the operation runs on idle; copy it there first"
     );
     let mut dlogits = Buffer::zeroed(&device, 2).unwrap();
-    let bce = Bce { rows: 2, logits: &y, labels: &x, scale: 1.0, dlogits: &mut dlogits };
+    let bce = Bce { rows: 2, logits: &y, labels: &x, smoothing: 0.0, scale: 1.0, dlogits: &mut dlogits };
     assert_eq!(device.bce(bce), Ok(None));
 }
 
@@ -109,7 +109,7 @@ fn tables_need_no_memory() {
             sorted: &sorted,
             weights: None,
             dout,
-            update: Update { rule, rate: 0.1, step: 1 },
+            update: Update::new(rule, 0.1, 1),
         })
     };
     update(&out, &mut tables).unwrap();

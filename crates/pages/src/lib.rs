@@ -5,6 +5,7 @@
 
 pub mod chart;
 mod html;
+pub mod markdown;
 pub mod picture;
 pub mod text;
 

@@ -231,7 +231,9 @@ fn span(group: Group, schedule: &Schedule) -> Result<Option<GroupSpan>, MachineR
 fn size(schedule: &Schedule, collective: &Collective, span: GroupSpan, sizes: &BatchSizes) -> f64 {
     let traffic = &collective.traffic;
     match traffic {
-        Traffic::AllReduce { elements, bytes } => return (*elements as u64 * bytes) as f64,
+        Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes } => {
+            return (*elements as u64 * bytes) as f64;
+        }
         Traffic::GroupAllReduce { elements, bytes } => {
             return elements.iter().max().map_or(0.0, |&most| (most as u64 * bytes) as f64);
         }

@@ -15,7 +15,7 @@
 
 mod spread;
 
-use spec::run::{Config, DataFormat, LogFacts, Run, RunError};
+use spec::run::{Config, DataFormat, LogFacts, Regularisation, Run, RunError};
 use spec::schema::Schema;
 use spec::topology::Topology;
 use spread::{Spread, spread};
@@ -62,6 +62,13 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
     let train = &config.train;
     let length = train.check(&data)?;
     let optimizers = config.optimizer.check(&data, length)?;
+    let regularisation = Regularisation {
+        weight_decay: optimizers.weight_decay,
+        table_weight_decay: optimizers.table_weight_decay,
+        label_smoothing: train.label_smoothing.unwrap_or(0.0),
+        clip_value: train.clip_value,
+        clip_norm: train.clip_norm,
+    };
     let checkpoints_kept = config.checkpoint.check()?;
     Ok(Run {
         model,
@@ -70,6 +77,7 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         wire: config.wire.check(),
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
+        regularisation,
         batch: length.batch,
         steps: length.steps,
         seed: train.seed.unwrap_or(0),

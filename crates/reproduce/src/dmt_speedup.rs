@@ -32,20 +32,20 @@ use std::process::Command;
   campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
   campanile reproduce dmt-speedup --out runs/speedup --table                       only the table of what is there")]
 pub struct Args {
-    /// Hosts
+    /// Number of hosts
     #[arg(long, value_name = "H", value_delimiter = ',', default_value = "2,4,8", help_heading = "Cluster")]
     hosts: Vec<usize>,
-    /// Ranks on each host
+    /// Number of ranks on each host
     #[arg(long, value_name = "L", default_value_t = 2, help_heading = "Cluster")]
     ranks_per_host: usize,
-    /// What starts a job: {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} stand for those of the job
+    /// Command that starts a job; {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} are replaced by those of the job
     #[arg(long, value_name = "COMMAND", help_heading = "Cluster")]
     #[arg(
         default_value = "scripts/cluster --hosts {hosts} --ranks-per-host {ranks_per_host} --rate {rate} \
                            --counters {counters} --"
     )]
     launcher: String,
-    /// Rate of the links, for a launcher that makes them
+    /// Rate of the links, for a launcher that creates them
     #[arg(long, default_value = "1gbit", help_heading = "Cluster")]
     rate: String,
     /// Models
@@ -54,31 +54,31 @@ pub struct Args {
     /// Wire formats
     #[arg(long, value_delimiter = ',', default_value = "f32,bf16", help_heading = "Measurement")]
     wires: Vec<Wire>,
-    /// Ways of bringing vectors to samples
+    /// Variants to measure: dataflow, compression ratio (crN), and whether phases overlap (-serial)
     #[arg(long, value_delimiter = ',', help_heading = "Measurement")]
     #[arg(default_value = "flat,hierarchical,sptt,paper,cr2,cr4,cr8,cr16,flat-serial,cr2-serial")]
     ways: Vec<Way>,
     /// Samples of each rank in a step
     #[arg(long, value_name = "N", default_value_t = 1024, help_heading = "Measurement")]
     local_batch: usize,
-    /// Measured computations take so many times as long: makes the share of communication that of another accelerator
+    /// Factor on the measured times of computations, to stand for faster or slower accelerators
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Measurement")]
     pace_scale: f64,
-    /// Compute truly instead: where ranks share cores, the times are about the cores
+    /// Compute really instead of by a pace; where ranks share cores, times depend on the number of cores
     #[arg(long, help_heading = "Measurement")]
     real: bool,
-    /// Steps of a job that count; one more comes before them
+    /// Number of measured steps of a job; one more comes before them
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Measurement")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Jobs of each case
+    /// Number of jobs of each case
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Folder for paces, link speeds and results; a measurement that was stopped goes on there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
-    /// Only print the table of the results in the folder
+    /// Measure nothing; print the table of the results in the folder
     #[arg(long, help_heading = "Output")]
     table: bool,
     /// Print one JSON array
@@ -123,9 +123,7 @@ fn run_of(case: &Case, common: &Common, program: &dyn Program) -> Result<Run> {
 /// Measures what the folder lacks, and compares all cases.
 pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     if args.table {
-        let records: Records<SpeedupResult> = Records::existing(&args.out);
-        let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
-        return Measured { setting: &setting, folder: &args.out, program }.report(&records.all()?);
+        return recorded(&args.out, program);
     }
     let setting = args.setting();
     let measured = Measured { setting: &setting, folder: &args.out, program };
@@ -139,6 +137,18 @@ pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     let records: Records<SpeedupResult> = Records::open(&args.out, &json!(setting))?;
     measured.measure(args, &cases, &records)?;
     measured.report(&records.all()?)
+}
+
+/// Compares the cases whose results are in a folder, and measures nothing.
+pub fn recorded(folder: &Path, program: &dyn Program) -> Result<Report> {
+    let records: Records<SpeedupResult> = Records::existing(folder);
+    Measured { setting: &setting(folder)?, folder, program }.report(&records.all()?)
+}
+
+/// Settings that the results in a folder were measured with.
+pub fn setting(folder: &Path) -> Result<Setting> {
+    let records: Records<SpeedupResult> = Records::existing(folder);
+    serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))
 }
 
 impl Args {

@@ -121,6 +121,9 @@ pub enum Error {
     /// A feature that belongs to none of the groups planted in a log.
     #[error("feature {0} is in no group")]
     NoGroup(String),
+    /// A figure of a paper that no simulator redoes under this name.
+    #[error("there is no figure {0}; `campanile reproduce --help` lists them")]
+    NoFigure(String),
     /// Models to choose the fastest of, where there are none.
     #[error("there are no models to choose from")]
     NoModel,

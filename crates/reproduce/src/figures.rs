@@ -9,7 +9,8 @@ mod madmax_hardware;
 mod neo;
 
 use crate::Report;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use clap::{FromArgMatches, Subcommand};
 use pages::picture::{Page, Picture, Table};
 use pages::text::columns;
 use serde_json::{Value, json};
@@ -171,7 +172,21 @@ impl Command {
     }
 }
 
+/// Names of all figures, as `reproduce` has them.
+pub fn names() -> Vec<String> {
+    let command = Command::augment_subcommands(clap::Command::new("figures"));
+    command.get_subcommands().map(|figure| figure.get_name().to_owned()).collect()
+}
+
 impl Figure {
+    /// Redoes the figure of this name.
+    pub fn by_name(name: &str) -> Result<Self> {
+        let command = Command::augment_subcommands(clap::Command::new("figures").no_binary_name(true));
+        let parsed =
+            command.try_get_matches_from([name]).and_then(|matches| Command::from_arg_matches(&matches));
+        parsed.map_err(|_| Error::NoFigure(name.into()))?.figure()
+    }
+
     fn cells(&self) -> Vec<Vec<String>> {
         let noted = self.rows.iter().any(|row| row.note.is_some());
         let mut head = ["case", "quantity", "ours", "paper", "ours / paper"].map(String::from).to_vec();
@@ -228,7 +243,8 @@ impl Figure {
     }
 }
 
-fn number(value: f64) -> String {
+/// A number with as many digits as its size needs; a dash where there is none.
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         none if none.is_nan() => "–".into(),
         large if large >= 1000.0 => format!("{value:.0}"),

@@ -7,6 +7,7 @@
 //! predictions     jobs on a cluster, timed and priced  started through a Launcher
 //! dmt_table6      runs that are trained                by a TowerTrainer that the caller passes
 //! planted_groups  runs that are trained                by a function that the caller passes
+//! results         tables of docs/results               from records, and from figures
 //! ```
 //!
 //! Long measurements keep their results in [`records`], so that one that was stopped goes on where it was. The crate prints
@@ -23,6 +24,7 @@ pub mod planted_groups;
 pub mod predictions;
 mod program;
 pub mod records;
+pub mod results;
 
 pub use error::{Error, Failure, Result};
 pub use launcher::Launcher;

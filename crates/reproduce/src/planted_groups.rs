@@ -94,7 +94,12 @@ pub fn report(request: &Request, train: TrainFlat) -> Result<Report> {
             }
         }
     }
-    let records = records.all()?;
+    recorded(request.out)
+}
+
+/// Compares the towers and groups whose results are in a folder, and trains nothing.
+pub fn recorded(folder: &Path) -> Result<Report> {
+    let records = Records::<PlantedResult>::existing(folder).all()?;
     let json = serde_json::to_string(&records).map_err(Error::json("results"))?;
     Ok(Report { text: table(&records), json })
 }

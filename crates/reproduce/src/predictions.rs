@@ -24,39 +24,41 @@ use std::path::{Path, PathBuf};
   campanile reproduce predictions --out runs/predictions --only in-process
   campanile reproduce predictions --out runs/predictions --table         only the table of what is there")]
 pub struct Args {
-    /// Hosts
+    /// Number of hosts
     #[arg(long, value_name = "H", default_value_t = 2, help_heading = "Cluster")]
     hosts: usize,
-    /// Ranks on each host
+    /// Number of ranks on each host
     #[arg(long, value_name = "L", default_value_t = 2, help_heading = "Cluster")]
     ranks_per_host: usize,
-    /// What starts a job of processes: {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} stand for those of the job
+    /// Command that starts a job of processes; {hosts}, {ranks_per_host}, {ranks}, {rate} and {counters} are replaced by
+    /// those of the job
     #[arg(long, value_name = "COMMAND", help_heading = "Cluster")]
     #[arg(
         default_value = "scripts/cluster --hosts {hosts} --ranks-per-host {ranks_per_host} --rate {rate} --"
     )]
     launcher: String,
-    /// Rate of the links, for a launcher that makes them
+    /// Rate of the links, for a launcher that creates them
     #[arg(long, default_value = "1gbit", help_heading = "Cluster")]
     rate: String,
-    /// Ranks of one kind only
+    /// Measure ranks of one kind only
     #[arg(long, value_name = "KIND", help_heading = "Measurement")]
     only: Option<Kind>,
-    /// A system file to predict by, for the kind of ranks it was measured with; may be given for each [default: calibrate first]
+    /// System file to predict by, for the kind of ranks it was measured with; may be given once for each kind [default:
+    /// calibrate first]
     #[arg(long, value_name = "FILE", help_heading = "Measurement")]
     calibration: Vec<PathBuf>,
-    /// Steps of a job that count; a quarter as many come before them
+    /// Number of measured steps of a job; a quarter as many come before them
     #[arg(long, value_name = "N", default_value_t = 24, help_heading = "Measurement")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
-    /// Jobs of each case
+    /// Number of jobs of each case
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Measurement")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Folder for calibrations and results; a measurement that was stopped goes on there
     #[arg(long, value_name = "DIR", default_value = "reports/predictions", help_heading = "Output")]
     out: PathBuf,
-    /// Only print the table of the results in the folder
+    /// Measure nothing; print the table of the results in the folder
     #[arg(long, help_heading = "Output")]
     table: bool,
     /// Print one JSON object
@@ -121,9 +123,7 @@ pub struct PredictionResult {
 /// Measures what the folder lacks, and compares measured with predicted steps.
 pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     if args.table {
-        let records: Records<PredictionResult> = Records::existing(&args.out);
-        let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
-        return table::report(&records.all()?, &setting, &args.out, None, program);
+        return recorded(&args.out, program);
     }
     let setting = Setting {
         hosts: args.hosts,
@@ -146,6 +146,13 @@ pub fn report(args: &Args, program: &dyn Program) -> Result<Report> {
     let measurement = Measurement { setting: &setting, launcher: &launcher, folder: &args.out, program };
     let left_out = measurement.measure(args, &records)?;
     table::report(&records.all()?, &setting, &args.out, left_out.as_deref(), program)
+}
+
+/// Compares the cases whose results are in a folder, and measures nothing.
+pub fn recorded(folder: &Path, program: &dyn Program) -> Result<Report> {
+    let records: Records<PredictionResult> = Records::existing(folder);
+    let setting = serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
+    table::report(&records.all()?, &setting, folder, None, program)
 }
 
 /// Flags of every run that is started on so many hosts and ranks.

@@ -1,10 +1,11 @@
 //! A sparse input and its embedding table.
 
 use crate::Pooling;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sparse feature: an input of which each sample has a bag of ids; each id names a row of the feature's table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
     /// Name of the feature, unique in the model.
@@ -23,7 +24,7 @@ pub struct Feature {
 }
 
 /// Hotness of a feature: the number of ids in a bag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Hotness {
     /// Every bag holds exactly one id, so that bag lengths need not be sent.

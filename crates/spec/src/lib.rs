@@ -23,10 +23,11 @@ pub mod transport;
 pub mod volume;
 pub mod wire;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Pooling: how the rows of a bag become one vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
     /// Sum of the rows, each times its weight where the feature carries weights. An empty bag gives zeros.

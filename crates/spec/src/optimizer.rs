@@ -11,21 +11,25 @@
 //! | Adagrad | `h += g²; w −= lr·g / (√h + ε)` |
 //! | row-wise Adagrad | one `h` per row: `h += mean(g²); w −= lr·g / (√h + ε)` |
 //! | Adam | `m = β₁m + (1−β₁)g; v = β₂v + (1−β₂)g²; w −= lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε·√(1−β₂ᵗ))` |
-//! | AdamW | `w −= lr·λ·w`, then Adam |
+//! | AdamW, and any other rule with weight decay λ | `w −= lr·λ·w`, then the rule |
 //! | LAMB | `m`, `v` as Adam's; `u = m/(1−β₁ᵗ) / (√(v/(1−β₂ᵗ)) + ε) + λ·w; w −= lr·‖w‖/‖u‖·u`, the ratio 1 where a norm is 0 |
 //!
 //! LAMB's trust ratio `‖w‖/‖u‖` is of a tensor in dense layers and of a row in tables (of the slice that a rank holds, where the
 //! columns of a table are cut).
 //!
+//! Weight decay treats all dense parameters alike, biases too, as PyTorch's AdamW does by default. Adam and LAMB have λ as a
+//! constant of their own, the others get it from the run ([`Regularisation`](crate::run::Regularisation)).
+//!
 //! On embedding tables every rule is *lazy*: a row that no sample of the step touches keeps its weights and its
-//! moments, and `t` counts steps of the whole run, as PyTorch's `SparseAdam` does, whose ε is not scaled
+//! moments (and does not decay), and `t` counts steps of the whole run, as PyTorch's `SparseAdam` does, whose ε is not scaled
 //! (`w −= lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m / (√v + ε)`).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Update rule: how a gradient changes a weight.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
 pub enum UpdateRule {
     /// Plain stochastic gradient descent.
@@ -85,6 +89,27 @@ impl UpdateRule {
             UpdateRule::Adam { .. } => "adam",
             UpdateRule::Lamb { .. } => "lamb",
         }
+    }
+
+    /// Weight decay that is a constant of the rule; `None` for rules that have no such constant.
+    pub fn own_decay(&self) -> Option<f32> {
+        match self {
+            UpdateRule::Adam { weight_decay, .. } | UpdateRule::Lamb { weight_decay, .. } => {
+                Some(*weight_decay)
+            }
+            UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::RowWiseAdagrad { .. } => None,
+        }
+    }
+
+    /// The rule with another weight decay, where that is a constant of the rule; otherwise the rule as it is.
+    pub fn with_own_decay(mut self, decay: f32) -> Self {
+        match &mut self {
+            UpdateRule::Adam { weight_decay, .. } | UpdateRule::Lamb { weight_decay, .. } => {
+                *weight_decay = decay
+            }
+            UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::RowWiseAdagrad { .. } => {}
+        }
+        self
     }
 
     /// Whether the state of a row is one number, whatever its width: then each slice of a row whose columns are cut has
@@ -243,7 +268,7 @@ impl FromStr for NamedOptimizer {
 /// let curve: Vec<f32> = (0..9).map(|step| rate.at(step)).collect();
 /// assert_eq!(curve, [0.5, 1.0, 1.0, 1.0, 1.0, 0.75, 0.5, 0.25, 0.0]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LearningRate {
     /// Largest learning rate.
@@ -260,7 +285,7 @@ pub struct LearningRate {
 }
 
 /// Decay of the learning rate after warm-up and hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Decay {
     /// The rate stays at its peak.

@@ -19,12 +19,13 @@ use crate::Pooling;
 use crate::feature::Hotness;
 use crate::model::Model;
 use crate::topology::Topology;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Layout of one table: how it is cut over ranks. Ranks are numbered as in the topology.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
     /// The whole table is on one rank.

@@ -3,12 +3,13 @@
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError};
 use crate::towers::{Assignment, Module};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// Preset: a named set of tables and widths.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
     /// Small tables and layers that learn the built-in synthetic log within a minute on two cores.
@@ -23,7 +24,7 @@ pub enum Preset {
 }
 
 /// Architecture that a preset builds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
     /// DLRM, with dot interaction.

@@ -15,6 +15,7 @@ mod config;
 mod every;
 mod explicit;
 mod log;
+mod regularisation;
 mod split;
 
 pub use check::{Length, Optimizers};
@@ -24,6 +25,7 @@ pub use config::{
 };
 pub use every::Every;
 pub use log::{Data, LogFacts, LogFeature, LogRows};
+pub use regularisation::Regularisation;
 pub use split::{Split, SplitBy};
 
 use crate::dataflow::{Dataflow, Deployment};
@@ -49,6 +51,8 @@ pub struct Run {
     pub dense_optimizer: Optimizer,
     /// Update rule and learning rate of the tables.
     pub table_optimizer: Optimizer,
+    /// What is done to weights, gradients and labels besides the update rules.
+    pub regularisation: Regularisation,
     /// Global batch: number of samples per step, over all ranks.
     pub batch: usize,
     /// Number of steps of the run.
@@ -127,7 +131,11 @@ impl Run {
 
     /// Schedule of a step that trains or evaluates.
     pub fn schedule(&self, task: Task) -> Schedule {
-        let schedule = Schedule::new(&self.deployment(), task, self.bucket_bytes);
+        let deployment = self.deployment();
+        let schedule = match self.regularisation.clip_norm {
+            Some(_) if task == Task::Train => Schedule::with_norm(&deployment, self.bucket_bytes),
+            _ => Schedule::new(&deployment, task, self.bucket_bytes),
+        };
         if self.overlap { schedule } else { schedule.serialised() }
     }
 

@@ -27,6 +27,7 @@ use crate::model::{BlockName, Model};
 use crate::placement::Placement;
 use crate::volume::{BatchSizes, Leg, LinkBytes, Traffic, Volume};
 use crate::wire::Format;
+use build::Build;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -147,6 +148,10 @@ pub enum Slot {
     Parameters(usize),
     /// Gradient of a bucket.
     BucketGradient(usize),
+    /// Square of the norm of the towers' gradients: of this rank's group, then of all groups.
+    TowerNorm,
+    /// Norm of all dense gradients.
+    GradientNorm,
     /// Predicted probabilities.
     Predictions,
     /// Vectors of a leg, encoded in the wire format.
@@ -205,9 +210,19 @@ impl Schedule {
     /// reduced in buckets of about `bucket_bytes`. Vectors are exchanged by the dataflow of the deployment: flat as in Neo,
     /// or SPTT.
     pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
-        match &deployment.dataflow {
-            Dataflow::Flat(_) => flat::build(deployment, task, bucket_bytes),
-            Dataflow::Sptt(plan) => sptt::build(deployment, plan, task, bucket_bytes),
+        Self::of(Build::new(deployment, task, bucket_bytes))
+    }
+
+    /// Builds the step of a training that clips dense gradients by their norm: the norm of all buckets is computed before the
+    /// first of them is updated. Otherwise as [`new`](Self::new).
+    pub fn with_norm(deployment: &Deployment, bucket_bytes: usize) -> Self {
+        Self::of(Build::new(deployment, Task::Train, bucket_bytes).with_norm())
+    }
+
+    fn of(build: Build) -> Self {
+        match &build.deployment.dataflow {
+            Dataflow::Flat(_) => flat::build(build),
+            Dataflow::Sptt(plan) => sptt::build(build, plan),
         }
     }
 

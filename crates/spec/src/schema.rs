@@ -27,14 +27,39 @@
 //! schema.check().unwrap();
 //! assert_eq!(schema.sparse[1].ids, IdRule::Vocabulary);
 //! ```
+//!
+//! A log may have several labels, each with its own output of the model, a weight for each row, and columns that are kept
+//! to group rows by. These keys stand before the first `[[…]]`:
+//!
+//! ```
+//! # let parse = |text: &str| -> spec::schema::Schema { toml::from_str(text).unwrap() };
+//! let schema = parse(r#"
+//!     weight = "importance"       # factor of a row's loss, at least 0
+//!     keep = ["user"]
+//!     [[labels]]
+//!     column = "click"
+//!     [[labels]]
+//!     column = "buy"
+//!     weight = 0.5                # factor of the loss of this label
+//!     [[sparse]]
+//!     column = "user"
+//! "#);
+//! schema.check().unwrap();
+//! assert_eq!(schema.label_count(), 2);
+//! ```
+
+mod labels;
+
+pub use labels::{LabelHead, LabelRule};
 
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Schema of a log: the meaning of its columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
     /// Delimiter between the fields of a line. Text only.
@@ -53,8 +78,18 @@ pub struct Schema {
     /// Whether the rows of the log lie in the order of time.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_time_order: bool,
-    /// Label column.
+    /// Label column of a log with one label.
+    #[serde(default, skip_serializing_if = "LabelColumn::is_unset")]
     pub label: LabelColumn,
+    /// Labels of a log with several, instead of `label`: an output of the model for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelHead>,
+    /// Column of sample weights: the factor of each row in the loss and in metrics, at least 0. By default all rows weigh 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
+    /// Columns that are kept besides the inputs, to group rows by (`--group`, `--slice`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
     /// Dense columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dense: Vec<DenseColumn>,
@@ -64,7 +99,7 @@ pub struct Schema {
 }
 
 /// Label column, which says whether there was a click.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LabelColumn {
     /// Name of the column of the label.
@@ -74,8 +109,15 @@ pub struct LabelColumn {
     pub positive_from: Option<f64>,
 }
 
+impl LabelColumn {
+    /// Whether the schema names no column here.
+    fn is_unset(&self) -> bool {
+        self.column.is_empty() && self.positive_from.is_none()
+    }
+}
+
 /// Dense column: numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenseColumn {
     /// Name of the column of numbers.
@@ -89,7 +131,7 @@ pub struct DenseColumn {
 }
 
 /// Transform of a number before it is an input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Transform {
     /// No transform.
@@ -100,7 +142,7 @@ pub enum Transform {
 }
 
 /// Sparse column: ids.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SparseColumn {
     /// Name of the column of ids, and of its feature.
@@ -113,7 +155,7 @@ pub struct SparseColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<usize>,
     /// Number of times an id must be seen to get a row of its own; rarer ids get the out-of-vocabulary row. Vocabularies
-    /// only.
+    /// only. Default: 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub min_count: u64,
     /// Separator between the ids of a field. Text only.
@@ -137,7 +179,7 @@ pub struct SparseColumn {
 }
 
 /// Rule that maps ids to rows of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdRule {
     /// The row is a hash of the id's text; a missing id hashes as the empty text.
@@ -191,6 +233,9 @@ impl Schema {
             time: None,
             in_time_order: false,
             label: LabelColumn { column: "label".into(), positive_from: None },
+            labels: vec![],
+            weight: None,
+            keep: vec![],
             dense: dense.collect(),
             sparse: ids.into_iter().map(SparseColumn::hashed).collect(),
         }
@@ -209,6 +254,7 @@ impl Schema {
         if self.sparse.is_empty() {
             return refuse("sparse".into(), "a model needs at least one column of ids");
         }
+        self.check_labels()?;
         if let Some(columns) = &self.columns {
             let known: HashSet<&str> = columns.iter().map(String::as_str).collect();
             if known.len() != columns.len() {
@@ -222,9 +268,6 @@ impl Schema {
             if self.time.as_deref().is_some_and(|time| !known.contains(time)) {
                 return refuse("time".into(), "`columns` has no column of that name");
             }
-        }
-        if self.label.positive_from.is_some_and(|x| !x.is_finite()) {
-            return refuse("label.positive_from".into(), "must be a finite number");
         }
         let mut names = HashSet::new();
         for dense in &self.dense {
@@ -274,14 +317,20 @@ impl Schema {
 
     /// Columns that are read, each with the field of the schema that names it.
     pub fn used(&self) -> impl Iterator<Item = (String, &str)> {
-        let label = ("label.column".to_owned(), self.label.column.as_str());
+        let several = !self.labels.is_empty();
+        let labels = self.all_labels().map(move |label| {
+            let field = if several { format!("labels.{}", label.column) } else { "label.column".into() };
+            (field, label.column)
+        });
         let dense = self.dense.iter().map(|d| (format!("dense.{}", d.column), d.column.as_str()));
         let sparse = self.sparse.iter().map(|s| (format!("sparse.{}", s.column), s.column.as_str()));
         let weights = self.sparse.iter().filter_map(|s| {
             let weights = s.weights.as_deref()?;
             Some((format!("sparse.{}.weights", s.column), weights))
         });
-        std::iter::once(label).chain(dense).chain(sparse).chain(weights)
+        let weight = self.weight.iter().map(|column| ("weight".to_owned(), column.as_str()));
+        let kept = self.keep.iter().map(|column| (format!("keep.{column}"), column.as_str()));
+        labels.chain(dense).chain(sparse).chain(weights).chain(weight).chain(kept)
     }
 }
 

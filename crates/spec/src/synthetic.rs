@@ -17,13 +17,14 @@
 //! assert_eq!(error.to_string(), "click_rate = 1.5: must lie between 0 and 1, both excluded; 0.25 is usual");
 //! ```
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Largest number of groups of a log: the generator keeps one vector per group on its stack.
 pub const MAX_GROUPS: usize = 64;
 
 /// A synthetic click log. The default is the data of the built-in run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Synthetic {
     /// Seed from which all of the log follows.

@@ -10,6 +10,7 @@
 use crate::feature::Feature;
 use crate::model::{Member, ModelError};
 use crate::placement::share;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +18,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 /// Assignment of features to towers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "AssignmentText", into = "AssignmentText")]
 pub enum Assignment {
     /// One tower for every feature.
@@ -37,7 +38,7 @@ pub struct TowersFile {
 }
 
 /// Module over the features of a tower.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 pub enum Module {
     /// No module: vectors pass through.
@@ -75,10 +76,12 @@ pub enum DcnOutput {
 }
 
 /// An assignment as it stands in a config: a word or lists.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "towers are strided:T, each, or a list of names per tower")]
 enum AssignmentText {
+    /// `"strided:T"`: feature `f` goes to tower `f mod T`. `"each"`: one tower for every feature.
     Word(String),
+    /// Names of features, tower by tower. `C1[0..8]` names columns 0 to 8 of a table that is cut into equal slices.
     Lists(Vec<Vec<String>>),
 }
 

@@ -8,12 +8,13 @@
 //! ```
 
 use crate::volume::Leg;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// Wire format of a float. Encoding rounds to nearest, ties to even; encoding a decoded value again is exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// Single precision: 4 bytes.
@@ -93,7 +94,7 @@ impl fmt::Display for Wire {
 }
 
 /// Section `[wire]` of a config.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WireConfig {
     /// Format of pooled vectors.

@@ -3,6 +3,7 @@
 pub(crate) mod communicators;
 pub(crate) mod gather;
 pub(crate) mod interpreter;
+pub(crate) mod norm;
 pub(crate) mod pacing;
 pub(crate) mod phase_time;
 pub(crate) mod phases;

@@ -99,6 +99,13 @@ fn with_batches(mut config: Config, batch: usize) -> Run {
     planning::check(&config).unwrap()
 }
 
+fn regularised(mut config: Config) -> Config {
+    (config.optimizer.weight_decay, config.optimizer.table_weight_decay) = (Some(0.1), Some(0.1));
+    (config.train.clip_value, config.train.clip_norm) = (Some(0.1), Some(0.1));
+    config.train.label_smoothing = Some(0.1);
+    config
+}
+
 /// One test, because the counter belongs to the whole process.
 #[test]
 fn a_step_after_warm_up_allocates_nothing() {
@@ -152,6 +159,10 @@ fn a_step_after_warm_up_allocates_nothing() {
         config.placement.cut = Some(cut);
         config.train.peer_permute = Some(permute);
         config.wire = if cut == Cut::Hotness { "bf16" } else { "f32" }.parse().unwrap();
+        // All options of regularisation, too.
+        if permute == PeerPermute::Vectors {
+            config = regularised(config);
+        }
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{kind:?} under {module}, {cut:?}, permuting {permute}");
     }

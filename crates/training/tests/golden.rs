@@ -30,7 +30,7 @@ fn golden_features() -> Vec<Feature> {
     features
 }
 
-fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) -> Run {
+fn run(model: &str, rule: &str, options: &Value, seed: u64, [hosts, ranks_per_host]: [usize; 2]) -> Run {
     let mut config = Config::default();
     config.model.kind = Some(match model {
         "dlrm" | "dmt-dlrm" => ModelKind::Dlrm,
@@ -78,6 +78,17 @@ fn run(model: &str, rule: &str, seed: u64, hosts: usize, ranks_per_host: usize) 
     config.optimizer.tables = Some(optimizer(tables, rate));
     let samples = BATCH as u64 * STEPS;
     config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
+    for (name, value) in options.as_object().into_iter().flatten() {
+        let value = Some(value.as_f64().unwrap() as f32);
+        match name.as_str() {
+            "weight_decay" => config.optimizer.weight_decay = value,
+            "table_weight_decay" => config.optimizer.table_weight_decay = value,
+            "label_smoothing" => config.train.label_smoothing = value,
+            "clip_value" => config.train.clip_value = value,
+            "clip_norm" => config.train.clip_norm = value,
+            other => panic!("the golden file names an unknown option {other}"),
+        }
+    }
     planning::check(&config).unwrap()
 }
 
@@ -123,54 +134,59 @@ fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Ve
     table.weights.to_vec().unwrap()
 }
 
-fn check(file: &str, hosts: usize, ranks_per_host: usize) {
+fn cases(file: &str) -> (u64, Vec<Value>) {
     let path = format!("{}/tests/golden/{file}.json", env!("CARGO_MANIFEST_DIR"));
     let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    let seed = golden["seed"].as_u64().unwrap();
-    let cases = golden["cases"].as_array().unwrap();
+    (golden["seed"].as_u64().unwrap(), golden["cases"].as_array().unwrap().clone())
+}
+
+fn check(file: &str, hosts: usize, ranks_per_host: usize) {
+    let (seed, cases) = cases(file);
     let rules = if file.starts_with("dmt") { 3 } else { 6 };
     assert_eq!(cases.len(), rules, "one case per optimizer");
-    for case in cases {
-        let rule = case["optimizer"].as_str().unwrap();
-        let run = run(file, rule, seed, hosts, ranks_per_host);
-        let source = || Source::Resident(batches(seed));
-        let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_, _| ());
-        let expected = case["losses"].as_array().unwrap();
-        assert_eq!(expected.len() as u64, STEPS);
-        for (step, expected) in expected.iter().enumerate() {
-            let expected = expected.as_f64().unwrap();
-            let loss = ranks.iter().map(|(_, losses)| losses[step]).sum::<f64>() / BATCH as f64;
-            assert!(
-                (loss - expected).abs() <= 1e-4 * expected,
-                "{file} by {rule}, step {step}: PyTorch {expected}, here {loss}"
-            );
-        }
-        let finals = case["final"].as_object().unwrap();
-        let list = ranks[0].0.parameters.list();
-        assert_eq!(finals.len(), list.len() + ROWS.len(), "the golden file covers every parameter");
-        for (name, expected) in finals {
-            let ours = match list.iter().position(|p| p.name == *name) {
-                Some(index) => {
-                    let mut homes = ranks.iter().filter(|(rank, _)| rank.parameters.place(index).is_some());
-                    homes.next().unwrap().0.parameters.weights(index).unwrap()
-                }
-                None => {
-                    let feature =
-                        name.strip_prefix("table.C").unwrap_or_else(|| panic!("no parameter {name}"));
-                    whole_table(&run, &ranks, feature.parse::<usize>().unwrap() - 1)
-                }
-            };
-            let expected = expected.as_array().unwrap();
-            // Of DeepFM two rows of a table, with their linear weights.
-            let first = if file == "deepfm" { 18 } else { 8 };
-            assert_eq!(expected.len(), ours.len().min(first), "first values of {name}");
-            for (i, (expected, ours)) in expected.iter().zip(ours).enumerate() {
-                let expected = expected.as_f64().unwrap();
-                assert!(
-                    (expected - f64::from(ours)).abs() <= 1e-4 + 1e-3 * expected.abs(),
-                    "{file} by {rule}, {name}[{i}] at the end: PyTorch {expected}, here {ours}"
-                );
+    cases.iter().for_each(|case| check_case(case, seed, [hosts, ranks_per_host]));
+}
+
+fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
+    let (model, rule) = (case["model"].as_str().unwrap(), case["optimizer"].as_str().unwrap());
+    let what = format!("{model} by {rule} with {}", case["options"]);
+    let run = run(model, rule, &case["options"], seed, cluster);
+    let source = || Source::Resident(batches(seed));
+    let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_, _| ());
+    let expected = case["losses"].as_array().unwrap();
+    assert_eq!(expected.len() as u64, STEPS);
+    for (step, expected) in expected.iter().enumerate() {
+        let expected = expected.as_f64().unwrap();
+        let loss = ranks.iter().map(|(_, losses)| losses[step]).sum::<f64>() / BATCH as f64;
+        assert!(
+            (loss - expected).abs() <= 1e-4 * expected,
+            "{what}, step {step}: PyTorch {expected}, here {loss}"
+        );
+    }
+    let finals = case["final"].as_object().unwrap();
+    let list = ranks[0].0.parameters.list();
+    assert_eq!(finals.len(), list.len() + ROWS.len(), "the golden file covers every parameter");
+    for (name, expected) in finals {
+        let ours = match list.iter().position(|p| p.name == *name) {
+            Some(index) => {
+                let mut homes = ranks.iter().filter(|(rank, _)| rank.parameters.place(index).is_some());
+                homes.next().unwrap().0.parameters.weights(index).unwrap()
             }
+            None => {
+                let feature = name.strip_prefix("table.C").unwrap_or_else(|| panic!("no parameter {name}"));
+                whole_table(&run, &ranks, feature.parse::<usize>().unwrap() - 1)
+            }
+        };
+        let expected = expected.as_array().unwrap();
+        // Of DeepFM two rows of a table, with their linear weights.
+        let first = if model == "deepfm" { 18 } else { 8 };
+        assert_eq!(expected.len(), ours.len().min(first), "first values of {name}");
+        for (i, (expected, ours)) in expected.iter().zip(ours).enumerate() {
+            let expected = expected.as_f64().unwrap();
+            assert!(
+                (expected - f64::from(ours)).abs() <= 1e-4 + 1e-3 * expected.abs(),
+                "{what}, {name}[{i}] at the end: PyTorch {expected}, here {ours}"
+            );
         }
     }
 }
@@ -211,8 +227,27 @@ fn dmt_dcn_as_pytorch() {
     check("dmt-dcn", 2, 2);
 }
 
+/// Weight decay, clipped gradients, smoothed labels and dropout, on one rank and on two tower groups of two.
+#[test]
+fn regularised_as_pytorch() {
+    let (seed, cases) = cases("regularised");
+    assert_eq!(cases.len(), 12);
+    for case in cases.iter().filter(|case| STAGED(case)) {
+        check_case(case, seed, [1, 1]);
+        check_case(case, seed, [2, 2]);
+    }
+}
+
 #[test]
 fn four_ranks_as_pytorch() {
     check("dlrm", 2, 2);
     check("dcn", 2, 2);
+}
+
+#[allow(non_snake_case)]
+fn STAGED(case: &Value) -> bool {
+    case["options"].as_object().unwrap().keys().all(|k| {
+        ["weight_decay", "table_weight_decay", "label_smoothing", "clip_value", "clip_norm"]
+            .contains(&k.as_str())
+    })
 }

@@ -192,6 +192,31 @@ fn check_sptt(model: (ModelKind, usize, &str, usize)) {
     }
 }
 
+/// The norm of towers' gradients is one float among peers.
+#[test]
+fn norms_of_gradients() {
+    let log = multi_hot_log();
+    for (model, cluster) in
+        [(DMT_DLRM, (2, 2, 1)), (DMT_DLRM, (4, 2, 2)), (DMT_DCN, (3, 2, 1)), (PASS_THROUGH, (2, 2, 1))]
+    {
+        let mut config = in_towers(model, true, cluster, Cut::Whole, PeerPermute::Ids);
+        config.train.clip_norm = Some(0.1);
+        let run = planning::check(&config).unwrap();
+        check_run(&run, &log, &format!("of {model:?} on {cluster:?}"));
+        let schedule = run.schedule(Task::Train);
+        let norm = schedule.phases().iter().position(|phase| phase.name == "reduce tower norm");
+        assert_eq!(norm.is_some(), model != PASS_THROUGH);
+        if let Some(norm) = norm {
+            // Peers reduce on the first of them, which tells all others.
+            let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
+            let sent: u64 =
+                (0..run.topology().ranks()).map(|r| schedule.sent(PhaseId(norm), &sizes, r).network).sum();
+            let (groups, size) = (cluster.0 / cluster.2, cluster.1 * cluster.2);
+            assert_eq!(sent, 2 * 4 * ((groups - 1) * size) as u64);
+        }
+    }
+}
+
 #[test]
 fn sptt_with_pass_through_towers() {
     check_sptt(PASS_THROUGH);

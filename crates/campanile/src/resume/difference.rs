@@ -35,9 +35,20 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
     let optimizer = &config.optimizer;
     Ok(json!({
         "model": serde_json::to_value(model).map_err(ResumeError::Model)?,
-        "train": { "batch": config.train.batch, "seed": config.train.seed },
+        "train": {
+            "batch": config.train.batch,
+            "seed": config.train.seed,
+            "label_smoothing": config.train.label_smoothing,
+            "clip_value": config.train.clip_value,
+            "clip_norm": config.train.clip_norm,
+        },
         "data": { "shuffle": config.data.shuffle, "synthetic": config.data.synthetic },
-        "optimizer": { "dense": update(optimizer.dense), "tables": update(optimizer.tables) },
+        "optimizer": {
+            "dense": update(optimizer.dense),
+            "tables": update(optimizer.tables),
+            "weight_decay": optimizer.weight_decay,
+            "table_weight_decay": optimizer.table_weight_decay,
+        },
     }))
 }
 

@@ -26,10 +26,11 @@ use sweep::Sweep;
 pub struct Args {
     #[command(flatten)]
     transport: TransportArgs,
-    /// Hosts [default: 2]
+    /// Number of hosts [default: 2]
     #[arg(long, value_name = "H", conflicts_with = "replay")]
     hosts: Option<usize>,
-    /// Ranks on each host [default: 2]
+    /// Number of ranks on each host; a rank is one worker of the run: a thread, or a process with --transport mpi [default:
+    /// 2]
     #[arg(long, value_name = "L", conflicts_with = "replay")]
     ranks_per_host: Option<usize>,
     /// Collectives to measure [default: all four]
@@ -38,23 +39,23 @@ pub struct Args {
     /// Groups to measure them in: all ranks, those of a host, or those of equal index on all hosts [default: all three]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
     groups: Vec<Over>,
-    /// The smallest size: bytes that a rank sends, or reduces, in all [default: 1KiB]
+    /// Smallest size: bytes that a rank sends, or reduces, in all [default: 1KiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "replay")]
     from: Option<u64>,
-    /// The largest size; each is four times the one before [default: 16MiB]
+    /// Largest size; each size is four times the one before [default: 16MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "replay")]
     to: Option<u64>,
-    /// The collectives of one step instead, in its order and sizes: the output of `campanile schedule … --json`, or
-    /// schedule.json of a run folder
+    /// Measure the collectives of one step instead, in the same order and sizes, from the output of `campanile schedule …
+    /// --json` or schedule.json of a run folder
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
     /// Replay one collective at a time: wait for each before the next starts
     #[arg(long, requires = "replay")]
     serial: bool,
-    /// Measurements of each; the slowest rank of each counts
+    /// Number of measurements of each collective; the time of the slowest rank counts
     #[arg(long, value_name = "N", default_value_t = 20)]
     rounds: usize,
-    /// Rounds before the clock starts
+    /// Number of rounds before the measured ones
     #[arg(long, value_name = "N", default_value_t = 5)]
     warm_up: usize,
     /// Print one JSON object

@@ -22,16 +22,16 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A Criteo log, not compressed [default: one is made up]
+    /// Criteo log, not compressed [default: one is made up]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Lines of the log that is made up
+    /// Number of lines of the generated log
     #[arg(long, default_value_t = 200_000)]
     lines: u64,
-    /// Samples of a batch
+    /// Number of samples of a batch
     #[arg(long, default_value_t = 2048)]
     batch: usize,
-    /// Times that everything is measured; the median counts
+    /// Number of repetitions; medians are reported
     #[arg(long, default_value_t = 7)]
     rounds: usize,
     /// Print one JSON object

@@ -15,7 +15,7 @@ use training::dense::{Mlp, Parameters};
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// Repetitions of each measurement
+    /// Number of repetitions of each measurement
     #[arg(long, default_value_t = 15)]
     rounds: usize,
     /// Print one JSON object

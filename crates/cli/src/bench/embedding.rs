@@ -13,28 +13,28 @@ use std::time::Instant;
 /// Arguments of `bench embedding`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Floats in a row
+    /// Number of floats in a row
     #[arg(long, default_value_t = 128)]
     dim: usize,
-    /// Tables
+    /// Number of tables
     #[arg(long, default_value_t = 8)]
     tables: usize,
-    /// Gigabytes in all tables; far beyond the last-level cache
+    /// Size of all tables in gigabytes; far beyond the last-level cache
     #[arg(long, default_value_t = 4.0)]
     gigabytes: f64,
-    /// Samples looked up at once
+    /// Number of samples looked up at once
     #[arg(long, default_value_t = 16384)]
     batch: usize,
-    /// Ids in each bag
+    /// Number of ids in each bag
     #[arg(long, default_value_t = 1)]
     hotness: usize,
     /// Update rule
     #[arg(long, value_enum, default_value_t = Rule::Sgd)]
     optimizer: Rule,
-    /// Threads [default: all cores]
+    /// Number of threads [default: all cores]
     #[arg(long)]
     threads: Option<usize>,
-    /// Interleaved repetitions of each measurement
+    /// Number of interleaved repetitions of each measurement
     #[arg(long, default_value_t = 15)]
     rounds: usize,
     /// Print one JSON object
@@ -201,7 +201,7 @@ impl Bench {
                 sorted: &sorted,
                 weights: None,
                 dout: &self.gradient,
-                update: Update { rule: *rule, rate: 1e-3, step: 1 },
+                update: Update::new(*rule, 1e-3, 1),
             })?;
             let update = lap();
             if round > 0 {

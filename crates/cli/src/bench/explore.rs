@@ -11,10 +11,10 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Strategies in a round
+    /// Number of strategies in a round
     #[arg(long, value_name = "N", default_value_t = 7200, value_parser = clap::value_parser!(u32).range(36..=10_000_000))]
     points: u32,
-    /// Rounds
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
     /// Print one JSON object

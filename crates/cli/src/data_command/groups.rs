@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// Where they go, as JSON for --towers [default: standard output]
+    /// File to write: the groups as JSON, for --towers [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]

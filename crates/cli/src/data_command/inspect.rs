@@ -10,7 +10,7 @@ use crate::progress::{Console, Unit};
 use crate::text::{columns, printable, si};
 use anyhow::{Result, bail};
 use data::delimited::{LineLayout, Scratch, quotes_beside};
-use data::inspect::{HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
+use data::inspect::{ExtrasInspection, HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
 use data::lines::{CHUNK, Chunk, Chunks};
 use data::prepare::PrepareProgress;
 use data::prepared::{PreparedLog, Values};
@@ -27,10 +27,10 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The column of the label; numbers other than 0 and 1 get a threshold [default: found by name and values]
+    /// Column of the label; numbers other than 0 and 1 get a threshold, positive_from [default: found by name and values]
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["format", "schema"])]
     label: Option<String>,
-    /// The column that says when a row happened [default: found by name and values]
+    /// Column with the time of each row [default: found by name and values]
     #[arg(long, value_name = "COLUMN", conflicts_with_all = ["format", "schema"])]
     time: Option<String>,
     /// Write schema.toml and run.toml into this folder, for `campanile train DIR/run.toml`
@@ -100,10 +100,32 @@ fn print_counts(inspection: &Inspection, bad_lines: u64) {
         si(inspection.clicks as f64),
         inspection.click_rate
     );
+    print_extras(&inspection.extras);
     if !inspection.dense.is_empty() {
         println!("\nNumbers, as the model gets them\n{}", dense_table(inspection));
     }
     println!("\nIds\n{}", sparse_table(inspection));
+}
+
+/// Prints what rows have besides one label and their inputs.
+fn print_extras(extras: &ExtrasInspection) {
+    for label in &extras.labels {
+        let clicks = si(label.clicks as f64);
+        println!("label {}: {clicks} clicks, a rate of {:.4}", printable(&label.name), label.click_rate);
+    }
+    if let Some(weight) = &extras.sample_weight {
+        println!(
+            "sample weight {}: {} to {}, mean {:.4}; {:.1} % are 0",
+            printable(&weight.name),
+            weight.min,
+            weight.max,
+            weight.mean,
+            100.0 * weight.zeros
+        );
+    }
+    for kept in &extras.kept {
+        println!("kept column {}: {} distinct values", printable(&kept.name), si(kept.distinct as f64));
+    }
 }
 
 fn print_warnings(warnings: &[String]) {

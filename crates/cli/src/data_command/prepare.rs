@@ -17,17 +17,18 @@ use std::time::Instant;
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
-    /// The folder to write; must be new, empty, or a prepared log (with --split: two)
+    /// Folder to write; must be new, empty, or hold a prepared log, which is replaced (with --split: DIR/train and DIR/eval)
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Use the vocabularies of this prepared log, as evaluation data must those of the training data
+    /// Use the vocabularies of this prepared log instead of making new ones; evaluation data needs those of the training data
     #[arg(long, value_name = "DIR")]
     vocabularies_of: Option<PathBuf>,
-    /// Keep this share of the rows apart, and write two logs: DIR/train and DIR/eval. The last rows where the log is in the
-    /// order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else a fixed draw of rows
+    /// Keep this share of the rows for evaluation, and write two logs: DIR/train and DIR/eval. Chosen are the last rows where
+    /// the log is in the order of time (criteo-tsv, or in_time_order in the schema), the latest by a column of time, or else
+    /// rows by a hash of their numbers [default: no split]
     #[arg(long, value_name = "SHARE", conflicts_with = "vocabularies_of")]
     split: Option<f64>,
-    /// The column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
+    /// Column of time by which --split finds the latest rows: numbers, or texts in the order of time such as ISO dates
     /// [default: `time` of the schema, unless the log is in the order of time]
     #[arg(long, value_name = "COLUMN")]
     split_by: Option<String>,
@@ -115,8 +116,14 @@ fn run_split(args: &Args, raw: &Raw, split: &Split, console: Console) -> Result<
             "bytes_read": train.source.files.iter().map(|file| file.bytes).sum::<u64>(),
             "bytes_written": train.files.samples.bytes + eval.files.samples.bytes,
             "seconds": seconds,
-            "train": { "folder": folders[0], "samples": train.samples, "clicks": train.clicks },
-            "eval": { "folder": folders[1], "samples": eval.samples, "clicks": eval.clicks },
+            "train": with_extras(
+                json!({ "folder": folders[0], "samples": train.samples, "clicks": train.clicks }),
+                train
+            ),
+            "eval": with_extras(
+                json!({ "folder": folders[1], "samples": eval.samples, "clicks": eval.clicks }),
+                eval
+            ),
         });
         println!("{result}");
         return Ok(());
@@ -139,17 +146,52 @@ fn tell(args: &Args, folder: &Path, manifest: &Manifest, seconds: f64) {
             "bytes_written": manifest.files.samples.bytes,
             "seconds": seconds,
         });
-        println!("{result}");
+        println!("{}", with_extras(result, manifest));
         return;
     }
     println!(
-        "{}: {} samples, click rate {:.4}, {} columns of numbers and {} of ids; {} from {}, {seconds:.1} s",
+        "{}: {} samples, click rate {:.4}, {} columns of numbers and {} of ids{}; {} from {}, {seconds:.1} s",
         folder.display(),
         si(manifest.samples as f64),
         manifest.clicks as f64 / manifest.samples.max(1) as f64,
         manifest.dense.len(),
         manifest.features.len(),
+        extras(manifest),
         bytes(manifest.files.samples.bytes),
         bytes(read)
     );
+}
+
+/// What the samples have besides one label and their inputs, in words.
+fn extras(manifest: &Manifest) -> String {
+    let mut parts = vec![];
+    if !manifest.labels.is_empty() {
+        let labels = manifest.labels.iter().map(|label| {
+            let rate = label.clicks as f64 / manifest.samples.max(1) as f64;
+            format!("{} {rate:.4}", label.column)
+        });
+        parts.push(format!("labels {}", labels.collect::<Vec<_>>().join(", ")));
+    }
+    if let (Some(weights), Some(column)) = (&manifest.sample_weights, &manifest.schema.weight) {
+        let mean = weights.sum / manifest.samples.max(1) as f64;
+        parts.push(format!("sample weight {column} {} to {}, mean {mean:.4}", weights.min, weights.max));
+    }
+    if !manifest.schema.keep.is_empty() {
+        parts.push(format!("kept {}", manifest.schema.keep.join(", ")));
+    }
+    parts.iter().map(|part| format!("; {}", crate::text::printable(part))).collect()
+}
+
+/// Adds the fields about labels, sample weights and kept columns to a JSON object, where the log has any.
+fn with_extras(mut result: serde_json::Value, manifest: &Manifest) -> serde_json::Value {
+    if !manifest.labels.is_empty() {
+        result["labels"] = json!(manifest.labels);
+    }
+    if let Some(weights) = &manifest.sample_weights {
+        result["sample_weights"] = json!(weights);
+    }
+    if !manifest.schema.keep.is_empty() {
+        result["kept"] = json!(manifest.schema.keep);
+    }
+    result
 }

@@ -29,13 +29,14 @@ pub struct Request {
         default_value = "zionex:128"
     )]
     systems: Vec<String>,
-    /// Samples of each device in a step [default: as of `simulate`, for the first model]
+    /// Number of samples of each device per step [default: as of `simulate`, for the first model]
     #[arg(long, visible_alias = "batch", value_name = "N,…", value_delimiter = ',')]
     batches: Vec<usize>,
-    /// What is done: pretrain, inference, finetune, or finetune:bot,top,emb (the parts named stay as they are)
+    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with the parts that are frozen (bottom MLP, top MLP,
+    /// tables)
     #[arg(long, value_name = "TASK", default_value = "pretrain")]
     task: String,
-    /// How operations are priced: madmax, roofline or hierarchical
+    /// Cost model, which gives the time of an operation: madmax, roofline or hierarchical
     #[arg(long, value_name = "MODEL", default_value = "hierarchical")]
     cost: CostKind,
     /// Also explore hardware with a multiple of flops, memory, memory-bandwidth, intra, inter, or all of them, as inter=2,10; may be

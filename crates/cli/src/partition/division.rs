@@ -10,31 +10,32 @@ use std::path::PathBuf;
 /// Constraints on towers: balance, distance, groups and slices.
 #[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct Division {
-    /// The largest tower may be this many times as large as the smallest (with --groups: of a group); sizes that differ by one
-    /// feature always may. For coherent, diverse and spectral towers
+    /// Largest allowed ratio of the size of the largest tower to that of the smallest (with --groups: within a group); a
+    /// difference of one feature is always allowed. For coherent, diverse and spectral towers
     #[arg(long, value_name = "R", default_value_t = 1.0)]
     ratio: f64,
-    /// How far apart features lie: stretched (over the range of affinities that tells towers apart) or plain (1 − I or I, as
-    /// in the DMT paper)
+    /// Distance of two features, from their affinity I: stretched (over the range of affinities that separates towers) or
+    /// plain (1 − I for coherent and I for diverse towers, as in the DMT paper)
     #[arg(long, default_value = "stretched")]
     distance: Distance,
-    /// Leave towers as k-means on the plane finds them, without the moves and swaps that follow by default; with --distance plain
-    /// this is the DMT paper's partitioner. Towers balanced by load have no such moves
+    /// Skip the last stage, which moves and swaps features between the towers that k-means found; with --distance plain this
+    /// is the DMT paper's partitioner. Towers balanced by load never have that stage
     #[arg(long)]
     no_settle: bool,
-    /// Dimensions of the plane [default: 2]
+    /// Number of dimensions of the plane in which features are laid out before k-means [default: 2]
     #[arg(long, value_name = "N")]
     dims: Option<usize>,
-    /// What sizes count
+    /// Size of a tower: its number of features, or the sum of their loads
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Counted::Features)]
     balance: Counted,
-    /// What a load is, of the model's tables [default: lookup]
+    /// Load of a feature: bytes that its lookups read (lookup), or bytes of its table (memory) [default: lookup]
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with = "loads")]
     load_of: Option<LoadOf>,
-    /// The load of every feature instead, as JSON {"C1": 3.0, …}
+    /// JSON file with the load of every feature, {"C1": 3.0, …}, instead of --load-of
     #[arg(long, value_name = "FILE")]
     loads: Option<PathBuf>,
-    /// Groups that are never mixed, as JSON {"user": ["C1", …], "item": […]}; towers are shared out in proportion
+    /// JSON file with groups of features that never share a tower, {"user": ["C1", …], "item": […]}; every group gets towers
+    /// in proportion to its size
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,
     /// Slice tables evenly into pieces of at most this many columns first, so that there can be more towers than features
@@ -46,7 +47,7 @@ pub struct Division {
 /// What sizes count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Counted {
-    /// Features
+    /// Number of features
     Features,
     /// The sum of their loads
     Load,

@@ -34,11 +34,11 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
-    /// Runs with each kind of towers
+    /// Number of runs with each kind of towers
     #[arg(long, value_name = "N", default_value_t = 9, help_heading = "Towers")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
-    /// TP's strategies; of several, a pilot run with each decides
+    /// Strategies of the tower partitioner; of several, a pilot run with each decides
     #[arg(long, value_delimiter = ',', default_value = "coherent,diverse", help_heading = "Towers")]
     strategies: Vec<Strategy>,
     #[command(flatten, next_help_heading = "Towers")]
@@ -48,7 +48,7 @@ pub struct Args {
     /// Folder for the affinity, towers and results; a measurement that was stopped goes on there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
-    /// Only print the table of the results in the folder
+    /// Measure nothing; print the table of the results in the folder
     #[arg(long, help_heading = "Output")]
     table: bool,
     /// Print one JSON array

@@ -9,7 +9,7 @@ use crate::scoring::Opened;
 use crate::signals::stop_on_signals;
 use crate::train::one_of_several;
 use anyhow::{Context, Result};
-use reproduce::planted_groups::{FlatModel, Request, report};
+use reproduce::planted_groups::{FlatModel, Request, recorded, report};
 use spec::run::Config;
 use std::path::PathBuf;
 
@@ -17,19 +17,19 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(mut_arg("affinity_of", |arg| arg.default_value("mean-abs")))]
 pub struct Args {
-    /// Logs of each kind, each of another seed
+    /// Number of logs of each kind, each with another seed
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Samples that the flat model learns from
+    /// Number of samples that the flat model trains on
     #[arg(long, value_name = "N", default_value_t = 1 << 21)]
     samples: u64,
-    /// Features
+    /// Number of features
     #[arg(long, value_name = "N", default_value_t = 32)]
     features: usize,
-    /// Groups
+    /// Number of groups
     #[arg(long, value_name = "N", default_value_t = 8)]
     groups: usize,
-    /// Largest group over smallest, of each kind of log; towers may differ as much
+    /// Ratio of the largest group to the smallest, for each kind of log; towers may differ as much
     #[arg(long, value_name = "R", value_delimiter = ',', default_value = "1,3")]
     ratios: Vec<f64>,
     #[command(flatten)]
@@ -37,12 +37,19 @@ pub struct Args {
     /// Folder for the results; a measurement that was stopped goes on there
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Measure nothing; print the table of the results in the folder
+    #[arg(long)]
+    table: bool,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
+    if args.table {
+        print(&recorded(&args.out)?, args.json);
+        return Ok(());
+    }
     let request = Request {
         seeds: args.seeds,
         samples: args.samples,

@@ -22,20 +22,21 @@ use spec::wire::WireConfig;
 /// Model, system and task to predict a step of.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Request {
-    /// Model: a name, a model file, or the config of a run (TOML)
+    /// Model: a name, a model file (JSON), or the config of a run (TOML)
     #[arg(long, value_name = "NAME|FILE", default_value = "dlrm")]
     model: String,
     /// System: a name, with :GPUS, or a system file
     #[arg(long, value_name = "NAME|FILE", default_value = "h100:64")]
     system: String,
-    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with any of the parts that are frozen; or a task file
+    /// Task: pretrain, inference, finetune, or finetune:bot,top,emb with the parts that are frozen (bottom MLP, top MLP,
+    /// tables); or a task file
     #[arg(long, value_name = "TASK|FILE", default_value = "pretrain")]
     task: String,
     /// Cost model: madmax, roofline or hierarchical [default: hierarchical; a measured system file is priced by its rates]
     #[arg(long, value_name = "MODEL")]
     cost: Option<CostKind>,
-    /// Samples of each device in a step [default: as the run's file says; 16384 for trained models by name, 512 for others, 1
-    /// for language and vision models]
+    /// Number of samples of each device per step [default: as the run's file says; 16384 for trained models by name, 512 for
+    /// others, 1 for language and vision models]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     batch: Option<u64>,
     /// Format of floats on the wire, of trained models: f32, f16 or bf16, or by what travels, as `train --wire` has it [default:

@@ -18,43 +18,44 @@ pub struct Args {
     /// kept]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
-    /// Go on with the run in this folder, from its last complete checkpoint; flags override its config
+    /// Resume the run in this folder from its last complete checkpoint; flags override the config it was started with
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub resume: Option<PathBuf>,
-    /// Write a checkpoint every so many steps (500) or every so much time (30s, 10min, 1h), besides at the end and on
-    /// SIGINT, SIGTERM, SIGHUP or SIGUSR1 [default: 10min, with --out]
+    /// Interval between checkpoints, in steps (500) or time (30s, 10min, 1h); one is also written at the end and on SIGINT,
+    /// SIGTERM, SIGHUP or SIGUSR1 [default: 10min, with --out]
     #[arg(long, value_name = "STEPS|TIME", help_heading = "Output")]
     pub checkpoint_every: Option<Every>,
-    /// Checkpoints to keep [default: 2]
+    /// Number of checkpoints to keep; older ones are deleted [default: 2]
     #[arg(long, value_name = "K", help_heading = "Output")]
     pub keep: Option<usize>,
-    /// Evaluate every so many steps, besides at the end [default: at the end only]
+    /// Number of steps between evaluations; the model is always evaluated at the end [default: at the end only]
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     pub eval_every: Option<u64>,
-    /// Write when each phase of the last steps ran, on every rank, as a trace for Perfetto or chrome://tracing
+    /// Write the times of all phases of the last steps, on every rank, as a trace for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Output")]
     pub force: Force,
-    /// Steps in the trace
+    /// Number of steps in the trace
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(requires = "trace", help_heading = "Output")]
     pub trace_steps: u64,
-    /// Leave the first steps out of all times
+    /// Number of steps at the beginning that no measured time counts
     #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "Output")]
     pub warm_up: u64,
-    /// Tell losses and speed every so many steps, and at the end: all ranks add them up [default: about a hundred times]
+    /// Number of steps between reports of loss and speed, for which all ranks exchange their sums [default: a hundredth of
+    /// the run]
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Output")]
     pub report_every: Option<u64>,
-    /// How to compute: real, or paced: every byte travels, but each computation only lasts as long as FILE says (see
-    /// `campanile pace`), or as it took when measured first, one rank at a time; nothing is learnt then [default: real]
+    /// Whether to compute: real, or paced, where every byte is sent but each computation only waits for as long as FILE says
+    /// (see `campanile pace`); `paced` without a file measures these times first. A paced run learns nothing [default: real]
     #[arg(long, value_name = "real|paced|paced:FILE", default_value = "real", help_heading = "Cluster")]
     #[arg(hide_default_value = true)]
     pub compute: ComputeMode,
     /// Print one JSON object as the last line
     #[arg(long, help_heading = "Output")]
     pub json: bool,
-    /// Also print what each phase took, what it sent, and which rank holds what; the report has it in any case
+    /// Also print time and bytes of each phase, and which rank holds which table; the report always has them
     #[arg(long, help_heading = "Output")]
     pub verbose: bool,
 }

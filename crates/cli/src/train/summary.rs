@@ -37,6 +37,9 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64, detail: Detail) -> Strin
     );
     let overlap = if run.overlap { "" } else { "; nothing overlaps" };
     let _ = writeln!(text, "Dataflow {}{overlap}", dataflow::of_run(run));
+    if let Some(regularised) = run.regularisation_text() {
+        let _ = writeln!(text, "With {regularised}");
+    }
     text.push_str(&quality(run, outcome));
     if steps > 0 {
         let exposed = outcome.step_time().map_or(String::new(), |time| {

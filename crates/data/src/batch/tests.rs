@@ -15,6 +15,7 @@ fn batch() -> Batch {
     Batch {
         samples: 2,
         labels: vec![0.0, 1.0],
+        sample_weights: vec![],
         dense: vec![0.5, 0.25],
         lengths: vec![1, 1, 0, 2],
         values: vec![3, 5, 2, 9],
@@ -46,6 +47,11 @@ fn errors_say_where() {
         message(|b| b.weights[0] = 2.0),
         "feature A, sample 0: weight 2 (finite when weighted, 1 otherwise)"
     );
+    assert_eq!(
+        message(|b| b.sample_weights = vec![0.5, -1.0]),
+        "sample 1 has weight -1; expected a finite number of at least 0"
+    );
+    assert_eq!(message(|b| b.sample_weights = vec![0.5]), "a batch has 1 for sample weights, expected 2");
     assert_eq!(message(|b| b.weights.clear()), "a batch has 0 for weights, expected 4");
     assert_eq!(message(|b| b.feature_starts[2] = 9), "a batch has 9 for the last feature start, expected 4");
 }

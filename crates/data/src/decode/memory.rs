@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ¼  the decompressor: its window
-//! ½  jobs × (chunk + samples of its lines)
+//! ½  jobs × (chunk + samples of its lines + texts of kept columns)
 //! ¼  everything else: buffers of files, the rest of a chunk, vectors while they move to grow
 //!
 //! a byte of text is at most        1 byte of the chunk
@@ -13,6 +13,7 @@
 
 use crate::DataError;
 use crate::lines::{CHUNK, MAX_LINE};
+use crate::samples::{MAX_TEXT_BYTES, MAX_TEXTS};
 use spec::schema::Schema;
 
 /// Share of each part of the decoder in the memory limit.
@@ -32,7 +33,8 @@ impl Shares {
         let sample = sample_bytes(schema);
         let many = many_bytes(schema) + if rows { ROW_BYTES } else { 0 };
         // The longest line must fit, and a line is at most one sample.
-        let longest = MAX_LINE as u64 * (1 + many) + sample;
+        let texts = text_bytes(schema);
+        let longest = MAX_LINE as u64 * (1 + many) + sample + texts;
         let half = memory / 2;
         let jobs = (half / longest).min(2 * threads.max(1) as u64 + 2);
         if jobs == 0 {
@@ -41,7 +43,7 @@ impl Shares {
         // A sample has a byte per column at least. Where a header names the columns there may be more of them, not fewer.
         let columns = schema.columns.as_ref().map_or_else(|| used_columns(schema), Vec::len) as u64;
         let per_byte = 1 + many + sample.div_ceil(columns.max(1));
-        let chunk = (half / jobs / per_byte).clamp(1, CHUNK as u64);
+        let chunk = ((half / jobs - texts) / per_byte).clamp(1, CHUNK as u64);
         Ok(Self { decompressor: memory / 4, jobs: jobs as usize, chunk: chunk as usize })
     }
 }
@@ -57,7 +59,13 @@ fn sample_bytes(schema: &Schema) -> u64 {
         (false, false) => 8,
         (false, true) => 12,
     });
-    4 + 4 * schema.dense.len() as u64 + sparse.sum::<u64>()
+    let labels = 4 * (schema.label_count() + usize::from(schema.weight.is_some())) as u64;
+    labels + 8 * schema.keep.len() as u64 + 4 * schema.dense.len() as u64 + sparse.sum::<u64>()
+}
+
+/// Memory in bytes that the texts of kept columns need at most, with the table that finds them by their keys.
+fn text_bytes(schema: &Schema) -> u64 {
+    (schema.keep.len() * MAX_TEXTS * (MAX_TEXT_BYTES + 64)) as u64
 }
 
 /// Memory in bytes that a separator of ids needs at most.

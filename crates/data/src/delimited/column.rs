@@ -6,15 +6,16 @@ use crate::id;
 use crate::number::{Numbers, finite};
 use crate::samples::Bags;
 use memchr::{memchr, memrchr};
-use spec::schema::{DenseColumn, IdRule, LabelColumn, SparseColumn, Transform};
+use spec::schema::{DenseColumn, IdRule, LabelRule, SparseColumn, Transform};
 
 /// Texts that mean "missing", besides the empty one.
 #[derive(Debug)]
 pub struct Missing(pub Vec<Vec<u8>>);
 
 impl Missing {
+    /// Whether a text means "missing".
     #[inline]
-    fn is(&self, text: &[u8]) -> bool {
+    pub fn is(&self, text: &[u8]) -> bool {
         text.is_empty() || (!self.0.is_empty() && self.0.iter().any(|missing| missing == text))
     }
 }
@@ -28,8 +29,8 @@ pub struct Label {
 
 impl Label {
     /// The column, found at `field`.
-    pub fn new(column: &LabelColumn, field: usize) -> Self {
-        Self { field, positive_from: column.positive_from }
+    pub fn new(rule: &LabelRule, field: usize) -> Self {
+        Self { field, positive_from: rule.positive_from }
     }
 
     /// Reads the label of a line: 0 or 1.
@@ -53,6 +54,31 @@ impl Label {
                 _ => Err(Problem::Label(text).at(self.field)),
             },
         }
+    }
+}
+
+/// Column of sample weights.
+#[derive(Debug)]
+pub struct Weight {
+    field: usize,
+}
+
+impl Weight {
+    /// The column, found at `field`.
+    pub fn new(field: usize) -> Self {
+        Self { field }
+    }
+
+    /// Reads the weight of a line: a finite number of at least 0.
+    #[inline]
+    pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing) -> Result<f32, Fault<'a>> {
+        let text = fields.get(self.field);
+        if missing.is(text) {
+            return Err(Problem::NoSampleWeight.at(self.field));
+        }
+        let weight = finite(text).map(|weight| weight as f32);
+        let weight = weight.filter(|weight| weight.is_finite() && *weight >= 0.0);
+        weight.ok_or_else(|| Problem::SampleWeight(text).at(self.field))
     }
 }
 

@@ -26,6 +26,10 @@ pub enum Problem<'a> {
     NoLabel,
     #[error("expected a label of 0 or 1, got {}; other numbers need label.positive_from", excerpt(.0))]
     Label(&'a [u8]),
+    #[error("the sample weight is missing")]
+    NoSampleWeight,
+    #[error("expected a sample weight, a finite number of at least 0, got {}", excerpt(.0))]
+    SampleWeight(&'a [u8]),
     #[error("expected a finite number, got {}", excerpt(.0))]
     Number(&'a [u8]),
     #[error("expected a row number below {rows}, got {}", excerpt(.text))]

@@ -4,7 +4,7 @@ use super::*;
 use crate::id;
 use crate::lines::Chunks;
 use proptest::prelude::*;
-use spec::schema::{IdRule, LabelColumn, SparseColumn, Transform};
+use spec::schema::{IdRule, LabelColumn, LabelHead, SparseColumn, Transform};
 
 /// Parses `text` in chunks of about `size` bytes; the first line is the header where the schema has no columns.
 fn parse(schema: &Schema, text: &[u8], size: usize) -> Result<(Samples, BadLines), DataError> {
@@ -376,4 +376,53 @@ proptest! {
         prop_assert_eq!(samples, whole);
         prop_assert_eq!(bad, bad_of_whole);
     }
+}
+
+#[test]
+fn labels_weights_and_kept_columns() {
+    let head = |column: &str, positive_from| LabelHead { column: column.into(), positive_from, weight: 1.0 };
+    let schema = Schema {
+        weight: Some("w".into()),
+        keep: vec!["user".into()],
+        missing: vec!["NA".into()],
+        label: LabelColumn::default(),
+        labels: vec![head("click", None), head("stars", Some(4.0))],
+        columns: None,
+        delimiter: ',',
+        dense: vec![],
+        sparse: vec![SparseColumn::hashed("ad".into())],
+        ..Schema::criteo()
+    };
+    let text = "user,click,stars,w,ad\nann,1,3,0.5,a\nNA,0,5,2,b\nann,2,5,1,c\nann,1,,1,c\nann,1,4,-1,c\nann,1,4,,c\nann,1,4,1e99,c\n";
+    let mut chunks = Chunks::new(text.as_bytes(), "log".as_ref(), 1 << 20);
+    let header = chunks.header().unwrap();
+    let layout = LineLayout::new(&schema, "log".as_ref(), header.as_deref()).unwrap();
+    let (mut samples, mut bad, mut chunk) = (Samples::of(&schema), BadLines::default(), Chunk::default());
+    while chunks.next(&mut chunk).unwrap() {
+        layout.parse(&mut Scratch::default(), &chunk, &mut samples, &mut bad);
+    }
+    assert_eq!(samples.labels, [1.0, 0.0, 0.0, 1.0]);
+    assert_eq!((samples.len(), &samples.weights[..]), (2, &[0.5, 2.0][..]));
+    assert_eq!(samples.kept[0].keys, [id::key(b"ann"), id::MISSING]);
+    assert_eq!(samples.kept[0].names.texts(), ["ann", ""]);
+    assert_eq!(samples.bags[0].ids, [id::key(b"a"), id::key(b"b")]);
+    let bad: Vec<String> = bad.first.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        bad,
+        [
+            "log, line 4, column click: expected a label of 0 or 1, got \"2\"; other numbers need label.positive_from",
+            "log, line 5, column stars: the label is missing",
+            "log, line 6, column w: expected a sample weight, a finite number of at least 0, got \"-1\"",
+            "log, line 7, column w: the sample weight is missing",
+            "log, line 8, column w: expected a sample weight, a finite number of at least 0, got \"1e99\"",
+        ]
+    );
+    // Without labels, as for predictions: neither labels, weights nor kept columns are needed.
+    let reading = Reading { unlabelled: true, ..Reading::default() };
+    let layout = LineLayout::reading(&schema, "log".as_ref(), Some(b"ad"), &reading).unwrap();
+    samples.clear();
+    let chunk = Chunk { bytes: b"x\n".to_vec(), first_line: 2, lines: 1, too_long: false };
+    layout.parse(&mut Scratch::default(), &chunk, &mut samples, &mut BadLines::default());
+    assert_eq!((&samples.labels[..], &samples.weights[..]), (&[0.0, 0.0][..], &[1.0][..]));
+    assert_eq!(samples.kept[0].keys, [id::MISSING]);
 }

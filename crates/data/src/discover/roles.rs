@@ -29,6 +29,7 @@ enum Use {
     LeftOut(String),
     Number { why: String, transform: Transform },
     Id { kind: String, column: Box<SparseColumn> },
+    Weight,
 }
 
 /// Assigns a role to every column.
@@ -68,7 +69,11 @@ pub(super) fn assign(
             ));
             Some(Use::LeftOut("equals the label in every row".into()))
         } else {
-            Some(purpose(sample, at, profile))
+            let weight_found = uses.iter().any(|purpose| matches!(purpose, Some(Use::Weight)));
+            match !weight_found && is_weight(sample, at, profile) {
+                true => Some(Use::Weight),
+                false => Some(purpose(sample, at, profile)),
+            }
         };
         uses.push(purpose);
     }
@@ -211,6 +216,19 @@ fn purpose(sample: &Sample, at: usize, profile: &Profile) -> Use {
     })
 }
 
+/// Whether a column holds sample weights: its name says so, and every row has a number of at least 0.
+fn is_weight(sample: &Sample, at: usize, profile: &Profile) -> bool {
+    let kinds = ["sample", "example", "instance", "importance", "row"];
+    let words = super::name::words(&sample.names[at]);
+    let named = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [kind, "weight"] => kinds.contains(&kind),
+        [word] => word.strip_suffix("weight").is_some_and(|kind| kinds.contains(&kind)),
+        _ => false,
+    };
+    let numbers = profile.is_numeric() && sample.stored[at].as_number() && profile.missing == 0;
+    named && numbers && profile.min >= 0.0 && profile.distinct > 1 && !is_twice(sample, at)
+}
+
 /// Whether a name is that of a column of users or items.
 fn known_id(name: &str) -> bool {
     let known = ["user", "item", "product", "ad", "customer", "movie", "device", "ip"];
@@ -288,9 +306,10 @@ fn schema(
     time: TimeOrder,
     uses: &[Option<Use>],
 ) -> Schema {
-    let (mut dense, mut sparse) = (vec![], vec![]);
+    let (mut dense, mut sparse, mut weight) = (vec![], vec![], None);
     for (name, purpose) in sample.names.iter().zip(uses) {
         match purpose {
+            Some(Use::Weight) => weight = Some(name.clone()),
             Some(Use::Number { transform, .. }) => {
                 dense.push(DenseColumn { column: name.clone(), transform: *transform, missing: 0.0 });
             }
@@ -305,6 +324,9 @@ fn schema(
         time: time.column,
         in_time_order: time.in_time_order,
         label: LabelColumn { column: sample.names[label.column].clone(), positive_from: label.positive_from },
+        labels: vec![],
+        weight,
+        keep: vec![],
         dense,
         sparse,
     }
@@ -337,6 +359,10 @@ fn found_column(
         (Some(Use::LeftOut(why)), _) => (Role::LeftOut, kind.to_owned(), why.clone()),
         (Some(Use::Number { why, .. }), _) => (Role::Number, kind.to_owned(), why.clone()),
         (Some(Use::Id { kind, .. }), _) => (Role::Id, kind.clone(), String::new()),
+        (Some(Use::Weight), _) => {
+            let range = format!("{} to {}", shown(profile.min), shown(profile.max));
+            (Role::Weight, kind.to_owned(), format!("a sample weight by its name, {range}"))
+        }
         (None, Some(form)) => {
             let order = if is_ordered(profile) { "increasing" } else { "not in order" };
             (Role::Time, kind.to_owned(), format!("{}, {order}", form.describe()))

@@ -346,3 +346,15 @@ proptest! {
         let _ = found_in(&bytes, &Request::default());
     }
 }
+
+#[test]
+fn a_column_of_sample_weights_is_named() {
+    let row = |i: usize| format!("{},c{},{}", i % 2, i % 7, (i % 5) as f64 / 2.0);
+    let named = found(&log("clicked,c,sample_weight", 80, row));
+    assert_eq!(named.schema.weight.as_deref(), Some("sample_weight"));
+    assert!(reason(&named, "sample_weight").starts_with("weight: a sample weight by its name, 0 to 2"));
+    // The weight of a parcel is a number like any other, and a negative weight is none of a sample.
+    assert_eq!(found(&log("clicked,c,weight", 80, row)).schema.weight, None);
+    let negative = |i: usize| format!("{},c{},{}", i % 2, i % 7, i as f64 - 4.5);
+    assert_eq!(found(&log("clicked,c,sample_weight", 80, negative)).schema.weight, None);
+}

@@ -7,8 +7,12 @@ use spec::schema::Schema;
 
 /// One `C` for every column that a schema reads, in the schema's order.
 pub(super) struct Roles<C> {
-    /// Label; `None` if labels are ignored.
-    pub label: Option<C>,
+    /// Labels; none if labels are ignored.
+    pub labels: Vec<C>,
+    /// Sample weights; `None` if there are none, or if labels and weights are ignored.
+    pub weight: Option<C>,
+    /// Columns that are kept besides the inputs; `None` for one that the file lacks, if labels are ignored.
+    pub kept: Vec<Option<C>>,
     pub dense: Vec<C>,
     pub sparse: Vec<C>,
     /// Weights of each sparse column, if they are in a column of their own.
@@ -29,16 +33,26 @@ impl Roles<Leaf> {
         let find = |name: &str, list, wanted| {
             Leaf::find(file, name, list, wanted).map_err(|problem| Unfit { column: name.into(), problem })
         };
+        let labelled = !reading.unlabelled;
+        let labels = schema.all_labels().filter(|_| labelled);
         let mut roles = Self {
-            label: match reading.unlabelled {
-                true => None,
-                false => Some(find(&schema.label.column, false, Use::Number)?),
+            labels: labels.map(|label| find(label.column, false, Use::Number)).collect::<Result<_, _>>()?,
+            weight: match &schema.weight {
+                Some(column) if labelled => Some(find(column, false, Use::Number)?),
+                _ => None,
             },
+            kept: vec![],
             dense: vec![],
             sparse: vec![],
             weights: vec![],
             noted: reading.column.map(|name| find(name, false, Use::Noted)).transpose()?,
         };
+        for column in &schema.keep {
+            roles.kept.push(match find(column, false, Use::Noted) {
+                Err(_) if reading.unlabelled => None,
+                found => Some(found?),
+            });
+        }
         for dense in &schema.dense {
             roles.dense.push(find(&dense.column, false, Use::Number)?);
         }
@@ -57,22 +71,25 @@ impl Roles<Leaf> {
 impl<C> Roles<C> {
     /// Maps every column, and returns the first error.
     pub fn try_map<D, E>(&self, mut make: impl FnMut(&C) -> Result<D, E>) -> Result<Roles<D>, E> {
+        let mut optional = |columns: &[Option<C>]| -> Result<Vec<Option<D>>, E> {
+            columns.iter().map(|column| column.as_ref().map(&mut make).transpose()).collect()
+        };
+        let (kept, weights) = (optional(&self.kept)?, optional(&self.weights)?);
         Ok(Roles {
-            label: self.label.as_ref().map(&mut make).transpose()?,
+            labels: self.labels.iter().map(&mut make).collect::<Result<_, E>>()?,
+            weight: self.weight.as_ref().map(&mut make).transpose()?,
+            kept,
             dense: self.dense.iter().map(&mut make).collect::<Result<_, E>>()?,
             sparse: self.sparse.iter().map(&mut make).collect::<Result<_, E>>()?,
-            weights: self
-                .weights
-                .iter()
-                .map(|w| w.as_ref().map(&mut make).transpose())
-                .collect::<Result<_, E>>()?,
+            weights,
             noted: self.noted.as_ref().map(&mut make).transpose()?,
         })
     }
 
     /// Iterates over all columns.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut C> {
-        let beside = self.label.iter_mut().chain(&mut self.noted);
+        let beside = self.labels.iter_mut().chain(&mut self.weight).chain(&mut self.noted);
+        let beside = beside.chain(self.kept.iter_mut().flatten());
         beside.chain(&mut self.dense).chain(&mut self.sparse).chain(self.weights.iter_mut().flatten())
     }
 }

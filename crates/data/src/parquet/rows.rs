@@ -6,7 +6,7 @@ use crate::bad_lines::excerpt;
 use crate::number::transformed;
 use crate::{Bags, Samples, id};
 use ::parquet::errors::ParquetError;
-use spec::schema::{DenseColumn, IdRule, LabelColumn, Schema, SparseColumn};
+use spec::schema::{DenseColumn, IdRule, LabelRule, Schema, SparseColumn};
 
 /// Reason why a row holds no sample.
 #[derive(Debug)]
@@ -26,7 +26,8 @@ impl Roles<Column> {
         let before: usize = samples.len();
         let appended = self.try_append(row, schema, samples);
         if appended.is_err() {
-            samples.labels.truncate(before);
+            samples.labels.truncate(before * samples.label_count());
+            samples.weights.truncate(before);
             samples.dense.truncate(before * schema.dense.len());
             for (bags, sparse) in samples.bags.iter_mut().zip(&schema.sparse) {
                 let ids = match sparse.many() {
@@ -44,30 +45,23 @@ impl Roles<Column> {
     /// Notes a row among those read last, whether it holds a sample or not, with the text of the requested column.
     pub fn note(&self, row: usize, is_sample: bool, samples: &mut Samples) {
         let cell = self.noted.as_ref().and_then(|column| column.cells(row).next()).unwrap_or(Cell::Null);
-        let mut digits = itoa::Buffer::new();
-        let number;
-        let text = match cell {
-            Cell::Null => None,
-            Cell::Bytes(text) => Some(text),
-            Cell::Signed(value) => Some(digits.format(value).as_bytes()),
-            Cell::Unsigned(value) => Some(digits.format(value).as_bytes()),
-            Cell::Number(value) => {
-                number = value.to_string();
-                Some(number.as_bytes())
-            }
-        };
-        samples.rows.push(is_sample, text);
+        with_text(cell, |text| samples.rows.push(is_sample, text));
     }
 
     /// Appends a row. If the row is bad, parts of it remain in `samples`.
     fn try_append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
-        let label = match &self.label {
-            None => 0.0,
-            Some(column) => {
-                let cell = column.cells(row).next().unwrap_or(Cell::Null);
-                label(cell, &schema.label, &schema.missing).map_err(Fault::of(&schema.label.column))?
-            }
-        };
+        if self.labels.is_empty() {
+            samples.labels.resize(samples.labels.len() + schema.label_count(), 0.0);
+        }
+        for (column, rule) in self.labels.iter().zip(schema.all_labels()) {
+            let cell = column.cells(row).next().unwrap_or(Cell::Null);
+            samples.labels.push(label(cell, &rule, &schema.missing).map_err(Fault::of(rule.column))?);
+        }
+        if let Some(name) = &schema.weight {
+            let cell = self.weight.as_ref().map(|column| column.cells(row).next().unwrap_or(Cell::Null));
+            let weight = cell.map_or(Ok(1.0), |cell| sample_weight(cell, &schema.missing));
+            samples.weights.push(weight.map_err(Fault::of(name))?);
+        }
         for (column, spec) in self.dense.iter().zip(&schema.dense) {
             let cell = column.cells(row).next().unwrap_or(Cell::Null);
             samples.dense.push(dense(cell, spec, &schema.missing).map_err(Fault::of(&spec.column))?);
@@ -104,7 +98,13 @@ impl Roles<Column> {
                 }
             }
         }
-        samples.labels.push(label);
+        for (column, kept) in self.kept.iter().zip(&mut samples.kept) {
+            let cell = column.as_ref().and_then(|column| column.cells(row).next()).unwrap_or(Cell::Null);
+            with_text(cell, |text| {
+                let text = text.filter(|text| !is_missing(text, &schema.missing));
+                kept.push(text.unwrap_or_default());
+            });
+        }
         Ok(())
     }
 }
@@ -128,7 +128,7 @@ fn number(cell: Cell, missing: &[String]) -> Option<f64> {
     }
 }
 
-fn label(cell: Cell, spec: &LabelColumn, missing: &[String]) -> Result<f32, String> {
+fn label(cell: Cell, spec: &LabelRule, missing: &[String]) -> Result<f32, String> {
     let value = number(cell, missing).ok_or("the label is missing")?;
     match spec.positive_from {
         Some(_) if !value.is_finite() => Err(format!("expected a finite number, got {value}")),
@@ -137,6 +137,23 @@ fn label(cell: Cell, spec: &LabelColumn, missing: &[String]) -> Result<f32, Stri
         None => {
             Err(format!("expected a label of 0 or 1, got {value}; other numbers need label.positive_from"))
         }
+    }
+}
+
+fn sample_weight(cell: Cell, missing: &[String]) -> Result<f32, String> {
+    let value = number(cell, missing).ok_or("the sample weight is missing")?;
+    let weight = finite(value as f32).filter(|&weight| weight >= 0.0);
+    weight.ok_or_else(|| format!("expected a sample weight, a finite number of at least 0, got {value}"))
+}
+
+/// Calls `use_text` with the text of a cell; `None` for a null.
+fn with_text<T>(cell: Cell, use_text: impl FnOnce(Option<&[u8]>) -> T) -> T {
+    match cell {
+        Cell::Null => use_text(None),
+        Cell::Bytes(text) => use_text(Some(text)),
+        Cell::Signed(value) => use_text(Some(itoa::Buffer::new().format(value).as_bytes())),
+        Cell::Unsigned(value) => use_text(Some(itoa::Buffer::new().format(value).as_bytes())),
+        Cell::Number(value) => use_text(Some(value.to_string().as_bytes())),
     }
 }
 

@@ -199,7 +199,7 @@ fn every_kind_of_bad_value_is_named() {
                 Bags { lengths: vec![], ids: vec![3, 0], weights: vec![0.5, 0.25] },
                 Bags { lengths: vec![3, 0], ids: keys(&["a", "b", ""]), weights: vec![1.0, 2.0, 3.0] },
             ],
-            rows: Default::default(),
+            ..Samples::default()
         }
     );
 }

@@ -12,6 +12,7 @@ use crate::rows::Reading;
 use crate::{DataError, Samples};
 use spec::random::RandomSequence;
 use spec::run::{Split, SplitBy};
+use spec::schema::Schema;
 use std::path::Path;
 
 /// Seed of the hash of row numbers. It is the same for all runs, so that runs with different seeds can be compared.
@@ -48,8 +49,8 @@ enum Rule {
 }
 
 impl Divider {
-    fn new(rule: Rule, columns: usize) -> Self {
-        let (kept, held) = (Samples::new(columns), Samples::new(columns));
+    fn new(rule: Rule, schema: &Schema) -> Self {
+        let (kept, held) = (Samples::of(schema), Samples::of(schema));
         Self { rule, passed: 0, sides: vec![], kept, held }
     }
 
@@ -106,7 +107,7 @@ pub fn prepare_split(
     }
     let rule = look(&log, split, train, progress)?;
     let untimed = if let Rule::Latest(_, latest) = &rule { latest.missing } else { 0 };
-    let mut divider = Divider::new(rule, log.schema.sparse.len());
+    let mut divider = Divider::new(rule, log.schema);
     let counting = |progress_now| progress(PrepareProgress { counting: true, progress: progress_now });
     let vocabularies = count(&log, train, Some(&mut divider), &counting)?;
     check_vocabularies(log.schema, &vocabularies)?;

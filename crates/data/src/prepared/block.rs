@@ -21,6 +21,12 @@ pub(super) struct Shape {
     pub(super) dense: usize,
     /// The sparse features.
     pub(super) sparse: Vec<Column>,
+    /// Number of labels of a sample, at least 1.
+    pub(super) labels: usize,
+    /// Whether samples have weights.
+    pub(super) weighted: bool,
+    /// Number of columns that are kept besides the inputs.
+    pub(super) kept: usize,
 }
 
 /// Properties of one feature, from which its offsets follow.
@@ -35,9 +41,13 @@ pub(super) struct Column {
 pub(super) struct BlockLayout {
     pub(super) samples: usize,
     pub(super) labels: usize,
+    /// Offset of the sample weights, which is also the end of the labels.
+    pub(super) sample_weights: usize,
     pub(super) dense: usize,
     pub(super) dense_end: usize,
     pub(super) sparse: Vec<Sections>,
+    /// Offset of the keys of kept columns.
+    pub(super) kept: usize,
     /// End of the last part.
     pub(super) end: usize,
 }
@@ -61,7 +71,13 @@ pub(super) struct Starts(Vec<u32>);
 impl Shape {
     pub(super) fn of(manifest: &Manifest) -> Self {
         let column = |f: &super::PreparedFeature| Column { many: f.many, weighted: f.weighted };
-        Self { dense: manifest.dense.len(), sparse: manifest.features.iter().map(column).collect() }
+        Self {
+            dense: manifest.dense.len(),
+            sparse: manifest.features.iter().map(column).collect(),
+            labels: manifest.schema.label_count(),
+            weighted: manifest.schema.weight.is_some(),
+            kept: manifest.schema.keep.len(),
+        }
     }
 }
 
@@ -75,7 +91,8 @@ impl BlockLayout {
             at - words
         };
         self.samples = samples;
-        self.labels = take(samples);
+        self.labels = take(samples * shape.labels);
+        self.sample_weights = take(if shape.weighted { samples } else { 0 });
         self.dense = take(samples * shape.dense);
         self.dense_end = take(0);
         self.sparse.clear();
@@ -96,6 +113,7 @@ impl BlockLayout {
                 sections.weights = take(sections.count);
             }
         }
+        self.kept = take(2 * samples * shape.kept);
         self.end = at;
     }
 

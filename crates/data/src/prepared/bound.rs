@@ -85,9 +85,13 @@ impl BoundLog {
             self.blocks.enter(&self.log, block)?;
         }
         let view = |block| self.blocks.view(&self.log, block);
-        let columns = self.log.shape().dense;
+        let (columns, labels) = (self.log.shape().dense, self.log.shape().labels);
         for (block, samples) in pieces() {
-            batch.labels.extend_from_slice(&view(block).labels()[samples.clone()]);
+            let of_block = samples.start * labels..samples.end * labels;
+            batch.labels.extend_from_slice(&view(block).labels()[of_block]);
+            if self.log.shape().weighted {
+                batch.sample_weights.extend_from_slice(&view(block).sample_weights()[samples.clone()]);
+            }
             let dense = samples.start * columns..samples.end * columns;
             batch.dense.extend_from_slice(&view(block).dense()[dense]);
         }

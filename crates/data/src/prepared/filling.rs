@@ -11,8 +11,11 @@ use std::ops::Range;
 pub(super) struct Filling {
     shape: Shape,
     labels: Vec<f32>,
+    sample_weights: Vec<f32>,
     dense: Vec<f32>,
     sparse: Vec<FillingColumn>,
+    /// Keys of each kept column.
+    kept: Vec<Vec<u64>>,
     layout: BlockLayout,
     words: Vec<u32>,
 }
@@ -45,8 +48,10 @@ impl Filling {
         };
         Self {
             sparse: features.iter().zip(&shape.sparse).map(column).collect(),
+            kept: vec![vec![]; shape.kept],
             shape,
             labels: vec![],
+            sample_weights: vec![],
             dense: vec![],
             layout: BlockLayout::default(),
             words: vec![],
@@ -55,11 +60,12 @@ impl Filling {
 
     /// Number of samples in the block.
     pub(super) fn len(&self) -> usize {
-        self.labels.len()
+        self.labels.len() / self.shape.labels
     }
 
     /// Checks that `samples` can be appended. The error says why they cannot.
     pub(super) fn check(&self, samples: &Samples) -> Result<(), String> {
+        self.check_extras(samples)?;
         let dense = self.shape.dense;
         if samples.dense.len() != samples.len() * dense {
             return Err(format!(
@@ -71,8 +77,9 @@ impl Filling {
         if samples.bags.len() != self.sparse.len() {
             return Err(format!("{} sparse columns, expected {}", samples.bags.len(), self.sparse.len()));
         }
-        if let Some(sample) = samples.labels.iter().position(|&label| label != 0.0 && label != 1.0) {
-            return Err(format!("sample {sample} has label {}, neither 0 nor 1", samples.labels[sample]));
+        if let Some(at) = samples.labels.iter().position(|&label| label != 0.0 && label != 1.0) {
+            let sample = at / self.shape.labels;
+            return Err(format!("sample {sample} has label {}, neither 0 nor 1", samples.labels[at]));
         }
         if let Some(at) = samples.dense.iter().position(|value| !value.is_finite()) {
             let value = samples.dense[at];
@@ -81,9 +88,37 @@ impl Filling {
         self.sparse.iter().zip(&samples.bags).try_for_each(|(column, bags)| column.check(bags, samples.len()))
     }
 
+    /// Checks labels, sample weights and kept columns.
+    fn check_extras(&self, samples: &Samples) -> Result<(), String> {
+        let Shape { labels, weighted, kept, .. } = self.shape;
+        if samples.label_count() != labels || !samples.labels.len().is_multiple_of(labels) {
+            return Err(format!("{} labels for samples of {labels}", samples.labels.len()));
+        }
+        let weights = if weighted { samples.len() } else { 0 };
+        if samples.weights.len() != weights {
+            return Err(format!("{} sample weights, expected {weights}", samples.weights.len()));
+        }
+        let fits = |weight: &f32| weight.is_finite() && *weight >= 0.0;
+        if let Some(sample) = samples.weights.iter().position(|weight| !fits(weight)) {
+            return Err(format!("sample {sample} has weight {}", samples.weights[sample]));
+        }
+        if samples.kept.len() != kept || samples.kept.iter().any(|column| column.keys.len() != samples.len())
+        {
+            return Err(format!("expected {kept} kept columns with a value for each sample"));
+        }
+        Ok(())
+    }
+
     /// Appends the samples of `range`, whose ids begin at `ids` in each column, and advances `ids`.
     pub(super) fn append(&mut self, samples: &Samples, range: Range<usize>, ids: &mut [usize]) {
-        self.labels.extend_from_slice(&samples.labels[range.clone()]);
+        let labels = self.shape.labels;
+        self.labels.extend_from_slice(&samples.labels[range.start * labels..range.end * labels]);
+        if self.shape.weighted {
+            self.sample_weights.extend_from_slice(&samples.weights[range.clone()]);
+        }
+        for (keys, from) in self.kept.iter_mut().zip(&samples.kept) {
+            keys.extend_from_slice(&from.keys[range.clone()]);
+        }
         let dense = self.shape.dense;
         self.dense.extend_from_slice(&samples.dense[range.start * dense..range.end * dense]);
         for ((column, bags), at) in self.sparse.iter_mut().zip(&samples.bags).zip(ids) {
@@ -100,13 +135,15 @@ impl Filling {
             })?;
             counts.push(count);
         }
-        self.layout.set(&self.shape, self.labels.len(), &counts);
+        self.layout.set(&self.shape, self.len(), &counts);
         let words = &mut self.words;
         words.clear();
         words.resize(self.layout.labels, 0);
         words.extend_from_slice(cast_slice(&self.labels));
+        words.extend_from_slice(cast_slice(&self.sample_weights));
         words.extend_from_slice(cast_slice(&self.dense));
         self.labels.clear();
+        self.sample_weights.clear();
         self.dense.clear();
         for column in &mut self.sparse {
             words.append(&mut column.lengths);
@@ -117,6 +154,10 @@ impl Filling {
         for column in &mut self.sparse {
             words.extend_from_slice(cast_slice(&column.weights));
             column.weights.clear();
+        }
+        for keys in &mut self.kept {
+            words.extend_from_slice(cast_slice(keys));
+            keys.clear();
         }
         debug_assert_eq!(words.len(), self.layout.end);
         let checksum = self.layout.seal(&mut self.words);

@@ -43,16 +43,25 @@ impl BoundLog {
         self.begin(&positions, batch)?;
         self.gather.pick(&self.log, &self.part, &mut self.blocks, positions, order)?;
         let Self { log, blocks, gather, tables, .. } = self;
-        let columns = log.shape().dense;
-        batch.labels.resize(batch.samples, 0.0);
+        let (columns, count, weighted) = (log.shape().dense, log.shape().labels, log.shape().weighted);
+        batch.labels.resize(batch.samples * count, 0.0);
+        batch.sample_weights.resize(if weighted { batch.samples } else { 0 }, 0.0);
         batch.dense.resize(batch.samples * columns, 0.0);
         for (block, picks) in runs(&gather.picks, blocks, log) {
             let (labels, dense) = (block.labels(), block.dense());
             for pick in picks {
                 let (from, to) = (pick.sample as usize, pick.target as usize);
-                batch.labels[to] = labels[from];
+                batch.labels[to * count..][..count].copy_from_slice(&labels[from * count..][..count]);
                 let row = &dense[from * columns..][..columns];
                 batch.dense[to * columns..][..columns].copy_from_slice(row);
+            }
+        }
+        if weighted {
+            for (block, picks) in runs(&gather.picks, blocks, log) {
+                let weights = block.sample_weights();
+                for pick in picks {
+                    batch.sample_weights[pick.target as usize] = weights[pick.sample as usize];
+                }
             }
         }
         for feature in 0..tables.len() {

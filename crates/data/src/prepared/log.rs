@@ -44,13 +44,14 @@ impl PreparedLog {
         let manifest = Manifest::read(folder)?;
         let index = read_index(folder, &manifest)?;
         let samples = open_file(folder, SAMPLES, &manifest.files.samples)?;
-        let expected = header(manifest.block_samples, manifest.dense.len(), manifest.features.len());
+        let shape = Shape::of(&manifest);
+        let expected = header(manifest.block_samples, &shape);
         if samples.bytes().get(..ALIGNMENT) != Some(&expected) {
             return Err(damaged(samples.path(), "its header is not the one the manifest calls for"));
         }
         Ok(Self {
             folder: folder.to_owned(),
-            shape: Shape::of(&manifest),
+            shape,
             manifest,
             samples,
             checked: index.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -222,6 +223,12 @@ impl PreparedLog {
 
     fn check_rows(&self, number: usize, layout: &BlockLayout) -> Result<(), DataError> {
         let words = self.words(number);
+        if self.shape.weighted {
+            let weights: &[f32] = bytemuck::cast_slice(&words[layout.sample_weights..layout.dense]);
+            if let Some(weight) = weights.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
+                return Err(self.damaged_block(number, &format!("a sample weight is {weight}")));
+            }
+        }
         for (feature, sections) in self.manifest.features.iter().zip(&layout.sparse) {
             let largest = words[sections.values..][..sections.count].iter().max();
             if let (Values::Rows(rows), Some(&row)) = (feature.values, largest)

@@ -28,6 +28,15 @@ pub struct Manifest {
     pub samples: u64,
     /// Number of samples with label 1.
     pub clicks: u64,
+    /// Number of samples with label 1 of each label; empty for logs with one label.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelClicks>,
+    /// Summary of the sample weights; `None` for logs without weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_weights: Option<WeightSummary>,
+    /// Texts of the kept columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<KeptTexts>,
     /// Number of samples of every block but the last.
     pub block_samples: u32,
     /// Names of the dense columns.
@@ -49,6 +58,38 @@ pub struct Manifest {
     pub files: Files,
     /// Checksum of the manifest itself.
     pub checksum: String,
+}
+
+/// Number of clicks of one of several labels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelClicks {
+    /// Column of the label.
+    pub column: String,
+    /// Number of samples with label 1.
+    pub clicks: u64,
+}
+
+/// Summary of the sample weights of a log. All numbers are 0 for a log without samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightSummary {
+    /// The smallest weight.
+    pub min: f32,
+    /// The largest weight.
+    pub max: f32,
+    /// Sum of all weights.
+    pub sum: f64,
+}
+
+/// Texts of the first distinct values of a kept column, in the order in which they were seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptTexts {
+    /// Name of the column.
+    pub column: String,
+    /// Texts of the first distinct values.
+    pub texts: Vec<String>,
 }
 
 /// A sparse feature of a prepared log.
@@ -247,6 +288,7 @@ impl Manifest {
         if self.clicks > self.samples {
             return Err(format!("{} clicks in {} samples", self.clicks, self.samples));
         }
+        self.check_extras()?;
         if !self.dense.iter().eq(self.schema.dense.iter().map(|column| &column.column)) {
             return Err("its dense columns are not those of its schema".into());
         }
@@ -273,6 +315,27 @@ impl Manifest {
                     "the vocabulary of {feature} is {name:?}, which is not the name of a file in the same folder"
                 ));
             }
+        }
+        Ok(())
+    }
+}
+
+impl Manifest {
+    /// Checks that labels, sample weights and kept columns are those of the schema.
+    fn check_extras(&self) -> Result<(), String> {
+        let labels = self.schema.labels.iter().map(|label| &label.column);
+        if !self.labels.iter().map(|label| &label.column).eq(labels) {
+            return Err("its labels are not those of its schema".into());
+        }
+        if let Some(label) = self.labels.iter().find(|label| label.clicks > self.samples) {
+            let (clicks, column) = (label.clicks, &label.column);
+            return Err(format!("{clicks} clicks of label {column} in {} samples", self.samples));
+        }
+        if self.sample_weights.is_some() != self.schema.weight.is_some() {
+            return Err("its sample weights are not those of its schema".into());
+        }
+        if !self.kept.iter().map(|kept| &kept.column).eq(&self.schema.keep) {
+            return Err("its kept columns are not those of its schema".into());
         }
         Ok(())
     }

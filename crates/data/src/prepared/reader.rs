@@ -2,6 +2,7 @@
 
 use super::block::{BlockLayout, Starts};
 use super::{PreparedLog, Values};
+use crate::samples::Kept;
 use crate::{Bags, DataError, Samples};
 use std::ops::Range;
 
@@ -56,9 +57,22 @@ impl Blocks {
 }
 
 impl<'a> View<'a> {
-    /// Labels, one per sample.
+    /// Labels: samples × labels.
     pub(super) fn labels(&self) -> &'a [f32] {
-        bytemuck::cast_slice(&self.words[self.layout.labels..self.layout.dense])
+        bytemuck::cast_slice(&self.words[self.layout.labels..self.layout.sample_weights])
+    }
+
+    /// Sample weights, one per sample; none for logs without weights.
+    pub(super) fn sample_weights(&self) -> &'a [f32] {
+        bytemuck::cast_slice(&self.words[self.layout.sample_weights..self.layout.dense])
+    }
+
+    /// Keys of a kept column, one per sample.
+    pub(super) fn kept(&self, column: usize) -> impl Iterator<Item = u64> + use<'a> {
+        let samples = self.layout.samples;
+        let (pairs, _) =
+            self.words[self.layout.kept + 2 * column * samples..][..2 * samples].as_chunks::<2>();
+        pairs.iter().map(|&[low, high]| u64::from(low) | u64::from(high) << 32)
     }
 
     /// Dense inputs: samples × dense columns.
@@ -94,7 +108,8 @@ impl<'a> View<'a> {
 }
 
 impl PreparedLog {
-    /// Replaces `samples` by those of a block. Keys of hashed ids keep their upper half; the lower half is zero.
+    /// Replaces `samples` by those of a block. Keys of hashed ids keep their upper half; the lower half is zero. Texts of
+    /// kept columns are in the manifest only.
     pub fn read_block(&self, number: u64, samples: &mut Samples) -> Result<(), DataError> {
         let blocks = self.manifest().blocks();
         if number >= blocks {
@@ -107,7 +122,13 @@ impl PreparedLog {
         blocks.enter(self, number as usize)?;
         let view = blocks.view(self, number as usize);
         samples.clear();
+        samples.extra_labels = self.manifest().schema.label_count() - 1;
         samples.labels.extend_from_slice(view.labels());
+        samples.weights.extend_from_slice(view.sample_weights());
+        samples.kept.resize(self.manifest().kept.len(), Kept::default());
+        for (column, kept) in samples.kept.iter_mut().enumerate() {
+            kept.keys.extend(view.kept(column));
+        }
         samples.dense.extend_from_slice(view.dense());
         samples.bags.resize(self.manifest().features.len(), Bags::default());
         for (f, (feature, bags)) in self.manifest().features.iter().zip(&mut samples.bags).enumerate() {

@@ -1,6 +1,7 @@
 //! Logs for the tests, and what a batch of them should be.
 
 mod damage;
+mod extras;
 mod round_trip;
 mod writing;
 
@@ -54,6 +55,7 @@ fn schema(dense: usize, kinds: &[usize]) -> Schema {
             .map(|i| DenseColumn { column: format!("I{i}"), transform: Transform::None, missing: 0.1 })
             .collect(),
         sparse: kinds.iter().enumerate().map(|(name, &kind)| column(name, kind)).collect(),
+        ..Schema::criteo()
     }
 }
 

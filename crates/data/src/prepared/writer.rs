@@ -3,9 +3,11 @@
 use super::block::Shape;
 use super::filling::Filling;
 use super::manifest::{
-    BadLineSummary, Checksummed, Files, LogSource, Manifest, PreparedFeature, Values, digits,
+    BadLineSummary, Checksummed, Files, KeptTexts, LabelClicks, LogSource, Manifest, PreparedFeature, Values,
+    WeightSummary, digits,
 };
 use super::{INDEX, MANIFEST, MAX_BLOCK_SAMPLES, MAX_ROWS, SAMPLES, VERSION, header};
+use crate::samples::Names;
 use crate::warnings::SampleObserver;
 use crate::{DataError, Samples};
 use bytemuck::cast_slice;
@@ -49,6 +51,8 @@ pub struct Writer {
     manifest: Manifest,
     filling: Filling,
     observer: SampleObserver,
+    /// Texts of each kept column.
+    names: Vec<Names>,
     pub(super) samples: Output,
     index: Output,
     /// Whether writing a block failed, so that the files are not the beginning of a log.
@@ -91,6 +95,13 @@ impl Writer {
             version: VERSION,
             samples: 0,
             clicks: 0,
+            labels: schema
+                .labels
+                .iter()
+                .map(|label| LabelClicks { column: label.column.clone(), clicks: 0 })
+                .collect(),
+            sample_weights: schema.weight.as_ref().map(|_| WeightSummary::default()),
+            kept: schema.keep.iter().map(|name| KeptTexts { column: name.clone(), texts: vec![] }).collect(),
             block_samples: options.block_samples,
             dense: schema.dense.iter().map(|dense| dense.column.clone()).collect(),
             features: features.map_err(refuse)?,
@@ -115,11 +126,12 @@ impl Writer {
             }
         }
         let mut samples = Output::create(folder.join(SAMPLES))?;
-        samples.write(&header(options.block_samples, shape.dense, shape.sparse.len()))?;
+        samples.write(&header(options.block_samples, &shape))?;
         Ok(Self {
             folder: folder.to_owned(),
             filling: Filling::new(shape, &manifest.features),
             observer: SampleObserver::new(schema),
+            names: vec![Names::default(); schema.keep.len()],
             manifest,
             samples,
             index: Output::create(folder.join(INDEX))?,
@@ -147,9 +159,34 @@ impl Writer {
             start = end;
         }
         self.observer.add(samples);
-        self.manifest.samples += samples.len() as u64;
-        self.manifest.clicks += samples.labels.iter().filter(|&&label| label == 1.0).count() as u64;
+        self.count(samples);
         Ok(())
+    }
+
+    /// Counts appended samples in the manifest.
+    fn count(&mut self, samples: &Samples) {
+        let manifest = &mut self.manifest;
+        if let Some(summary) = &mut manifest.sample_weights
+            && let Some(&first) = samples.weights.first()
+        {
+            if manifest.samples == 0 {
+                (summary.min, summary.max) = (first, first);
+            }
+            for &weight in &samples.weights {
+                summary.min = summary.min.min(weight);
+                summary.max = summary.max.max(weight);
+                summary.sum += f64::from(weight);
+            }
+        }
+        manifest.samples += samples.len() as u64;
+        manifest.clicks += samples.first_labels().filter(|&label| label == 1.0).count() as u64;
+        for (at, label) in manifest.labels.iter_mut().enumerate() {
+            let labels = samples.labels.iter().skip(at).step_by(samples.label_count());
+            label.clicks += labels.filter(|&&label| label == 1.0).count() as u64;
+        }
+        for (names, kept) in self.names.iter_mut().zip(&samples.kept) {
+            names.add_all(&kept.names);
+        }
     }
 
     /// Writes the remaining samples and then the manifest, which makes the folder a prepared log.
@@ -160,6 +197,9 @@ impl Writer {
         }
         self.filling.count(self.manifest.samples, &mut self.manifest.features);
         self.manifest.noticed = Some(self.observer.noticed());
+        for (kept, names) in self.manifest.kept.iter_mut().zip(&self.names) {
+            kept.texts = names.texts().to_vec();
+        }
         self.manifest.source = about.source;
         self.manifest.bad_lines = about.bad_lines;
         self.manifest.vocabularies = about.vocabularies;

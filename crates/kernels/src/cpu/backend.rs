@@ -1,6 +1,8 @@
 //! The operations of the host's cores, each in the module of its family.
 
-use super::{Cpu, elementwise, fm, index, interaction, linear, lookup, optimizer, sort, update, wire};
+use super::{
+    Cpu, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update, wire,
+};
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
@@ -77,9 +79,10 @@ impl Backend for Cpu {
     }
 
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
-        let (rows, scale) = (args.rows, args.scale);
+        let Bce { rows, smoothing, scale, .. } = args;
         let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        elementwise::bce(self, logits, labels, scale, &mut args.dlogits.host_mut()[..rows]).map(Some)
+        elementwise::bce(self, logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])
+            .map(Some)
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
@@ -113,6 +116,10 @@ impl Backend for Cpu {
     fn update_dense(&self, args: UpdateDense) -> Result {
         optimizer::update_dense(self, args);
         Ok(())
+    }
+
+    fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
+        Ok(Some(gradients::sum_of_squares(self, gradient.host(), limit)))
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

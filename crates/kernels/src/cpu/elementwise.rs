@@ -90,11 +90,12 @@ pub(crate) fn bce(
     cpu: &Cpu,
     logits: &[f32],
     labels: &[f32],
+    smoothing: f32,
     scale: f32,
     dlogits: &mut [f32],
 ) -> Result<f64, KernelError> {
     if cpu.threads() == 1 || logits.len() <= SAMPLES {
-        return Ok(reference::bce(logits, labels, scale, dlogits));
+        return Ok(reference::bce(logits, labels, smoothing, scale, dlogits));
     }
     // The pieces below need no scratch of their own, so that this thread may hold it meanwhile.
     let mut scratch = cpu.scratch(0, size_of_val(logits) * 2)?;
@@ -105,7 +106,7 @@ pub(crate) fn bce(
         let (losses, dlogits) = unsafe { (shared_losses.piece(range.clone()), dlogits.piece(range.clone())) };
         let samples = logits[range.clone()].iter().zip(&labels[range]);
         for (((&logit, &label), loss), dlogit) in samples.zip(losses).zip(dlogits) {
-            *loss = reference::bce_of_sample(logit, label, scale, dlogit);
+            *loss = reference::bce_of_sample(logit, reference::smoothed(label, smoothing), scale, dlogit);
         }
     });
     Ok(losses.iter().fold(0.0, |sum, loss| sum + loss))

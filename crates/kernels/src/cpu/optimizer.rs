@@ -6,6 +6,7 @@
 
 use super::Cpu;
 use super::elementwise::pass;
+use super::gradients::before_the_rule;
 use super::shared::Shared;
 use crate::reference::optimizer::{bias_corrections, trust_ratio};
 use crate::{Update, UpdateDense};
@@ -54,7 +55,7 @@ pub(crate) struct Lamb {
 impl Rule {
     /// Works out what is the same for all weights of a step.
     pub(crate) fn new(update: Update) -> Self {
-        let Update { rule, rate, step } = update;
+        let Update { rule, rate, step, .. } = update;
         match rule {
             UpdateRule::Sgd => Rule::Sgd { rate },
             UpdateRule::Adagrad { eps } => Rule::Adagrad { rate, eps },
@@ -241,6 +242,8 @@ fn sum_of_squares(g: &[f32]) -> f32 {
 /// whole: LAMB does.
 pub(crate) fn update_dense(cpu: &Cpu, args: UpdateDense) {
     let (rule, len) = (Rule::new(args.update), args.weights.len());
+    let both = (args.weights.host_mut(), args.gradient.host_mut());
+    before_the_rule(cpu, args.update, &mut both.0[..len], &mut both.1[..len]);
     if let Rule::Lamb(lamb) = rule {
         return lamb.update_tensors(cpu, args.tensors, args);
     }

@@ -11,7 +11,6 @@ use super::optimizer::Rule;
 use crate::reference::embedding::check_sorted;
 use crate::{BagIndex, KernelError, SortedIds, Table, UpdateTables};
 use spec::Pooling;
-use spec::optimizer::UpdateRule;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,8 +28,8 @@ struct Update<'a> {
     weights: Option<&'a [f32]>,
     dout: &'a [f32],
     rule: Rule,
-    /// The rule as a value, which knows how much state it keeps.
-    kept: UpdateRule,
+    /// The update as a value: how much state its rule keeps, and what comes before the rule.
+    update: crate::Update,
 }
 
 pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelError> {
@@ -58,8 +57,8 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
     }
     ready?;
     let (weights, dout) = (args.weights.map(|weights| weights.host()), args.dout.host());
-    let (rule, kept) = (Rule::new(args.update), args.update.rule);
-    let update = Update { columns, width, index, sorted, weights, dout, rule, kept };
+    let (rule, update) = (Rule::new(args.update), args.update);
+    let update = Update { columns, width, index, sorted, weights, dout, rule, update };
     cpu.divide_finely(total, GRAIN, &|piece, range| {
         let mut scratch = cpu.scratch(piece, widest * size_of::<f32>()).expect("asked for above");
         let range = first + range.start..first + range.end;
@@ -90,7 +89,8 @@ impl Update<'_> {
     #[inline(always)]
     fn runs<const DIM: usize>(&self, t: usize, table: &Table, range: Range<usize>, sum: &mut [f32]) {
         let dim = if DIM == 0 { table.dim } else { DIM };
-        let each = self.kept.state_per_row(dim);
+        let each = self.update.rule.state_per_row(dim);
+        let (decay, changes) = (self.update.decay(), self.update.changes_gradients());
         let (keys, samples) = (self.sorted.keys.host(), self.sorted.samples.host());
         let keys = &keys[..self.sorted.bounds[t + 1]];
         let first = self.sorted.bounds[t];
@@ -138,8 +138,15 @@ impl Update<'_> {
                 }
                 count += 1;
             }
-            // A row of one sample needs no sum.
-            let g = if count == 0 { &self.dout[only..][..dim] } else { &sum[..dim] };
+            // A row of one sample needs no sum, unless its gradient is changed.
+            let mut g = if count == 0 { &self.dout[only..][..dim] } else { &sum[..dim] };
+            if changes {
+                if count == 0 {
+                    sum[..dim].copy_from_slice(&self.dout[only..][..dim]);
+                }
+                sum[..dim].iter_mut().for_each(|g| *g = self.update.changed(*g));
+                g = &sum[..dim];
+            }
             assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
             // SAFETY: inside the table, as just asserted. `update_tables` borrows the tables exclusively, keys are
             // sorted (checked there), so all keys of this row lie in this run and no other piece touches the row.
@@ -148,6 +155,9 @@ impl Update<'_> {
                     (table.weights.address().add(row * dim), table.state.address().add(row * each));
                 (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
             };
+            if decay != 0.0 {
+                w.iter_mut().for_each(|w| *w -= decay * *w);
+            }
             self.rule.update_row(w, g, state);
         }
     }

@@ -59,6 +59,8 @@ pub struct Bce<'a> {
     pub logits: &'a Buffer<f32>,
     /// Label of each sample, 0 or 1.
     pub labels: &'a Buffer<f32>,
+    /// Label smoothing ε: losses and gradients are of labels `y·(1 − ε) + ε/2`. 0 for the labels as they are.
+    pub smoothing: f32,
     /// Factor of every gradient: 1 / samples of the whole batch for the gradient of the mean loss.
     pub scale: f32,
     /// Receives the gradient of each logit.
@@ -125,7 +127,8 @@ impl Device {
     /// let device = Device::cpu(1)?;
     /// let (logits, labels) = (Buffer::from_slice(&device, &[0.0])?, Buffer::from_slice(&device, &[1.0])?);
     /// let mut dlogits = Buffer::zeroed(&device, 1)?;
-    /// let args = Bce { rows: 1, logits: &logits, labels: &labels, scale: 1.0, dlogits: &mut dlogits };
+    /// let (smoothing, scale) = (0.0, 1.0);
+    /// let args = Bce { rows: 1, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits };
     /// assert_eq!(device.bce(args)?, Some(2f64.ln()));
     /// assert_eq!(dlogits.to_vec()?, [-0.5]);
     /// # Ok::<(), kernels::KernelError>(())

@@ -186,7 +186,8 @@ impl Device {
 
     /// Backward of the lookup and optimizer in one pass. The gradient of a row is the sum, in the order of its keys in
     /// `sorted`, of the rows of `dout` of the samples that looked it up (each divided by its bag's length for mean pooling,
-    /// times its weight where there are weights); then the row is updated once, by the rule.
+    /// times its weight where there are weights); then the row is updated once, by the rule. What `update` says of decay and
+    /// clipping applies to the rows that are updated, and to the sum of a row's gradients.
     ///
     /// Only the tables `which` are updated, and only their columns are read; `columns`, `index` and `sorted` cover all
     /// tables. Calls for parts of the tables, each with a `dout` of its own, do together what one call for all does.
@@ -211,7 +212,7 @@ impl Device {
     ///     sorted: &sorted,
     ///     weights: None,
     ///     dout: &Buffer::from_slice(&device, &[10.0, 20.0])?,
-    ///     update: Update { rule, rate: 0.5, step: 1 },
+    ///     update: Update::new(rule, 0.5, 1),
     /// })?;
     /// assert_eq!(tables[0].weights.to_vec()?, [0.0, 0.0, -15.0]);
     /// # Ok::<(), kernels::KernelError>(())

@@ -19,10 +19,15 @@ pub fn add(x: &[f32], y: &mut [f32]) {
 }
 
 /// Binary cross-entropy: each loss is `max(x, 0) − x·y + ln(1 + e^−|x|)`, which no `x` overflows; `dlogits = (σ(x) −
-/// y)·scale`. Returns the sum of the losses in sample order.
-pub fn bce(logits: &[f32], labels: &[f32], scale: f32, dlogits: &mut [f32]) -> f64 {
+/// y)·scale`, where `y` is the label smoothed. Returns the sum of the losses in sample order.
+pub fn bce(logits: &[f32], labels: &[f32], smoothing: f32, scale: f32, dlogits: &mut [f32]) -> f64 {
     let samples = logits.iter().zip(labels).zip(dlogits);
-    samples.fold(0.0, |sum, ((&x, &y), dlogit)| sum + bce_of_sample(x, y, scale, dlogit))
+    samples.fold(0.0, |sum, ((&x, &y), dlogit)| sum + bce_of_sample(x, smoothed(y, smoothing), scale, dlogit))
+}
+
+/// Label `y·(1 − ε) + ε/2`: between 0 and 1 by ε/2 from either.
+pub(crate) fn smoothed(label: f32, smoothing: f32) -> f32 {
+    label * (1.0 - smoothing) + 0.5 * smoothing
 }
 
 /// Binary cross-entropy of one sample; stores the gradient of its logit.

@@ -135,7 +135,7 @@ pub fn update_tables(args: UpdateTables) -> Result<(), KernelError> {
             }
             let (row, each) = ((run[0] >> 32) as usize, update.rule.state_per_row(table.dim));
             let w = &mut table.weights.host_mut()[row * table.dim..][..table.dim];
-            update_row(update, w, &g, &mut table.state.host_mut()[row * each..][..each]);
+            update_row(update, w, &mut g, &mut table.state.host_mut()[row * each..][..each]);
         }
     }
     Ok(())

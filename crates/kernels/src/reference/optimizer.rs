@@ -1,6 +1,7 @@
 //! Update rules, one weight at a time. [`spec::optimizer`] has the formulas.
 
 use crate::Update;
+use crate::op::optimizer::clipped;
 use spec::optimizer::UpdateRule;
 use std::ops::Range;
 
@@ -10,14 +11,16 @@ pub fn update_dense(
     update: Update,
     tensors: &[Range<usize>],
     weights: &mut [f32],
-    gradient: &[f32],
+    gradient: &mut [f32],
     state: &mut [f32],
 ) {
-    let Update { rule, rate, step } = update;
+    let Update { rule, rate, step, .. } = update;
     let len = weights.len();
+    before_the_rule(update, weights, gradient);
+    let gradient = &*gradient;
     match rule {
         UpdateRule::Sgd | UpdateRule::Adagrad { .. } | UpdateRule::RowWiseAdagrad { .. } => {
-            update_row(update, weights, gradient, state)
+            by_rule(update, weights, gradient, state)
         }
         UpdateRule::Adam { beta1, beta2, eps, weight_decay } => {
             let (m, v) = state.split_at_mut(len);
@@ -39,9 +42,29 @@ pub fn update_dense(
     }
 }
 
-/// One update of one table row: a tensor of its own, and lazy.
-pub fn update_row(update: Update, w: &mut [f32], g: &[f32], state: &mut [f32]) {
-    let Update { rule, rate, step } = update;
+/// What comes before every rule: gradients are clipped and scaled, weights decay by `w −= rate·λ·w`.
+fn before_the_rule(update: Update, w: &mut [f32], g: &mut [f32]) {
+    if update.changes_gradients() {
+        g.iter_mut().for_each(|g| *g = update.changed(*g));
+    }
+    if update.weight_decay != 0.0 {
+        w.iter_mut().for_each(|w| *w -= update.decay() * *w);
+    }
+}
+
+/// Sum of the squares of a gradient whose elements are cut to `±limit`.
+pub fn sum_of_squares(gradient: &[f32], limit: f32) -> f64 {
+    gradient.iter().map(|&g| f64::from(clipped(g, limit)).powi(2)).sum()
+}
+
+/// One update of one table row: a tensor of its own, and lazy. `g` is the sum of the row's gradients.
+pub fn update_row(update: Update, w: &mut [f32], g: &mut [f32], state: &mut [f32]) {
+    before_the_rule(update, w, g);
+    by_rule(update, w, g, state);
+}
+
+fn by_rule(update: Update, w: &mut [f32], g: &[f32], state: &mut [f32]) {
+    let Update { rule, rate, step, .. } = update;
     match rule {
         UpdateRule::Sgd => w.iter_mut().zip(g).for_each(|(w, g)| *w -= rate * g),
         UpdateRule::Adagrad { eps } => {

@@ -171,17 +171,24 @@ proptest! {
     }
 
     #[test]
-    fn dense_updates(len in prop_oneof![0..100usize, 40_000..70_000usize], rule in 0..6usize, seed: u64) {
+    fn dense_updates(len in prop_oneof![0..100usize, 40_000..70_000usize], rule in 0..6usize, how in 0..4usize, seed: u64) {
         let rule = rules().into_iter().filter(UpdateRule::for_dense).nth(rule).expect("six rules for dense layers");
         let mut numbers = Numbers(seed);
         let (weights, gradients) = (numbers.floats(len), [numbers.floats(len), numbers.floats(len)]);
         compare(10, |device| {
             let (mut w, mut state) = (copy(&weights), zeros(rule.state_per_row(len)));
             for (g, step) in gradients.iter().zip(1..) {
-                device.update_dense(UpdateDense { update: Update { rule, rate: 0.1, step }, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: g, state: &mut state }).unwrap();
+                let update = regularised(Update::new(rule, 0.1, step), how);
+                device.update_dense(UpdateDense { update, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: &mut copy(g), state: &mut state }).unwrap();
             }
             vec![w.to_vec().unwrap(), state.to_vec().unwrap()]
         });
+    }
+
+    #[test]
+    fn norms(len in prop_oneof![0..100usize, 40_000..70_000usize], clip in prop_oneof![Just(None), Just(Some(0.4))], seed: u64) {
+        let gradient = Numbers(seed).floats(len);
+        compare(1, |device| vec![vec![(device.sum_of_squares(&gradient, clip).unwrap().unwrap() / len.max(1) as f64) as f32]]);
     }
 }
 
@@ -289,11 +296,14 @@ fn gradients_of_the_reference_are_its_finite_differences() {
     let logits = numbers.floats(6);
     let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
     let mut dlogits = zeros(6);
-    device.bce(Bce { rows: 6, logits: &logits, labels: &labels, scale: 1.0, dlogits: &mut dlogits }).unwrap();
+    let (smoothing, scale) = (0.3, 1.0);
+    device
+        .bce(Bce { rows: 6, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits })
+        .unwrap();
     finite_differences(&logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
         vec![
             device
-                .bce(Bce { rows: 6, logits, labels: &labels, scale: 1.0, dlogits: &mut zeros(6) })
+                .bce(Bce { rows: 6, logits, labels: &labels, smoothing, scale, dlogits: &mut zeros(6) })
                 .unwrap()
                 .unwrap() as f32,
         ]
@@ -306,7 +316,14 @@ fn bce_is_stable_and_sigmoid_saturates() {
     let (logits, labels) = (buffer(&[1000.0, -1000.0, 1000.0, 0.0]), buffer(&[1.0, 0.0, 0.0, 1.0]));
     let mut dlogits = zeros(4);
     let loss = device
-        .bce(Bce { rows: 4, logits: &logits, labels: &labels, scale: 0.5, dlogits: &mut dlogits })
+        .bce(Bce {
+            rows: 4,
+            logits: &logits,
+            labels: &labels,
+            smoothing: 0.0,
+            scale: 0.5,
+            dlogits: &mut dlogits,
+        })
         .unwrap()
         .unwrap();
     assert!((loss - (1000.0 + 2f64.ln())).abs() < 1e-9);
@@ -325,8 +342,8 @@ fn losses_do_not_depend_on_threads() {
         let labels = buffer(&(0..rows).map(|_| (numbers.next() % 2) as f32).collect::<Vec<_>>());
         let mut results = devices().into_iter().map(|device| {
             let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
-            let scale = 1.0 / 9000.0;
-            let bce = Bce { rows, logits: &logits, labels: &labels, scale, dlogits: &mut dlogits };
+            let (smoothing, scale) = (0.1, 1.0 / 9000.0);
+            let bce = Bce { rows, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits };
             let loss = device.bce(bce).unwrap().unwrap();
             device.sigmoid(rows, &logits, &mut p).unwrap();
             (loss.to_bits(), bits(&dlogits), bits(&p))

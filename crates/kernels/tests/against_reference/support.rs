@@ -1,6 +1,6 @@
 //! Devices, numbers and comparisons that all tests share.
 
-use kernels::{Buffer, Device};
+use kernels::{Buffer, Device, Update};
 use proptest::prelude::*;
 use spec::optimizer::UpdateRule;
 
@@ -83,6 +83,16 @@ pub fn size() -> impl Strategy<Value = usize> {
 /// Old contents that must be overwritten.
 pub fn numbers_like(len: usize) -> Buffer<f32> {
     buffer(&vec![7.5; len])
+}
+
+/// The update, or one of three that decay weights, clip gradients or do both and scale them.
+pub fn regularised(update: Update, how: usize) -> Update {
+    match how {
+        0 => update,
+        1 => Update { weight_decay: 0.3, ..update },
+        2 => Update { clip: Some(0.25), ..update },
+        _ => Update { weight_decay: 0.05, clip: Some(0.5), scale: 0.75, ..update },
+    }
 }
 
 pub fn rules() -> [UpdateRule; 7] {

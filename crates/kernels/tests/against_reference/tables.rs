@@ -29,6 +29,8 @@ struct EmbeddingCase {
     mean: bool,
     weighted: bool,
     rule: UpdateRule,
+    /// What comes before the rule, as [`regularised`] numbers it.
+    how: usize,
     seed: u64,
 }
 
@@ -36,12 +38,12 @@ fn embedding_case() -> impl Strategy<Value = EmbeddingCase> {
     let dim = prop_oneof![1..40usize, Just(16), Just(32), Just(64), Just(128)];
     let rows = prop_oneof![1..4usize, 1..50usize, 1000..100_000usize];
     let samples = prop_oneof![0..30usize, 100..900usize];
-    (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), 0..7usize).prop_flat_map(
-        move |(tables, samples, longest, (mean, weighted, seed), rule)| {
+    (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), (0..7usize, 0..4usize)).prop_flat_map(
+        move |(tables, samples, longest, (mean, weighted, seed), (rule, how))| {
             (proptest::collection::vec(dim.clone(), tables), proptest::collection::vec(rows.clone(), tables))
                 .prop_map(move |(dims, rows)| {
                     let rule = rules()[rule];
-                    EmbeddingCase { dims, rows, samples, longest, mean, weighted, rule, seed }
+                    EmbeddingCase { dims, rows, samples, longest, mean, weighted, rule, how, seed }
                 })
         },
     )
@@ -161,7 +163,7 @@ impl EmbeddingCase {
                         sorted: &sorted,
                         weights,
                         dout: &dout,
-                        update: Update { rule: self.rule, rate: 0.1, step },
+                        update: regularised(Update::new(self.rule, 0.1, step), self.how),
                     })
                     .unwrap();
             }
@@ -193,6 +195,7 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
             mean: true,
             weighted,
             rule,
+            how: 0,
             seed,
         };
         let (segments, lengths, values) = case.ids();
@@ -240,7 +243,7 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
                             sorted: &sorted,
                             weights,
                             dout,
-                            update: Update { rule, rate: 0.1, step },
+                            update: Update::new(rule, 0.1, step),
                         })
                         .unwrap();
                 };
@@ -353,10 +356,10 @@ fn duplicates_are_summed_before_the_update() {
         let (mut expected, mut state) = (copy(&start), zeros(rule.state_per_row(rows * dim)));
         Device::Reference
             .update_dense(UpdateDense {
-                update: Update { rule, rate: 0.5, step: 1 },
+                update: Update::new(rule, 0.5, 1),
                 tensors: &[0..dim, dim..rows * dim],
                 weights: &mut expected,
-                gradient: &gradient,
+                gradient: &mut copy(&gradient),
                 state: &mut state,
             })
             .unwrap();
@@ -388,7 +391,7 @@ fn duplicates_are_summed_before_the_update() {
                     sorted: &sorted,
                     weights: None,
                     dout: &dout,
-                    update: Update { rule, rate: 0.5, step: 1 },
+                    update: Update::new(rule, 0.5, 1),
                 })
                 .unwrap();
             for (got, expected) in tables[0].weights.to_vec().unwrap().iter().zip(expected.to_vec().unwrap())

@@ -79,7 +79,7 @@ impl Bound<'_> {
         };
         let vector = |elements: usize, bytes: u64| (elements as u64 * bytes) as f64;
         match (&collective.traffic, collective.kind) {
-            (Traffic::AllReduce { elements, bytes }, kind) => {
+            (Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes }, kind) => {
                 Transfer::of_vector(kind, members, nodes, vector(*elements, *bytes))
             }
             (Traffic::GroupAllReduce { elements, bytes }, kind) => {

@@ -37,7 +37,9 @@ fn schedules() -> Vec<Schedule> {
     all.flat_map(|deployment| {
         [Task::Train, Task::Evaluate]
             .into_iter()
-            .flat_map(move |task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
+            .flat_map(|task| [1, 1 << 20].map(|bytes| Schedule::new(&deployment, task, bytes)))
+            .chain((deployment.wire == Wire::default()).then(|| Schedule::with_norm(&deployment, 1 << 12)))
+            .collect::<Vec<_>>()
     })
     .collect()
 }
@@ -315,6 +317,47 @@ fn phases_of_sptt_follow_from_the_deployment() {
         ] {
             names.iter().for_each(|name| assert_eq!(has(name), there, "{name}"));
         }
+    }
+}
+
+/// Clipping by the norm adds its phases and nothing else; every dense update waits for the norm, and the norm for all reductions.
+#[test]
+fn the_norm_of_gradients_comes_before_every_update() {
+    let flat = schedules().swap_remove(0).deployment().clone();
+    for deployment in by_towers().into_iter().chain([flat]) {
+        let (plain, clipped) =
+            (Schedule::new(&deployment, Task::Train, 1 << 12), Schedule::with_norm(&deployment, 1 << 12));
+        let added: Vec<&str> = match deployment.model.has_tower_modules() {
+            true => vec!["tower norm", "reduce tower norm", "gradient norm"],
+            false => vec!["gradient norm"],
+        };
+        let names = |s: &Schedule| s.phases().iter().map(|phase| phase.name.clone()).collect::<Vec<_>>();
+        let mut all = names(&clipped);
+        all.retain(|name| !added.contains(&name.as_str()));
+        assert_eq!((names(&plain), names(&plain).len() + added.len()), (all, names(&clipped).len()));
+        // What a phase waits for in the same step, directly or not.
+        let waits = |name: &str| {
+            let mut open = vec![clipped.phases().iter().position(|phase| phase.name == name).unwrap()];
+            let mut found = HashSet::new();
+            while let Some(at) = open.pop() {
+                let before = clipped.phases()[at].after.iter().filter(|(_, distance)| *distance == 0);
+                open.extend(before.map(|(id, _)| id.0).filter(|&id| found.insert(id)));
+            }
+            found.into_iter().map(|id| clipped.phases()[id].name.clone()).collect::<HashSet<_>>()
+        };
+        let norm = waits("gradient norm");
+        for name in names(&clipped) {
+            if name.starts_with("reduce ") {
+                assert!(norm.contains(&name), "the norm waits for {name}");
+            }
+            if name == "update towers" || name.starts_with("update bucket") {
+                assert!(waits(&name).contains("gradient norm"), "{name} waits for the norm");
+            }
+        }
+        let sizes = BatchSizes::typical(&deployment.model, &deployment.placement, 64);
+        let id = clipped.phases().iter().position(|phase| phase.name == "gradient norm").unwrap();
+        let elements: usize = clipped.buckets().iter().map(|bucket| bucket.elements).sum();
+        assert_eq!(clipped.memory(PhaseId(id), &sizes, 0), 4 * elements as u64);
     }
 }
 

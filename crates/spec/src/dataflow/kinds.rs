@@ -1,11 +1,12 @@
 //! Options of a dataflow that users choose by name.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
 /// Kind of dataflow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DataflowKind {
     /// Flat dataflow: one all-to-all over the world.
@@ -16,7 +17,7 @@ pub enum DataflowKind {
 }
 
 /// How the flat dataflow exchanges vectors and their gradients. Ids and bag lengths are always exchanged directly.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AllToAll {
     /// Every rank sends directly to every other rank.
@@ -29,7 +30,7 @@ pub enum AllToAll {
 }
 
 /// Values that SPTT brings into peer order in step c.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PeerPermute {
     /// Pooled vectors are permuted after the lookup, at 4 bytes per column, and their gradients are permuted back.

@@ -1,10 +1,11 @@
 //! Cut of the tables of a tower, by name.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Cut: how the tables of a tower are cut over the ranks of its group (DMT §3.1.3, §4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {
     /// Tables are not cut: every table is whole on one rank.

@@ -24,6 +24,10 @@ pub struct Optimizers {
     pub dense: Optimizer,
     /// Optimizer of the embedding tables.
     pub tables: Optimizer,
+    /// Weight decay of the dense layers that is not a constant of their rule.
+    pub weight_decay: f32,
+    /// Weight decay of the tables that is not a constant of their rule.
+    pub table_weight_decay: f32,
 }
 
 impl TrainConfig {
@@ -68,6 +72,7 @@ impl TrainConfig {
                 "every 0 steps is never; use at least 1, or leave it out".into(),
             );
         }
+        self.check_regularisation()?;
         match self.wait_limit_s {
             Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
                 let problem = format!("{limit} is not a time to wait; use seconds above 0 (300 is usual)");
@@ -100,7 +105,28 @@ impl OptimizerConfig {
         if let Some(problem) = dense.update.dense_problem() {
             return Err(RunError::new("optimizer.dense.update", problem));
         }
-        Ok(Optimizers { dense, tables })
+        let (dense, weight_decay) = decayed("weight_decay", self.weight_decay, dense)?;
+        let (tables, table_weight_decay) = decayed("table_weight_decay", self.table_weight_decay, tables)?;
+        Ok(Optimizers { dense, tables, weight_decay, table_weight_decay })
+    }
+}
+
+/// The optimizer with the weight decay of `field` as a constant of its rule, or else that decay beside the rule.
+fn decayed(field: &str, decay: Option<f32>, optimizer: Optimizer) -> Result<(Optimizer, f32), RunError> {
+    let Some(decay) = decay else { return Ok((optimizer, 0.0)) };
+    let peak = optimizer.rate.peak;
+    if !(decay >= 0.0 && decay * peak < 1.0) {
+        let flag = field.replace('_', "-");
+        let problem = format!(
+            "{decay} is not a weight decay: use 0 or more (0.00001 to 0.01 is usual), and below {:.3}, where a step at the \
+             learning rate of {peak} would leave nothing of a weight",
+            1.0 / peak
+        );
+        return Err(RunError::new(format!("optimizer.{field} (--{flag})"), problem));
+    }
+    match optimizer.update.own_decay() {
+        Some(_) => Ok((Optimizer { update: optimizer.update.with_own_decay(decay), ..optimizer }, 0.0)),
+        None => Ok((optimizer, decay)),
     }
 }
 

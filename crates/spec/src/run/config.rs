@@ -10,12 +10,13 @@ use crate::schema::Schema;
 use crate::synthetic::Synthetic;
 use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Config: what a user wrote in a file or with flags.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Section `[model]`.
@@ -37,7 +38,7 @@ pub struct Config {
 }
 
 /// Section `[model]` of a config: a preset, and what differs from it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelConfig {
     /// Tables and widths to start from.
@@ -52,25 +53,25 @@ pub struct ModelConfig {
     /// Largest number of rows of a table; tables with more rows are cut to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_cap: Option<usize>,
-    /// Number of dense inputs.
+    /// Number of dense inputs. Default: those of the log, or 13.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dense_features: Option<usize>,
-    /// Widths of the bottom MLP.
+    /// Widths of the bottom MLP; the last is the embedding dimension. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bottom: Option<Vec<usize>>,
-    /// Widths of the top MLP.
+    /// Widths of the top MLP, the last of which is 1. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top: Option<Vec<usize>>,
-    /// Widths of the MLP of a DeepFM, which has neither bottom nor top.
+    /// Widths of the MLP of a DeepFM, which has neither bottom nor top. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deep: Option<Vec<usize>>,
-    /// Number of cross layers of a DCN.
+    /// Number of cross layers of a DCN. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_layers: Option<usize>,
-    /// Matrix rank of the cross layers; 0 for full rank.
+    /// Matrix rank of the cross layers; 0 for full rank. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_rank: Option<usize>,
-    /// Sparse features, instead of the preset's.
+    /// Sparse features and their tables. Default: those of the log, or the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Feature>>,
     /// Assignment of features to towers: `strided:T`, `each`, or lists of names.
@@ -82,7 +83,7 @@ pub struct ModelConfig {
 }
 
 /// Section `[topology]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopologyConfig {
     /// Number of hosts.
@@ -97,7 +98,7 @@ pub struct TopologyConfig {
 }
 
 /// Section `[placement]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlacementConfig {
     /// Tables of at most this many rows are replicated on every rank.
@@ -107,13 +108,13 @@ pub struct PlacementConfig {
     /// whole, and with the flat dataflow balanced over the world rather than over groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// Layouts of single tables, by feature name.
+    /// Layouts of single tables, by feature name. Default: tables are placed by their load.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Layout>,
 }
 
 /// Section `[train]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
     /// Global batch: number of samples per step, over all ranks.
@@ -144,19 +145,31 @@ pub struct TrainConfig {
     /// ranks are numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_permute: Option<PeerPermute>,
-    /// Approximate size in bytes of the buckets in which dense gradients are reduced.
+    /// Approximate size in bytes of the buckets in which dense gradients are reduced. Default: 4194304.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_bytes: Option<usize>,
     /// Whether communication overlaps with computation that does not depend on it. Default: true. The result is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<bool>,
-    /// Longest time in seconds that a rank waits in a collective before the run fails.
+    /// Largest magnitude of an element of a gradient: of the dense gradients after their reduction, and of the sum of a table
+    /// row's gradients. Elements beyond it are cut to it. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_value: Option<f32>,
+    /// Largest norm (L2) of all dense gradients together, tower modules included: beyond it they are scaled down to it. Tables
+    /// are not part of the norm and are not scaled. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clip_norm: Option<f32>,
+    /// Label smoothing ε: training sees labels `y·(1 − ε) + ε/2`, and so does the training loss; metrics keep the labels.
+    /// Default: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label_smoothing: Option<f32>,
+    /// Longest time in seconds that a rank waits in a collective before the run fails. Default: 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,
 }
 
 /// Section `[optimizer]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerConfig {
     /// Peak learning rate of dense layers and tables, which overrides both.
@@ -168,10 +181,17 @@ pub struct OptimizerConfig {
     /// Update rule and learning rate of the tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tables: Option<Optimizer>,
+    /// Weight decay λ of the dense layers, biases included: `w −= lr·λ·w` before the rule. For adam and lamb it sets the
+    /// constant `weight_decay` of the rule. Default: the rule's constant, or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight_decay: Option<f32>,
+    /// Weight decay λ of the tables, for the rows that a step touches; otherwise as `weight_decay`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_weight_decay: Option<f32>,
 }
 
 /// Optimizer: an update rule and a learning rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Optimizer {
     /// Update rule.
@@ -181,7 +201,7 @@ pub struct Optimizer {
 }
 
 /// Section `[data]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataConfig {
     /// Format of the data.
@@ -209,20 +229,20 @@ pub struct DataConfig {
     /// Share of bad lines above which the run stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bad_share: Option<f64>,
-    /// Settings of the synthetic log.
+    /// Settings of the synthetic log. Default: those of the built-in run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthetic: Option<Synthetic>,
-    /// Schema of the columns, for `csv` and `parquet`.
+    /// Schema of the columns, for `csv` and `parquet`. In a config the schema stands as a table `[data.schema]`; `--schema` names a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
 }
 
 /// Section `[checkpoint]` of a config.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointConfig {
-    /// Interval between checkpoints, in steps (`500`) or time (`"10min"`). By default a checkpoint is written only at the
-    /// end and on a signal.
+    /// Interval between checkpoints, in steps (`500`) or time (`"10min"`). A checkpoint is also written at the end and on a
+    /// signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<Every>,
     /// Number of checkpoints to keep.
@@ -231,7 +251,7 @@ pub struct CheckpointConfig {
 }
 
 /// Format of the data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataFormat {
     /// Synthetic log, generated as it is read.

@@ -1,7 +1,9 @@
 //! Interval between events, in steps or in time.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -107,6 +109,27 @@ impl<'de> Deserialize<'de> for Every {
         }
 
         deserializer.deserialize_any(EveryVisitor)
+    }
+}
+
+impl JsonSchema for Every {
+    fn schema_name() -> Cow<'static, str> {
+        "Every".into()
+    }
+
+    /// Shape of an interval in a config, as [`Deserialize`] accepts it.
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Interval between two events, in steps or in time.",
+            "oneOf": [
+                { "type": "integer", "minimum": 1, "description": "A number of steps." },
+                {
+                    "type": "string",
+                    "pattern": "^[0-9.]+ *(s|min|h)?$",
+                    "description": "A time: `\"30s\"`, `\"10min\"` or `\"1h\"`."
+                }
+            ]
+        })
     }
 }
 

@@ -61,11 +61,16 @@ impl Config {
         config.train.seed = Some(run.seed);
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);
+        config.train.clip_value = run.regularisation.clip_value;
+        config.train.clip_norm = run.regularisation.clip_norm;
+        config.train.label_smoothing = on(run.regularisation.label_smoothing);
         config.train.wait_limit_s = Some(run.wait_limit_s);
         config.optimizer = OptimizerConfig {
             peak: None,
             dense: Some(run.dense_optimizer),
             tables: Some(run.table_optimizer),
+            weight_decay: on(run.regularisation.weight_decay),
+            table_weight_decay: on(run.regularisation.table_weight_decay),
         };
         config.checkpoint.keep = Some(run.checkpoints_kept);
         match run.data {
@@ -74,4 +79,9 @@ impl Config {
         }
         config
     }
+}
+
+/// The value of an option that is off at 0.
+fn on(value: f32) -> Option<f32> {
+    (value != 0.0).then_some(value)
 }

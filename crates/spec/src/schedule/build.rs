@@ -9,6 +9,8 @@ use crate::volume::Item;
 pub(super) struct Build<'a> {
     pub deployment: &'a Deployment,
     pub task: Task,
+    /// Whether updates wait for the norm of all dense gradients.
+    pub(super) norm: bool,
     pub(super) buckets: Vec<Bucket>,
     pub(super) tower_buckets: Vec<Bucket>,
     pub(super) parameters: Vec<Parameter>,
@@ -20,7 +22,12 @@ impl<'a> Build<'a> {
         let parameters = deployment.model.network().parameters();
         let buckets = buckets::of_network(&parameters, bucket_bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
-        Self { deployment, task, buckets, tower_buckets, parameters, phases: Vec::new() }
+        Self { deployment, task, norm: false, buckets, tower_buckets, parameters, phases: Vec::new() }
+    }
+
+    /// The schedule in which updates wait for the norm of all dense gradients.
+    pub fn with_norm(self) -> Self {
+        Self { norm: true, ..self }
     }
 
     pub fn finish(self) -> Schedule {
@@ -112,8 +119,14 @@ impl<'a> Build<'a> {
         self.compute(Operation::UpdateTables, &reads, &[Slot::Tables]);
     }
 
-    /// One update for each bucket of dense parameters.
-    pub fn update_dense(&mut self) {
+    /// One update for each bucket of dense parameters, after the norm of all of them if updates wait for it. `towers` says whether
+    /// the norm of tower modules is part of it.
+    pub fn update_dense(&mut self, towers: bool) {
+        if self.norm {
+            let mut reads: Vec<Slot> = (0..self.buckets.len()).map(Slot::BucketGradient).collect();
+            reads.extend(towers.then_some(Slot::TowerNorm));
+            self.compute(Operation::GradientNorm, &reads, &[Slot::GradientNorm]);
+        }
         (0..self.buckets.len()).for_each(|bucket| self.update_bucket(bucket));
     }
 
@@ -123,8 +136,9 @@ impl<'a> Build<'a> {
     }
 
     fn update_bucket(&mut self, bucket: usize) {
-        let slots = [Slot::BucketGradient(bucket), Slot::Parameters(bucket)];
-        self.compute(Operation::UpdateDense(bucket), &slots, &[Slot::Parameters(bucket)]);
+        let mut reads = vec![Slot::BucketGradient(bucket), Slot::Parameters(bucket)];
+        reads.extend(self.norm.then_some(Slot::GradientNorm));
+        self.compute(Operation::UpdateDense(bucket), &reads, &[Slot::Parameters(bucket)]);
     }
 }
 

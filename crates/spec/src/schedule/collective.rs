@@ -88,7 +88,9 @@ impl Collective {
 
 fn part_of(traffic: &Traffic) -> Part {
     match traffic {
-        Traffic::AllReduce { .. } | Traffic::GroupAllReduce { .. } => Part::DenseExchange,
+        Traffic::AllReduce { .. } | Traffic::GroupAllReduce { .. } | Traffic::PeerAllReduce { .. } => {
+            Part::DenseExchange
+        }
         Traffic::ToSamples { .. }
         | Traffic::ToGroup { .. }
         | Traffic::PartialSums { .. }

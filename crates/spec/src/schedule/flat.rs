@@ -3,8 +3,7 @@
 use super::build::Build;
 use super::*;
 
-pub(super) fn build(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Schedule {
-    let mut build = Build::new(deployment, task, bucket_bytes);
+pub(super) fn build(mut build: Build) -> Schedule {
     build.lookup(&[Slot::Pooled]);
     build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
     build.forward_before_vectors();
@@ -12,7 +11,7 @@ pub(super) fn build(deployment: &Deployment, task: Task, bucket_bytes: usize) ->
     build.read_ahead();
     build.arrive(Leg::Pooled, Slot::Arrived);
     build.network(&[Slot::Arrived, Slot::Pooled]);
-    if task == Task::Evaluate {
+    if build.task == Task::Evaluate {
         build.index_ahead();
         return build.finish();
     }
@@ -23,6 +22,6 @@ pub(super) fn build(deployment: &Deployment, task: Task, bucket_bytes: usize) ->
     build.index_ahead();
     build.arrive(Leg::Gradient, Slot::ArrivedGradient);
     build.update_tables(&[Slot::ArrivedGradient]);
-    build.update_dense();
+    build.update_dense(false);
     build.finish()
 }

@@ -140,6 +140,20 @@ impl Build<'_> {
         let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
         self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
     }
+
+    /// The norm of the towers' gradients, if updates wait for norms: towers differ by group, so their squares are added up among
+    /// peers, in the order of groups. Every rank gets the same bits.
+    pub fn tower_norm(&mut self) {
+        if !self.norm {
+            return;
+        }
+        let slot = [Slot::TowerNorm];
+        self.compute(Operation::TowerNorm, &[Slot::BucketGradient(self.buckets.len())], &slot);
+        let traffic = Traffic::PeerAllReduce { elements: 1, bytes: Format::F32.bytes() };
+        let (kind, group, wire) = (CollectiveKind::AllReduce, Group::Peers, Format::F32);
+        let work = Work::Collective(Collective { kind, group, traffic, wire });
+        self.push(phase("reduce tower norm", work, Lane::Gradients, &slot, &slot));
+    }
 }
 
 /// The reduction of a bucket's gradient.

@@ -64,6 +64,10 @@ pub enum Operation {
     ReversePermute,
     /// Backward pass of the lookup fused with the tables' optimizer.
     UpdateTables,
+    /// Square of the norm of the gradients of this rank's towers.
+    TowerNorm,
+    /// Norm of all dense gradients, by which they are clipped.
+    GradientNorm,
     /// Update of one bucket of dense parameters.
     UpdateDense(usize),
 }
@@ -168,6 +172,17 @@ impl Operation {
                 .by_ids()
                 .flops(2, Quantity::HeldRows)
                 .touching(3 * WORD, Quantity::HeldRows),
+            // Every gradient is read once, squared and added.
+            Self::TowerNorm => of("tower norm", Class::UpdateDense, Part::DenseUpdate)
+                .flops(2, Quantity::TowerWeights)
+                .touching(WORD, Quantity::TowerWeights),
+            Self::GradientNorm => {
+                let elements: u64 = buckets.iter().map(|bucket| bucket.elements as u64).sum();
+                of("gradient norm", Class::UpdateDense, Part::DenseUpdate)
+                    .flops(2 * elements, Quantity::Step)
+                    .touching(WORD * elements, Quantity::Step)
+            }
+            // Decay and clipping work on what the rule reads anyway.
             Self::UpdateDense(bucket) => {
                 // The bucket behind those of the network holds the parameters of towers.
                 let (name, elements, quantity) = match buckets.get(*bucket) {

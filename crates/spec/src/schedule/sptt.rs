@@ -11,8 +11,8 @@ use super::build::{Build, exchange};
 use super::*;
 use crate::dataflow::Sptt;
 
-pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_bytes: usize) -> Schedule {
-    let mut build = Build::new(deployment, task, bucket_bytes);
+pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
+    let deployment = build.deployment;
     let steps = OptionalSteps {
         rows: (0..deployment.placement.topology().ranks())
             .any(|rank| !deployment.placement.rows_by(rank).is_empty()),
@@ -24,13 +24,13 @@ pub(super) fn build(deployment: &Deployment, sptt: &Sptt, task: Task, bucket_byt
     build.forward_before_vectors();
     build.arrive(Leg::Peer, Slot::Arrived);
     build.network(&[Slot::Arrived]);
-    if task == Task::Evaluate {
+    if build.task == Task::Evaluate {
         build.index_ahead();
         return build.finish();
     }
 
     steps.backward(&mut build);
-    build.update_dense();
+    build.update_dense(steps.towers);
     if steps.towers {
         build.update_towers();
     }
@@ -113,6 +113,10 @@ impl OptionalSteps {
             ordered.extend(self.rows.then_some(partial));
             build.compute(Operation::ReversePermute, &arrived, &ordered);
             arrived = ordered;
+        }
+        if self.towers {
+            // The sum over groups hides behind the update of the tables.
+            build.tower_norm();
         }
         build.update_tables(&arrived);
     }

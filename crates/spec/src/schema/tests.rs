@@ -25,3 +25,33 @@ fn nonsense_is_refused_by_field() {
     assert!(refusal(|s| s.dense[0].missing = f32::NAN).starts_with("dense.I1.missing: "));
     assert!(refusal(|s| s.sparse[0].separator = Some('\t')).starts_with("sparse.C1.separator: "));
 }
+
+#[test]
+fn labels_weights_and_kept_columns_are_checked() {
+    let parsed = |labels: &str| -> Result<Schema, String> {
+        let text = format!("{labels}\n[[sparse]]\ncolumn = \"user\"");
+        let schema: Schema = toml::from_str(&text).map_err(|e| e.to_string())?;
+        schema.check().map_err(|e| e.to_string())?;
+        Ok(schema)
+    };
+    let two = parsed(
+        "weight = \"w\"\nkeep = [\"user\"]\n[[labels]]\ncolumn = \"click\"\n[[labels]]\ncolumn = \"buy\"\nweight = 0.5",
+    );
+    let two = two.unwrap();
+    let weights: Vec<_> = two.all_labels().map(|label| (label.column, label.weight)).collect();
+    assert_eq!(weights, [("click", 1.0), ("buy", 0.5)]);
+    let written = toml::to_string(&two).unwrap();
+    assert_eq!(toml::from_str::<Schema>(&written).unwrap(), two, "{written}");
+    let one = parsed("label = { column = \"click\" }").unwrap();
+    assert_eq!((one.label_count(), one.has_extras()), (1, false));
+    let refused = |labels: &str, field: &str| {
+        let error = parsed(labels).unwrap_err();
+        assert!(error.starts_with(field), "{labels}: {error}");
+    };
+    refused("", "label: ");
+    refused("label = { column = \"a\" }\n[[labels]]\ncolumn = \"b\"", "labels: ");
+    refused("[[labels]]\ncolumn = \"b\"\n[[labels]]\ncolumn = \"b\"", "labels.b: ");
+    refused("[[labels]]\ncolumn = \"b\"\nweight = 0", "labels.b.weight: ");
+    refused("label = { column = \"a\" }\nkeep = [\"x\", \"x\"]", "keep.x: ");
+    refused("label = { column = \"a\" }\ncolumns = [\"a\", \"user\"]\nweight = \"w\"", "weight: ");
+}

@@ -95,6 +95,13 @@ pub enum Traffic {
         /// Size of one scalar in the wire format, in bytes.
         bytes: u64,
     },
+    /// A reduction of a vector among peers, as a reduce-scatter and an all-gather.
+    PeerAllReduce {
+        /// Length of the vector.
+        elements: usize,
+        /// Size of one scalar in the wire format, in bytes.
+        bytes: u64,
+    },
 }
 
 impl Traffic {
@@ -110,7 +117,8 @@ impl Traffic {
             | Traffic::ToPeers { bytes }
             | Traffic::FromPeers { bytes }
             | Traffic::AllReduce { bytes, .. }
-            | Traffic::GroupAllReduce { bytes, .. } => *bytes,
+            | Traffic::GroupAllReduce { bytes, .. }
+            | Traffic::PeerAllReduce { bytes, .. } => *bytes,
             Traffic::InHost { of } | Traffic::BetweenHosts { of } => of.scalar_bytes(),
         }
     }
@@ -178,6 +186,10 @@ impl Traffic {
                 let part = |rank| share(elements, groups.size(), groups.index_of(rank)).len() as u64;
                 bytes * (part(to) + part(from))
             }
+            Traffic::PeerAllReduce { elements, bytes } if peers => {
+                let part = |rank| share(*elements, groups.count(), groups.group_of(rank)).len() as u64;
+                bytes * (part(to) + part(from))
+            }
             _ => 0,
         }
     }
@@ -192,9 +204,10 @@ impl Traffic {
         };
         let Some(groups) = groups else { return (0..topology.ranks()).collect() };
         match self {
-            Traffic::ToPeers { .. } | Traffic::FromPeers { .. } | Traffic::BetweenHosts { .. } => {
-                groups.peers(groups.index_of(rank)).collect()
-            }
+            Traffic::ToPeers { .. }
+            | Traffic::FromPeers { .. }
+            | Traffic::PeerAllReduce { .. }
+            | Traffic::BetweenHosts { .. } => groups.peers(groups.index_of(rank)).collect(),
             _ => groups.members(groups.group_of(rank)).collect(),
         }
     }
@@ -236,7 +249,9 @@ impl fmt::Display for Traffic {
             Traffic::FromPeers { bytes } => f.pad(&format!("their gradients → towers, {bytes} B each")),
             Traffic::InHost { of } => f.pad(&format!("{of}, to the receiver's index")),
             Traffic::BetweenHosts { of } => f.pad(&format!("{of}, from the whole host")),
-            Traffic::AllReduce { elements, bytes } => f.pad(&format!("{elements} sums, {bytes} B each")),
+            Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes } => {
+                f.pad(&format!("{elements} sums, {bytes} B each"))
+            }
             Traffic::GroupAllReduce { elements, bytes } => {
                 let most = elements.iter().max().unwrap_or(&0);
                 f.pad(&format!("up to {most} sums, {bytes} B each"))

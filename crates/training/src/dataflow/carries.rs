@@ -27,6 +27,8 @@ pub enum Carries {
     SumGradients,
     /// The gradient of a bucket of dense parameters.
     BucketGradient(usize),
+    /// The square of the norm of the towers' gradients.
+    TowerNorm,
 }
 
 impl Carries {
@@ -47,6 +49,7 @@ impl Carries {
                 };
                 Carries::BucketGradient(phase.writes.iter().find_map(bucket).ok_or_else(unknown)?)
             }
+            Traffic::PeerAllReduce { .. } => Carries::TowerNorm,
             Traffic::InHost { of } => Carries::VectorsInHost(leg(of)?),
             Traffic::BetweenHosts { of } => Carries::Vectors(leg(of)?),
             vectors => Carries::Vectors(leg(vectors)?),
@@ -77,6 +80,7 @@ impl fmt::Display for Carries {
             Carries::VectorsInHost(leg) => write!(f, "{leg} vectors in a host"),
             Carries::PartialSums => f.pad("partial sums"),
             Carries::SumGradients => f.pad("gradients of partial sums"),
+            Carries::TowerNorm => f.pad("the norm of the towers' gradients"),
             Carries::BucketGradient(bucket) => write!(f, "the gradient of bucket {bucket}"),
         }
     }
@@ -92,7 +96,7 @@ pub enum Payload<'a> {
     Floats(&'a mut Exchange<f32>),
     /// Vectors or their gradients, encoded.
     Halves(&'a mut Exchange<u16>),
-    /// The gradient of a bucket.
+    /// The gradient of a bucket, or the square of the norm of some.
     Gradient {
         /// The gradient; elsewhere while it is being reduced.
         gradient: &'a mut Buffer<f32>,

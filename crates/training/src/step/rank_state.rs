@@ -7,12 +7,13 @@ use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
+use crate::step::norm::GradientNorm;
 use collectives::Pending;
 use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
-use spec::run::{Optimizer, Run};
+use spec::run::{Optimizer, Regularisation, Run};
 use spec::schedule::{Bucket, Operation, Schedule};
 use spec::volume::Leg;
 use std::ops::Range;
@@ -25,6 +26,8 @@ pub struct RankState {
     placement: Placement,
     dense_optimizer: Optimizer,
     table_optimizer: Optimizer,
+    regularisation: Regularisation,
+    norm: GradientNorm,
     /// Dense parameters.
     pub parameters: Parameters,
     /// Dense layers.
@@ -87,6 +90,8 @@ impl RankState {
             placement: run.placement.clone(),
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
+            regularisation: run.regularisation,
+            norm: GradientNorm::new(&device, schedule.buckets().len())?,
             inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank)),
             source,
             steps: 0,
@@ -111,6 +116,7 @@ impl RankState {
                 gradient: &mut self.parameters.buckets[bucket].gradient,
                 pending: &mut self.reductions[bucket],
             }),
+            Carries::TowerNorm => Ok(self.norm.payload()),
             vectors => self.dataflow.payload(vectors),
         }
     }
@@ -183,25 +189,36 @@ impl RankState {
             Operation::ReversePermute => dataflow.reverse_permute(device, input),
             Operation::UpdateTables => {
                 let Optimizer { update: rule, rate } = self.table_optimizer;
-                let update = Update { rule, rate: rate.at(self.steps), step: self.steps + 1 };
+                let update = Update {
+                    weight_decay: self.regularisation.table_weight_decay,
+                    clip: self.regularisation.clip_value,
+                    ..Update::new(rule, rate.at(self.steps), self.steps + 1)
+                };
                 dataflow.update(device, tables, input, update)
             }
+            Operation::TowerNorm => self.norm.take_towers(device, &parameters.buckets, &self.regularisation),
+            Operation::GradientNorm => self.norm.take(device, &parameters.buckets, &self.regularisation),
             Operation::UpdateDense(bucket) => {
-                let Optimizer { update, rate } = &self.dense_optimizer;
+                let Optimizer { update: rule, rate } = self.dense_optimizer;
                 let b = &mut parameters.buckets[*bucket];
-                let (rate, step) = (rate.at(self.steps), self.steps + 1);
+                let update = Update {
+                    weight_decay: self.regularisation.weight_decay,
+                    clip: self.regularisation.clip_value,
+                    scale: self.norm.scale,
+                    ..Update::new(rule, rate.at(self.steps), self.steps + 1)
+                };
                 Ok(device.update_dense(UpdateDense {
-                    update: Update { rule: *update, rate, step },
+                    update,
                     tensors: &b.tensors,
                     weights: &mut b.weights,
-                    gradient: &b.gradient,
+                    gradient: &mut b.gradient,
                     state: &mut b.state,
                 })?)
             }
         }
     }
 
-    /// Loss of this rank's samples, and its gradient: divided by the global batch, once, here.
+    /// Loss of this rank's samples against their smoothed labels, and its gradient: divided by the global batch, once, here.
     fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
         let (rows, world) = (input.rows(), input.world_rows());
@@ -211,6 +228,7 @@ impl RankState {
             rows,
             logits,
             labels: &input.labels,
+            smoothing: self.regularisation.label_smoothing,
             scale: 1.0 / world as f32,
             dlogits: gradient,
         })?;

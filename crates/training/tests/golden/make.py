@@ -10,7 +10,8 @@ of a table) of every parameter after the last. Parameters and data come from `sp
 start from the same bits. Arithmetic is f32 on the CPU, one thread.
 
 DeepFM is Guo et al., 2017, with the linear weight of an id as the last column of its row. The dmt models are DLRM and DCN over
-the tower modules of DMT (Luo et al., 2024), §4.
+the tower modules of DMT (Luo et al., 2024), §4. regularised.json has weight decay, clipped gradients, smoothed labels and
+dropout; its masks are those of `spec::random`, mirrored below.
 """
 
 import json
@@ -78,6 +79,18 @@ def weight(name, inputs, outputs):
 
 def bias(name, inputs, outputs):
     return uniform(name, (outputs,), np.float32(1) / np.sqrt(np.float32(inputs)))
+
+
+def kept(name, first, samples, units, dropout):
+    """The mask of a layer's outputs, scaled: a unit is dropped where its word lies below dropout · 2³²."""
+    rows = Stream(SEED, f"dropout.{name}").bits(np.arange(first, first + samples))[:, None]
+    low, high = rows.astype(np.uint32), (rows >> np.uint64(32)).astype(np.uint32)
+    x = low + np.arange(units, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    x = ((x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)) ^ high
+    x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    scale = np.float32(1) / (np.float32(1) - np.float32(dropout))
+    return torch.from_numpy(np.where(x < np.uint32(float(np.float32(dropout)) * 2**32), np.float32(0), scale))
 
 
 class Linear(nn.Linear):
@@ -216,19 +229,26 @@ def linear(params, name, x):
     return nn.functional.linear(x, params[f"{name}.weight"], params[f"{name}.bias"])
 
 
-def deepfm(params, dense, rows):
+def hidden(params, name, x, dropout, first):
+    """A hidden layer of an MLP: ReLU, then dropout."""
+    y = torch.relu(linear(params, name, x))
+    return y * kept(name, first, *y.shape, dropout) if dropout else y
+
+
+def deepfm(params, dense, rows, dropout, position):
     """Linear term + FM of second order + MLP over all vectors and the dense inputs, of rows [samples, features, DIM + 1]."""
     vectors, weights = rows[..., :DIM], rows[..., DIM]
     first_order = linear(params, "linear.0", dense).squeeze(1) + weights.sum(1)
     pairs = 0.5 * (vectors.sum(1).square() - vectors.square().sum(1)).sum(1)
-    h = torch.relu(linear(params, "deep.0", torch.cat([vectors.flatten(1), dense], 1)))
+    h = hidden(params, "deep.0", torch.cat([vectors.flatten(1), dense], 1), dropout, position)
     return first_order + pairs + linear(params, "deep.1", h).squeeze(1)
 
 
-def logits(model, params, modules, dense, bags):
+def logits(model, params, modules, dense, bags, dropout, position):
     if model == "deepfm":
-        return deepfm(params, dense, torch.stack([pooled(params, name, bags[name]) for name in ROWS], 1))
-    x = torch.relu(linear(params, "bottom.1", torch.relu(linear(params, "bottom.0", dense))))
+        rows = torch.stack([pooled(params, name, bags[name]) for name in ROWS], 1)
+        return deepfm(params, dense, rows, dropout, position)
+    x = torch.relu(linear(params, "bottom.1", hidden(params, "bottom.0", dense, dropout, position)))
     embs = {name: pooled(params, name, bags[name]) for name in ROWS}
     if modules:
         # The dense vector, then the towers in their order.
@@ -247,7 +267,7 @@ def logits(model, params, modules, dense, bags):
         for layer in range(2):
             z = h if model == "dcn-full" else h @ params[f"cross.{layer}.v"].T
             h = x0 * (z @ params[f"cross.{layer}.w"].T + params[f"cross.{layer}.bias"]) + h
-    return linear(params, "top.1", torch.relu(linear(params, "top.0", h))).squeeze(1)
+    return linear(params, "top.1", hidden(params, "top.0", h, dropout, position)).squeeze(1)
 
 
 # Optimizers -----------------------------------------------------------------------------------------------------------
@@ -322,7 +342,32 @@ def optimizers(rule, dense, tables):
     }[rule]()
 
 
-def case(model, rule):
+RATES = {"sgd": 0.1, "adagrad": 0.05, "row-wise-adagrad": 0.05, "adam": 0.01}
+
+
+def clip(dense, tables, options):
+    """Elements first, those of tables in the sum of a row's gradients; then the norm of all dense gradients."""
+    if "clip_value" in options:
+        nn.utils.clip_grad_value_(dense, options["clip_value"])
+        for table in tables:
+            grad = table.grad.coalesce()
+            values = grad.values().clamp(-options["clip_value"], options["clip_value"])
+            table.grad = torch.sparse_coo_tensor(grad.indices(), values, grad.shape).coalesce()
+    if "clip_norm" in options:
+        nn.utils.clip_grad_norm_(dense, options["clip_norm"])
+
+
+@torch.no_grad()
+def decay(dense, tables, options, rate):
+    """Decoupled weight decay before the rule, in tables for the rows that the step touched."""
+    for param in dense:
+        param.mul_(1 - rate * options.get("weight_decay", 0))
+    for table in tables:
+        rows = table.grad.coalesce().indices()[0]
+        table[rows] *= 1 - rate * options.get("table_weight_decay", 0)
+
+
+def case(model, rule, options={}):
     params, modules = build(model)
     tables = [param for name, param in params.items() if name.startswith("table.")]
     dense_params = [param for name, param in params.items() if not name.startswith("table.")]
@@ -331,30 +376,72 @@ def case(model, rule):
     losses = []
     for step in range(STEPS):
         part = slice(step * BATCH, (step + 1) * BATCH)
-        output = logits(model, params, modules, dense[part], {name: bags[name][part] for name in ROWS})
-        loss = nn.functional.binary_cross_entropy_with_logits(output, label[part])
+        of_step = {name: bags[name][part] for name in ROWS}
+        output = logits(model, params, modules, dense[part], of_step, options.get("dropout", 0), step * BATCH)
+        smoothing = options.get("label_smoothing", 0)
+        target = label[part] * (1 - smoothing) + smoothing / 2
+        loss = nn.functional.binary_cross_entropy_with_logits(output, target)
         for optimizer in rules:
             optimizer.zero_grad()
         loss.backward()
+        if options:
+            clip(dense_params, tables, options)
+            decay(dense_params, tables, options, RATES[rule])
         for optimizer in rules:
             optimizer.step()
         losses.append(loss.item())
     # Of DeepFM two rows of a table, with their linear weights.
     first = 2 * (DIM + 1) if model == "deepfm" else 8
     final = {name: param.detach().flatten()[:first].tolist() for name, param in params.items()}
-    return {"model": model, "optimizer": rule, "losses": losses, "final": final}
+    told = {"options": options} if options else {}
+    return {"model": model, "optimizer": rule, **told, "losses": losses, "final": final}
+
+
+# Regularisation: model, optimizer and options, which are strong enough to matter within twenty steps.
+REGULARISED = [
+    ("dlrm", "sgd", {"weight_decay": 0.5, "table_weight_decay": 0.3}),
+    ("dlrm", "adagrad", {"weight_decay": 0.5, "table_weight_decay": 0.3}),
+    ("dlrm", "row-wise-adagrad", {"table_weight_decay": 0.3}),
+    ("dmt-dlrm", "adam", {"weight_decay": 0.5, "table_weight_decay": 0.3}),
+    ("dlrm", "sgd", {"label_smoothing": 0.2}),
+    ("dlrm", "sgd", {"clip_value": 0.002}),
+    ("dlrm", "sgd", {"clip_norm": 0.05}),
+    ("dmt-dlrm", "sgd", {"clip_norm": 0.05}),
+    ("dmt-dcn", "adam", {"clip_value": 0.01, "clip_norm": 0.05}),
+    ("dlrm", "sgd", {"dropout": 0.5}),
+    ("deepfm", "adam", {"dropout": 0.3}),
+    (
+        "dmt-dlrm",
+        "adagrad",
+        {
+            "weight_decay": 0.1,
+            "table_weight_decay": 0.1,
+            "label_smoothing": 0.1,
+            "clip_value": 0.02,
+            "clip_norm": 0.1,
+            "dropout": 0.2,
+        },
+    ),
+]
 
 
 def main():
     torch.set_num_threads(1)
-    for model in sys.argv[1:] or ["dlrm", "dcn", "dcn-full", "deepfm", "dmt-dlrm", "dmt-dcn"]:
+    usual = ["dlrm", "dcn", "dcn-full", "deepfm", "dmt-dlrm", "dmt-dcn", "regularised"]
+    for model in sys.argv[1:] or usual:
+        if model == "regularised":
+            write(model, [case(*args) for args in REGULARISED])
+            continue
         rules = ["sgd", "adagrad", "row-wise-adagrad", "adam", "adamw", "lamb"]
         if model.startswith("dmt"):
             rules = ["sgd", "adam", "lamb"]
-        golden = {"seed": SEED, "cases": [case(model, rule) for rule in rules]}
-        with open(f"{model}.json", "w") as file:
-            # One parameter a line: a person can read the difference between two of these.
-            file.write(compact(json.dumps(golden, indent=1)) + "\n")
+        write(model, [case(model, rule) for rule in rules])
+
+
+def write(name, cases):
+    with open(f"{name}.json", "w") as file:
+        # One parameter a line: a person can read the difference between two of these.
+        file.write(compact(json.dumps({"seed": SEED, "cases": cases}, indent=1)) + "\n")
 
 
 def compact(text):

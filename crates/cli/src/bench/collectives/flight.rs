@@ -59,7 +59,9 @@ impl<'a> Flight<'a> {
             }
             CollectiveKind::AllReduce => {
                 floats = match (traffic, deployment.dataflow.sptt().map(Sptt::groups)) {
-                    (Traffic::AllReduce { elements, .. }, _) => *elements,
+                    (Traffic::AllReduce { elements, .. } | Traffic::PeerAllReduce { elements, .. }, _) => {
+                        *elements
+                    }
                     (Traffic::GroupAllReduce { elements, .. }, Some(groups)) => elements[groups.group_of(me)],
                     (traffic, _) => bail!("{name}: {traffic} is not a reduction that can be replayed"),
                 }

@@ -108,6 +108,10 @@ fn schema_text(found: &Found, schema: &Schema) -> String {
     let threshold =
         schema.label.positive_from.map_or(String::new(), |from| format!(", positive_from = {from:?}"));
     line(format!("label = {{ column = {}{threshold} }}", quoted(&schema.label.column)));
+    if let Some(weight) = &schema.weight {
+        line(reason(weight));
+        line(format!("weight = {}", quoted(weight)));
+    }
     for column in found.columns.iter().filter(|column| column.role == data::discover::Role::LeftOut) {
         line(format!("# Column {} is {}", quoted(&column.name), printable(&column.reason)));
     }

@@ -1,0 +1,102 @@
+//! Tables of docs/results: made again from the records under `reports/`, and from figures that a simulator computes.
+//!
+//! [`TABLES`] names them. Below each table stands which command measured it, when and on what, as far as its records say.
+
+mod figures;
+mod quality;
+mod rates;
+mod steps;
+mod towers;
+
+use crate::error::{Error, Result};
+use crate::program::Program;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+
+/// Records and the program that made them.
+pub struct Sources<'a> {
+    /// Folder of the records, `reports`.
+    pub reports: &'a Path,
+    /// Program that parses the flags of recorded runs.
+    pub program: &'a dyn Program,
+}
+
+/// Makes a table from its sources.
+type Make = fn(&Sources) -> Result<String>;
+
+/// All tables by name.
+pub const TABLES: [(&str, Make); 20] = [
+    ("real data", |sources| quality::real_data(sources)),
+    ("quality kaggle", |sources| quality::of_towers(sources, "kaggle")),
+    ("quality synthetic", |sources| quality::of_towers(sources, "synthetic")),
+    ("quality planted", |sources| quality::planted(sources)),
+    ("planted groups", |sources| towers::planted(sources, "planted")),
+    ("planted groups, abs-mean", |sources| towers::planted(sources, "planted-abs-mean")),
+    ("table 6 synthetic", |sources| towers::table6(sources, "synthetic")),
+    ("table 6 kaggle", |sources| towers::table6(sources, "kaggle")),
+    ("table 6 kaggle, before settling", |sources| towers::table6(sources, "kaggle-before-settling")),
+    ("partition times", |sources| towers::times(sources)),
+    ("speedup dlrm", |sources| steps::speedup(sources, "dlrm")),
+    ("speedup dcn", |sources| steps::speedup(sources, "dcn")),
+    ("speedup, real computation", |sources| steps::speedup_computed(sources)),
+    ("predictions", |sources| steps::predictions(sources)),
+    ("figure madmax-table1", |_| figures::figure("madmax-table1")),
+    ("figure dmt-fig10", |_| figures::by_scale("dmt-fig10")),
+    ("figures with numbers", |_| figures::stated()),
+    ("exploration", |sources| rates::exploration(sources)),
+    ("whole steps", |sources| rates::steps(sources)),
+    ("tables and data", |sources| rates::tables_and_data(sources)),
+];
+
+/// Makes the table of this name again, as Markdown; `None` for a name that is not known.
+pub fn table(name: &str, sources: &Sources) -> Option<Result<String>> {
+    let (_, make) = TABLES.iter().find(|(known, _)| *known == name)?;
+    Some(make(sources))
+}
+
+/// Lines of a file of records, each a JSON object.
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+    let text = std::fs::read_to_string(path).map_err(Error::file(path, "read"))?;
+    let parsed = |(number, line): (usize, &str)| {
+        let of = format!("{}, line {}", path.display(), number + 1);
+        serde_json::from_str(line).map_err(|error| Error::json(of)(error))
+    };
+    let records: Vec<T> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(parsed)
+        .collect::<Result<_>>()?;
+    match records.is_empty() {
+        true => Err(Error::NoRecords(path.to_owned())),
+        false => Ok(records),
+    }
+}
+
+/// Mean of some numbers.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The first and the last day of times in ISO format: one day where they are the same.
+fn days<'a>(times: impl Iterator<Item = &'a str>) -> String {
+    let mut days: Vec<&str> = times.map(|time| time.get(..10).unwrap_or(time)).collect();
+    days.sort_unstable();
+    days.dedup();
+    match days.as_slice() {
+        [] => "no day recorded".into(),
+        [day] => (*day).into(),
+        [first, .., last] => format!("{first} to {last}"),
+    }
+}
+
+/// Distinct texts in order, with commas between them.
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut texts: Vec<&str> = texts.collect();
+    texts.sort_unstable();
+    texts.dedup();
+    texts.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

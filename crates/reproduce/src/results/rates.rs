@@ -1,0 +1,188 @@
+//! Speed of this machine: whole steps beside PyTorch, tables, data, and simulations.
+
+use super::{Sources, lines};
+use crate::error::Result;
+use pages::markdown::table;
+use pages::text::{grouped, median};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// One timed program in a round of `scripts/compare-torch`.
+#[derive(Deserialize)]
+struct Timed {
+    date: String,
+    commit: String,
+    cpu: String,
+    threads: usize,
+    versions: BTreeMap<String, String>,
+    round: u64,
+    program: String,
+    preset: String,
+    model: String,
+    batch: u64,
+    samples_per_s: f64,
+}
+
+/// Programs in the order of the table; ours is last.
+const PROGRAMS: [&str; 3] = ["torch-bag", "torch-fbgemm", "campanile"];
+/// Models, with the ratio to the faster PyTorch that is aimed at.
+const CASES: [(&str, &str, f64); 3] =
+    [("kaggle", "dlrm", 1.5), ("mlperf", "dlrm", 1.3), ("mlperf", "dcn", 1.05)];
+
+/// Whole training steps beside PyTorch's: the last measurement that is recorded.
+pub fn steps(sources: &Sources) -> Result<String> {
+    let records: Vec<Timed> = lines(&sources.reports.join("compare-torch.jsonl"))?;
+    let last = &records[records.len() - 1];
+    let mut rows = Vec::new();
+    for (preset, model, target) in CASES {
+        let of = |program: &str| -> BTreeMap<u64, f64> {
+            let same =
+                |r: &&Timed| (&r.date, r.preset.as_str(), r.model.as_str()) == (&last.date, preset, model);
+            let of_program = records.iter().filter(same).filter(|record| record.program == program);
+            of_program.map(|record| (record.round, record.samples_per_s)).collect()
+        };
+        let rates = PROGRAMS.map(of);
+        let middle = |rates: &BTreeMap<u64, f64>| median(&mut rates.values().copied().collect::<Vec<_>>());
+        let [bag, fbgemm, ours] = [middle(&rates[0]), middle(&rates[1]), middle(&rates[2])];
+        let peer = if bag >= fbgemm { 0 } else { 1 };
+        let ratio = ours / bag.max(fbgemm);
+        let rounds = rates[2].iter().filter_map(|(round, rate)| Some(rate / rates[peer].get(round)?));
+        let rounds: Vec<f64> = rounds.collect();
+        let (least, most) =
+            (rounds.iter().copied().fold(f64::MAX, f64::min), rounds.iter().copied().fold(0.0, f64::max));
+        let mut cells = vec![format!("{preset} {model}")];
+        cells.extend([bag, fbgemm, ours].map(|rate| format!("{}/s", grouped(rate.round() as u64))));
+        cells.extend([format!("{ratio:.2}"), format!("{least:.2} to {most:.2}")]);
+        cells.push(format!("{target}: {}", if ratio >= target { "met" } else { "missed" }));
+        rows.push(cells);
+    }
+    let model = format!("model (batch {})", last.batch);
+    let head = [&model, PROGRAMS[0], PROGRAMS[1], PROGRAMS[2], "ratio", "min to max of rounds", "target"];
+    let versions: Vec<String> =
+        last.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+    Ok(format!(
+        "{}\nSamples per second; ratio: ours over the faster of the two others, medians of rounds. Measured by \
+         `scripts/compare-torch` on {}, commit {}, {}, {} threads, {}. Records: `reports/compare-torch.jsonl`.\n",
+        table(1, &head, &rows),
+        &last.date[..10.min(last.date.len())],
+        last.commit,
+        last.cpu,
+        last.threads,
+        versions.join(", "),
+    ))
+}
+
+/// A run of `campanile bench embedding`.
+#[derive(Deserialize)]
+struct Embedding {
+    memory_gbs: f64,
+    lookup_gbs: f64,
+    update_gbs: f64,
+    update_without_sort_gbs: f64,
+    dim: u64,
+    rows: u64,
+    tables: u64,
+    threads: u64,
+}
+
+/// A run of `campanile bench data`.
+#[derive(Deserialize)]
+struct Data {
+    samples: f64,
+    parse_mbs_per_core: f64,
+    prepare_mbs: f64,
+    prepare_threads: u64,
+    fill_samples_per_s: f64,
+    fill_shuffled_samples_per_s: f64,
+    rounds: u64,
+}
+
+/// Share of the streaming bandwidth that lookups and updates should reach.
+const SHARE_TARGET: f64 = 0.7;
+/// Megabytes of text that one core should parse in a second.
+const PARSE_TARGET: f64 = 200.0;
+
+/// Tables far beyond the caches, and reading of logs.
+pub fn tables_and_data(sources: &Sources) -> Result<String> {
+    let runs: Vec<Embedding> = lines(&sources.reports.join("bench-embedding.jsonl"))?;
+    let middle = |value: fn(&Embedding) -> f64| median(&mut runs.iter().map(value).collect::<Vec<_>>());
+    let streaming = middle(|run| run.memory_gbs);
+    let row = |name: &str, gbs: f64, target: bool| {
+        let share = gbs / streaming;
+        let verdict = if share >= SHARE_TARGET { "met" } else { "missed" };
+        let target = if target { format!("{:.0} %: {verdict}", 100.0 * SHARE_TARGET) } else { String::new() };
+        vec![name.to_owned(), format!("{gbs:.1}"), format!("{:.0} %", 100.0 * share), target]
+    };
+    let rows = [
+        row("streaming read", streaming, false),
+        row("lookup", middle(|run| run.lookup_gbs), true),
+        row("sort and update (SGD)", middle(|run| run.update_gbs), true),
+        row("update alone", middle(|run| run.update_without_sort_gbs), false),
+    ];
+    let logs: Vec<Data> = lines(&sources.reports.join("bench-data.jsonl"))?;
+    let of_log = |log: &Data| {
+        let verdict = if log.parse_mbs_per_core >= PARSE_TARGET { "met" } else { "missed" };
+        vec![
+            format!("{} samples", grouped(log.samples as u64)),
+            format!("{:.0} ({PARSE_TARGET}: {verdict})", log.parse_mbs_per_core),
+            format!("{:.0} ({} threads)", log.prepare_mbs, log.prepare_threads),
+            format!("{:.1} M", log.fill_samples_per_s / 1e6),
+            format!("{:.1} M", log.fill_shuffled_samples_per_s / 1e6),
+        ]
+    };
+    let read: Vec<Vec<String>> = logs.iter().map(of_log).collect();
+    let size = runs[0].tables * runs[0].rows * runs[0].dim * 4;
+    let head = [
+        "log",
+        "parsed by one core, MB/s (target)",
+        "prepared, MB/s",
+        "filled in order, samples/s",
+        "shuffled",
+    ];
+    Ok(format!(
+        "{}\n{} tables of {} floats a row, {:.1} GB in all, {} threads; medians of {} runs of `campanile bench embedding --json`. \
+         Records: `reports/bench-embedding.jsonl`, which name no day and no commit.\n\n{}\nMedians of {} rounds of `campanile bench \
+         data --json`, without and with `--data`. Records: `reports/bench-data.jsonl`, which name no day and no commit.\n",
+        table(1, &["operation", "GB/s", "of streaming", "target"], &rows),
+        runs[0].tables,
+        runs[0].dim,
+        size as f64 / 1e9,
+        runs[0].threads,
+        runs.len(),
+        table(1, &head, &read),
+        logs[0].rounds,
+    ))
+}
+
+/// A run of `campanile bench explore`.
+#[derive(Deserialize)]
+struct Explored {
+    evaluations_per_s: BTreeMap<String, f64>,
+    points: u64,
+    rounds: u64,
+}
+
+/// Strategies that should be simulated in a second on one core.
+const EXPLORED_TARGET: f64 = 20e3;
+
+/// Simulations a second on one core.
+pub fn exploration(sources: &Sources) -> Result<String> {
+    let runs: Vec<Explored> = lines(&sources.reports.join("bench-explore.json"))?;
+    let run = &runs[runs.len() - 1];
+    let row = |(cost, rate): (&String, &f64)| {
+        let verdict = if *rate >= EXPLORED_TARGET { "met" } else { "missed" };
+        vec![
+            format!("`{cost}`"),
+            grouped(rate.round() as u64),
+            format!("{}: {verdict}", grouped(EXPLORED_TARGET as u64)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = run.evaluations_per_s.iter().map(row).collect();
+    Ok(format!(
+        "{}\nMedians of {} rounds of {} strategies of DLRM-A on 128 GPUs, each a whole simulation, by `campanile bench explore \
+         --json` on one core. Records: `reports/bench-explore.json`, which name no day and no commit.\n",
+        table(1, &["cost model", "strategies a second", "target"], &rows),
+        run.rounds,
+        grouped(run.points),
+    ))
+}
