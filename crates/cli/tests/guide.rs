@@ -15,7 +15,7 @@ mod page;
 #[path = "support/skipped.rs"]
 mod skipped;
 
-use page::{Block, anchors, blocks, broken, links, root, text};
+use page::{Block, blocks, text};
 use std::path::Path;
 use std::process::Command;
 
@@ -59,7 +59,6 @@ fn run(folder: &Path, commands: &str) -> (bool, String) {
         .args(["-euo", "pipefail", "-c", commands])
         .current_dir(folder)
         .env("PATH", std::env::join_paths(paths).unwrap())
-        .env("CAMPANILE_REPOSITORY", root())
         // Containers run tests as root, which mpirun refuses by default.
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
         .envs([("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_mpi_yield_when_idle", "1")])
@@ -84,7 +83,10 @@ fn mpi_works(folder: &Path) -> bool {
     let one = "mpirun -np 1 campanile train --transport mpi --hosts 1 --ranks-per-host 1 --steps 1 --samples 64 --eval-samples 64";
     let (works, said) = run(folder, &format!("command -v mpirun >/dev/null && {one}"));
     if !works {
-        skipped::skipped("mpi", &format!("commands of docs/guide/cluster.md over MPI do not run here: {said}"));
+        skipped::skipped(
+            "mpi",
+            &format!("commands of docs/guide/cluster.md over MPI do not run here: {said}"),
+        );
     }
     works
 }
@@ -131,4 +133,38 @@ fn cluster() {
 #[test]
 fn simulate() {
     guide("simulate");
+}
+
+/// A newcomer reads the front page whole; what is longer belongs to a guide.
+#[test]
+fn the_readme_is_short() {
+    let readme = text("README.md");
+    let lines = readme.lines().count();
+    assert!(
+        lines <= 150,
+        "README.md has {lines} lines, at most 150 are meant to be: move some to docs/guide"
+    );
+    for part in
+        ["## Your own log", "## Towers", "## On a cluster", "## On hardware you do not have", "**missed**"]
+    {
+        assert!(readme.contains(part), "README.md has no {part}");
+    }
+}
+
+/// Every question has an answer and the heading that tells more; `pages.rs` checks that the heading exists.
+#[test]
+fn questions_lead_to_headings() {
+    let page = text("docs/guide/questions.md");
+    let questions: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && line.contains('?')).collect();
+    assert!(questions.len() >= 20, "only {} questions", questions.len());
+    for question in questions {
+        let cells: Vec<&str> = question.split(" | ").collect();
+        assert_eq!(cells.len(), 3, "question, answer and link: {question}");
+        let target = cells[2].split_once("](").and_then(|(_, rest)| rest.split_once(')'));
+        assert!(
+            target.is_some_and(|(target, _)| target.contains(".md#")),
+            "no heading is linked to: {question}"
+        );
+    }
 }

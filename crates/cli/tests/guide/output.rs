@@ -134,13 +134,15 @@ fn split_numbers(piece: &str) -> Vec<(String, bool)> {
 }
 
 fn is_digest(piece: &str) -> bool {
-    piece.len() >= 12 && piece.chars().all(|c| c.is_ascii_hexdigit()) && piece.chars().any(|c| c.is_ascii_digit())
+    piece.len() >= 12
+        && piece.chars().all(|c| c.is_ascii_hexdigit())
+        && piece.chars().any(|c| c.is_ascii_digit())
 }
 
 fn is_unit(piece: &str) -> bool {
     const UNITS: [&str; 24] = [
-        "s", "ms", "µs", "min", "h", "k", "M", "G", "T", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "F", "kF", "MF",
-        "GF", "TF", "k/s", "M/s",
+        "s", "ms", "µs", "min", "h", "k", "M", "G", "T", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB",
+        "F", "kF", "MF", "GF", "TF", "k/s", "M/s",
     ];
     UNITS.contains(&piece)
 }
@@ -154,10 +156,10 @@ fn shapes_are_compared_and_numbers_are_not() {
     assert_eq!(mismatch("Trained … in 1 min\n…\nC1 … f32\n…", printed), None);
     for lie in [
         "Trained dcn (94.0 k parameters) in 12.2 s\n…", // another word
-        "…\nAUC 0.80   logloss 0.4890\n…",            // an AUC that is far away
-        "…\nC2 of f32\n…",                            // another name
+        "…\nAUC 0.80   logloss 0.4890\n…",              // an AUC that is far away
+        "…\nC2 of f32\n…",                              // another name
         "Trained dlrm (94.0 k parameters) in 12.2 s",   // lines left out without …
-        "…\nsha256",                                  // part of a line
+        "…\nsha256",                                    // part of a line
         "…\nC1 of f32\nAUC 0.7484   logloss 0.4890\n…", // another order
     ] {
         assert!(mismatch(lie, printed).is_some(), "{lie}");
