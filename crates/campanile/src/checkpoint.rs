@@ -1,5 +1,9 @@
 //! Checkpoints of runs: what they say of their run, and which of them are whole.
 
+mod choice;
+
+pub use choice::{Chosen, Use, Used, locate_to_use, open_to_use};
+
 use crate::control::Control;
 use crate::error::chain;
 use crate::event::{Notice, Unit};
@@ -27,6 +31,21 @@ pub enum OpenError {
     /// A config that cannot be kept in a checkpoint.
     #[error("the config cannot be written into the checkpoint")]
     Config(#[source] serde_json::Error),
+    /// A run without a best checkpoint, which was asked for.
+    #[error(
+        "{}: the run keeps no best checkpoint: it was evaluated at its end only, or trained with --keep-best none; use \
+         --use last", path.display()
+    )]
+    NoBest {
+        /// Folder of the run.
+        path: PathBuf,
+    },
+    /// A checkpoint that is named itself, and a choice among those of a run.
+    #[error("{}: this is a checkpoint itself; leave --use out, or give the folder of its run", path.display())]
+    NamedAndChosen {
+        /// Folder of the checkpoint.
+        path: PathBuf,
+    },
     /// A run whose checkpoints are all damaged.
     #[error(
         "{}: no checkpoint is whole:{}\nRestore one from a copy, or start the run again with --out and a new folder",

@@ -9,6 +9,7 @@ use crate::output::OutputError;
 use crate::partition::DivisionError;
 use crate::resume::ResumeError;
 use crate::scoring::SamplesError;
+use crate::sweep::SweepError;
 use crate::towers::TowersError;
 use crate::train::{TrainError, Trained};
 use data::DataError;
@@ -64,6 +65,9 @@ pub enum Error {
     /// Towers that cannot be looked for.
     #[error(transparent)]
     Towers(#[from] TowersError),
+    /// A sweep that cannot be made, or was stopped.
+    #[error(transparent)]
+    Sweep(#[from] SweepError),
     /// Ranks that failed.
     #[error(transparent)]
     Training(#[from] training::Error),

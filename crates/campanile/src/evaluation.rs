@@ -1,6 +1,7 @@
 //! Evaluating: a checkpoint on samples with labels.
 
 use crate::Error;
+use crate::checkpoint::Used;
 use crate::control::Control;
 use crate::event::{Event, Unit};
 use crate::output::Output;
@@ -14,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use training::Scores;
 use training::checkpoint::locate;
 
-/// An evaluation of a checkpoint, or of the last one of a run.
+/// An evaluation of a checkpoint, or of a run: of its best one where it keeps that, else of its last.
 ///
 /// ```
 /// # use campanile::{Config, Training};
@@ -48,10 +49,12 @@ pub struct Evaluated {
     pub step: u64,
     /// Folder of the checkpoint.
     pub checkpoint: PathBuf,
+    /// Which checkpoint of its run it is.
+    pub used: Used,
 }
 
 impl Evaluation {
-    /// An evaluation of the checkpoint at `path`, or of the last whole one of the run at `path`.
+    /// An evaluation of the checkpoint at `path`, or of the best or last whole one of the run at `path`.
     pub fn of(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         locate(&path)?;
@@ -98,7 +101,7 @@ impl Evaluation {
     /// Scores the samples.
     pub fn run(self) -> Result<Evaluated, Error> {
         let control = &self.control;
-        let Opened { run, logs, checkpoint, .. } = &self.samples.open(&self.checkpoint, control)?;
+        let Opened { run, logs, checkpoint, used, .. } = &self.samples.open(&self.checkpoint, control)?;
         let mut predictions = match &self.predictions {
             Some(output) => Some(Predictions::new(output.path(), output.create()?, &FirstColumn::Labels)?),
             None => None,
@@ -126,6 +129,6 @@ impl Evaluation {
             predictions.finish()?.finish()?;
         }
         let (step, path) = (checkpoint.manifest().step, checkpoint.path().to_owned());
-        Ok(Evaluated { scores, run: run.clone(), step, checkpoint: path })
+        Ok(Evaluated { scores, run: run.clone(), step, checkpoint: path, used: *used })
     }
 }

@@ -129,6 +129,27 @@ pub enum Notice {
         /// Steps that are measured.
         steps: u64,
     },
+    /// Results of an earlier start are taken as they are.
+    Taken {
+        /// Number of results.
+        results: usize,
+        /// File of the results.
+        path: PathBuf,
+    },
+    /// A trial of a sweep begins.
+    Trial {
+        /// Trial and rung, in words.
+        title: String,
+        /// Field and best value so far of the metric that decides.
+        best: Option<(&'static str, f64)>,
+    },
+    /// A trial of a sweep failed; the sweep goes on.
+    TrialFailed {
+        /// Trial and rung, in words.
+        title: String,
+        /// Cause of the failure.
+        why: String,
+    },
 }
 
 impl Notice {
@@ -139,8 +160,13 @@ impl Notice {
             | Self::OddLog(_)
             | Self::Damaged { .. }
             | Self::Earlier { .. }
-            | Self::SetAside { .. } => true,
-            Self::Split { .. } | Self::FromTheBeginning { .. } | Self::Pacing { .. } => false,
+            | Self::SetAside { .. }
+            | Self::TrialFailed { .. } => true,
+            Self::Split { .. }
+            | Self::FromTheBeginning { .. }
+            | Self::Pacing { .. }
+            | Self::Taken { .. }
+            | Self::Trial { .. } => false,
         }
     }
 }
@@ -165,6 +191,14 @@ impl fmt::Display for Notice {
             Self::Pacing { steps } => {
                 write!(f, "measuring what each phase takes, {steps} steps with ranks taking turns")
             }
+            Self::Taken { results, path } => {
+                write!(f, "going on: {results} result(s) are taken from {}", path.display())
+            }
+            Self::Trial { title, best } => {
+                write!(f, "{title}")?;
+                best.map_or(Ok(()), |(field, value)| write!(f, ", best so far {field} {value:.4}"))
+            }
+            Self::TrialFailed { title, why } => write!(f, "{title} failed, and the sweep goes on: {why}"),
         }
     }
 }

@@ -194,7 +194,7 @@ impl RunFolder {
 }
 
 /// Makes sure that no other process trains in `dir`, for as long as the file is open.
-fn lock(dir: &Path) -> Result<File, FolderError> {
+pub(crate) fn lock(dir: &Path) -> Result<File, FolderError> {
     let path = dir.join(LOCK);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(FileError::writing(&path))?;

@@ -39,13 +39,16 @@ pub mod logs;
 pub mod output;
 pub mod partition;
 mod prediction;
+pub mod records;
 pub mod resume;
 pub mod schedule;
 pub mod scoring;
 pub mod summary;
+pub mod sweep;
 pub mod towers;
 pub mod train;
 
+pub use checkpoint::Use;
 pub use cluster::Transport;
 pub use control::Control;
 pub use error::{Error, chain};

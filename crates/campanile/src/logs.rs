@@ -14,7 +14,7 @@ mod warnings;
 
 pub use error::LogError;
 pub use facts::{described, facts};
-pub use open::{open, open_again, open_for_evaluation, open_trained_on};
+pub use open::{open, open_again, open_for_choice, open_for_evaluation, open_trained_on};
 pub use raw::Raw;
 pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
 
@@ -69,6 +69,11 @@ impl OpenLogs {
     /// Logs for runs that are only compared with each other: no test row is read. The last tenth of the training
     /// samples is kept from training and evaluated on; of the synthetic log, samples that it has besides.
     pub fn for_pilots(&self) -> Result<Self, LogError> {
+        self.last_apart(0.1)
+    }
+
+    /// Logs as [`for_pilots`](Self::for_pilots) gives them, with the last `share` of the training samples kept from training.
+    pub fn last_apart(&self, share: f64) -> Result<Self, LogError> {
         let (log, facts) = match (&self.logs, &self.facts) {
             (Logs::Prepared { train: Some(log), .. }, Some(facts)) => (log, facts),
             (Logs::Synthetic, _) => {
@@ -77,9 +82,9 @@ impl OpenLogs {
             _ => return Err(LogError::NothingToKeep),
         };
         let samples = log.manifest().samples;
-        let kept = samples / 10;
-        if kept == 0 {
-            return Err(LogError::TooFew { samples });
+        let kept = (samples as f64 * share) as u64;
+        if kept == 0 || kept == samples {
+            return Err(LogError::TooFew { samples, share });
         }
         let facts = LogFacts { samples: samples - kept, eval_samples: kept, ..facts.clone() };
         let logs = Logs::Parts { log: log.clone(), train: 0..samples - kept, eval: samples - kept..samples };

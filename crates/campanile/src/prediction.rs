@@ -1,6 +1,7 @@
 //! Predicting: a probability for every row of a log, with or without labels.
 
 use crate::Error;
+use crate::checkpoint::{Chosen, Used};
 use crate::control::Control;
 use crate::event::{Event, Unit};
 use crate::logs::{RowSource, Unlabelled};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use training::checkpoint::locate;
 
-/// Predictions of a checkpoint, or of the last one of a run, for the rows of a log. A bad line keeps its row, without a
+/// Predictions of a checkpoint, or of a run (its best one where it keeps that, else its last), for the rows of a log. A bad line keeps its row, without a
 /// probability. A column of labels is not looked at.
 ///
 /// ```
@@ -54,10 +55,12 @@ pub struct Predicted {
     pub step: u64,
     /// Folder of the checkpoint.
     pub checkpoint: PathBuf,
+    /// Which checkpoint of its run it is.
+    pub used: Used,
 }
 
 impl Prediction {
-    /// Predictions of the checkpoint at `path`, or of the last whole one of the run at `path`.
+    /// Predictions of the checkpoint at `path`, or of the best or last whole one of the run at `path`.
     pub fn of(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         locate(&path)?;
@@ -125,8 +128,9 @@ impl Prediction {
     pub fn write(self, output: &Output) -> Result<Predicted, Error> {
         self.check_key()?;
         let Self { checkpoint: named, samples, key, max_bad_share, control } = &self;
-        let (checkpoint, config, log) =
+        let (chosen, config, log) =
             samples.open_unlabelled(named, key.as_deref(), *max_bad_share, control)?;
+        let Chosen { checkpoint, used } = chosen;
         let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
         let predicting = control.start("predicting", count, Unit::Count("rows"));
         let first = key.clone().map_or(FirstColumn::Rows, FirstColumn::Keys);
@@ -149,7 +153,7 @@ impl Prediction {
         drop(predicting);
         written.finish()?;
         let (step, path) = (checkpoint.manifest().step, checkpoint.path().to_owned());
-        Ok(Predicted { rows: count, scored, first_bad, step, checkpoint: path })
+        Ok(Predicted { rows: count, scored, first_bad, step, checkpoint: path, used })
     }
 }
 

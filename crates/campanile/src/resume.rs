@@ -1,6 +1,6 @@
 //! Going on with a run: what its folder and its last checkpoint say.
 
-mod difference;
+pub(crate) mod difference;
 
 use crate::checkpoint::{
     LastWhole, OpenError, SavedRun, folder_of, open_last_whole, open_verified, set_all_aside,
@@ -132,6 +132,8 @@ pub struct Resumed {
     data: Option<String>,
     /// Checkpoints after that one, which are damaged.
     damaged: Vec<PathBuf>,
+    /// Whether the learning rates were made for more steps than the run had so far.
+    planned: bool,
 }
 
 impl Resumed {
@@ -166,7 +168,15 @@ impl Resumed {
             set_all_aside(&damaged, control)?;
             damaged.clear();
         }
-        Ok(Self { folder, config, optimizer: Some(optimizer), checkpoint: Some(checkpoint), data, damaged })
+        Ok(Self {
+            folder,
+            config,
+            optimizer: Some(optimizer),
+            checkpoint: Some(checkpoint),
+            data,
+            damaged,
+            planned: false,
+        })
     }
 
     /// The run in `folder`, which has no checkpoint yet.
@@ -187,7 +197,13 @@ impl Resumed {
             checkpoint: None,
             data: None,
             damaged: Vec::new(),
+            planned: false,
         })
+    }
+
+    /// The run, whose learning rates were planned for all the steps that it gets: a rate that comes to 0 is no mistake.
+    pub(crate) fn planned(self) -> Self {
+        Self { planned: true, ..self }
     }
 
     /// Makes room for the steps whose checkpoints are damaged: these get other names. To be called once the run has its
@@ -250,7 +266,8 @@ impl Resumed {
         }
         for (which, optimizer) in [("dense", &run.dense_optimizer), ("tables", &run.table_optimizer)] {
             // The saved decay may have reached its end: what is added would learn nothing.
-            if Some(run.steps) > self.config.train.steps && optimizer.rate.at(run.steps - 1) <= 0.0 {
+            let longer = Some(run.steps) > self.config.train.steps && !self.planned;
+            if longer && optimizer.rate.at(run.steps - 1) <= 0.0 {
                 return Err(ResumeError::NoRate { which, step: self.config.train.steps.unwrap_or_default() });
             }
         }

@@ -1,7 +1,7 @@
 //! A checkpoint, and samples to run it on: what evaluating, predicting and measuring affinity share.
 
 use crate::Error;
-use crate::checkpoint::{SavedRun, folder_of, open_last_whole, open_verified};
+use crate::checkpoint::{Chosen, SavedRun, Use, Used, folder_of, locate_to_use, open_to_use};
 use crate::control::Control;
 use crate::file::read_toml;
 use crate::folder::{PREPARED, VOCABULARIES};
@@ -13,7 +13,7 @@ use spec::run::{Config, DataFormat, Run};
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
 use training::Logs;
-use training::checkpoint::{Checkpoint, locate};
+use training::checkpoint::Checkpoint;
 
 /// Reason why samples do not match a checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +54,8 @@ pub struct Samples {
     pub hosts: Option<usize>,
     /// Ranks on each host.
     pub ranks_per_host: Option<usize>,
+    /// Checkpoint of the run; by default the best one where the run keeps it, else the last.
+    pub which: Option<Use>,
 }
 
 /// A verified checkpoint, the run that scores it, and its samples.
@@ -61,6 +63,8 @@ pub struct Samples {
 pub struct Opened {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
+    /// Which checkpoint of its run it is.
+    pub used: Used,
     /// The run that scores it.
     pub run: Run,
     /// Logs of the samples.
@@ -77,19 +81,20 @@ impl Opened {
         if self.split == Split::Train { self.run.data.samples() } else { self.run.data.eval_samples() }
     }
 
-    /// Opens the last checkpoint of the run in `folder`, on the samples that it was trained on, which are open already.
+    /// Opens the best checkpoint of the run in `folder`, or the last where it keeps none, on the samples that it was trained on, which are open already.
     pub fn on_training(folder: &Path, logs: &OpenLogs, control: &Control) -> Result<Self, Error> {
-        let checkpoint = open_verified(&locate(folder)?, control)?;
+        let Chosen { checkpoint, used } = open_to_use(folder, None, control)?;
         let mut config = SavedRun::of(&checkpoint)?.config;
         Samples::default().configure(&mut config);
         let run = logs.check(&config).map_err(of_checkpoint)?;
-        Ok(Self { checkpoint, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
+        Ok(Self { checkpoint, used, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
     }
 
     /// A run whose samples are generated.
-    fn on_synthetic(checkpoint: Checkpoint, config: &Config, split: Split) -> Result<Self, Error> {
+    fn on_synthetic(chosen: Chosen, config: &Config, split: Split) -> Result<Self, Error> {
+        let Chosen { checkpoint, used } = chosen;
         let run = planning::check(config).map_err(of_checkpoint)?;
-        Ok(Self { checkpoint, run, logs: Logs::Synthetic, split, _kept: None })
+        Ok(Self { checkpoint, used, run, logs: Logs::Synthetic, split, _kept: None })
     }
 }
 
@@ -102,7 +107,7 @@ impl Samples {
     pub fn inputs(&self, checkpoint: &Path) -> Inputs {
         let mut inputs = Inputs::default();
         inputs.add_all(&self.schema).add_log(&self.data);
-        let Ok(at) = locate(checkpoint) else { return inputs };
+        let Ok((at, _)) = locate_to_use(checkpoint, self.which) else { return inputs };
         inputs.add(&at).add(folder_of(&at).join(VOCABULARIES));
         let saved = Checkpoint::open(&at).ok().and_then(|checkpoint| SavedRun::of(&checkpoint).ok());
         if let Some(SavedRun { config, .. }) = saved {
@@ -118,35 +123,36 @@ impl Samples {
             return self.open(checkpoint, control);
         }
         let named = checkpoint;
-        let checkpoint = open_last_whole(named, control)?.checkpoint;
-        let SavedRun { mut config, data, .. } = SavedRun::of(&checkpoint)?;
+        let chosen = open_to_use(named, self.which, control)?;
+        let SavedRun { mut config, data, .. } = SavedRun::of(&chosen.checkpoint)?;
         self.configure(&mut config);
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
-            return Opened::on_synthetic(checkpoint, &config, Split::Train);
+            return Opened::on_synthetic(chosen, &config, Split::Train);
         }
-        let folder = folder_of(checkpoint.path());
+        let folder = folder_of(chosen.checkpoint.path());
         let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
         let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, control)?;
         let run = open.check(&config).map_err(|source| Error::Run {
             what: format!("{} on {:?}", named.display(), config.data.train),
             source,
         })?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Train, _kept: Some(open) })
+        let Chosen { checkpoint, used } = chosen;
+        Ok(Opened { checkpoint, used, run, logs: open.logs.clone(), split: Split::Train, _kept: Some(open) })
     }
 
     /// Opens a checkpoint to run it on these samples.
     pub fn open(&self, checkpoint: &Path, control: &Control) -> Result<Opened, Error> {
         let named = checkpoint;
-        let checkpoint = open_last_whole(named, control)?.checkpoint;
-        let mut config = SavedRun::of(&checkpoint)?.config;
-        let folder = folder_of(checkpoint.path());
+        let chosen = open_to_use(named, self.which, control)?;
+        let mut config = SavedRun::of(&chosen.checkpoint)?.config;
+        let folder = folder_of(chosen.checkpoint.path());
         self.configure(&mut config);
         self.name_samples(&mut config, &folder)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             if !self.data.is_empty() {
                 return Err(SamplesError::FilesOfSynthetic.into());
             }
-            return Opened::on_synthetic(checkpoint, &config, Split::Eval);
+            return Opened::on_synthetic(chosen, &config, Split::Eval);
         }
         if config.data.eval.is_empty() {
             return Err(SamplesError::NoEvaluation.into());
@@ -156,7 +162,8 @@ impl Samples {
             what: format!("{} on {:?}", named.display(), config.data.eval),
             source,
         })?;
-        Ok(Opened { checkpoint, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
+        let Chosen { checkpoint, used } = chosen;
+        Ok(Opened { checkpoint, used, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
     }
 
     /// Opens a checkpoint to score a log with, whose labels are left aside and whose rows have the text of column `key`. Up to
@@ -167,10 +174,10 @@ impl Samples {
         key: Option<&str>,
         max_bad_share: f64,
         control: &Control,
-    ) -> Result<(Checkpoint, Config, Unlabelled), Error> {
-        let checkpoint = open_last_whole(checkpoint, control)?.checkpoint;
-        let mut config = SavedRun::of(&checkpoint)?.config;
-        let folder = folder_of(checkpoint.path());
+    ) -> Result<(Chosen, Config, Unlabelled), Error> {
+        let chosen = open_to_use(checkpoint, self.which, control)?;
+        let mut config = SavedRun::of(&chosen.checkpoint)?.config;
+        let folder = folder_of(chosen.checkpoint.path());
         self.configure(&mut config);
         self.name_samples(&mut config, &folder)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
@@ -179,7 +186,7 @@ impl Samples {
         config.data.strict = Some(self.strict);
         config.data.max_bad_share = Some(max_bad_share);
         let log = logs::open_unlabelled(&config.data, &folder.join(VOCABULARIES), key, control)?;
-        Ok((checkpoint, config, log))
+        Ok((chosen, config, log))
     }
 
     /// Makes the run's config one to predict with on one machine: no optimizer state, no checkpoints.
@@ -192,6 +199,8 @@ impl Samples {
         config.train.peer_permute = None;
         config.placement = Default::default();
         config.train.threads = None;
+        // Nothing is trained, so nothing is kept or stopped.
+        (config.train.eval_every, config.train.keep_best, config.train.patience) = (None, None, None);
         for optimizer in [&mut config.optimizer.dense, &mut config.optimizer.tables].into_iter().flatten() {
             optimizer.update = UpdateRule::Sgd;
         }

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use spec::run::Run;
-use training::Outcome;
 use training::metrics::METRICS;
+use training::{KeptBest, Outcome};
 
 /// The result as one object.
 pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
@@ -22,6 +22,8 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "sent_network_bytes": outcome.sent.network,
         "samples": outcome.samples,
         "interrupted": outcome.interrupted,
+        "stopped_early": outcome.stopped_early.is_some(),
+        "best": outcome.best.as_ref().map(best),
         "final_loss": outcome.losses.last(),
         "threads_per_rank": outcome.threads,
         "dataflow": run.dataflow.kind(),
@@ -31,6 +33,9 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     });
+    if let Some(why) = why_stopped(outcome) {
+        result["stop_reason"] = why.into();
+    }
     if !run.regularised().is_empty() {
         result["regularisation"] = regularisation(run);
     }
@@ -38,6 +43,26 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         result[metric.field] = json!(evaluation.and_then(metric.of));
     }
     result
+}
+
+/// The best state of a run as one object.
+fn best(best: &KeptBest) -> serde_json::Value {
+    json!({
+        "metric": best.metric,
+        "value": best.evaluation.value,
+        "step": best.evaluation.step,
+        "epoch": best.epoch,
+        "checkpoint": best.checkpoint,
+        "metrics": best.evaluation.metrics,
+    })
+}
+
+/// Reason why a run stopped before its last step, in words; `None` where it did not.
+pub fn why_stopped(outcome: &Outcome) -> Option<String> {
+    let evaluations = outcome.stopped_early?;
+    let label = outcome.best.as_ref().map_or("metric", |best| best.label.as_str());
+    let s = if evaluations == 1 { "" } else { "s" };
+    Some(format!("{evaluations} evaluation{s} without a better {label}"))
 }
 
 /// Options of regularisation that are on, as an object: names as in a config, and values.

@@ -21,12 +21,12 @@ use crate::output::{Inputs, Output};
 use crate::resume::Resumed;
 use keep::Keeper;
 use spec::pace::PaceError;
-use spec::run::{Config, DataFormat, Every, OptimizerConfig, Run};
+use spec::run::{Config, DataFormat, Every, KeepBest, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use training::checkpoint::Checkpoint;
-use training::{Cluster, Outcome};
+use training::{BestSoFar, Cluster, Outcome};
 
 /// Reason why a run cannot be trained as requested.
 #[derive(Debug, thiserror::Error)]
@@ -282,6 +282,10 @@ impl Training {
     pub fn open(mut self) -> Result<OpenTraining, Error> {
         if let Some(resumed) = &self.resumed {
             resumed.check_split(&self.config)?;
+        }
+        if let Some(KeepBest::By(metric)) = &self.config.train.keep_best {
+            BestSoFar::by(metric.clone())
+                .map_err(|source| Error::Run { what: self.described.clone(), source })?;
         }
         if self.compute == ComputeMode::Real {
             self.checkpoint_now_and_then();

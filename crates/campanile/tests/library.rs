@@ -2,8 +2,10 @@
 
 use campanile::folder::FolderError;
 use campanile::output::OutputError;
+use campanile::sweep::Sweep;
 use campanile::{Config, Control, Error, Evaluation, Event, Notice, Prediction, Training};
-use spec::run::Every;
+use spec::optimizer::{Decay, LearningRate, UpdateRule};
+use spec::run::{Every, Optimizer};
 use spec::synthetic::Synthetic;
 use std::fs;
 use std::path::Path;
@@ -123,4 +125,26 @@ fn an_observer_hears_of_all_that_happens() {
     assert!(notices.iter().any(|notice| matches!(notice, Notice::Split { .. })), "{notices:?}");
     assert!(heard.iter().any(|event| matches!(event, Event::Saved { step: 3, .. })));
     assert!(heard.iter().any(|event| matches!(event, Event::Evaluated { step: 3, .. })));
+}
+
+#[test]
+fn a_trial_that_goes_on_has_the_bits_of_one_that_was_never_halted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config();
+    // A rate that comes to 0 before the end is no hindrance.
+    let rate = LearningRate { peak: 0.1, warm_up: 0, hold: 3, decay: Decay::Linear { steps: 4, floor: 0.0 } };
+    config.optimizer.tables = Some(Optimizer { update: UpdateRule::Adagrad { eps: 1e-8 }, rate });
+    let sweep = |out: &str| {
+        let sweep = Sweep::new(config.clone(), folder.path().join(out));
+        sweep.set("train.seed=0,1".parse().unwrap())
+    };
+    let halved = sweep("halved").run().unwrap();
+    let whole = sweep("whole").halving(None).run().unwrap();
+    assert_eq!((halved.rungs, whole.rungs), (2, 1));
+    let best = halved.best().unwrap();
+    assert_eq!(best.rungs.iter().map(|record| record.steps).collect::<Vec<_>>(), [6, 12]);
+    let same = whole.tried.iter().find(|tried| tried.number == best.number).unwrap();
+    assert!(best.last().parameters_sha256.is_some());
+    assert_eq!(best.last().parameters_sha256, same.last().parameters_sha256);
+    assert_eq!(best.last().metrics, same.last().metrics);
 }

@@ -5,7 +5,8 @@ use crate::progress::Console;
 use crate::signals::Stop;
 use crate::text::{bytes, columns, si};
 use anyhow::Result;
-use campanile::checkpoint::{open_last_whole, open_verified};
+use campanile::Use;
+use campanile::checkpoint::{Chosen, locate_to_use, open_to_use, open_verified};
 use serde_json::json;
 use std::path::PathBuf;
 use training::checkpoint::{Checkpoint, Contents, export, locate};
@@ -44,8 +45,11 @@ pub struct Of {
 
 #[derive(clap::Args)]
 pub struct Export {
-    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
+    /// Folder of a checkpoint, or of a run, whose best checkpoint is taken where it keeps one, else its last
     path: PathBuf,
+    /// Which checkpoint of a run: last or best [default: the best where the run keeps it, else the last]
+    #[arg(long = "use", value_name = "last|best")]
+    which: Option<Use>,
     /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -128,19 +132,21 @@ fn verify(args: &Of, console: Console) -> Result<()> {
 }
 
 fn export_to(args: &Export, console: Console) -> Result<()> {
-    let last = locate(&args.path)?;
-    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&last))?;
-    let checkpoint = open_last_whole(&args.path, &console.control(&Stop::default()))?.checkpoint;
+    let (taken, _) = locate_to_use(&args.path, args.which)?;
+    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&taken))?;
+    let Chosen { checkpoint, used } =
+        open_to_use(&args.path, args.which, &console.control(&Stop::default()))?;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
     let mut out = output.create()?;
     export(&checkpoint, output.path(), &mut out, contents)?;
     out.finish()?;
     if args.json {
-        println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step }));
+        println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step, "used": used.name() }));
     } else {
         println!(
-            "step {} of {} is in {}",
+            "step {}{} of {} is in {}",
             checkpoint.manifest().step,
+            used.told(checkpoint.manifest().step),
             checkpoint.path().display(),
             args.out.display()
         );

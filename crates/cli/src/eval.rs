@@ -43,6 +43,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             "samples": evaluation.samples,
             "step": step,
             "checkpoint": evaluated.checkpoint,
+            "used": evaluated.used.name(),
             "bins": scores.bins,
         });
         for (field, value) in evaluation.metrics() {
@@ -52,8 +53,9 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         return Ok(());
     }
     let told = format!(
-        "{} after step {step}, on {} samples\n{}",
+        "{} after step {step}{}, on {} samples\n{}",
         evaluated.run.model.kind(),
+        evaluated.used.told(step),
         si(evaluation.samples as f64),
         quality_on("scored", evaluation)
     );

@@ -28,6 +28,7 @@ mod schedule;
 mod scoring;
 mod signals;
 mod simulate;
+mod sweep;
 mod system_file;
 mod text;
 mod towers;
@@ -96,6 +97,8 @@ enum Command {
     Partition(partition::Args),
     /// Train a flat model, divide its features into towers in several ways, keep the best
     Towers(towers::Args),
+    /// Search over settings: train many variants a little, the best of them further; validation rows decide
+    Sweep(Box<sweep::Args>),
     /// Make one page of one or several runs: curves, calibration, times, comparison
     Report(report::Args),
     /// Print the phases of one training step, with their bytes and FLOPs
@@ -186,6 +189,7 @@ fn main() -> ExitCode {
         Command::Affinity(args) => affinity::run(args, console),
         Command::Partition(args) => partition::run(args, console),
         Command::Towers(args) => towers::run(args, console),
+        Command::Sweep(args) => sweep::run(*args, console),
         Command::Report(args) => report::run(args),
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(args),

@@ -66,17 +66,19 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             "bad_lines": bad,
             "step": predicted.step,
             "checkpoint": predicted.checkpoint,
+            "used": predicted.used.name(),
             "seconds": began.elapsed().as_secs_f64(),
         });
         println!("{result}");
         return Ok(());
     }
     println!(
-        "{}: {} rows, {} scored after step {}",
+        "{}: {} rows, {} scored after step {}{}",
         args.out.display(),
         grouped(predicted.rows),
         grouped(predicted.scored),
-        predicted.step
+        predicted.step,
+        predicted.used.told(predicted.step)
     );
     Ok(())
 }

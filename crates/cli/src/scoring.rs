@@ -3,6 +3,7 @@
 use crate::progress::Console;
 use crate::signals::stop_on_signals;
 use anyhow::Result;
+use campanile::Use;
 pub use campanile::scoring::{Opened, Samples};
 use spec::run::DataFormat;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Which checkpoint, on what, and where.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ScoringArgs {
-    /// Folder of a checkpoint, or of a run, whose last checkpoint is taken
+    /// Folder of a checkpoint, or of a run, whose best checkpoint is taken where it keeps one, else its last
     #[arg(long, value_name = "DIR")]
     pub checkpoint: PathBuf,
     #[command(flatten)]
@@ -41,13 +42,16 @@ pub struct SampleArgs {
     /// Number of ranks on each host [default: as many as the machine has cores]
     #[arg(long, value_name = "L")]
     pub ranks_per_host: Option<usize>,
+    /// Which checkpoint of a run: last or best [default: the best where the run keeps it, else the last]
+    #[arg(long = "use", value_name = "last|best")]
+    pub which: Option<Use>,
 }
 
 impl SampleArgs {
     /// The samples as the library takes them.
     pub fn samples(&self) -> Samples {
-        let Self { data, format, schema, strict, batch, hosts, ranks_per_host } = self.clone();
-        Samples { data, format, schema, strict, batch, hosts, ranks_per_host }
+        let Self { data, format, schema, strict, batch, hosts, ranks_per_host, which } = self.clone();
+        Samples { data, format, schema, strict, batch, hosts, ranks_per_host, which }
     }
 
     /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named.

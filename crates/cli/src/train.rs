@@ -22,7 +22,7 @@ use spec::run::{Config, OptimizerConfig, Run};
 use std::path::Path;
 use std::time::Instant;
 use summary::Detail;
-use training::{Cluster, Outcome};
+use training::{BestSoFar, Cluster, Outcome};
 
 pub fn run(args: Args, console: Console) -> Result<()> {
     args.check()?;
@@ -97,6 +97,7 @@ fn notes(args: &Args, open: &OpenTraining) -> Vec<String> {
     let mut notes = flags::notes(args, config, run);
     let done = open.resumed().filter(|resumed| resumed.step() == run.steps);
     notes.extend(done.map(|resumed| complete(resumed, run, config)));
+    notes.extend(open.resumed().and_then(|resumed| stopped_early(resumed, run)));
     notes
 }
 
@@ -145,6 +146,27 @@ fn complete(resumed: &Resumed, run: &Run, config: &Config) -> String {
     )
 }
 
+/// What is said of a run that stopped early and has no more patience, and how to give it some.
+fn stopped_early(resumed: &Resumed, run: &Run) -> Option<String> {
+    let best = BestSoFar::of(resumed.checkpoint.as_ref()?.manifest())?;
+    if resumed.step() == run.steps || !best.stops(run.patience) {
+        return None;
+    }
+    let (count, folder) = (best.without_improvement(), &resumed.folder);
+    let s = if count == 1 { "" } else { "s" };
+    Some(format!(
+        "the run in {} stopped early after step {} of {}: {count} evaluation{s} without a better {}; it is only evaluated \
+         again\n\
+         to train it further: campanile train --resume {} --patience {} (or 0, to train to the end)",
+        folder.display(),
+        resumed.step(),
+        run.steps,
+        best.label(),
+        quoted(folder),
+        count + 1
+    ))
+}
+
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
@@ -157,6 +179,8 @@ fn configure(args: &Args, resumed: Option<&Resumed>, cluster: &Cluster) -> Resul
     let base = resumed.map(|resumed| resumed.base(other_length)).unwrap_or_default();
     let mut config = args.run.config_over(base)?;
     config.train.eval_every = args.eval_every.or(config.train.eval_every);
+    config.train.keep_best = args.keep_best.clone().or(config.train.keep_best);
+    config.train.patience = args.patience.or(config.train.patience);
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
     config.checkpoint.keep = args.keep.or(config.checkpoint.keep);
     complete_topology(cluster, &mut config)?;

@@ -6,7 +6,7 @@
 mod split;
 mod times;
 
-pub use split::{Parts, part_of, prepare_split};
+pub use split::{Parts, RowDivision, part_of, prepare_split};
 
 use crate::bad_lines::{BadLine, BadLines, Policy};
 use crate::decode::{self, Progress, TextLog};

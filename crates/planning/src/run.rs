@@ -61,6 +61,7 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
     let data = config.data.check(&model, log)?;
     let train = &config.train;
     let length = train.check(&data)?;
+    let evaluations = train.check_evaluations(&data, length)?;
     let optimizers = config.optimizer.check(&data, length)?;
     let regularisation = Regularisation {
         weight_decay: optimizers.weight_decay,
@@ -85,7 +86,9 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         bucket_bytes: train.bucket_bytes.unwrap_or(4 << 20),
         overlap: train.overlap.unwrap_or(true),
         wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
-        eval_every: train.eval_every,
+        eval_every: evaluations.every,
+        keep_best: evaluations.keep_best,
+        patience: evaluations.patience,
         checkpoint_every: config.checkpoint.every,
         checkpoints_kept,
         data,

@@ -16,6 +16,7 @@ mod every;
 mod explicit;
 mod log;
 mod regularisation;
+mod selection;
 mod split;
 
 pub use check::{Length, Optimizers};
@@ -26,6 +27,7 @@ pub use config::{
 pub use every::Every;
 pub use log::{Data, LogFacts, LogFeature, LogRows};
 pub use regularisation::Regularisation;
+pub use selection::{Evaluations, KeepBest, MetricName};
 pub use split::{Split, SplitBy};
 
 use crate::dataflow::{Dataflow, Deployment};
@@ -69,6 +71,10 @@ pub struct Run {
     pub wait_limit_s: f64,
     /// Number of steps between evaluations; `None` to evaluate only at the end.
     pub eval_every: Option<u64>,
+    /// Metric by which the best state is known and kept; `None` to keep the last states only.
+    pub keep_best: Option<MetricName>,
+    /// Number of evaluations without a better value after which the run stops; `None` to train to the end.
+    pub patience: Option<u64>,
     /// Interval between checkpoints; `None` to write only the last one.
     pub checkpoint_every: Option<Every>,
     /// Number of checkpoints that are kept.

@@ -60,7 +60,7 @@ mod write;
 pub use entries::{FileEntry, TensorEntry, TopologyEntry};
 pub use error::CheckpointError;
 pub use export::{Contents, export};
-pub use folder::{Folder, candidates, is_checkpoint, locate, set_aside, writing};
+pub use folder::{Folder, candidates, is_checkpoint, locate, of_step, set_aside, writing};
 pub use manifest::Manifest;
 pub use read::Checkpoint;
 pub use write::{Piece, RankFile, write_pieces};

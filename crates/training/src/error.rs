@@ -87,6 +87,9 @@ pub enum Error {
         /// Description of the problem, and what to do about it.
         problem: String,
     },
+    /// The run cannot be carried out as it is configured.
+    #[error(transparent)]
+    Run(#[from] spec::run::RunError),
     /// The measured numbers are not an affinity, for example because vectors are NaN.
     #[error(transparent)]
     Affinity(#[from] spec::affinity::AffinityError),
@@ -156,6 +159,7 @@ impl Error {
             | Self::Ranks { .. }
             | Self::Checkpoint(_)
             | Self::Resume { .. }
+            | Self::Run(_)
             | Self::Affinity(_)
             | Self::AffinityOfTowers
             | Self::Pace(_)

@@ -1,6 +1,7 @@
 //! Runs as a whole: the launch of ranks, the loop over epochs, evaluation, checkpoints on the way, and what is reported.
 
 pub(crate) mod affinity;
+pub(crate) mod best;
 pub(crate) mod cluster;
 pub(crate) mod digest;
 pub(crate) mod evaluation;

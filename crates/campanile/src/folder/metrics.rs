@@ -228,6 +228,12 @@ pub struct End {
     /// Digest of all parameters; a paced run has none.
     #[serde(default)]
     pub parameters_sha256: Option<String>,
+    /// Best state of the run; absent where it was not looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<Best>,
+    /// Reason why the run stopped before its last step, in words; absent where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_early: Option<String>,
     /// Breakdown of the step time; absent in older runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_time: Option<StepTime>,
@@ -240,6 +246,26 @@ pub struct End {
     pub placement: Vec<RankTables>,
     /// Threads of each rank.
     pub threads_per_rank: u64,
+}
+
+/// Best state of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Field of the metric that decided, such as `auc`.
+    pub metric: String,
+    /// Name of the metric in texts, such as `AUC`.
+    pub label: String,
+    /// Value of the metric.
+    #[serde(deserialize_with = "number")]
+    pub value: f64,
+    /// Steps done.
+    pub step: u64,
+    /// Passes over the data.
+    #[serde(deserialize_with = "number")]
+    pub epoch: f64,
+    /// Folder of the checkpoint; absent where none is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
 }
 
 /// One phase over all steps since the start or the last resume.

@@ -105,10 +105,15 @@ pub enum LogError {
     )]
     NothingToKeep,
     /// Too few samples to keep some for validation.
-    #[error("{samples} samples to train on: too few to keep a tenth of them for validation; use at least 10")]
+    #[error(
+        "{samples} samples to train on: too few to keep a share of {share} of them for validation; use at least {}",
+        (1.0 / share).ceil()
+    )]
     TooFew {
         /// The samples.
         samples: u64,
+        /// The share to keep.
+        share: f64,
     },
     /// A log without samples to measure on.
     #[error("no samples to read")]

@@ -5,7 +5,7 @@ use super::{LogError, OpenLogs, Raw, facts};
 use crate::control::Control;
 use data::prepare;
 use data::prepared::PreparedLog;
-use spec::run::{DataConfig, DataFormat};
+use spec::run::{DataConfig, DataFormat, LogFacts};
 use std::path::Path;
 use std::sync::Arc;
 use training::Logs;
@@ -54,6 +54,31 @@ fn open_in(data: &DataConfig, preparer: Preparer) -> Result<OpenLogs, LogError> 
     facts.eval_samples = eval.as_ref().map_or(0, |log| log.manifest().samples);
     let logs = Logs::Prepared { train: Some(train), eval };
     Ok(OpenLogs { logs, facts: Some(facts), _scratch: preparer.scratch })
+}
+
+/// Opens logs to choose settings by: training rows alone, of which `share` is kept from training and evaluated on, as
+/// `--split` keeps rows. Rows to evaluate on, of other files or of the config's own split, are in neither part. Of the
+/// synthetic log, the evaluation samples are others than those of a run.
+pub fn open_for_choice(
+    data: &DataConfig,
+    share: f64,
+    keep: Option<&Path>,
+    control: &Control,
+) -> Result<OpenLogs, LogError> {
+    match data.format.unwrap_or_default() {
+        DataFormat::Synthetic => open(data, keep, control)?.for_pilots(),
+        DataFormat::Prepared => {
+            open(&DataConfig { eval: Vec::new(), ..data.clone() }, keep, control)?.last_apart(share)
+        }
+        format if data.train.is_empty() => Err(LogError::NoFiles { format: format.name() }),
+        _ => {
+            let preparer = Preparer::new(keep, control)?;
+            let (train, eval) = preparer.open_divided(data, Some(share))?;
+            let facts = LogFacts { eval_samples: eval.manifest().samples, ..facts(train.manifest()) };
+            let logs = Logs::Prepared { train: Some(train), eval: Some(eval) };
+            Ok(OpenLogs { logs, facts: Some(facts), _scratch: preparer.scratch })
+        }
+    }
 }
 
 /// Opens a log to evaluate on, with the vocabularies of the model, which lie in `vocabularies`.

@@ -3,9 +3,9 @@
 use super::preparer::{Preparer, bearable, other_vocabulary};
 use super::{LogError, MEMORY, Raw};
 use crate::event::Notice;
-use data::prepare::{self, RawLog, part_of};
+use data::prepare::{self, RawLog, RowDivision, part_of};
 use data::prepared::{LogSource, PreparedLog};
-use spec::run::DataConfig;
+use spec::run::{DataConfig, Split};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,9 +15,19 @@ impl Preparer {
         &self,
         data: &DataConfig,
     ) -> Result<(Arc<PreparedLog>, Arc<PreparedLog>), LogError> {
+        self.open_divided(data, None)
+    }
+
+    /// The parts of the training log: with `validation`, that share of the rows which the config trains on stands for the
+    /// evaluation part, and rows that the config evaluates on are in neither.
+    pub(super) fn open_divided(
+        &self,
+        data: &DataConfig,
+        validation: Option<f64>,
+    ) -> Result<(Arc<PreparedLog>, Arc<PreparedLog>), LogError> {
         let folders = ["train", "eval"].map(|part| self.folder.join(part));
         let (train, eval) = match self.prepares {
-            true => self.prepare_split(data, &folders)?,
+            true => self.prepare_split(data, validation, &folders)?,
             false => {
                 let open = |folder: &PathBuf| PreparedLog::open(folder).map_err(LogError::OfFirstRank);
                 (open(&folders[0])?, open(&folders[1])?)
@@ -28,7 +38,7 @@ impl Preparer {
                 return Err(LogError::EmptyPart {
                     paths: data.train.join(" "),
                     samples: train.manifest().samples + eval.manifest().samples,
-                    share: data.split.unwrap_or_default(),
+                    share: validation.or(data.split).unwrap_or_default(),
                     part,
                 });
             }
@@ -40,15 +50,26 @@ impl Preparer {
     fn prepare_split(
         &self,
         data: &DataConfig,
+        validation: Option<f64>,
         folders: &[PathBuf; 2],
     ) -> Result<(PreparedLog, PreparedLog), LogError> {
         let raw = Raw::of(data, &data.train)?;
-        let split = data.split_of(&raw.schema)?.ok_or(LogError::NoShare)?;
+        let split = data.split_of(&raw.schema)?;
+        let division = match validation {
+            None => RowDivision::of(split.ok_or(LogError::NoShare)?),
+            Some(share) => {
+                // A split of this share selects rows as the config's own does, or would do.
+                let asked = DataConfig { split: Some(share), eval: Vec::new(), ..data.clone() };
+                let chosen = asked.split_of(&raw.schema)?.ok_or(LogError::NoShare)?;
+                RowDivision { split: chosen, left_out: split }
+            }
+        };
+        let split: Split = division.split.clone();
         let source = LogSource::of(raw.format.name(), &raw.files)?;
         let open = |folder: &PathBuf, part: &str| {
             let same = |log: &PreparedLog| {
                 let manifest = log.manifest();
-                manifest.source == part_of(&source, part, &split)
+                manifest.source == part_of(&source, part, &division)
                     && manifest.schema == raw.schema
                     && bearable(manifest, &raw.policy)
             };
@@ -66,7 +87,7 @@ impl Preparer {
         }
         let log = RawLog { stop: Some(self.control.stop_flag()), ..raw.log(MEMORY) };
         let parts = self.control.reading("reading data", |progress| {
-            prepare::prepare_split(&log, &split, &folders[0], &folders[1], progress)
+            prepare::prepare_split(&log, &division, &folders[0], &folders[1], progress)
         })?;
         self.control.notice_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);
         let (train, eval, untimed) = (parts.train.samples, parts.eval.samples, parts.untimed);

@@ -13,12 +13,34 @@ const LONGEST: usize = 60;
 /// Refuses to go on with the run of `folder`, whose config is `before`, where `now` says another model, optimizer, batch,
 /// seed or log.
 pub fn refuse_another(folder: &Path, before: &Config, now: &Config) -> Result<(), ResumeError> {
-    let mut found = Vec::new();
-    differences("", &compared(before)?, &compared(now)?, &mut found);
+    let (mut before_value, mut now_value) = (compared(before)?, compared(now)?);
+    // A run that was evaluated only once may begin to keep its best state.
+    if before.train.keep_best.is_some() {
+        before_value["train"]["keep_best"] = json!(before.train.keep_best);
+        now_value["train"]["keep_best"] = json!(now.train.keep_best);
+    }
+    let found = lines(&before_value, &now_value, "the run");
     match found.is_empty() {
         true => Ok(()),
         false => Err(ResumeError::Another { folder: folder.to_owned(), differences: found }),
     }
+}
+
+/// A line for every value that differs, with both values; `owner` has the values `before`.
+pub fn lines(before: &Value, now: &Value, owner: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    differences("", before, now, &mut found);
+    let line = |Difference { name, before, now }| {
+        format!("{name}: requested {}, but {owner} has {}", shown(now), shown(before))
+    };
+    found.into_iter().map(line).collect()
+}
+
+/// A value that differs.
+struct Difference<'a> {
+    name: String,
+    before: &'a Value,
+    now: &'a Value,
 }
 
 /// The first differences, a line each.
@@ -52,8 +74,8 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
     }))
 }
 
-/// Adds a line for every value that differs, under its name in a config.
-fn differences(name: &str, before: &Value, now: &Value, found: &mut Vec<String>) {
+/// Adds every value that differs, under its name in a config.
+fn differences<'a>(name: &str, before: &'a Value, now: &'a Value, found: &mut Vec<Difference<'a>>) {
     let null = &Value::Null;
     match (before, now) {
         (before, now) if before == now => {}
@@ -69,7 +91,7 @@ fn differences(name: &str, before: &Value, now: &Value, found: &mut Vec<String>)
                 differences(&format!("{name}[{i}]"), before, now, found);
             }
         }
-        _ => found.push(format!("{name}: requested {}, but the run has {}", shown(now), shown(before))),
+        _ => found.push(Difference { name: name.to_owned(), before, now }),
     }
 }
 

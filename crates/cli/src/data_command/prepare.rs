@@ -6,7 +6,7 @@ use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
-use data::prepare::{self, RawLog};
+use data::prepare::{self, RawLog, RowDivision};
 use data::prepared::{INDEX, MANIFEST, Manifest, PreparedLog, SAMPLES};
 use serde_json::json;
 use spec::run::{DataConfig, DataFormat, Split};
@@ -100,7 +100,7 @@ fn run_split(args: &Args, raw: &Raw, split: &Split, console: Console) -> Result<
     let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let parts = logs::showing_progress(console, "preparing", |progress| {
-        prepare::prepare_split(&log, split, &folders[0], &folders[1], progress)
+        prepare::prepare_split(&log, &RowDivision::of(split.clone()), &folders[0], &folders[1], progress)
     });
     let parts = stop.ended(parts)?;
     logs::warn_of_bad_lines(parts.train.bad_lines.count, &parts.train.bad_lines.lines);

@@ -3,7 +3,7 @@
 use super::recorded::RecordedRun;
 use super::reliability::{Dots, reliability};
 use crate::folder::metrics::{BEST_AUC, Train};
-use pages::chart::{COLOURS, GREY, Line, LineChart, Look, WIDTH, figure, key, smoothed};
+use pages::chart::{COLOURS, GREY, Line, LineChart, Look, Rule, WIDTH, figure, key, smoothed};
 
 /// Training loss, and the logloss of evaluations.
 pub fn loss(runs: &[RecordedRun]) -> String {
@@ -23,7 +23,7 @@ pub fn loss(runs: &[RecordedRun]) -> String {
         note = "Bold: smoothed training loss. Dots: logloss of evaluations.".into();
     }
     lines.extend(evaluations(runs, "logloss"));
-    chart("loss", "Loss", &note, "cross-entropy, nats", false, lines)
+    chart("loss", "Loss", &note, "cross-entropy, nats", false, lines, &best(runs))
 }
 
 /// AUC of training so far, and of evaluations.
@@ -41,7 +41,16 @@ pub fn auc(runs: &[RecordedRun]) -> String {
         lines.push(line("best possible on this data", GREY, Look::Dashed, points));
     }
     let note = "Training: each sample is predicted before it is learnt. Dots: evaluations.";
-    chart("auc", "AUC", note, "area under the ROC curve", false, lines)
+    chart("auc", "AUC", note, "area under the ROC curve", false, lines, &best(runs))
+}
+
+/// A mark where the best state of the run was, on the page of one run.
+fn best(runs: &[RecordedRun]) -> Vec<Rule> {
+    let [run] = runs else { return Vec::new() };
+    let best = run.end.as_ref().and_then(|end| end.best.as_ref());
+    best.map(|best| Rule { x: run.samples_at(best.step), name: format!("best {}", best.label) })
+        .into_iter()
+        .collect()
 }
 
 /// Learning rates.
@@ -61,7 +70,7 @@ pub fn rates(runs: &[RecordedRun]) -> String {
         }
     }
     let note = if runs.len() == 1 { "" } else { "Solid: dense layers. Dashed: tables, where they differ." };
-    chart("rates", "Learning rate", note, "learning rate", true, lines)
+    chart("rates", "Learning rate", note, "learning rate", true, lines, &[])
 }
 
 /// Samples a second.
@@ -71,7 +80,15 @@ pub fn throughput(runs: &[RecordedRun]) -> String {
         line(name_or(runs, i, "samples a second"), i, Look::Bold, points)
     });
     let lines = lines.collect();
-    chart("throughput", "Throughput", "Between one record and the next.", "samples a second", true, lines)
+    chart(
+        "throughput",
+        "Throughput",
+        "Between one record and the next.",
+        "samples a second",
+        true,
+        lines,
+        &[],
+    )
 }
 
 /// Predicted against actual click rates, of the last evaluation.
@@ -91,13 +108,21 @@ pub fn calibration(runs: &[RecordedRun]) -> String {
     figure("calibration", "Calibration", note, &legend, &reliability(&dots))
 }
 
-fn chart(id: &str, title: &str, note: &str, y_name: &str, from_zero: bool, lines: Vec<Line>) -> String {
+fn chart(
+    id: &str,
+    title: &str,
+    note: &str,
+    y_name: &str,
+    from_zero: bool,
+    lines: Vec<Line>,
+    rules: &[Rule],
+) -> String {
     let chart = LineChart {
         x_name: "samples seen",
         y_name,
         from_zero: [true, from_zero],
         lines,
-        rules: &[],
+        rules,
         width: WIDTH,
     };
     figure(id, title, note, &chart.legend(), &chart.svg())

@@ -82,7 +82,10 @@ pub fn state_badge(run: &RecordedRun) -> String {
     let steps = run.steps();
     let of = run.start.as_ref().map_or(String::new(), |start| format!(" of {}", start.steps));
     let (class, text) = match run.state() {
-        State::Finished => ("finished", format!("finished · {steps} steps")),
+        State::Finished => match run.end.as_ref().and_then(|end| end.stopped_early.as_ref()) {
+            Some(why) => ("finished", format!("finished early · step {steps}{of}: {why}")),
+            None => ("finished", format!("finished · {steps} steps")),
+        },
         State::Interrupted => ("stopped", format!("interrupted after step {steps}{of}")),
         State::NotFinished => ("stopped", format!("not finished · step {steps}{of}")),
     };
@@ -126,18 +129,30 @@ fn tiles(run: &RecordedRun) -> String {
         };
         Some((metric.title?, four(results.metric(metric.field)), note))
     });
-    let tiles = metrics.chain([("Samples a second", rate, speed)]);
+    let metrics: Vec<(String, String, String)> =
+        metrics.map(|(name, value, note)| (name.into(), value, note)).collect();
+    let tiles = best_tile(run).into_iter().chain(metrics).chain([("Samples a second".into(), rate, speed)]);
     let mut html = String::from("<section class=\"tiles\">");
     for (name, value, note) in tiles {
         let _ = write!(
             html,
-            "<div class=\"card tile\"><span>{name}</span><strong>{}</strong><small>{}</small></div>",
+            "<div class=\"card tile\"><span>{}</span><strong>{}</strong><small>{}</small></div>",
+            Escaped(name),
             Escaped(value),
             Escaped(note)
         );
     }
     html.push_str("</section>\n");
     html
+}
+
+/// The best state, where it is not the last one.
+fn best_tile(run: &RecordedRun) -> Option<(String, String, String)> {
+    let best = run.end.as_ref()?.best.as_ref().filter(|best| best.step != run.steps())?;
+    let epoch = (best.epoch * 100.0).round() / 100.0;
+    let used = if best.checkpoint.is_some() { "; eval, predict and export use it" } else { "" };
+    let note = format!("after step {} (epoch {epoch}){used}", best.step);
+    Some((format!("Best {}", best.label), four(Some(best.value)), note))
 }
 
 fn checkpoints(checkpoints: &[Checkpoint]) -> String {

@@ -5,8 +5,9 @@ use crate::cluster::TransportArgs;
 use crate::output::Force;
 use anyhow::{Result, ensure};
 use campanile::train::ComputeMode;
-use spec::run::Every;
+use spec::run::{Every, KeepBest};
 use std::path::PathBuf;
+use training::BestSoFar;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -28,9 +29,16 @@ pub struct Args {
     /// Number of checkpoints to keep; older ones are deleted [default: 2]
     #[arg(long, value_name = "K", help_heading = "Output")]
     pub keep: Option<usize>,
-    /// Number of steps between evaluations; the model is always evaluated at the end [default: at the end only]
+    /// Number of steps between evaluations; the model is always evaluated at the end [default: those of an epoch]
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     pub eval_every: Option<u64>,
+    /// Keep the checkpoint with the best value of this metric besides the last ones: auc, pr_auc, logloss, ne, accuracy, or none.
+    /// eval, predict and export use it [default: auc for a run that is evaluated more than once]
+    #[arg(long, value_name = "METRIC|none", value_parser = keep_best, help_heading = "Training")]
+    pub keep_best: Option<KeepBest>,
+    /// Stop after so many evaluations without a better value of the metric of --keep-best; 0 trains to the end [default: 0]
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    pub patience: Option<u64>,
     /// Write the times of all phases of the last steps, on every rank, as a trace for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
@@ -82,6 +90,23 @@ impl Args {
             self.eval_every.is_none(),
             "--eval-every with --compute paced: a paced run computes nothing, so there is nothing to evaluate"
         );
+        for (flag, given) in
+            [("--keep-best", self.keep_best.is_some()), ("--patience", self.patience.is_some())]
+        {
+            ensure!(
+                !given,
+                "{flag} with --compute paced: a paced run computes nothing, so there is nothing to evaluate"
+            );
+        }
         Ok(())
     }
+}
+
+/// A metric by which states can be compared, or none.
+fn keep_best(text: &str) -> Result<KeepBest, String> {
+    let keep: KeepBest = text.parse()?;
+    if let KeepBest::By(metric) = &keep {
+        BestSoFar::by(metric.clone()).map_err(|error| error.problem)?;
+    }
+    Ok(keep)
 }

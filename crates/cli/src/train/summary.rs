@@ -78,7 +78,7 @@ fn quality(run: &Run, outcome: &Outcome) -> String {
             "Computations were only waited for (paced): nothing was learnt, so there is no loss and no AUC\n"
                 .into()
         } else if outcome.interrupted {
-            "Stopped before its evaluation\n".into()
+            format!("Stopped before its evaluation\n{}", best_state(run, outcome))
         } else {
             "No evaluation, so no AUC; give samples to evaluate on with --eval or --eval-samples\n".into()
         };
@@ -91,6 +91,33 @@ fn quality(run: &Run, outcome: &Outcome) -> String {
             text.push_str(&what_keeps_it(run, outcome));
         }
     }
+    text.push_str(&best_state(run, outcome));
+    text
+}
+
+/// Which state was the best, what became of it, and why the run stopped early if it did.
+fn best_state(run: &Run, outcome: &Outcome) -> String {
+    let mut text = String::new();
+    if let Some(why) = campanile::summary::why_stopped(outcome) {
+        let _ = writeln!(text, "  stopped early after step {} of {}: {why}", outcome.steps, run.steps);
+    }
+    let Some(best) = &outcome.best else { return text };
+    let (step, epoch) = (best.evaluation.step, (best.epoch * 100.0).round() / 100.0);
+    let found = format!("best {} {:.4} after step {step} (epoch {epoch})", best.label, best.evaluation.value);
+    let kept = best.checkpoint.is_some();
+    let _ = match best.last {
+        _ if step == outcome.steps => writeln!(text, "  {found}: the last"),
+        Some(last) => {
+            let used = if kept {
+                ": eval, predict and export use the best"
+            } else {
+                ", and the best was not kept: pass --out DIR to keep it"
+            };
+            writeln!(text, "  {found}; the last, after step {}, has {last:.4}{used}", outcome.steps)
+        }
+        None if kept => writeln!(text, "  {found}: eval, predict and export use it"),
+        None => writeln!(text, "  {found}"),
+    };
     text
 }
 

@@ -104,4 +104,8 @@ pub fn same(one: &Value, other: &Value) {
         assert!(!one[key].is_null(), "{key} is missing in {one}");
         assert_eq!(one[key], other[key], "{key}");
     }
+    for key in ["metric", "value", "step", "epoch", "metrics"] {
+        assert_eq!(one["best"][key], other["best"][key], "best.{key}");
+    }
+    assert_eq!(one["stopped_early"], other["stopped_early"]);
 }

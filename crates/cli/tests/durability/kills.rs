@@ -49,7 +49,12 @@ fn kill_from_files(kills: u64) {
     logs::criteo(&eval, 500, 2);
     let files = ["--data", text(&train), "--eval", text(&eval), "--format", "criteo-tsv", "--shuffle", "500"];
     let rest = "--preset kaggle --rows-cap 200 --dim 4 --epochs 3 --batch 64 --checkpoint-every 5";
-    kill_often(kills, folder.path(), &[&files, &rest.split(' ').collect::<Vec<_>>()[..]].concat(), &[141]);
+    kill_often(
+        kills,
+        folder.path(),
+        &[&files, &rest.split(' ').collect::<Vec<_>>()[..]].concat(),
+        &[47, 94, 141],
+    );
 }
 
 /// Kills runs with `args`, `kills` times. A run that ends before it is killed counts as killed, and the next begins in a

@@ -4,6 +4,7 @@
 //! Runs are compared by the digest of their parameters: whatever happens on the way, the end is that of a run to which
 //! nothing happened.
 
+mod best;
 mod command;
 mod damage;
 mod full_disk;

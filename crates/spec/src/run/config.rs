@@ -1,6 +1,7 @@
 //! Sections of a config. Every field is optional; unknown fields are refused.
 
 use super::every::Every;
+use super::selection::KeepBest;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::feature::Feature;
 use crate::optimizer::{LearningRate, UpdateRule};
@@ -126,9 +127,17 @@ pub struct TrainConfig {
     /// Number of steps after which training stops.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
-    /// Number of steps between evaluations, besides the one at the end.
+    /// Number of steps between evaluations, besides the one at the end. By default a run over several epochs is evaluated after
+    /// each of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eval_every: Option<u64>,
+    /// Metric by which the best state is known and kept besides the last ones: `auc`, `pr_auc`, `logloss`, `ne` or `accuracy`;
+    /// `none` to keep the last ones only. Default: `auc` for a run that is evaluated more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_best: Option<KeepBest>,
+    /// Number of evaluations without a better value of `keep_best` after which the run stops; 0 for never, the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patience: Option<u64>,
     /// Seed of the initial weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,

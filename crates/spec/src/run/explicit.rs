@@ -3,6 +3,7 @@
 use super::Run;
 use super::config::{Config, ModelConfig, OptimizerConfig};
 use super::log::Data;
+use super::selection::KeepBest;
 use crate::dataflow::Dataflow;
 use crate::model::Architecture;
 use crate::presets::ModelKind;
@@ -58,6 +59,10 @@ impl Config {
         config.wire = WireConfig::explicit(run.wire);
         config.train.batch = Some(run.batch);
         config.train.steps = Some(run.steps);
+        config.train.eval_every = run.eval_every;
+        if let Some(metric) = &run.keep_best {
+            config.train.keep_best = Some(KeepBest::By(metric.clone()));
+        }
         config.train.seed = Some(run.seed);
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);

@@ -88,9 +88,7 @@ impl Folder {
                 return Err(CheckpointError::Size { path, got, expected: file.bytes });
             }
         }
-        let mut file = File::create(&path).map_err(CheckpointError::io("create", &path))?;
-        file.write_all(text.as_bytes()).map_err(CheckpointError::io("write", &path))?;
-        file.sync_all().map_err(CheckpointError::io("sync", &path))?;
+        write_synced(&path, &text)?;
         sync_folder(&writing)?;
         fs::rename(&writing, &complete).map_err(CheckpointError::io("complete", &complete))?;
         sync_folder(&self.root)?;
@@ -108,10 +106,48 @@ impl Folder {
         remove_all(&deleting)
     }
 
-    /// Deletes all but the `keep` latest checkpoints, the oldest first. Returns the steps of those that were deleted.
-    pub fn prune(&self, keep: NonZeroUsize) -> Result<Vec<u64>, CheckpointError> {
+    /// Changes the small state of the complete checkpoint of `step`: its manifest is replaced at once.
+    pub fn amend(
+        &self,
+        step: u64,
+        change: impl FnOnce(&mut serde_json::Value),
+    ) -> Result<(), CheckpointError> {
+        let complete = self.complete(step);
+        let path = complete.join(manifest::NAME);
+        let mut manifest = super::read::read_manifest(&path)?;
+        let before = manifest.extra.clone();
+        change(&mut manifest.extra);
+        if manifest.extra == before {
+            return Ok(());
+        }
+        let text = manifest.to_text(&path)?;
+        let partial = complete.join(format!(".{}.partial", manifest::NAME));
+        write_synced(&partial, &text)?;
+        fs::rename(&partial, &path).map_err(CheckpointError::io("replace", &path))?;
+        sync_folder(&complete)
+    }
+
+    /// Copies the complete checkpoint at `from`, of `step`, into this folder, unless it has one of that step.
+    pub fn adopt(&self, step: u64, from: &Path) -> Result<(), CheckpointError> {
+        if self.complete(step).exists() {
+            return Ok(());
+        }
+        let manifest = super::read::read_manifest(&from.join(manifest::NAME))?;
+        let writing = self.begin(step)?;
+        for file in &manifest.files {
+            let to = writing.join(&file.name);
+            fs::copy(from.join(&file.name), &to).map_err(CheckpointError::io("copy", &to))?;
+            File::open(&to).and_then(|file| file.sync_all()).map_err(CheckpointError::io("sync", &to))?;
+        }
+        self.commit(&manifest).map(drop)
+    }
+
+    /// Deletes all but the `keep` latest checkpoints and that of step `best`, the oldest first. Returns the steps of those that
+    /// were deleted.
+    pub fn prune(&self, keep: NonZeroUsize, best: Option<u64>) -> Result<Vec<u64>, CheckpointError> {
         let mut steps: Vec<u64> = self.list()?.into_iter().map(|(step, _)| step).collect();
         steps.truncate(steps.len().saturating_sub(keep.get()));
+        steps.retain(|&step| Some(step) != best);
         steps.iter().try_for_each(|&step| self.remove(step))?;
         Ok(steps)
     }
@@ -138,6 +174,11 @@ pub fn locate(path: impl AsRef<Path>) -> Result<PathBuf, CheckpointError> {
         return Ok(path.to_owned());
     }
     candidates(path)?.into_iter().next().ok_or_else(not_found)
+}
+
+/// The checkpoint of `step` in the run or folder that the checkpoint `beside` lies in, complete or not there.
+pub fn of_step(beside: &Path, step: u64) -> PathBuf {
+    beside.with_file_name(folder_name(step))
 }
 
 /// Whether `path` names a checkpoint, not a folder that holds some.
@@ -192,6 +233,13 @@ fn folder_name(step: u64) -> String {
 fn step_of(name: &str) -> Option<u64> {
     let step = name.strip_prefix("step-")?.parse().ok()?;
     (folder_name(step) == name).then_some(step)
+}
+
+/// Writes a file and brings it to the disk.
+fn write_synced(path: &Path, text: &str) -> Result<(), CheckpointError> {
+    let mut file = File::create(path).map_err(CheckpointError::io("create", path))?;
+    file.write_all(text.as_bytes()).map_err(CheckpointError::io("write", path))?;
+    file.sync_all().map_err(CheckpointError::io("sync", path))
 }
 
 /// Brings the names in a folder to the disk. No path at all is the current folder.

@@ -191,7 +191,7 @@ fn intersect(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     a.start.max(b.start)..a.end.min(b.end)
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
+pub(super) fn read_manifest(path: &Path) -> Result<Manifest, CheckpointError> {
     let file = open_regular(path)?;
     let mut text = Vec::new();
     let limit = manifest::MAX_BYTES as u64;

@@ -1,10 +1,13 @@
 //! Outcome of a run: losses, scores, times, bytes.
 
+use crate::run::best::BestEvaluation;
 use crate::run::memory::MemoryNeed;
 use crate::run::scores::Scores;
 use crate::step::phases::{PhaseReport, StepTime};
 use crate::step::trace::Trace;
+use spec::run::MetricName;
 use spec::volume::LinkBytes;
+use std::path::PathBuf;
 
 /// Outcome of a run.
 #[derive(Clone, Debug)]
@@ -13,6 +16,10 @@ pub struct Outcome {
     pub steps: u64,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
+    /// Evaluations without a better value after which the run stopped before its last step; `None` where it did not.
+    pub stopped_early: Option<u64>,
+    /// The best state of the run, where it was looked for and found.
+    pub best: Option<KeptBest>,
     /// Steps of this session.
     pub trained: u64,
     /// Steps of this session that samples, seconds and phases are about: all but the steps of the warm-up.
@@ -41,6 +48,23 @@ pub struct Outcome {
     pub trace: Option<Trace>,
     /// Memory that the run was expected to need on this machine; `None` where ranks ran already.
     pub memory: Option<MemoryNeed>,
+}
+
+/// The best state of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptBest {
+    /// Metric that decided.
+    pub metric: MetricName,
+    /// Name of the metric in texts, such as `AUC`.
+    pub label: String,
+    /// Step, value and all metrics of the best evaluation.
+    pub evaluation: BestEvaluation,
+    /// Passes over the training samples at that step.
+    pub epoch: f64,
+    /// Value of the metric for the last state; `None` where it was not evaluated or the metric is undefined.
+    pub last: Option<f64>,
+    /// Folder of the checkpoint; `None` where none is kept, and on other ranks than 0.
+    pub checkpoint: Option<PathBuf>,
 }
 
 impl Outcome {

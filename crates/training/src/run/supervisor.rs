@@ -1,4 +1,4 @@
-//! Supervisor: requests to stop and checkpoints, between steps.
+//! Supervisor: requests to stop, checkpoints and the best state so far, between steps.
 //!
 //! Ranks must act on the same step, so they agree first, by a small sum about four times a second. A checkpoint goes
 //! through these stages, none of which holds training up but the first:
@@ -8,14 +8,19 @@
 //! writing     a thread on every rank writes it
 //! committing  once all have written, a thread of rank 0 writes the manifest and gives the folder its final name
 //! ```
+//!
+//! A manifest says which step is the best so far. That step's checkpoint is pruned only once a checkpoint is complete whose
+//! manifest names a better one.
 
 use crate::Error;
 use crate::checkpoint::state::{self, Restore};
 use crate::checkpoint::{
-    Checkpoint, CheckpointError, Folder, Manifest, RankFile, TopologyEntry, write_pieces, writing,
+    Checkpoint, CheckpointError, Folder, Manifest, RankFile, TopologyEntry, of_step, write_pieces, writing,
 };
 use crate::metrics::Histogram;
+use crate::run::best::{self, BestSoFar};
 use crate::run::event::Event;
+use crate::run::scores::Scores;
 use crate::run::session::Session;
 use crate::step::gather::{gathered, merged, to_first};
 use crate::step::rank_state::RankState;
@@ -41,6 +46,9 @@ const POLL: Duration = Duration::from_millis(5);
 struct Extra {
     /// Counts of the predictions made so far.
     seen: Vec<u64>,
+    /// Best evaluation so far, where the best state is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best: Option<BestSoFar>,
 }
 
 /// One rank's part in all this.
@@ -57,6 +65,8 @@ pub(crate) struct Supervisor<'a> {
     /// Seconds since the last checkpoint was begun, as all ranks agree on them.
     since_saved: f64,
     last_saved: Option<u64>,
+    /// Best evaluation so far, where the best state is looked for.
+    best: Option<BestSoFar>,
     /// Digest of the state being saved, where it is known: at the end.
     parameters_sha256: Option<String>,
     agreed: (u64, Instant),
@@ -93,6 +103,8 @@ impl<'a> Supervisor<'a> {
         let last_saved = resumed.filter(|(_, path)| here(path)).map(|(step, _)| step);
         let agreed = (resumed.map_or(0, |(step, _)| step), Instant::now());
         let agree_at = agreed.0 + 1;
+        let keep_best = run.keep_best.clone().filter(|_| !session.paced());
+        let best = keep_best.map(BestSoFar::by).transpose()?;
         Ok(Self {
             run,
             world,
@@ -103,6 +115,7 @@ impl<'a> Supervisor<'a> {
             due: false,
             since_saved: 0.0,
             last_saved,
+            best,
             parameters_sha256: None,
             agreed,
             agree_at,
@@ -110,7 +123,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Brings the rank to where the checkpoint to be resumed left it.
-    pub fn restore(&self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
+    pub fn restore(&mut self, rank: &mut RankState, checkpoint: &Checkpoint) -> Result<(), Error> {
         state::restore(self.run, self.world.rank(), rank, checkpoint, Restore::Everything)?;
         let extra: Extra = serde_json::from_value(checkpoint.manifest().extra.clone())
             .map_err(|e| Error::Resume { problem: format!("the field `extra` of the manifest: {e}") })?;
@@ -122,7 +135,86 @@ impl<'a> Supervisor<'a> {
         if self.world.rank() == 0 {
             rank.seen.add_counts(&extra.seen);
         }
+        if let (Some(best), Some(before)) = (&mut self.best, extra.best)
+            && best.metric() == before.metric()
+        {
+            *best = before;
+            self.adopt_best(checkpoint)?;
+        }
         Ok(())
+    }
+
+    /// Brings the best checkpoint of a run that goes on in another folder into that one.
+    fn adopt_best(&mut self, resumed: &Checkpoint) -> Result<(), Error> {
+        let best = self.best.as_ref().and_then(BestSoFar::best).map(|best| best.step);
+        let Some(step) = best.filter(|_| self.session.checkpoints.is_some() && self.last_saved.is_none())
+        else {
+            return Ok(());
+        };
+        let from = of_step(resumed.path(), step);
+        if let Some(folder) = self.folder.as_ref().filter(|_| from.is_dir()) {
+            folder.adopt(step, &from)?;
+        }
+        if step == resumed.manifest().step {
+            self.last_saved = Some(step);
+        }
+        Ok(())
+    }
+
+    /// The best evaluation so far, where the best state is looked for.
+    pub fn best(&self) -> Option<&BestSoFar> {
+        self.best.as_ref()
+    }
+
+    /// Whether the run has seen enough evaluations without a better one.
+    pub fn stops(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.stops(self.run.patience))
+    }
+
+    /// Takes in the evaluation of the rank's state, whose scores rank 0 has. All ranks come to the same conclusion; the best state
+    /// is saved.
+    pub fn evaluated(&mut self, rank: &RankState, scores: Option<&Scores>) -> Result<(), Error> {
+        let Some(best) = &mut self.best else { return Ok(()) };
+        let value = scores.and_then(|scores| best.value(&scores.evaluation));
+        let mut agreed = [value.unwrap_or(0.0), f64::from(u8::from(value.is_some()))];
+        self.world.all_reduce_f64(&self.label, &mut agreed)?;
+        let improved = best.judge(rank.steps, (agreed[1] > 0.0).then_some(agreed[0]));
+        if let Some(scores) = scores {
+            best.keep_metrics(rank.steps, &scores.evaluation);
+        }
+        if !improved || self.session.checkpoints.is_none() {
+            return Ok(());
+        }
+        let under_way = self.stage.as_ref().is_some_and(|stage| stage.step == rank.steps);
+        self.complete()?;
+        if under_way || self.last_saved == Some(rank.steps) {
+            return self.settle(rank.steps);
+        }
+        self.begin(rank, rank.steps)
+    }
+
+    /// Writes the best evaluation so far into the checkpoint of `step`, if that is the last one: an evaluation comes after the
+    /// checkpoint of its step. What is no longer the best is pruned.
+    pub fn settle(&self, step: u64) -> Result<(), Error> {
+        let (Some(folder), Some(best)) = (&self.folder, &self.best) else { return Ok(()) };
+        if self.last_saved != Some(step) {
+            return Ok(());
+        }
+        let value = serde_json::to_value(best).map_err(|e| Error::Resume { problem: e.to_string() })?;
+        folder.amend(step, |extra| extra[best::FIELD] = value)?;
+        folder.prune(self.kept(), best.best().map(|best| best.step))?;
+        Ok(())
+    }
+
+    /// Folder of the best checkpoint, on rank 0 and where it is complete.
+    pub fn best_checkpoint(&self) -> Option<PathBuf> {
+        let step = self.best()?.best()?.step;
+        let listed = self.folder.as_ref()?.list().ok()?;
+        listed.into_iter().find(|(listed, _)| *listed == step).map(|(_, path)| path)
+    }
+
+    fn kept(&self) -> NonZeroUsize {
+        NonZeroUsize::new(self.run.checkpoints_kept).unwrap_or(NonZeroUsize::MIN)
     }
 
     /// Called after every step, `step` of them being done.
@@ -188,7 +280,8 @@ impl<'a> Supervisor<'a> {
         let seen = merged(self.world, &self.label, &rank.seen)?.counts();
         let index = self.world.rank();
         // Rank 0 alone writes the manifest.
-        let extra = (index == 0).then(|| serde_json::to_value(Extra { seen })).transpose();
+        let extra =
+            (index == 0).then(|| serde_json::to_value(Extra { seen, best: self.best.clone() })).transpose();
         let extra = extra.map_err(|e| Error::Resume { problem: e.to_string() })?;
         let pieces = state::snapshot(self.run, index, rank)?;
         let copy_s = began.elapsed().as_secs_f64();
@@ -225,11 +318,12 @@ impl<'a> Supervisor<'a> {
             Work::Writing(thread) => {
                 let written = joined(thread)?;
                 let manifest = self.manifest(&mut stage.extra, stage.step, &written)?;
+                let keep = self.kept();
                 let commit = self.folder.clone().zip(manifest).map(|(folder, manifest)| {
-                    let keep = NonZeroUsize::new(self.run.checkpoints_kept).unwrap_or(NonZeroUsize::MIN);
+                    let best = BestSoFar::of(&manifest).and_then(|best| best.best().map(|best| best.step));
                     std::thread::spawn(move || {
                         let path = folder.commit(&manifest)?;
-                        folder.prune(keep)?;
+                        folder.prune(keep, best)?;
                         Ok(path)
                     })
                 });

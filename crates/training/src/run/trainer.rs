@@ -1,12 +1,13 @@
 //! Trains a run: loops over epochs on every rank, evaluates, saves, and says what happened.
 
 use crate::Error;
+use crate::run::best::BestSoFar;
 use crate::run::cluster::threads;
 use crate::run::event::Event;
 use crate::run::launch::{check_size, on_ranks};
 use crate::run::memory::MemoryUse;
 use crate::run::meter::Meter;
-use crate::run::outcome::Outcome;
+use crate::run::outcome::{KeptBest, Outcome};
 use crate::run::scores::Scores;
 use crate::run::session::{Compute, Session, Sources};
 use crate::run::supervisor::Supervisor;
@@ -16,7 +17,7 @@ use crate::samples::source::Prefetch;
 use crate::samples::source::Source;
 use crate::step::communicators::Communicators;
 use crate::step::interpreter::Execution;
-use crate::step::phases;
+use crate::step::phases::{self, SentByLabel};
 use crate::step::rank_state::RankState;
 use collectives::Communicator;
 use data::Split;
@@ -89,6 +90,10 @@ struct Trainer<'a> {
     /// CPU time of reading ahead, in the steps that are timed.
     reading: Duration,
     interrupted: bool,
+    /// The last evaluation: steps done, and the scores on rank 0.
+    evaluated: Option<(u64, Option<Scores>)>,
+    /// Bytes that evaluations sent under the names of phases.
+    sent_by_evaluations: SentByLabel,
 }
 
 impl<'a> Trainer<'a> {
@@ -104,7 +109,7 @@ impl<'a> Trainer<'a> {
         let source = sources(Split::Train)?;
         let source = if session.paced() { Source::repeated(source) } else { source };
         let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
-        let supervisor = Supervisor::new(run, world, session)?;
+        let mut supervisor = Supervisor::new(run, world, session)?;
         if let Some(checkpoint) = session.resume {
             supervisor.restore(&mut rank, checkpoint)?;
         }
@@ -131,6 +136,8 @@ impl<'a> Trainer<'a> {
             rank,
             reading: Duration::ZERO,
             interrupted: false,
+            evaluated: None,
+            sent_by_evaluations: SentByLabel::default(),
         })
     }
 
@@ -141,7 +148,7 @@ impl<'a> Trainer<'a> {
             self.evaluate()?;
         }
         // Training stops for every evaluation, so that a batch read ahead is never in its way.
-        while self.rank.steps < self.run.steps && !self.interrupted {
+        while self.rank.steps < self.run.steps && !self.interrupted && !self.supervisor.stops() {
             let end = self.next_stop();
             self.train_until(end)?;
             if !self.interrupted && self.evaluation_due() {
@@ -201,12 +208,13 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Scores the model and tells the observer; a request to stop during the evaluation interrupts the run.
-    fn evaluate(&mut self) -> Result<Option<Scores>, Error> {
+    /// Scores the model, tells the observer, and keeps the best state; a request to stop during the evaluation interrupts the run.
+    fn evaluate(&mut self) -> Result<(), Error> {
         let Self { run, communicators, sources, session, rank, supervisor, interrupted, .. } = self;
-        if session.paced() {
-            return Ok(None);
+        if session.paced() || run.data.eval_samples() == 0 {
+            return Ok(());
         }
+        let before = SentByLabel::of(communicators.world());
         let mut between = || {
             let flow = supervisor.during_evaluation()?;
             *interrupted = flow.is_break();
@@ -215,16 +223,23 @@ impl<'a> Trainer<'a> {
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
         let scores =
             evaluation::evaluate(run, communicators, rank, sources, session.observe, ignore, &mut between)?;
+        self.sent_by_evaluations.add(&SentByLabel::of(communicators.world()).less(&before));
+        if *interrupted {
+            return Ok(());
+        }
         if let Some(scores) = &scores {
             (session.observe)(Event::Evaluated { step: rank.steps, scores });
         }
-        Ok(scores)
+        supervisor.evaluated(rank, scores.as_ref())?;
+        self.evaluated = Some((rank.steps, scores));
+        Ok(())
     }
 
     /// Saves the last state, evaluates it, and brings together what all ranks measured.
     fn finish(mut self) -> Result<Outcome, Error> {
         let (world, paced) = (self.communicators.world(), self.session.paced());
-        let phases = phases::report(world, self.execution.schedule(), self.execution.times())?;
+        let times = self.execution.times();
+        let phases = phases::report(world, self.execution.schedule(), times, &self.sent_by_evaluations)?;
         let trace = self.execution.trace(self.communicators)?;
         let mut parameters_sha256 = None;
         if !paced {
@@ -232,11 +247,22 @@ impl<'a> Trainer<'a> {
             self.supervisor.finish(&self.rank, self.rank.steps, &digest)?;
             parameters_sha256 = Some(digest);
         }
-        let scores = if self.interrupted { None } else { self.evaluate()? };
+        let stopped_early = (self.rank.steps < self.run.steps && !self.interrupted)
+            .then(|| self.supervisor.best().map(BestSoFar::without_improvement))
+            .flatten();
+        let of_this_step = |evaluated: &(u64, Option<Scores>)| evaluated.0 == self.rank.steps;
+        if !self.interrupted && !self.evaluated.as_ref().is_some_and(of_this_step) {
+            self.evaluate()?;
+        }
+        self.supervisor.settle(self.rank.steps)?;
+        let scores = self.evaluated.take().filter(|(step, _)| *step == self.rank.steps).and_then(|(_, s)| s);
+        let best = self.best(scores.as_ref());
         let meter = self.meter;
         Ok(Outcome {
             steps: self.rank.steps,
             interrupted: self.interrupted,
+            stopped_early,
+            best,
             trained: meter.losses.len() as u64,
             timed: meter.steps,
             paced,
@@ -251,6 +277,19 @@ impl<'a> Trainer<'a> {
             threads: threads(self.run, self.session.cluster),
             trace,
             memory: None,
+        })
+    }
+    /// The best state of the run, whose last state has `scores`.
+    fn best(&self, scores: Option<&Scores>) -> Option<KeptBest> {
+        let best = self.supervisor.best()?;
+        let evaluation = best.best()?.clone();
+        Some(KeptBest {
+            metric: best.metric().clone(),
+            label: best.label(),
+            epoch: evaluation.step as f64 / self.run.batches().per_epoch().max(1) as f64,
+            last: scores.and_then(|scores| best.value(&scores.evaluation)),
+            checkpoint: self.supervisor.best_checkpoint(),
+            evaluation,
         })
     }
 }

@@ -3,11 +3,12 @@
 use crate::Error;
 use crate::step::gather::to_first;
 use crate::step::phase_time::PhaseTime;
-use collectives::{Communicator, Label};
+use collectives::{Communicator, Label, SentBytes};
 use serde::Serialize;
 use spec::schedule::{Lane, Schedule};
 use spec::topology::LinkClass;
 use spec::volume::LinkBytes;
+use std::collections::BTreeMap;
 
 /// One phase over all steps of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -90,25 +91,64 @@ pub(crate) fn mean(world: &Communicator, mine: f64) -> Result<f64, Error> {
     Ok(sum[0] / world.size() as f64)
 }
 
-/// Brings together what every rank measured of every phase, on rank 0; nothing elsewhere.
+/// Bytes that one rank has sent, by label.
+#[derive(Debug, Default)]
+pub(crate) struct SentByLabel(BTreeMap<String, LinkBytes>);
+
+impl SentByLabel {
+    /// Bytes that this rank has sent so far.
+    pub fn of(world: &Communicator) -> Self {
+        let sent = |of: &SentBytes| LinkBytes {
+            host: of.sent(LinkClass::Host),
+            network: of.sent(LinkClass::Network),
+        };
+        Self(world.meter().iter().map(|of| (of.label.as_str().to_owned(), sent(of))).collect())
+    }
+
+    /// Bytes that were sent since `before`.
+    pub fn less(mut self, before: &Self) -> Self {
+        for (label, sent) in &mut self.0 {
+            let before = before.get(label);
+            sent.host -= before.host;
+            sent.network -= before.network;
+        }
+        self
+    }
+
+    /// Adds bytes to these.
+    pub fn add(&mut self, more: &Self) {
+        for (label, sent) in &more.0 {
+            let sum = self.0.entry(label.clone()).or_default();
+            sum.host += sent.host;
+            sum.network += sent.network;
+        }
+    }
+
+    fn get(&self, label: &str) -> LinkBytes {
+        self.0.get(label).copied().unwrap_or_default()
+    }
+}
+
+/// Brings together what every rank measured of every phase, on rank 0; nothing elsewhere. Bytes that were sent `aside`, by
+/// evaluations between the steps, are not counted.
 pub(crate) fn report(
     world: &Communicator,
     schedule: &Schedule,
     times: &[PhaseTime],
+    aside: &SentByLabel,
 ) -> Result<Vec<PhaseReport>, Error> {
     const COLUMNS: usize = 6;
-    let metered = world.meter();
+    let metered = SentByLabel::of(world).less(aside);
     let mut mine = Vec::with_capacity(times.len() * COLUMNS);
     for (phase, time) in schedule.phases().iter().zip(times) {
-        let traffic = metered.iter().find(|t| t.label.as_str() == phase.name);
-        let sent = |link| traffic.map_or(0.0, |t| t.sent(link) as f64);
+        let sent = metered.get(&phase.name);
         mine.extend([
             time.busy.as_secs_f64(),
             time.cpu.as_secs_f64(),
             time.communication.as_secs_f64(),
             time.exposed.as_secs_f64(),
-            sent(LinkClass::Host),
-            sent(LinkClass::Network),
+            sent.host as f64,
+            sent.network as f64,
         ]);
     }
     let all = to_first(world, &Label::from("report"), &mine, &vec![mine.len(); world.size()])?;

@@ -108,11 +108,19 @@ fn pruning_keeps_the_latest() {
         small(&folder, step);
     }
     fs::create_dir(root.path().join("step-7")).unwrap();
-    assert_eq!(folder.prune(NonZeroUsize::new(4).unwrap()).unwrap(), [0; 0]);
-    assert_eq!(folder.prune(NonZeroUsize::new(2).unwrap()).unwrap(), [1, 5]);
+    assert_eq!(folder.prune(NonZeroUsize::new(4).unwrap(), None).unwrap(), [0; 0]);
+    assert_eq!(folder.prune(NonZeroUsize::new(2).unwrap(), None).unwrap(), [1, 5]);
     assert_eq!(names_in(root.path()), ["step-000000000020", "step-1000000000000", "step-7"]);
-    let steps: Vec<u64> = folder.list().unwrap().into_iter().map(|(step, _)| step).collect();
-    assert_eq!(steps, [20, 1_000_000_000_000]);
+    let steps = || folder.list().unwrap().into_iter().map(|(step, _)| step).collect::<Vec<u64>>();
+    assert_eq!(steps(), [20, 1_000_000_000_000]);
+    // The best stays, until another is the best.
+    assert_eq!(folder.prune(NonZeroUsize::MIN, Some(20)).unwrap(), [0; 0]);
+    let before = opened_and_verified(&folder.latest().unwrap().unwrap().1).unwrap().manifest().clone();
+    folder.amend(1_000_000_000_000, |extra| *extra = serde_json::json!({ "best": 1 })).unwrap();
+    let after = opened_and_verified(&folder.latest().unwrap().unwrap().1).unwrap().manifest().clone();
+    assert_eq!((after.extra["best"].as_u64(), &after.files), (Some(1), &before.files));
+    assert_eq!(folder.prune(NonZeroUsize::MIN, None).unwrap(), [20]);
+    assert_eq!(steps(), [1_000_000_000_000]);
     opened_and_verified(&folder.latest().unwrap().unwrap().1).unwrap();
 }
 
@@ -131,7 +139,7 @@ fn a_damaged_checkpoint_is_set_aside_and_kept() {
     }
     // Not swept, not pruned, and not taken for a checkpoint.
     let folder = Folder::open(root.path()).unwrap();
-    assert_eq!(folder.prune(NonZeroUsize::MIN).unwrap(), [0; 0]);
+    assert_eq!(folder.prune(NonZeroUsize::MIN, None).unwrap(), [0; 0]);
     assert_eq!(names_in(root.path()), ["damaged-step-000000000020", "damaged-step-000000000020.2"]);
     assert!(matches!(locate(root.path()), Err(CheckpointError::NotFound { .. })));
 }

@@ -1,0 +1,149 @@
+//! One trial of a sweep: its settings, and its training up to the end of a rung.
+
+use super::{Request, Space, SweepError};
+use crate::checkpoint::OpenError;
+use crate::cluster::ClusterError;
+use crate::control::Control;
+use crate::error::chain;
+use crate::file::FileError;
+use crate::logs::OpenLogs;
+use crate::resume::{ResumeError, Resumed};
+use crate::{Config, Error, Trained, Training};
+use std::fs;
+use std::path::Path;
+use toml::{Table, Value};
+use training::Cluster;
+use training::checkpoint::CheckpointError;
+
+/// One trial: a config in which settings have values of their own.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Number of the trial, from 1.
+    pub number: usize,
+    /// Keys and values of the settings that vary.
+    pub settings: Vec<(String, Value)>,
+    /// Config of the trial.
+    pub config: Config,
+}
+
+impl Trial {
+    /// All trials of a request. A key that no config has, or a value of another type, is an error that names the trial.
+    pub fn all(request: &Request, space: &Space) -> Result<Vec<Self>, SweepError> {
+        let base = Table::try_from(&request.config).map_err(SweepError::Toml)?;
+        let seed = request.config.train.seed.unwrap_or(0);
+        let values = space.trials(request.trials, seed)?;
+        let trial = |(at, values): (usize, Vec<Value>)| {
+            let table = space.applied(&base, &values)?;
+            let keys = space.settings().iter().map(|setting| setting.key().to_owned());
+            let settings: Vec<(String, Value)> = keys.zip(values).collect();
+            let number = at + 1;
+            let config = table.try_into().map_err(|error: toml::de::Error| SweepError::Trial {
+                trial: number,
+                settings: shown(&settings),
+                problem: error.to_string().trim().replace('\n', " "),
+            })?;
+            Ok(Self { number, settings, config })
+        };
+        values.into_iter().enumerate().map(trial).collect()
+    }
+
+    /// Settings in a line, as `model.dim = 8, train.batch = 64`.
+    pub fn shown(&self) -> String {
+        shown(&self.settings)
+    }
+
+    /// The config of the trial's whole run on `logs`, with every default written out: rates are those of the whole run, whatever
+    /// the number of steps that a rung has of it. Returns the steps of the whole run, too.
+    pub fn planned(&self, logs: &OpenLogs) -> Result<(Config, u64), SweepError> {
+        let mut config = self.config.clone();
+        config.checkpoint.keep.get_or_insert(1);
+        let run = logs.check(&config).map_err(|error| SweepError::Trial {
+            trial: self.number,
+            settings: self.shown(),
+            problem: error.to_string(),
+        })?;
+        Ok((config.explicit(&run), run.steps))
+    }
+}
+
+fn shown(settings: &[(String, Value)]) -> String {
+    settings.iter().map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Training of one rung.
+pub struct Rung<'a> {
+    /// Config of the whole run, with every default written out.
+    pub config: &'a Config,
+    /// Steps at the end of the rung.
+    pub steps: u64,
+    /// Rows of the run.
+    pub logs: &'a OpenLogs,
+    /// Run folder of the trial.
+    pub folder: &'a Path,
+    /// Title in progress and errors.
+    pub title: &'a str,
+    /// Observer and stop flag.
+    pub control: &'a Control,
+}
+
+impl Rung<'_> {
+    /// Trains up to the end of the rung, from the last checkpoint in the folder where there is one.
+    pub fn train(&self) -> Result<Trained, Error> {
+        let mut config = self.config.clone();
+        config.train.steps = Some(self.steps);
+        let training = Training::new(config)
+            .logs(self.logs.clone())
+            .out(self.folder)
+            .titled(self.title)
+            .control(self.control.clone());
+        let training = match begun(self.folder, self.control)? {
+            Some(resumed) if resumed.step() <= self.steps => training.resumed(resumed.planned()),
+            Some(_) => {
+                // The state is that of a later rung, whose record is gone.
+                fs::remove_dir_all(self.folder).map_err(FileError::writing(self.folder))?;
+                training
+            }
+            None => training,
+        };
+        match training.run() {
+            Err(Error::NotKept { source, .. }) => Err(*source),
+            trained => trained,
+        }
+    }
+}
+
+/// The run that was begun in a folder.
+fn begun(folder: &Path, control: &Control) -> Result<Option<Resumed>, Error> {
+    if !folder.exists() {
+        return Ok(None);
+    }
+    match Resumed::find(folder, &Cluster::Threads, control) {
+        Ok(resumed) => Ok(Some(resumed)),
+        Err(
+            ResumeError::NotBegun { .. }
+            | ResumeError::Checkpoint(OpenError::Checkpoint(CheckpointError::NotFound { .. })),
+        ) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The cause in one line, where an error is due to the settings of a trial: a loss that is no number, or too little memory. An
+/// error of the disk, of the rows or of the folder is not.
+pub fn due_to_settings(error: &Error) -> Option<String> {
+    let of_training = |error: &training::Error| match error {
+        training::Error::Diverged { .. }
+        | training::Error::Memory { .. }
+        | training::Error::Ranks { .. }
+        | training::Error::Metrics(_) => true,
+        // Errors of ranks come as text.
+        training::Error::Failure(_) => !chain(error).contains("(os error"),
+        _ => false,
+    };
+    let cause = match error {
+        Error::OneOfSeveral { source, .. } => return due_to_settings(source),
+        Error::Cluster(ClusterError::Failed(error) | ClusterError::ReportedForAll(error))
+        | Error::Training(error) => error,
+        _ => return None,
+    };
+    of_training(cause).then(|| chain(cause).lines().next().unwrap_or_default().to_owned())
+}
