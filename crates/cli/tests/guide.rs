@@ -23,7 +23,7 @@ use std::process::Command;
 fn follow(page: &str) -> Result<usize, String> {
     let folder = tempfile::tempdir().unwrap();
     let all = blocks(page);
-    let mut ran = 0;
+    let (mut ran, mut mpi) = (0, None);
     for (index, block) in all.iter().enumerate().filter(|(_, block)| block.is("sh")) {
         let at = |what: String| format!("line {}: {what}\n{}", block.line, block.body);
         if block.has("no-run") {
@@ -32,7 +32,7 @@ fn follow(page: &str) -> Result<usize, String> {
             }
             continue;
         }
-        if block.has("mpi") && !mpi_works(folder.path()) {
+        if block.has("mpi") && !*mpi.get_or_insert_with(|| mpi_works(folder.path())) {
             continue;
         }
         let (succeeded, printed) = run(folder.path(), &block.body);
