@@ -47,6 +47,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "MODULE", help_heading = "Model")]
     pub tower_module: Option<Module>,
 
+    /// Dropout: probability with which training sets a hidden unit of the MLPs to zero; neither the outputs of MLPs nor tower modules
+    /// have it, and evaluations and predictions go without [default: 0]
+    #[arg(long, value_name = "P", help_heading = "Model", allow_negative_numbers = true)]
+    pub dropout: Option<f32>,
+
     /// Number of hosts [default: 2]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
     pub hosts: Option<usize>,
@@ -99,7 +104,7 @@ pub struct RunArgs {
     /// Stop after this many steps [default: the steps of all epochs]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub steps: Option<u64>,
-    /// Seed of the initial weights [default: 0]
+    /// Seed of the initial weights and of dropout [default: 0]
     #[arg(long, value_name = "S", help_heading = "Training")]
     pub seed: Option<u64>,
     /// Update rule of dense layers and tables [default: adam; with --data adagrad for the tables]
@@ -215,6 +220,7 @@ impl RunArgs {
         set(&mut config.model.preset, &self.preset);
         set(&mut config.model.dim, &self.dim);
         set(&mut config.model.rows_cap, &self.rows_cap);
+        set(&mut config.model.dropout, &self.dropout);
         set(&mut config.topology.hosts, &self.hosts);
         set(&mut config.topology.ranks_per_host, &self.ranks_per_host);
         if let Some(towers) = &self.towers {

@@ -97,7 +97,7 @@ enum Command {
     Partition(partition::Args),
     /// Train a flat model, divide its features into towers in several ways, keep the best
     Towers(towers::Args),
-    /// Search over settings: train many variants a little, the best of them further; validation rows decide
+    /// Search over settings by successive halving; validation rows decide
     Sweep(Box<sweep::Args>),
     /// Make one page of one or several runs: curves, calibration, times, comparison
     Report(report::Args),

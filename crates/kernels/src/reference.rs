@@ -15,9 +15,9 @@ pub mod wire;
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
-    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
-    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
+    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).
@@ -97,6 +97,16 @@ impl Backend for Reference {
 
     fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result {
         elementwise::add(&x.host()[..len], &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        elementwise::scale(factor, &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn dropout(&self, args: Dropout) -> Result {
+        elementwise::dropout(args);
         Ok(())
     }
 

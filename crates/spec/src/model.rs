@@ -37,6 +37,12 @@ pub struct Model {
     towers: Vec<Tower>,
     module: Module,
     network: Network,
+    #[serde(skip_serializing_if = "is_zero")]
+    dropout: f32,
+}
+
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
 }
 
 /// Error in the description of a model: the field as it is named in a config, and what to do about it.
@@ -106,7 +112,22 @@ impl Model {
             return Err(ModelError::new("model.tower_module", problem));
         }
         let network = architecture.network(Sample { dense_features, dim: meets, sparse_width })?;
-        Ok(Self { features, dense_features, dim, architecture, towers, module, network })
+        Ok(Self { features, dense_features, dim, architecture, towers, module, network, dropout: 0.0 })
+    }
+
+    /// The model with dropout: in training, hidden units of the MLPs are set to zero with probability `dropout`, and the others
+    /// are scaled by `1/(1 − dropout)`. The last layer of an MLP and tower modules have none.
+    pub fn with_dropout(self, dropout: f32) -> Result<Self, ModelError> {
+        if !(0.0..1.0).contains(&dropout) {
+            let problem = format!("{dropout} must lie in 0..1 (0.1 to 0.5 is usual, 0 is off)");
+            return Err(ModelError::new("model.dropout (--dropout)", problem));
+        }
+        Ok(Self { dropout, ..self })
+    }
+
+    /// Probability with which training sets hidden units of the MLPs to zero.
+    pub fn dropout(&self) -> f32 {
+        self.dropout
     }
 
     /// Sparse features of the model, in order.

@@ -59,7 +59,7 @@ pub struct Run {
     pub batch: usize,
     /// Number of steps of the run.
     pub steps: u64,
-    /// Seed of the initial weights.
+    /// Seed of the initial weights and of dropout.
     pub seed: u64,
     /// Number of threads per rank; `None` to share the cores of the machine among its ranks.
     pub threads: Option<usize>,

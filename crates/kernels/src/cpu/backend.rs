@@ -1,14 +1,15 @@
 //! The operations of the host's cores, each in the module of its family.
 
 use super::{
-    Cpu, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update, wire,
+    Cpu, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update,
+    wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
-    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
-    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
+    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 impl Backend for Cpu {
@@ -75,6 +76,16 @@ impl Backend for Cpu {
 
     fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result {
         elementwise::add(self, &x.host()[..len], &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        elementwise::scale(self, factor, &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn dropout(&self, args: Dropout) -> Result {
+        dropout::dropout(self, args);
         Ok(())
     }
 

@@ -44,6 +44,20 @@ pub(crate) fn add(cpu: &Cpu, x: &[f32], y: &mut [f32]) {
     );
 }
 
+pub(crate) fn scale(cpu: &Cpu, factor: f32, y: &mut [f32]) {
+    let len = y.len();
+    let y = Shared::new(y);
+    pass(
+        cpu,
+        len,
+        #[inline(always)]
+        |range| {
+            // SAFETY: pieces do not overlap.
+            unsafe { y.piece(range) }.iter_mut().for_each(|y| *y *= factor);
+        },
+    );
+}
+
 pub(crate) fn relu_backward(cpu: &Cpu, y: &[f32], dy: &mut [f32]) {
     let len = dy.len();
     let dy = Shared::new(dy);

@@ -2,6 +2,7 @@
 
 use super::{Check, Result, size};
 use crate::{Buffer, Device};
+use spec::random::RandomSequence;
 
 /// A block of columns copied from one matrix to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,35 @@ pub struct Bce<'a> {
     pub dlogits: &'a mut Buffer<f32>,
 }
 
+/// Arguments of [`Device::dropout`].
+#[derive(Debug)]
+pub struct Dropout<'a> {
+    /// Number of samples.
+    pub rows: usize,
+    /// Number of units of a sample.
+    pub width: usize,
+    /// Position of the first sample, whatever rank it is on.
+    pub first: u64,
+    /// Random numbers of the layer, by position.
+    pub sequence: RandomSequence,
+    /// Probability with which a unit is dropped, in `[0, 1)`.
+    pub probability: f32,
+    /// Outputs of the units, rows × width, which are changed in place.
+    pub y: &'a mut Buffer<f32>,
+}
+
+impl Dropout<'_> {
+    /// Words below this number drop their unit.
+    pub(crate) fn below(&self) -> u32 {
+        (f64::from(self.probability) * 4_294_967_296.0) as u32
+    }
+
+    /// Factor of units that are kept: `1/(1 − probability)`.
+    pub(crate) fn scale(&self) -> f32 {
+        1.0 / (1.0 - self.probability)
+    }
+}
+
 /// Arguments of [`Device::sum_blocks`].
 #[derive(Debug)]
 pub struct SumBlocks<'a> {
@@ -117,6 +147,42 @@ impl Device {
         check.buffer("x", x, len)?;
         check.buffer("y", y, len)?;
         self.backend().add(len, x, y)
+    }
+
+    /// Scales in place: `y *= factor`, for the first `len` elements.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let mut y = Buffer::from_slice(&device, &[1.0, 2.0])?;
+    /// device.scale(2, 0.5, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [0.5, 1.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        Check::new("scale", self).buffer("y", y, len)?;
+        self.backend().scale(len, factor, y)
+    }
+
+    /// Inverted dropout: `y[r, u] = 0` with probability p, else `y[r, u]/(1 − p)`. Unit `u` of row `r` is dropped where
+    /// [`word`](spec::random::word)`(sequence.bits(first + r), u) < p·2³²`, so that no bit depends on how samples and units are
+    /// divided.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device, Dropout};
+    /// use spec::random::RandomSequence;
+    /// let device = Device::cpu(1)?;
+    /// let mut y = Buffer::from_slice(&device, &[1.0; 1000])?;
+    /// let sequence = RandomSequence::new(7, "dropout.top.0");
+    /// let args = Dropout { rows: 10, width: 100, first: 0, sequence, probability: 0.75, y: &mut y };
+    /// device.dropout(args)?;
+    /// let kept = y.to_vec()?.into_iter().filter(|&y| y == 4.0).count();
+    /// assert!((200..300).contains(&kept));
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn dropout(&self, args: Dropout) -> Result {
+        Check::new("dropout", self).buffer("y", args.y, size([args.rows, args.width]))?;
+        self.backend().dropout(args)
     }
 
     /// Binary cross-entropy on logits: `dlogits = (σ(logit) − label)·scale`. Returns the *sum* of the samples' losses, added

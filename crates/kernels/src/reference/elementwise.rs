@@ -1,6 +1,7 @@
 //! Passes over memory, one element at a time.
 
-use crate::ColumnCopy;
+use crate::{ColumnCopy, Dropout};
+use spec::random::word;
 
 /// Gradient of a ReLU: `dy[i] = 0` where a ReLU gave `y[i] ≤ 0`.
 pub fn relu_backward(y: &[f32], dy: &mut [f32]) {
@@ -15,6 +16,23 @@ pub fn relu_backward(y: &[f32], dy: &mut [f32]) {
 pub fn add(x: &[f32], y: &mut [f32]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += x;
+    }
+}
+
+/// Scales in place: `y *= factor`.
+pub fn scale(factor: f32, y: &mut [f32]) {
+    y.iter_mut().for_each(|y| *y *= factor);
+}
+
+/// Inverted dropout: a unit is 0 where its random word lies below p·2³², else its output is divided by 1 − p.
+pub fn dropout(args: Dropout) {
+    let (below, scale) = (args.below(), args.scale());
+    let Dropout { rows, width, first, sequence, y, .. } = args;
+    let y = y.host_mut();
+    for (r, u) in (0..rows).flat_map(|r| (0..width).map(move |u| (r, u))) {
+        let y = &mut y[r * width + u];
+        let dropped = word(sequence.bits(first + r as u64), u as u32) < below;
+        *y = if dropped { 0.0 } else { *y * scale };
     }
 }
 

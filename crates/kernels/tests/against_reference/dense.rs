@@ -2,12 +2,14 @@
 
 use crate::support::*;
 use kernels::{
-    Bce, Buffer, ColumnCopy, CrossBackward, Device, DotShape, InputGradient, LinearAt, LinearBackward,
-    LinearCrossForward, LinearForward, LinearShape, Matrix, MatrixMut, SumBlocks, Update, UpdateDense,
+    Bce, Buffer, ColumnCopy, CrossBackward, Device, DotShape, Dropout, InputGradient, LinearAt,
+    LinearBackward, LinearCrossForward, LinearForward, LinearShape, Matrix, MatrixMut, SumBlocks, Update,
+    UpdateDense,
 };
 use proptest::prelude::*;
 use spec::Activation;
 use spec::optimizer::UpdateRule;
+use spec::random::RandomSequence;
 
 fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, seed: u64) {
     let LinearShape { rows, inputs, outputs } = shape;
@@ -183,6 +185,25 @@ proptest! {
             }
             vec![w.to_vec().unwrap(), state.to_vec().unwrap()]
         });
+    }
+
+    #[test]
+    fn dropped_units(rows in 0..300usize, width in 0..150usize, probability in 0.0..1.0f32, first: u32, seed: u64) {
+        let y = Numbers(seed).floats(rows * width);
+        let sequence = RandomSequence::new(seed, "dropout");
+        let mut results = devices().into_iter().map(|device| {
+            let (mut whole, mut part) = (copy(&y), buffer(&y.to_vec().unwrap()[rows / 3 * width..]));
+            let (of_part, first) = (rows - rows / 3, u64::from(first));
+            device.dropout(Dropout { rows, width, first, sequence, probability, y: &mut whole }).unwrap();
+            let begin = first + (rows / 3) as u64;
+            device.dropout(Dropout { rows: of_part, width, first: begin, sequence, probability, y: &mut part }).unwrap();
+            // Samples on another rank lose the same units.
+            assert_eq!(bits(&part), bits(&whole)[rows / 3 * width..]);
+            device.scale(whole.len(), 0.3, &mut whole).unwrap();
+            bits(&whole)
+        });
+        let expected = results.next().unwrap();
+        prop_assert!(results.all(|result| result == expected));
     }
 
     #[test]

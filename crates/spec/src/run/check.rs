@@ -250,7 +250,9 @@ impl ModelConfig {
             (None, None) => outline.features(),
         };
         let (dense, dim) = (outline.dense_features, outline.dim);
-        Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module).map_err(field)
+        Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module)
+            .and_then(|model| model.with_dropout(self.dropout.unwrap_or(0.0)))
+            .map_err(field)
     }
 }
 

@@ -72,6 +72,10 @@ pub struct ModelConfig {
     /// Matrix rank of the cross layers; 0 for full rank. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_rank: Option<usize>,
+    /// Dropout: probability with which training sets a hidden unit of the bottom, top or deep MLP to zero; the others are scaled
+    /// by `1/(1 − dropout)`. Outputs of MLPs and tower modules have none; nor have evaluations and predictions. Default: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f32>,
     /// Sparse features and their tables. Default: those of the log, or the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Feature>>,
@@ -138,7 +142,7 @@ pub struct TrainConfig {
     /// Number of evaluations without a better value of `keep_best` after which the run stops; 0 for never, the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
-    /// Seed of the initial weights.
+    /// Seed of the initial weights and of dropout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Number of threads of each rank.

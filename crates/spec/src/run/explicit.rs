@@ -39,6 +39,7 @@ impl Config {
             preset: self.model.preset,
             dim: Some(model.dim()),
             rows_cap: None,
+            dropout: on(model.dropout()),
             dense_features: Some(model.dense_features()),
             features: Some(model.features().to_vec()),
             towers: (!model.towers().is_empty()).then(|| Assignment::Lists(model.tower_names())),

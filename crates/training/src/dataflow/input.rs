@@ -14,6 +14,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Input {
     rank: usize,
+    /// Position of the first sample of the global batch.
+    position: u64,
     /// This rank's samples, on the host.
     pub batch: Batch,
     /// Samples of each rank, and where they begin in the global batch.
@@ -53,6 +55,7 @@ impl Input {
         let ranks = placement.topology().ranks();
         Self {
             rank,
+            position: 0,
             batch: Batch::default(),
             samples: vec![0..0; ranks],
             dense: Buffer::new(device),
@@ -72,6 +75,11 @@ impl Input {
     /// Number of samples of this rank.
     pub fn rows(&self) -> usize {
         self.samples[self.rank].len()
+    }
+
+    /// Position of this rank's first sample, counted on over epochs.
+    pub fn first(&self) -> u64 {
+        self.position + self.own().start as u64
     }
 
     /// Range of this rank's samples in the global batch.
@@ -103,8 +111,9 @@ impl Input {
             *samples = share(rows, ranks, rank);
         }
         let own = self.own();
-        let first = global.start;
-        source.read(first + own.start as u64..first + own.end as u64, model, &mut self.batch)?;
+        self.position = global.start;
+        let first = self.first();
+        source.read(first..first + own.len() as u64, model, &mut self.batch)?;
 
         let Self { batch, dense, labels, lengths, ids, weights, outgoing, .. } = self;
         dense.resize(batch.dense.len())?;

@@ -75,7 +75,7 @@ impl RankState {
         let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
-            network: Network::new(model.network(), &parameters)?,
+            network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
@@ -163,8 +163,9 @@ impl RankState {
                 }
                 dataflow.take_outputs(device, input, towers)
             }
-            Operation::Forward(block) => {
-                let samples = Samples { rows, dense: &input.dense };
+            Operation::Forward(block) | Operation::ForwardWithDropout(block) => {
+                let drops = matches!(operation, Operation::ForwardWithDropout(_));
+                let samples = Samples { rows, dense: &input.dense, first: drops.then(|| input.first()) };
                 Ok(network.forward(device, parameters, *block, samples)?)
             }
             Operation::Loss => self.take_loss(batch),
@@ -178,7 +179,7 @@ impl RankState {
                 Ok(())
             }
             Operation::Backward(block, layers) => {
-                let samples = Samples { rows, dense: &input.dense };
+                let samples = Samples { rows, dense: &input.dense, first: None };
                 Ok(network.backward(device, parameters, *block, layers.clone(), samples)?)
             }
             Operation::SplitGradients => {
