@@ -36,3 +36,5 @@ mod shop_parquet;
 mod skipped;
 #[path = "data/split.rs"]
 mod split;
+#[path = "data/transforms.rs"]
+mod transforms;

@@ -34,6 +34,7 @@ mod table;
 use crate::DataError;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+pub(crate) use table::write_quoted_by;
 use table::{Table, Value};
 
 /// Contents of the first column of a table.

@@ -133,7 +133,12 @@ fn named(what: &str, labels: &[String]) -> Vec<String> {
 
 /// Writes a field of a CSV line, quoted if RFC 4180 requires it.
 fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
-    if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+    write_quoted_by(csv, b',', text)
+}
+
+/// Writes a field of a line with this delimiter, quoted if RFC 4180 requires it.
+pub(crate) fn write_quoted_by(csv: &mut impl Write, delimiter: u8, text: &[u8]) -> std::io::Result<()> {
+    if !text.iter().any(|byte| *byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r')) {
         return csv.write_all(text);
     }
     csv.write_all(b"\"")?;

@@ -91,7 +91,7 @@ impl LogFacts {
             name: column.column.clone(),
             rows: match (column.ids, column.rows) {
                 // How many ids a vocabulary has is known when it is made.
-                (IdRule::Hash | IdRule::Vocabulary, rows) => LogRows::Hashed(rows),
+                (IdRule::Hash | IdRule::Vocabulary | IdRule::Buckets, rows) => LogRows::Hashed(rows),
                 (IdRule::Index, rows) => LogRows::Fixed(rows.unwrap_or(0)),
             },
             mean_ids: column.many().then(|| column.mean_ids.unwrap_or(1)),
