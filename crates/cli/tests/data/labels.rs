@@ -75,7 +75,8 @@ fn click_buy_weight_and_user() {
     // `eval` finds the scores of training, and the table has all labels.
     let table = folder.path("predictions.csv");
     let on_same = ["--data", &held_out, "--predictions", &table, "--group", "user", "--slice", "city"];
-    let evaluated = json(&[&["eval", "--checkpoint", &run, "--use", "last", "--json"], &on_same[..]].concat());
+    let evaluated =
+        json(&[&["eval", "--checkpoint", &run, "--use", "last", "--json"], &on_same[..]].concat());
     assert_eq!(evaluated["labels"], result["labels"]);
     let table = fs::read_to_string(table).unwrap();
     assert_eq!(table.lines().count(), 1001);
