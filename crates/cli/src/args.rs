@@ -135,6 +135,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
     pub label_smoothing: Option<f32>,
 
+    /// Factor of the loss of samples whose label is 1, and of such samples in metrics [default: 1]
+    #[arg(long, value_name = "W", help_heading = "Training", allow_negative_numbers = true)]
+    pub positive_weight: Option<f32>,
+
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub data: Vec<String>,
@@ -163,6 +167,14 @@ pub struct RunArgs {
     /// the order of time (criteo-tsv, or in_time_order in the schema), else all samples, up to 16777216]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub shuffle: Option<u64>,
+    /// Also tell the AUC averaged over the groups that this column makes, such as users: the mean of the AUCs of groups with
+    /// both labels, weighted by their samples [default: none]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub group: Option<String>,
+    /// Also tell AUC, logloss and calibration for the values of this column, the 50 largest one by one; may be given several
+    /// times [default: none]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub slice: Vec<String>,
     /// Stop at the first bad line: a row of the log that cannot be read as a sample
     #[arg(long, help_heading = "Data")]
     pub strict: bool,
@@ -264,6 +276,7 @@ impl RunArgs {
         set(&mut config.train.clip_value, &self.clip_value);
         set(&mut config.train.clip_norm, &self.clip_norm);
         set(&mut config.train.label_smoothing, &self.label_smoothing);
+        set(&mut config.train.positive_weight, &self.positive_weight);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.
@@ -298,6 +311,12 @@ impl RunArgs {
         }
         if let Some(path) = &self.schema {
             data.schema = Some(read_toml(path)?);
+        }
+        if self.group.is_some() {
+            data.group.clone_from(&self.group);
+        }
+        if !self.slice.is_empty() {
+            data.slices.clone_from(&self.slice);
         }
         data.shuffle = self.shuffle.or(data.shuffle);
         data.max_bad_share = self.max_bad_share.or(data.max_bad_share);

@@ -19,6 +19,7 @@ use crate::{
     HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
     SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
+use elementwise::Targets;
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).
 #[derive(Debug)]
@@ -112,8 +113,11 @@ impl Backend for Reference {
 
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
         let Bce { rows, smoothing, scale, .. } = args;
-        let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        Ok(Some(elementwise::bce(logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])))
+        let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
+        let labels = &args.labels.host()[..rows];
+        let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
+        let targets = Targets { labels, weights, smoothing, scale };
+        Ok(Some(elementwise::bce(logits, &targets, dlogits)))
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

@@ -11,12 +11,14 @@
 
 mod architecture;
 mod block;
+mod labels;
 mod layer;
 mod network;
 mod tower;
 
 pub use architecture::Architecture;
 pub use block::{Block, BlockName, Input, Layers};
+pub use labels::ModelLabel;
 pub use layer::{CrossLayer, LinearLayer, Parameter};
 pub use network::{BlockSource, Network, Read};
 pub use tower::{Member, Tower, TowerModule};
@@ -36,6 +38,9 @@ pub struct Model {
     architecture: Architecture,
     towers: Vec<Tower>,
     module: Module,
+    /// Labels, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<ModelLabel>,
     network: Network,
     #[serde(skip_serializing_if = "is_zero")]
     dropout: f32,
@@ -111,8 +116,30 @@ impl Model {
             let problem = format!("{} towers give {sparse_width} columns: too wide", towers.len());
             return Err(ModelError::new("model.tower_module", problem));
         }
-        let network = architecture.network(Sample { dense_features, dim: meets, sparse_width })?;
-        Ok(Self { features, dense_features, dim, architecture, towers, module, network, dropout: 0.0 })
+        let network =
+            architecture.network(Sample { dense_features, dim: meets, sparse_width, outputs: 1 })?;
+        let labels = Vec::new();
+        Ok(Self {
+            features,
+            dense_features,
+            dim,
+            architecture,
+            towers,
+            module,
+            labels,
+            network,
+            dropout: 0.0,
+        })
+    }
+
+    /// What a sample brings to the network, and takes from one with so many outputs.
+    fn sample(&self, outputs: usize) -> Sample {
+        let sparse_width = match self.towers.is_empty() {
+            true => self.features.len() * self.row_width(),
+            false => self.towers.iter().map(Tower::output_width).sum(),
+        };
+        let dim = self.architecture.meeting_dim(self.dim, self.module);
+        Sample { dense_features: self.dense_features, dim, sparse_width, outputs }
     }
 
     /// The model with dropout: in training, hidden units of the MLPs are set to zero with probability `dropout`, and the others

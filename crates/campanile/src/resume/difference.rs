@@ -61,6 +61,7 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
             "batch": config.train.batch,
             "seed": config.train.seed,
             "label_smoothing": config.train.label_smoothing,
+            "positive_weight": config.train.positive_weight,
             "clip_value": config.train.clip_value,
             "clip_norm": config.train.clip_norm,
         },

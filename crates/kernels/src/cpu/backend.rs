@@ -6,6 +6,7 @@ use super::{
 };
 use crate::backend::Backend;
 use crate::op::Result;
+use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
     HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
@@ -91,9 +92,11 @@ impl Backend for Cpu {
 
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
         let Bce { rows, smoothing, scale, .. } = args;
-        let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        elementwise::bce(self, logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])
-            .map(Some)
+        let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
+        let labels = &args.labels.host()[..rows];
+        let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
+        let targets = Targets { labels, weights, smoothing, scale };
+        elementwise::bce(self, logits, &targets, dlogits).map(Some)
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

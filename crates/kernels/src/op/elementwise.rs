@@ -54,12 +54,14 @@ impl<'a> MatrixMut<'a> {
 /// Arguments of [`Device::bce`].
 #[derive(Debug)]
 pub struct Bce<'a> {
-    /// Number of samples.
+    /// Number of losses: samples × labels.
     pub rows: usize,
-    /// Logit of each sample.
+    /// Logits, row by row.
     pub logits: &'a Buffer<f32>,
-    /// Label of each sample, 0 or 1.
+    /// Labels, 0 or 1, as the logits.
     pub labels: &'a Buffer<f32>,
+    /// Weight of each loss; `None` for losses that all count 1.
+    pub weights: Option<&'a Buffer<f32>>,
     /// Label smoothing ε: losses and gradients are of labels `y·(1 − ε) + ε/2`. 0 for the labels as they are.
     pub smoothing: f32,
     /// Factor of every gradient: 1 / samples of the whole batch for the gradient of the mean loss.
@@ -185,8 +187,16 @@ impl Device {
         self.backend().dropout(args)
     }
 
-    /// Binary cross-entropy on logits: `dlogits = (σ(logit) − label)·scale`. Returns the *sum* of the samples' losses, added
-    /// in sample order in double precision; `None` on a device that computes nothing.
+    /// Binary cross-entropy on logits, for logit `x`, label `y` and weight `w` (1 where there are none):
+    ///
+    /// ```text
+    /// loss    = w·(max(x, 0) − x·y + ln(1 + e^−|x|))
+    /// dlogit  = (σ(x) − y)·scale·w
+    /// ```
+    ///
+    /// In training `w` of a sample and a label is the weight of the sample × the weight of clicks where the label is 1 × the
+    /// weight of the label's loss. Returns the *sum* of all losses, added in order in double precision; `None` on a device that
+    /// computes nothing.
     ///
     /// ```
     /// use kernels::{Bce, Buffer, Device};
@@ -194,9 +204,15 @@ impl Device {
     /// let (logits, labels) = (Buffer::from_slice(&device, &[0.0])?, Buffer::from_slice(&device, &[1.0])?);
     /// let mut dlogits = Buffer::zeroed(&device, 1)?;
     /// let (smoothing, scale) = (0.0, 1.0);
-    /// let args = Bce { rows: 1, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits };
+    /// let (logits, labels, weights) = (&logits, &labels, None);
+    /// let args = Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
     /// assert_eq!(device.bce(args)?, Some(2f64.ln()));
     /// assert_eq!(dlogits.to_vec()?, [-0.5]);
+    /// let three = Buffer::from_slice(&device, &[3.0])?;
+    /// let weights = Some(&three);
+    /// let args = Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
+    /// assert_eq!(device.bce(args)?, Some(3.0 * 2f64.ln()));
+    /// assert_eq!(dlogits.to_vec()?, [-1.5]);
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn bce(&self, args: Bce) -> Result<Option<f64>> {
@@ -204,6 +220,9 @@ impl Device {
         check.buffer("logits", args.logits, args.rows)?;
         check.buffer("labels", args.labels, args.rows)?;
         check.buffer("dlogits", args.dlogits, args.rows)?;
+        if let Some(weights) = args.weights {
+            check.buffer("weights", weights, args.rows)?;
+        }
         self.backend().bce(args)
     }
 

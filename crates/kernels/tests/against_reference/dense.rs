@@ -317,18 +317,19 @@ fn gradients_of_the_reference_are_its_finite_differences() {
     let logits = numbers.floats(6);
     let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
     let mut dlogits = zeros(6);
-    let (smoothing, scale) = (0.3, 1.0);
-    device
-        .bce(Bce { rows: 6, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits })
-        .unwrap();
-    finite_differences(&logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
-        vec![
-            device
-                .bce(Bce { rows: 6, logits, labels: &labels, smoothing, scale, dlogits: &mut zeros(6) })
-                .unwrap()
-                .unwrap() as f32,
-        ]
-    });
+    let (smoothing, scale, labels) = (0.3, 1.0, &labels);
+    let uneven = buffer(&[1.0, 0.5, 0.0, 2.0, 0.25, 3.0]);
+    for weights in [None, Some(&uneven)] {
+        let logits = &logits;
+        device
+            .bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits })
+            .unwrap();
+        finite_differences(logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
+            let dlogits = &mut zeros(6);
+            let loss = device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits });
+            vec![loss.unwrap().unwrap() as f32]
+        });
+    }
 }
 
 #[test]
@@ -341,6 +342,7 @@ fn bce_is_stable_and_sigmoid_saturates() {
             rows: 4,
             logits: &logits,
             labels: &labels,
+            weights: None,
             smoothing: 0.0,
             scale: 0.5,
             dlogits: &mut dlogits,
@@ -361,15 +363,22 @@ fn losses_do_not_depend_on_threads() {
         let mut numbers = Numbers(rows as u64);
         let logits = buffer(&(0..rows).map(|_| 20.0 * numbers.float()).collect::<Vec<_>>());
         let labels = buffer(&(0..rows).map(|_| (numbers.next() % 2) as f32).collect::<Vec<_>>());
-        let mut results = devices().into_iter().map(|device| {
-            let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
-            let (smoothing, scale) = (0.1, 1.0 / 9000.0);
-            let bce = Bce { rows, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits };
-            let loss = device.bce(bce).unwrap().unwrap();
-            device.sigmoid(rows, &logits, &mut p).unwrap();
-            (loss.to_bits(), bits(&dlogits), bits(&p))
+        let ones = buffer(&vec![1.0; rows]);
+        let uneven = buffer(&(0..rows).map(|_| numbers.float().abs()).collect::<Vec<_>>());
+        let mut all = [None, Some(&ones), Some(&uneven)].into_iter().map(|weights| {
+            let mut results = devices().into_iter().map(|device| {
+                let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
+                let (smoothing, scale, logits, labels) = (0.1, 1.0 / 9000.0, &logits, &labels);
+                let bce = Bce { rows, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
+                let loss = device.bce(bce).unwrap().unwrap();
+                device.sigmoid(rows, logits, &mut p).unwrap();
+                (loss.to_bits(), bits(&dlogits), bits(&p))
+            });
+            let expected = results.next().unwrap();
+            assert!(results.all(|result| result == expected), "{rows} samples");
+            expected
         });
-        let expected = results.next().unwrap();
-        assert!(results.all(|result| result == expected), "{rows} samples");
+        assert_eq!(all.next(), all.next(), "weights of 1 change no bit");
+        assert!(rows < 2 || all.next().unwrap().0 != 0);
     }
 }

@@ -6,7 +6,7 @@ use crate::Error;
 use crate::samples::source::Source;
 use data::Batch;
 use kernels::{BagIndex, Buffer, Device, IndexBags, Segment, SortedIds};
-use spec::model::Model;
+use spec::model::{Model, ModelLabel};
 use spec::placement::{Placement, Shard, ShardKind, share};
 use std::ops::Range;
 
@@ -22,8 +22,10 @@ pub struct Input {
     pub samples: Vec<Range<usize>>,
     /// Dense inputs of this rank's samples.
     pub dense: Buffer<f32>,
-    /// Labels of this rank's samples.
+    /// Labels of this rank's samples: samples × labels.
     pub labels: Buffer<f32>,
+    /// Weights of the losses of this rank's samples, as the labels; empty where all losses count 1.
+    pub loss_weights: Buffer<f32>,
     /// Bag lengths of features whose bags vary.
     pub lengths: Exchange<u32>,
     /// Ids, by holder and by source.
@@ -39,6 +41,17 @@ pub struct Input {
     segments: Vec<Segment>,
     arrived_lengths: Vec<u32>,
     outgoing: Outgoing,
+    /// Weights of losses on the host.
+    weighed: Vec<f32>,
+}
+
+/// What the weight of a loss is made of, besides the weight of its sample.
+#[derive(Clone, Copy, Debug)]
+pub struct LossWeights<'a> {
+    /// Factor of losses whose label is 1.
+    pub positive: f32,
+    /// Labels of a model with several; empty for a model with one.
+    pub labels: &'a [ModelLabel],
 }
 
 /// Ids on the host, laid out by holder.
@@ -60,6 +73,7 @@ impl Input {
             samples: vec![0..0; ranks],
             dense: Buffer::new(device),
             labels: Buffer::new(device),
+            loss_weights: Buffer::new(device),
             lengths: Exchange::new(device, ranks),
             ids: Exchange::new(device, ranks),
             weights: Exchange::new(device, ranks),
@@ -69,6 +83,7 @@ impl Input {
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
             outgoing: Outgoing::default(),
+            weighed: Vec::new(),
         }
     }
 
@@ -97,6 +112,30 @@ impl Input {
         self.samples.last().map_or(0, |last| last.end)
     }
 
+    /// Weights of the losses; `None` where all count 1.
+    pub fn weights_of_losses(&self) -> Option<&Buffer<f32>> {
+        (!self.weighed.is_empty()).then_some(&self.loss_weights)
+    }
+
+    /// Sets the weight of every loss of the batch: of its sample × of clicks where its label is 1 × of its label.
+    pub fn weigh(&mut self, weights: LossWeights) -> Result<(), Error> {
+        let Self { batch, weighed, loss_weights, .. } = self;
+        weighed.clear();
+        let even = weights.labels.iter().all(|label| label.weight == 1.0);
+        if batch.sample_weights.is_empty() && weights.positive == 1.0 && even {
+            return Ok(());
+        }
+        let labels = weights.labels.len().max(1);
+        for (i, &label) in batch.labels.iter().enumerate() {
+            let of_sample = batch.sample_weights.get(i / labels).copied().unwrap_or(1.0);
+            let of_label = weights.labels.get(i % labels).map_or(1.0, |label| label.weight);
+            let of_class = if label == 1.0 { weights.positive } else { 1.0 };
+            weighed.push(of_sample * of_class * of_label);
+        }
+        loss_weights.resize(weighed.len())?;
+        Ok(loss_weights.write(0, weighed)?)
+    }
+
     /// Reads this rank's share of the global batch `global` and lays out its ids by holder.
     pub fn read(
         &mut self,
@@ -118,7 +157,7 @@ impl Input {
         let Self { batch, dense, labels, lengths, ids, weights, outgoing, .. } = self;
         dense.resize(batch.dense.len())?;
         dense.write(0, &batch.dense)?;
-        labels.resize(batch.samples)?;
+        labels.resize(batch.labels.len())?;
         labels.write(0, &batch.labels)?;
 
         outgoing.clear();
