@@ -1,5 +1,6 @@
 //! Events that the library reports while it works.
 
+use crate::train::WarmStarted;
 use data::prepare::PrepareProgress;
 use pages::text::grouped;
 use spec::run::{Split, SplitBy};
@@ -124,6 +125,8 @@ pub enum Notice {
         /// Folder of the run.
         folder: PathBuf,
     },
+    /// A new run begins with weights of another one.
+    WarmStart(WarmStarted),
     /// The times of computations are measured before training.
     Pacing {
         /// Steps that are measured.
@@ -164,6 +167,7 @@ impl Notice {
             | Self::TrialFailed { .. } => true,
             Self::Split { .. }
             | Self::FromTheBeginning { .. }
+            | Self::WarmStart(_)
             | Self::Pacing { .. }
             | Self::Taken { .. }
             | Self::Trial { .. } => false,
@@ -188,6 +192,7 @@ impl fmt::Display for Notice {
             Self::FromTheBeginning { folder } => {
                 write!(f, "{}: no complete checkpoint; starting from the beginning", folder.display())
             }
+            Self::WarmStart(report) => report.fmt(f),
             Self::Pacing { steps } => {
                 write!(f, "measuring what each phase takes, {steps} steps with ranks taking turns")
             }

@@ -128,8 +128,17 @@ impl RunFolder {
     /// A folder for a new run. One that holds anything is refused, so that no run overwrites another; what a run left
     /// that never began is no hindrance.
     pub fn create(dir: &Path) -> Result<Self, FolderError> {
-        Output::check_folder(dir, &Inputs::default())?;
+        Self::check_free(dir)?;
         fs::create_dir_all(dir).map_err(FileError::creating(dir))?;
+        Self::open(dir, None, lock(dir)?)
+    }
+
+    /// Refuses a folder in which no new run may be kept. Nothing is made or changed.
+    pub fn check_free(dir: &Path) -> Result<(), FolderError> {
+        Output::check_folder(dir, &Inputs::default())?;
+        if !dir.exists() {
+            return Ok(());
+        }
         let entries = fs::read_dir(dir).map_err(FileError::listing(dir))?;
         for entry in entries {
             let entry = entry.map_err(FileError::listing(dir))?;
@@ -147,7 +156,7 @@ impl RunFolder {
                 return Err(FolderError::NotEmpty { path: dir.to_owned() });
             }
         }
-        Self::open(dir, None, lock(dir)?)
+        Ok(())
     }
 
     /// The folder of a run that goes on after `step`, or begins again where that is `None`. Records of later steps are

@@ -205,6 +205,7 @@ impl Samples {
         config.train.threads = None;
         // Nothing is trained, so nothing is kept or stopped.
         (config.train.eval_every, config.train.keep_best, config.train.patience) = (None, None, None);
+        config.train.warm_start = None;
         for optimizer in [&mut config.optimizer.dense, &mut config.optimizer.tables].into_iter().flatten() {
             optimizer.update = UpdateRule::Sgd;
         }

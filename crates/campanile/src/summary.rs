@@ -1,5 +1,6 @@
 //! Summary of a run as JSON, for programs.
 
+use crate::train::WarmStarted;
 use serde_json::json;
 use spec::run::Run;
 use training::metrics::METRICS;
@@ -7,7 +8,7 @@ use training::metrics::breakdown::{GroupScores, SliceScores};
 use training::{KeptBest, LabelScores, Outcome, Scores};
 
 /// The result as one object.
-pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
+pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -> serde_json::Value {
     let scores = outcome.scores.as_ref();
     let evaluation = scores.map(|scores| &scores.evaluation);
     let mut result = json!({
@@ -34,6 +35,9 @@ pub fn to_json(run: &Run, outcome: &Outcome) -> serde_json::Value {
         "memory_bytes": outcome.memory.map(|need| need.total()),
         "phases": outcome.phases,
     });
+    if let Some(warm_start) = warm_start {
+        result["warm_start"] = json!(warm_start);
+    }
     if let Some(why) = why_stopped(outcome) {
         result["stop_reason"] = why.into();
     }

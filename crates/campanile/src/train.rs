@@ -2,12 +2,16 @@
 //!
 //! [`Training`] says what is wanted, [`OpenTraining`] has logs and a checked run, [`Trained`] is the result.
 
+mod dry_run;
 mod keep;
 mod open;
 mod pace;
+mod warm_start;
 
+pub use dry_run::{DryRun, Reading, StepTotals};
 pub use open::OpenTraining;
 pub use pace::ComputeMode;
+pub use warm_start::{LeftOut, MatchedRows, WarmStarted};
 
 use crate::Error;
 use crate::cluster::{self, Transport};
@@ -15,7 +19,7 @@ use crate::control::Control;
 use crate::discover::describe;
 use crate::event::{Event, Notice};
 use crate::file::{read_config, whole};
-use crate::folder::PREPARED;
+use crate::folder::{PREPARED, RunFolder};
 use crate::logs::{self, OpenLogs};
 use crate::output::{Inputs, Output};
 use crate::resume::Resumed;
@@ -27,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use training::checkpoint::Checkpoint;
 use training::{BestSoFar, Cluster, Outcome};
+use warm_start::WarmStart;
 
 /// Reason why a run cannot be trained as requested.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +74,18 @@ pub enum TrainError {
         path: PathBuf,
         /// Error in the times.
         source: PaceError,
+    },
+    /// A checkpoint of which nothing fits a new run.
+    #[error(
+        "--warm-start {}: no table and no layer of the checkpoint fits this run; leave --warm-start out, or use the same \
+         columns and widths:{}",
+        path.display(), reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>()
+    )]
+    NothingTaken {
+        /// Path that was named.
+        path: PathBuf,
+        /// Reasons of the first tables and layers.
+        reasons: Vec<String>,
     },
     /// A value that cannot be written as text.
     #[error("{what}")]
@@ -114,6 +131,8 @@ pub struct Training {
     report_every: Option<u64>,
     title: Option<String>,
     described: String,
+    /// Whether nothing is trained, and no folder made or changed.
+    dry: bool,
     control: Control,
 }
 
@@ -139,6 +158,8 @@ pub struct Trained {
     pub outcome: Outcome,
     /// Folder in which the run is kept.
     pub folder: Option<PathBuf>,
+    /// Weights that the run began with; `None` for a run that began with initial weights, or was resumed.
+    pub warm_start: Option<WarmStarted>,
     /// Whether rank 0 is in this process, which reports for all.
     pub has_first_rank: bool,
 }
@@ -159,6 +180,7 @@ impl Training {
             report_every: None,
             title: None,
             described: "the run".into(),
+            dry: false,
             control: Control::default(),
         }
     }
@@ -199,6 +221,18 @@ impl Training {
     /// Keeps the run in a folder: config, schedule, metrics and checkpoints.
     pub fn out(self, folder: impl Into<PathBuf>) -> Self {
         Self { out: Some(folder.into()), ..self }
+    }
+
+    /// Keeps the run in a folder, and goes on with the run that was begun there, if one was. Its observer and stop flag must be set
+    /// before.
+    pub fn out_going_on(self, folder: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = folder.into();
+        let begun = Resumed::begun(&folder, &self.control)?;
+        let training = self.out(folder);
+        Ok(match begun {
+            Some(resumed) => training.resumed(resumed),
+            None => training,
+        })
     }
 
     /// Goes on with a run that was found, in its own folder unless [`out`](Self::out) names another.
@@ -291,9 +325,16 @@ impl Training {
             self.checkpoint_now_and_then();
         }
         // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
-        let keeper = if self.goes_on() { None } else { self.keeper()? };
+        let keeper = match (self.goes_on(), self.dry) {
+            (true, _) => None,
+            (false, false) => self.keeper()?,
+            (false, true) => {
+                self.out.as_deref().map(RunFolder::check_free).transpose()?;
+                None
+            }
+        };
         // After the run's folder is there, since a trace may go into it.
-        let trace = self.check_trace()?;
+        let trace = if self.dry { None } else { self.check_trace()? };
         let (logs, opened_here) = match self.logs.take() {
             Some(logs) => (logs, false),
             None => (self.open_logs()?, true),
@@ -308,7 +349,16 @@ impl Training {
             let odd = logs.warnings(&self.config.data).into_iter().map(Notice::OddLog);
             odd.for_each(|notice| self.control.notice(notice));
         }
-        Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace })
+        let warm_start = self.warm_start(&run, &explicit, &logs)?;
+        Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace, warm_start })
+    }
+
+    /// The weights of another run that this one begins with. A run that goes on has them already.
+    fn warm_start(&self, run: &Run, explicit: &Config, logs: &OpenLogs) -> Result<Option<WarmStart>, Error> {
+        let resumes = self.resumed.as_ref().is_some_and(|resumed| resumed.checkpoint.is_some());
+        let Some(path) = self.config.train.warm_start.as_ref().filter(|_| !resumes) else { return Ok(None) };
+        let teller = (self.cluster.has_first_rank(), &self.control);
+        WarmStart::open(path, run, explicit, logs, teller).map(Some)
     }
 
     /// A run that is kept in a folder saves its state now and then, so that a kill costs minutes at most.
@@ -344,7 +394,7 @@ impl Training {
     }
 
     fn open_logs(&self) -> Result<OpenLogs, Error> {
-        let kept = self.out.as_ref().map(|out| out.join(PREPARED));
+        let kept = self.out.as_ref().filter(|_| !self.dry).map(|out| out.join(PREPARED));
         let data = &self.config.data;
         if cluster::is_distributed(&self.cluster) && kept.is_none() && logs::must_be_prepared(data) {
             return Err(TrainError::UnsharedLog.into());

@@ -2,6 +2,7 @@
 
 mod args;
 mod breakdown;
+mod dry_run;
 mod flags;
 mod several;
 mod summary;
@@ -16,8 +17,9 @@ use crate::progress::Console;
 use crate::signals::{Stop, stop_on_signals};
 use crate::text::tell;
 use anyhow::Result;
+use campanile::file::whole;
 use campanile::resume::Resumed;
-use campanile::train::TraceFile;
+use campanile::train::{DryRun, TraceFile};
 use campanile::{OpenTraining, Trained, Training};
 use spec::run::{Config, OptimizerConfig, Run};
 use std::path::Path;
@@ -35,8 +37,11 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     flags::check(&args, &config)?;
     let began = Instant::now();
     let stop = stop_on_signals()?;
-    let open =
-        stop.ended(training(&args, config, resumed, cluster).control(console.control(&stop)).open())?;
+    let training = training(&args, config, resumed, cluster).control(console.control(&stop));
+    if args.dry_run {
+        return tell_plan(&args, &stop.ended(training.dry_run())?);
+    }
+    let open = stop.ended(training.open())?;
     flags::check_run(&args, open.config(), open.run())?;
     if open.has_first_rank() {
         notes(&args, &open).iter().for_each(|note| console.note(note));
@@ -64,6 +69,17 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             Err(error.into())
         }
     }
+}
+
+/// Prints what would be trained.
+fn tell_plan(args: &Args, plan: &DryRun) -> Result<()> {
+    flags::check_run(args, &plan.config, &plan.run)?;
+    match (plan.has_first_rank, args.json) {
+        (false, _) => {}
+        (true, true) => println!("{}", plan.to_json()),
+        (true, false) => print!("{}", dry_run::text(plan)),
+    }
+    Ok(())
 }
 
 /// The training that the flags describe.
@@ -106,7 +122,7 @@ fn notes(args: &Args, open: &OpenTraining) -> Vec<String> {
 fn tell_result(args: &Args, trained: &Trained, wall: f64) {
     let Trained { run, outcome, folder, .. } = trained;
     if args.json {
-        println!("{}", campanile::summary::to_json(run, outcome));
+        println!("{}", campanile::summary::to_json(run, outcome, trained.warm_start.as_ref()));
         return;
     }
     let detail = if args.verbose { Detail::Verbose } else { Detail::Short };
@@ -182,6 +198,9 @@ fn configure(args: &Args, resumed: Option<&Resumed>, cluster: &Cluster) -> Resul
     config.train.eval_every = args.eval_every.or(config.train.eval_every);
     config.train.keep_best = args.keep_best.clone().or(config.train.keep_best);
     config.train.patience = args.patience.or(config.train.patience);
+    if let Some(path) = &args.warm_start {
+        config.train.warm_start = Some(whole(path)?);
+    }
     config.checkpoint.every = args.checkpoint_every.or(config.checkpoint.every);
     config.checkpoint.keep = args.keep.or(config.checkpoint.keep);
     complete_topology(cluster, &mut config)?;

@@ -55,6 +55,7 @@ mod read;
 pub(crate) mod state;
 mod tensor_file;
 mod tiling;
+pub(crate) mod warm_start;
 mod write;
 
 pub use entries::{FileEntry, TensorEntry, TopologyEntry};
@@ -63,6 +64,7 @@ pub use export::{Contents, export};
 pub use folder::{Folder, candidates, is_checkpoint, locate, of_step, set_aside, writing};
 pub use manifest::Manifest;
 pub use read::Checkpoint;
+pub use warm_start::{TakenRows, TakenWeights};
 pub use write::{Piece, RankFile, write_pieces};
 
 // Files hold little-endian floats, and memory is written and read as it is.

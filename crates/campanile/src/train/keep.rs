@@ -1,5 +1,6 @@
 //! Keeps a run: what it is, what happens in it, and what it came to, in its folder.
 
+use super::warm_start::WarmStarted;
 use crate::control::Control;
 use crate::folder::{
     self, CONFIG, FolderError, RunFolder, SCHEDULE, SCHEDULE_JSON, SUMMARY, VOCABULARIES, metrics,
@@ -20,6 +21,8 @@ use training::{Cluster, Event, Outcome, Progress};
 pub struct Keeper {
     folder: Mutex<RunFolder>,
     path: PathBuf,
+    /// Weights of another run that this one began with.
+    warm_start: Option<WarmStarted>,
     /// The first record that could not be written: the run's result is worth more than its metrics.
     failed: Mutex<Option<FolderError>>,
 }
@@ -34,12 +37,13 @@ impl Keeper {
             _ => RunFolder::create(out)?,
         };
         let path = folder.path().to_owned();
-        Ok(Self { folder: Mutex::new(folder), path, failed: Mutex::new(None) })
+        Ok(Self { folder: Mutex::new(folder), path, warm_start: None, failed: Mutex::new(None) })
     }
 
     /// Writes down what is about to run.
     pub fn begin(&mut self, beginning: &Beginning) -> Result<(), FolderError> {
-        let Beginning { run, explicit, logs, resumed, cluster, paced } = *beginning;
+        let Beginning { run, explicit, logs, resumed, cluster, paced, warm_start } = *beginning;
+        self.warm_start = warm_start.cloned();
         let schedule = run.schedule(Task::Train);
         let folder = self.folder.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         let config = toml::to_string_pretty(explicit);
@@ -91,7 +95,10 @@ impl Keeper {
             return Err(FolderError::Metrics(Box::new(error)));
         }
         folder.record(&MetricsLine::End(end(run, outcome)))?;
-        folder.write_text(SUMMARY, &format!("{:#}\n", summary::to_json(run, outcome)))?;
+        folder.write_text(
+            SUMMARY,
+            &format!("{:#}\n", summary::to_json(run, outcome, self.warm_start.as_ref())),
+        )?;
         control.finish(&self.path).map_err(FolderError::Finish)
     }
 }
@@ -111,6 +118,8 @@ pub struct Beginning<'a> {
     pub cluster: &'a Cluster,
     /// Whether computations are only waited for.
     pub paced: bool,
+    /// Weights of another run that this one begins with.
+    pub warm_start: Option<&'a WarmStarted>,
 }
 
 fn not_text(what: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> FolderError {

@@ -1,6 +1,7 @@
 //! A run that is ready to be trained.
 
 use super::keep::{Beginning, Keeper};
+use super::warm_start::{WarmStart, WarmStarted};
 use super::{ComputeMode, TrainError, Trained, Training};
 use crate::Error;
 use crate::checkpoint::SavedRun;
@@ -23,6 +24,7 @@ pub struct OpenTraining {
     pub(super) logs: OpenLogs,
     pub(super) keeper: Option<Keeper>,
     pub(super) trace: Option<Output>,
+    pub(super) warm_start: Option<WarmStart>,
 }
 
 impl OpenTraining {
@@ -44,6 +46,11 @@ impl OpenTraining {
     /// The run that goes on.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.asked.resumed.as_ref()
+    }
+
+    /// Weights of another run that this one begins with.
+    pub fn warm_start(&self) -> Option<&WarmStarted> {
+        self.warm_start.as_ref().map(|warm_start| &warm_start.report)
     }
 
     /// Whether rank 0 is in this process, which reports for all.
@@ -78,13 +85,14 @@ impl OpenTraining {
                 resumed: self.asked.resumed.as_ref(),
                 cluster: &self.asked.cluster,
                 paced: pace.is_some(),
+                warm_start: self.warm_start.as_ref().map(|warm_start| &warm_start.report),
             })?;
         }
         let outcome = self.train_on_ranks(pace.as_ref(), saving)?;
         self.finish(outcome)
     }
 
-    fn check_warm_up(&self) -> Result<(), TrainError> {
+    pub(super) fn check_warm_up(&self) -> Result<(), TrainError> {
         let steps = self.run.steps;
         let left = steps - self.asked.resumed.as_ref().map_or(0, Resumed::step).min(steps);
         match self.asked.warm_up {
@@ -120,6 +128,9 @@ impl OpenTraining {
         if let Some(saving) = saving {
             identity += &format!("checkpoints in {}\n", saving.root.display());
         }
+        if let Some(WarmStarted { path, step, taken, .. }) = self.warm_start() {
+            identity += &format!("warm start from {}, step {step}, {taken} taken\n", path.display());
+        }
         if let Some(resumed) = &asked.resumed {
             identity += &format!("resumed after step {}\n", resumed.step());
         }
@@ -145,6 +156,10 @@ impl OpenTraining {
             stop: Some(asked.control.stop_flag()),
             checkpoints: saving,
             resume: asked.resumed.as_ref().and_then(|resumed| resumed.checkpoint.as_ref()),
+            warm_start: self
+                .warm_start
+                .as_ref()
+                .map(|warm_start| (&warm_start.checkpoint, &warm_start.taken)),
             compute: pace.map_or(Compute::Real, Compute::Paced),
             warm_up: asked.warm_up,
             report_every: asked.report_every,
@@ -165,12 +180,13 @@ impl OpenTraining {
 
     /// Keeps the result and the trace.
     fn finish(self, outcome: Outcome) -> Result<Trained, Error> {
-        let Self { asked, run, keeper, trace, .. } = self;
+        let Self { asked, run, keeper, trace, warm_start, .. } = self;
         let traced = trace.as_ref().zip(outcome.trace.as_ref());
         let traced = traced.map_or(Ok(()), |(output, trace)| write_trace(output, trace));
         let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &asked.control));
         let has_first_rank = asked.cluster.has_first_rank();
-        let trained = Trained { run, outcome, folder: asked.out, has_first_rank };
+        let warm_start = warm_start.map(|warm_start| warm_start.report);
+        let trained = Trained { run, outcome, folder: asked.out, warm_start, has_first_rank };
         match kept.map_err(Error::from).and(traced) {
             Ok(()) => Ok(trained),
             Err(error) => Err(Error::NotKept { trained: Box::new(trained), source: Box::new(error) }),

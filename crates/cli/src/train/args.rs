@@ -10,6 +10,16 @@ use std::path::PathBuf;
 use training::BestSoFar;
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  The built-in model on its synthetic log, about a minute
+    campanile train
+  A Criteo log, kept in a folder; resumed after it was stopped
+    campanile train --data day_*.gz --eval test.tsv --preset kaggle --out runs/one
+    campanile train --resume runs/one
+  A tenth of the rows held out, three epochs, evaluated after each, stopped when it no longer improves
+    campanile train mine/run.toml --split 0.1 --epochs 3 --patience 1 --out runs/two
+  Towers: vectors are halved before they leave their host
+    campanile train --towers strided:8 --tower-module dlrm:d=8 --hosts 4")]
 pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,
@@ -39,6 +49,14 @@ pub struct Args {
     /// Stop after so many evaluations without a better value of the metric of --keep-best; 0 trains to the end [default: 0]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub patience: Option<u64>,
+    /// Begin with the tables and layers of another run that fit by name and shape: its folder, or one of its checkpoints; rows of
+    /// vocabularies are matched by id, and optimizer state is not taken [default: initial weights]
+    #[arg(long, value_name = "DIR", help_heading = "Training")]
+    pub warm_start: Option<String>,
+    /// Check and plan everything, print what would be trained and written, and stop there; a log that must be prepared is prepared
+    /// in a temporary folder
+    #[arg(long, help_heading = "Training")]
+    pub dry_run: bool,
     /// Write the times of all phases of the last steps, on every rank, as a trace for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
@@ -90,12 +108,14 @@ impl Args {
             self.eval_every.is_none(),
             "--eval-every with --compute paced: a paced run computes nothing, so there is nothing to evaluate"
         );
-        for (flag, given) in
-            [("--keep-best", self.keep_best.is_some()), ("--patience", self.patience.is_some())]
-        {
+        for (flag, given) in [
+            ("--warm-start", self.warm_start.is_some()),
+            ("--keep-best", self.keep_best.is_some()),
+            ("--patience", self.patience.is_some()),
+        ] {
             ensure!(
                 !given,
-                "{flag} with --compute paced: a paced run computes nothing, so there is nothing to evaluate"
+                "{flag} with --compute paced: a paced run computes nothing, so there is nothing to learn or evaluate"
             );
         }
         Ok(())

@@ -7,6 +7,7 @@
 mod best;
 mod command;
 mod damage;
+mod dry_run;
 mod full_disk;
 mod kills;
 mod logs;

@@ -146,6 +146,9 @@ pub struct TrainConfig {
     /// Number of evaluations without a better value of `keep_best` after which the run stops; 0 for never, the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
+    /// Folder of another run, or one of its checkpoints, whose tables and layers the run begins with where they fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_start: Option<String>,
     /// Seed of the initial weights and of dropout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,

@@ -177,7 +177,7 @@ pub(crate) fn dense_state(parameter: &str, index: usize) -> String {
 }
 
 /// Reads columns of tensors, side by side, for the rows of `shard`, in blocks of about a megabyte.
-fn read(
+pub(super) fn read(
     checkpoint: &Checkpoint,
     parts: &[(String, Range<usize>)],
     shard: &Shard,
@@ -209,14 +209,14 @@ fn read(
 }
 
 /// Offsets of a dense parameter and of its optimizer state.
-struct ParameterOffsets {
-    bucket: usize,
-    weights: Range<usize>,
+pub(super) struct ParameterOffsets {
+    pub bucket: usize,
+    pub weights: Range<usize>,
     state: Vec<Range<usize>>,
 }
 
 /// The dense parameters that are here.
-fn places(run: &Run, rank: &RankState) -> Vec<(Parameter, ParameterOffsets)> {
+pub(super) fn places(run: &Run, rank: &RankState) -> Vec<(Parameter, ParameterOffsets)> {
     let kept = run.dense_optimizer.update.state_per_row(1);
     let place = |(index, parameter): (usize, &Parameter)| {
         let (bucket, at) = rank.parameters.place(index)?;

@@ -1,7 +1,7 @@
 //! Session: how a run is executed (cluster, observer, checkpoints, pacing).
 
 use crate::Error;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, TakenWeights};
 use crate::run::cluster::Cluster;
 use crate::run::event::Event;
 use crate::samples::source::Source;
@@ -22,6 +22,8 @@ pub struct Session<'a> {
     pub checkpoints: Option<Saving>,
     /// The checkpoint that the run goes on from.
     pub resume: Option<&'a Checkpoint>,
+    /// Weights of another run's checkpoint that a new run begins with; a resumed run has them already.
+    pub warm_start: Option<(&'a Checkpoint, &'a TakenWeights)>,
     /// Whether computations are made, or only waited for.
     pub compute: Compute<'a>,
     /// Steps at the beginning whose times do not count.
@@ -59,6 +61,7 @@ impl Default for Session<'_> {
             stop: None,
             checkpoints: None,
             resume: None,
+            warm_start: None,
             compute: Compute::Real,
             warm_up: 0,
             report_every: None,

@@ -1,6 +1,7 @@
 //! Trains a run: loops over epochs on every rank, evaluates, saves, and says what happened.
 
 use crate::Error;
+use crate::checkpoint::warm_start::warm_start;
 use crate::run::best::BestSoFar;
 use crate::run::cluster::threads;
 use crate::run::event::Event;
@@ -112,6 +113,8 @@ impl<'a> Trainer<'a> {
         let mut supervisor = Supervisor::new(run, world, session)?;
         if let Some(checkpoint) = session.resume {
             supervisor.restore(&mut rank, checkpoint)?;
+        } else if let Some((checkpoint, taken)) = session.warm_start.filter(|_| !session.paced()) {
+            warm_start(run, world.rank(), &mut rank, checkpoint, taken)?;
         }
         let mut execution = match session.compute {
             Compute::Real => Execution::new(schedule),
