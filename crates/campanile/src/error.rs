@@ -4,6 +4,7 @@ use crate::checkpoint::OpenError;
 use crate::cluster::ClusterError;
 use crate::file::FileError;
 use crate::folder::FolderError;
+use crate::inputs::InputsError;
 use crate::logs::LogError;
 use crate::output::OutputError;
 use crate::partition::DivisionError;
@@ -47,6 +48,9 @@ pub enum Error {
     /// A checkpoint that cannot be opened.
     #[error(transparent)]
     Checkpoint(#[from] OpenError),
+    /// Inputs of a model that are not known.
+    #[error(transparent)]
+    Inputs(#[from] InputsError),
     /// Samples that do not suit a checkpoint.
     #[error(transparent)]
     Samples(#[from] SamplesError),

@@ -72,6 +72,18 @@ impl Evaluation {
         self
     }
 
+    /// Also averages the AUCs of the groups that the values of `column` make, such as users.
+    pub fn group(mut self, column: impl Into<String>) -> Self {
+        self.samples.group = Some(column.into());
+        self
+    }
+
+    /// Also tells metrics for the values of `column`. May be called for several columns.
+    pub fn slice(mut self, column: impl Into<String>) -> Self {
+        self.samples.slices.push(column.into());
+        self
+    }
+
     /// Writes label and probability of every sample to a new file: Parquet if the name ends in `.parquet`, else CSV.
     pub fn predictions(self, path: impl AsRef<Path>) -> Result<Self, Error> {
         let output = Output::check(path.as_ref(), false, &self.samples.inputs(&self.checkpoint))?;
@@ -103,7 +115,10 @@ impl Evaluation {
         let control = &self.control;
         let Opened { run, logs, checkpoint, used, .. } = &self.samples.open(&self.checkpoint, control)?;
         let mut predictions = match &self.predictions {
-            Some(output) => Some(Predictions::new(output.path(), output.create()?, &FirstColumn::Labels)?),
+            Some(output) => {
+                let names = label_names(run);
+                Some(Predictions::of_labels(output.path(), output.create()?, &FirstColumn::Labels, &names)?)
+            }
             None => None,
         };
         let samples = run.data.eval_samples();
@@ -113,7 +128,7 @@ impl Evaluation {
             if control.is_stopped() {
                 return Err(DataError::Stopped.into());
             }
-            done += labels.len() as u64;
+            done += (labels.len() / run.model.outputs()) as u64;
             evaluating.at(done);
             match &mut predictions {
                 Some(predictions) => Ok(predictions.append(labels, probabilities)?),
@@ -131,4 +146,9 @@ impl Evaluation {
         let (step, path) = (checkpoint.manifest().step, checkpoint.path().to_owned());
         Ok(Evaluated { scores, run: run.clone(), step, checkpoint: path, used: *used })
     }
+}
+
+/// Names of the labels of a model with several; none for a model with one.
+pub(crate) fn label_names(run: &Run) -> Vec<String> {
+    run.model.labels().iter().map(|label| label.name.clone()).collect()
 }

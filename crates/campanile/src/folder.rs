@@ -99,6 +99,14 @@ pub enum FolderError {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// The learnt transforms of the training data cannot be kept.
+    #[error("{}: the learnt transforms cannot be written", path.display())]
+    Transforms {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
     /// A metric could not be written while the run went on.
     #[error("the run is done, but not all of its metrics could be saved")]
     Metrics(#[source] Box<FolderError>),

@@ -108,6 +108,11 @@ impl Output {
         &self.path
     }
 
+    /// Whether the output is a file, which others may stand beside.
+    pub fn is_file(&self) -> bool {
+        matches!(self.target, Target::File(_))
+    }
+
     /// Whether the output goes where results are told, so that these must go elsewhere.
     pub fn is_stdout(&self) -> bool {
         self.target == Target::Descriptor(1)

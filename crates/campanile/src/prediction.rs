@@ -134,8 +134,13 @@ impl Prediction {
         let Unlabelled { open, rows, count, samples: scored, first_bad } = log;
         let predicting = control.start("predicting", count, Unit::Count("rows"));
         let first = key.clone().map_or(FirstColumn::Rows, FirstColumn::Keys);
-        let table = Predictions::new(output.path(), output.create()?, &first)?;
-        let mut written = Scored { table, rows, number: 0, key: key.is_some() };
+        let labels: Vec<String> = config.model.labels.iter().map(|label| label.name.clone()).collect();
+        if key.as_ref().is_some_and(|key| labels.iter().any(|name| *key == format!("probability_{name}"))) {
+            return Err(SamplesError::KeyIsProbability.into());
+        }
+        let outputs = labels.len().max(1);
+        let table = Predictions::of_labels(output.path(), output.create()?, &first, &labels)?;
+        let mut written = Scored { table, rows, number: 0, key: key.is_some(), outputs };
         if scored > 0 {
             let run = open.check(&config).map_err(|source| Error::Run {
                 what: format!("{} on {}", named.display(), samples.data.join(" ")),
@@ -165,13 +170,15 @@ struct Scored {
     number: u64,
     /// Whether rows go by their text.
     key: bool,
+    /// Number of probabilities of a sample.
+    outputs: usize,
 }
 
 impl Scored {
     /// Writes the next samples, and the rows without one before each of them.
     fn append(&mut self, probabilities: &[f32]) -> Result<(), training::Error> {
-        for &probability in probabilities {
-            while self.write_next(Some(probability))? == RowKind::Bad {}
+        for sample in probabilities.chunks_exact(self.outputs) {
+            while self.write_next(Some(sample))? == RowKind::Bad {}
         }
         Ok(())
     }
@@ -184,8 +191,8 @@ impl Scored {
         Ok(self.table.finish()?.finish()?)
     }
 
-    /// Writes the next row: with `probability` where it is a sample.
-    fn write_next(&mut self, probability: Option<f32>) -> Result<RowKind, DataError> {
+    /// Writes the next row: with `probabilities` where it is a sample.
+    fn write_next(&mut self, probabilities: Option<&[f32]>) -> Result<RowKind, DataError> {
         let Row { is_sample, text } = match &mut self.rows {
             RowSource::Samples => Row { is_sample: true, text: None },
             RowSource::Noted(rows) => match rows.next_row()? {
@@ -193,10 +200,10 @@ impl Scored {
                 Some(row) => row,
             },
         };
-        let probability = probability.filter(|_| is_sample);
+        let probabilities = probabilities.filter(|_| is_sample);
         match self.key {
-            true => self.table.append_key(text, probability)?,
-            false => self.table.append_row(self.number, probability)?,
+            true => self.table.append_key_of_labels(text, probabilities)?,
+            false => self.table.append_row_of_labels(self.number, probabilities)?,
         }
         self.number += 1;
         Ok(if is_sample { RowKind::Sample } else { RowKind::Bad })

@@ -50,6 +50,10 @@ pub struct Samples {
     pub strict: bool,
     /// Samples a step.
     pub batch: Option<usize>,
+    /// Column by whose values samples are grouped for the user-averaged AUC of an evaluation.
+    pub group: Option<String>,
+    /// Columns by whose values an evaluation is broken down.
+    pub slices: Vec<String>,
     /// Number of hosts.
     pub hosts: Option<usize>,
     /// Ranks on each host.
@@ -207,6 +211,13 @@ impl Samples {
         }
         config.train.batch = self.batch.or(config.train.batch);
         config.data.strict = self.strict.then_some(true).or(config.data.strict);
+        // Another log need not have the columns by which evaluations of the run were broken down.
+        if self.group.is_some() || !self.data.is_empty() {
+            config.data.group.clone_from(&self.group);
+        }
+        if !self.slices.is_empty() || !self.data.is_empty() {
+            config.data.slices.clone_from(&self.slices);
+        }
     }
 
     /// Says in `config` which samples are read, of a run that is kept in `folder`.

@@ -4,7 +4,8 @@ use crate::train::WarmStarted;
 use serde_json::json;
 use spec::run::Run;
 use training::metrics::METRICS;
-use training::{KeptBest, Outcome};
+use training::metrics::breakdown::{GroupScores, SliceScores};
+use training::{KeptBest, LabelScores, Outcome, Scores};
 
 /// The result as one object.
 pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -> serde_json::Value {
@@ -46,7 +47,41 @@ pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -
     for metric in &METRICS {
         result[metric.field] = json!(evaluation.and_then(metric.of));
     }
+    if run.positive_weight != 1.0 {
+        result["positive_weight"] = json!(shortest(run.positive_weight));
+    }
+    if let Some(scores) = scores {
+        add_breakdown(&mut result, scores);
+    }
     result
+}
+
+/// Adds what an evaluation has besides the metrics of one label: `group` and `slices` where columns were requested, and
+/// `labels` for a model with several.
+pub fn add_breakdown(result: &mut serde_json::Value, scores: &Scores) {
+    let Scores { group, slices, labels, .. } = scores;
+    let add = |result: &mut serde_json::Value, group: &Option<GroupScores>, slices: &[SliceScores]| {
+        if let Some(group) = group {
+            result["group"] = json!(group);
+        }
+        if !slices.is_empty() {
+            result["slices"] = json!(slices);
+        }
+    };
+    add(result, group, slices);
+    for label in labels {
+        let LabelScores { name, evaluation, bins, group, slices } = label;
+        let mut of_label = json!({
+            "mean_prediction": evaluation.mean_prediction,
+            "click_rate": evaluation.click_rate,
+            "bins": bins,
+        });
+        for (field, value) in evaluation.metrics() {
+            of_label[field] = json!(value);
+        }
+        add(&mut of_label, group, slices);
+        result["labels"][name] = of_label;
+    }
 }
 
 /// The best state of a run as one object.

@@ -47,6 +47,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "MODULE", help_heading = "Model")]
     pub tower_module: Option<Module>,
 
+    /// Dropout: probability with which training sets a hidden unit of the MLPs to zero; neither the outputs of MLPs nor tower modules
+    /// have it, and evaluations and predictions go without [default: 0]
+    #[arg(long, value_name = "P", help_heading = "Model", allow_negative_numbers = true)]
+    pub dropout: Option<f32>,
+
     /// Number of hosts [default: 2]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
     pub hosts: Option<usize>,
@@ -99,7 +104,7 @@ pub struct RunArgs {
     /// Stop after this many steps [default: the steps of all epochs]
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub steps: Option<u64>,
-    /// Seed of the initial weights [default: 0]
+    /// Seed of the initial weights and of dropout [default: 0]
     #[arg(long, value_name = "S", help_heading = "Training")]
     pub seed: Option<u64>,
     /// Update rule of dense layers and tables [default: adam; with --data adagrad for the tables]
@@ -130,6 +135,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "EPSILON", help_heading = "Training", allow_negative_numbers = true)]
     pub label_smoothing: Option<f32>,
 
+    /// Factor of the loss of samples whose label is 1, and of such samples in metrics [default: 1]
+    #[arg(long, value_name = "W", help_heading = "Training", allow_negative_numbers = true)]
+    pub positive_weight: Option<f32>,
+
     /// Files to train on: paths and globs; text may be compressed with gzip, xz or zstd [default: a built-in synthetic log]
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Data")]
     pub data: Vec<String>,
@@ -158,6 +167,14 @@ pub struct RunArgs {
     /// the order of time (criteo-tsv, or in_time_order in the schema), else all samples, up to 16777216]
     #[arg(long, value_name = "N", help_heading = "Data")]
     pub shuffle: Option<u64>,
+    /// Also tell the AUC averaged over the groups that this column makes, such as users: the mean of the AUCs of groups with
+    /// both labels, weighted by their samples [default: none]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub group: Option<String>,
+    /// Also tell AUC, logloss and calibration for the values of this column, the 50 largest one by one; may be given several
+    /// times [default: none]
+    #[arg(long, value_name = "COLUMN", help_heading = "Data")]
+    pub slice: Vec<String>,
     /// Stop at the first bad line: a row of the log that cannot be read as a sample
     #[arg(long, help_heading = "Data")]
     pub strict: bool,
@@ -215,6 +232,7 @@ impl RunArgs {
         set(&mut config.model.preset, &self.preset);
         set(&mut config.model.dim, &self.dim);
         set(&mut config.model.rows_cap, &self.rows_cap);
+        set(&mut config.model.dropout, &self.dropout);
         set(&mut config.topology.hosts, &self.hosts);
         set(&mut config.topology.ranks_per_host, &self.ranks_per_host);
         if let Some(towers) = &self.towers {
@@ -258,6 +276,7 @@ impl RunArgs {
         set(&mut config.train.clip_value, &self.clip_value);
         set(&mut config.train.clip_norm, &self.clip_norm);
         set(&mut config.train.label_smoothing, &self.label_smoothing);
+        set(&mut config.train.positive_weight, &self.positive_weight);
         self.set_data(&mut config)?;
         if let Some(NamedOptimizer { dense, tables, usual_rate, .. }) = self.optimizer {
             // The file's rates stay.
@@ -292,6 +311,12 @@ impl RunArgs {
         }
         if let Some(path) = &self.schema {
             data.schema = Some(read_toml(path)?);
+        }
+        if self.group.is_some() {
+            data.group.clone_from(&self.group);
+        }
+        if !self.slice.is_empty() {
+            data.slices.clone_from(&self.slice);
         }
         data.shuffle = self.shuffle.or(data.shuffle);
         data.max_bad_share = self.max_bad_share.or(data.max_bad_share);

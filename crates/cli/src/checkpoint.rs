@@ -1,15 +1,15 @@
 //! `campanile checkpoint`: look into a checkpoint, verify it, and take the model out of it.
 
-use crate::output::{Force, Inputs, Output};
+use crate::output::Force;
 use crate::progress::Console;
 use crate::signals::Stop;
-use crate::text::{bytes, columns, si};
+use crate::text::{bytes, columns, si, tell};
 use anyhow::Result;
 use campanile::Use;
-use campanile::checkpoint::{Chosen, locate_to_use, open_to_use, open_verified};
+use campanile::checkpoint::open_verified;
 use serde_json::json;
 use std::path::PathBuf;
-use training::checkpoint::{Checkpoint, Contents, export, locate};
+use training::checkpoint::{Checkpoint, Contents, locate};
 
 /// What can be done with a checkpoint.
 #[derive(clap::Subcommand)]
@@ -30,7 +30,9 @@ pub enum Command {
 Which features a tower has, and in which order, is in the file's metadata: `run` is the run as JSON, with model.towers and
 model.tower_module. The outputs of towers stand behind the dense vector, tower by tower.
 With --optimizer also optimizer.tables.FEATURE (per row: Adam's first moments, then its second) and
-optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).")]
+optimizer.PARAMETER.0, .1 (Adam's first and second moment of a dense parameter).
+Beside model.safetensors stand model.inputs.json (schema, transforms with the values that were learnt, and the rule by which ids
+have rows) and, for each feature with a vocabulary, model.FEATURE.csv (row, id, count).")]
     Export(Export),
 }
 
@@ -132,24 +134,39 @@ fn verify(args: &Of, console: Console) -> Result<()> {
 }
 
 fn export_to(args: &Export, console: Console) -> Result<()> {
-    let (taken, _) = locate_to_use(&args.path, args.which)?;
-    let output = Output::check(&args.out, args.force.force, Inputs::default().add(&taken))?;
-    let Chosen { checkpoint, used } =
-        open_to_use(&args.path, args.which, &console.control(&Stop::default()))?;
+    let export = campanile::export::Export::check(&args.path, args.which, &args.out, args.force.force)?;
     let contents = if args.optimizer { Contents::ParametersAndOptimizer } else { Contents::Parameters };
-    let mut out = output.create()?;
-    export(&checkpoint, output.path(), &mut out, contents)?;
-    out.finish()?;
+    let exported = export.write(contents, &console.control(&Stop::default()))?;
+    if let Some(why) = &exported.unknown {
+        tell(format!("the inputs of the model are not described: {why}"));
+    }
+    if !exported.without_texts.is_empty() {
+        tell(format!(
+            "the ids of {} are not written: their texts were not kept when the log was prepared; prepare it again",
+            exported.without_texts.join(", ")
+        ));
+    }
     if args.json {
-        println!("{}", json!({ "file": args.out, "step": checkpoint.manifest().step, "used": used.name() }));
-    } else {
-        println!(
-            "step {}{} of {} is in {}",
-            checkpoint.manifest().step,
-            used.told(checkpoint.manifest().step),
-            checkpoint.path().display(),
-            args.out.display()
-        );
+        let result = json!({
+            "file": args.out,
+            "step": exported.step,
+            "used": exported.used.name(),
+            "inputs": exported.inputs,
+            "vocabularies": exported.ids,
+        });
+        println!("{result}");
+        return Ok(());
+    }
+    println!(
+        "step {}{} of {} is in {}",
+        exported.step,
+        exported.used.told(exported.step),
+        exported.checkpoint.display(),
+        args.out.display()
+    );
+    if let Some(inputs) = &exported.inputs {
+        let ids = exported.ids.len();
+        println!("its inputs are described in {}, with {ids} file(s) of ids by row", inputs.display());
     }
     Ok(())
 }

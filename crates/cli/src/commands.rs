@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// Groups of commands in the order of `campanile --help`. Every command is in exactly one of them, which a test checks.
 pub const GROUPS: [(&str, &[&str]); 7] = [
-    ("Train", &["train", "sweep", "eval", "predict", "checkpoint", "report"]),
+    ("Train", &["train", "sweep", "eval", "predict", "checkpoint", "embeddings", "report"]),
     ("Data", &["data"]),
     ("Towers", &["towers", "affinity", "partition"]),
     ("Plan and simulate", &["describe", "schedule", "simulate", "explore"]),

@@ -5,7 +5,7 @@ use crate::progress::Console;
 use crate::scoring::ScoringArgs;
 use crate::signals::stop_on_signals;
 use crate::text::si;
-use crate::train::quality_on;
+use crate::train::quality_of;
 use anyhow::Result;
 use campanile::Evaluation;
 use serde_json::json;
@@ -20,6 +20,14 @@ pub struct Args {
     /// .parquet, else CSV. Bad lines have no row
     #[arg(long, value_name = "FILE")]
     predictions: Option<PathBuf>,
+    /// Also tell the AUC averaged over the groups that this column makes, such as users: the mean of the AUCs of groups with
+    /// both labels, weighted by their samples [default: as in training, without --data; else none]
+    #[arg(long, value_name = "COLUMN")]
+    group: Option<String>,
+    /// Also tell AUC, logloss and calibration for the values of this column, the 50 largest one by one; may be given several
+    /// times [default: as in training, without --data; else none]
+    #[arg(long, value_name = "COLUMN")]
+    slice: Vec<String>,
     #[command(flatten)]
     force: Force,
     /// Print one JSON object as the last line
@@ -28,7 +36,8 @@ pub struct Args {
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
-    let samples = args.on.samples.samples();
+    let mut samples = args.on.samples.samples();
+    (samples.group, samples.slices) = (args.group.clone(), args.slice.clone());
     let inputs = samples.inputs(&args.on.checkpoint);
     let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
     let stop = stop_on_signals()?;
@@ -49,6 +58,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         for (field, value) in evaluation.metrics() {
             result[field] = json!(value);
         }
+        campanile::summary::add_breakdown(&mut result, scores);
         println!("{result}");
         return Ok(());
     }
@@ -57,7 +67,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         evaluated.run.model.kind(),
         evaluated.used.told(step),
         si(evaluation.samples as f64),
-        quality_on("scored", evaluation)
+        quality_of("scored", scores)
     );
     match &output {
         // Whoever reads the table from standard output wants nothing else there.

@@ -12,6 +12,7 @@ mod completions;
 mod data_command;
 mod describe;
 mod docs;
+mod embeddings;
 mod eval;
 mod explore;
 mod logs;
@@ -91,6 +92,8 @@ enum Command {
     /// Inspect, verify or export a checkpoint
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    /// Write the rows of one embedding table with their ids
+    Embeddings(embeddings::Args),
     /// Measure the affinity of features on a trained flat model, for `partition`
     Affinity(affinity::Args),
     /// Divide features into towers by their affinity
@@ -186,6 +189,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(args, console),
         Command::Data(command) => data_command::run(command, console),
         Command::Checkpoint(command) => checkpoint::run(command, console),
+        Command::Embeddings(args) => embeddings::run(args, console),
         Command::Affinity(args) => affinity::run(args, console),
         Command::Partition(args) => partition::run(args, console),
         Command::Towers(args) => towers::run(args, console),

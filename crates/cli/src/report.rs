@@ -4,6 +4,7 @@
 //! `page` and `compare` arrange.
 
 mod bars;
+mod breakdown;
 mod compare;
 mod costs;
 mod curves;

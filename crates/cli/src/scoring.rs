@@ -51,7 +51,8 @@ impl SampleArgs {
     /// The samples as the library takes them.
     pub fn samples(&self) -> Samples {
         let Self { data, format, schema, strict, batch, hosts, ranks_per_host, which } = self.clone();
-        Samples { data, format, schema, strict, batch, hosts, ranks_per_host, which }
+        let (group, slices) = (None, Vec::new());
+        Samples { data, format, schema, strict, batch, group, slices, hosts, ranks_per_host, which }
     }
 
     /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named.

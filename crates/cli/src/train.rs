@@ -1,14 +1,15 @@
 //! `campanile train`: a progress bar on the way, a summary at the end, and a run folder that keeps all of it.
 
 mod args;
+mod breakdown;
 mod dry_run;
 mod flags;
 mod several;
 mod summary;
 
 pub use args::Args;
+pub use breakdown::quality_of;
 pub use several::one_of_several;
-pub use summary::quality_on;
 
 use crate::cluster::complete_topology;
 use crate::folder::CHECKPOINTS;

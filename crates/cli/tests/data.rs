@@ -18,6 +18,8 @@ mod formats;
 mod hostile;
 #[path = "data/inspect.rs"]
 mod inspect;
+#[path = "data/labels.rs"]
+mod labels;
 #[path = "data/oddities.rs"]
 mod oddities;
 #[path = "data/prediction.rs"]
@@ -34,3 +36,5 @@ mod shop_parquet;
 mod skipped;
 #[path = "data/split.rs"]
 mod split;
+#[path = "data/transforms.rs"]
+mod transforms;

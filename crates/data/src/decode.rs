@@ -103,12 +103,12 @@ pub fn decode(
         let (got, expected) = (log.vocabularies.len(), columns);
         return Err(DataError::Size { what: "vocabularies of a log", got, expected });
     }
-    let shares = Shares::new(log.schema, log.memory, log.threads, log.reading.rows)?;
+    let shares = Shares::new(log.schema, log.memory, log.threads, &log.reading)?;
     let mut total_bytes = 0;
     for file in log.files {
         total_bytes += file.metadata().map_err(|error| DataError::file(file, error))?.len();
     }
-    let jobs = (0..shares.jobs).map(|_| Job { samples: Samples::of(log.schema), ..Job::default() });
+    let jobs = (0..shares.jobs).map(|_| Job { samples: log.reading.samples(log.schema), ..Job::default() });
     let consumed = Arc::new(AtomicU64::new(0));
     let mut reader = Reader {
         log,
@@ -124,7 +124,7 @@ pub fn decode(
         log.threads.clamp(1, shares.jobs),
         |job| reader.next(job),
         Scratch::default,
-        |scratch, job| parse(log.vocabularies, scratch, job),
+        |scratch, job| parse(log, scratch, job),
         |job| {
             bad.append(&mut job.bad);
             log.policy.check(&bad, false)?;
@@ -141,17 +141,13 @@ pub fn decode(
     Ok(Decoded { samples, bad, bytes: reader.bytes })
 }
 
-fn parse(vocabularies: &[Option<Vocabulary>], scratch: &mut Scratch, job: &mut Job) {
+fn parse(log: &TextLog, scratch: &mut Scratch, job: &mut Job) {
     let Job { layout, chunk, samples, bad } = job;
     samples.clear();
     // Every job that was read has a line layout.
     let Some(layout) = layout else { return };
     layout.parse(scratch, chunk, samples, bad);
-    for (bags, vocabulary) in samples.bags.iter_mut().zip(vocabularies) {
-        if let Some(vocabulary) = vocabulary {
-            bags.ids.iter_mut().for_each(|id| *id = vocabulary.row(*id));
-        }
-    }
+    log.reading.look_up(log.vocabularies, samples);
 }
 
 /// Cuts the files, one after the other, into chunks.

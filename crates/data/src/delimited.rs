@@ -23,7 +23,7 @@ mod fields;
 
 use crate::bad_lines::{BadLine, BadLines};
 use crate::lines::{Chunk, Record};
-use crate::number::Numbers;
+use crate::number::{Input, Numbers};
 use crate::rows::Reading;
 use crate::{DataError, Samples};
 use column::{Dense, Label, Missing, Sparse, Weight};
@@ -68,6 +68,8 @@ pub struct LineLayout {
     kept: Vec<Option<usize>>,
     dense: Vec<Dense>,
     sparse: Vec<Sparse>,
+    /// Whether numbers are noted before the transform.
+    raw_numbers: bool,
     /// Whether every row is noted besides the samples.
     rows: bool,
     /// Field whose text is noted with every row.
@@ -138,8 +140,9 @@ impl LineLayout {
                 found => Some(found?),
             });
         }
-        let dense =
-            schema.dense.iter().map(|column| Ok::<_, DataError>(Dense::new(column, find(&column.column)?)));
+        let inputs = Input::of(schema, reading.transforms);
+        let dense = schema.dense.iter().zip(inputs);
+        let dense = dense.map(|(column, input)| Ok::<_, DataError>(Dense::new(input, find(&column.column)?)));
         let dense = dense.collect::<Result<_, _>>()?;
         let sparse = schema.sparse.iter().map(|column| {
             let weights = column.weights.as_deref().map(&mut find).transpose()?;
@@ -162,6 +165,7 @@ impl LineLayout {
             kept,
             dense,
             sparse,
+            raw_numbers: reading.numbers,
             rows: reading.rows,
             noted,
         })
@@ -278,7 +282,7 @@ impl LineLayout {
     /// Appends the inputs of one sample, or nothing if the line is bad.
     #[inline]
     fn inputs<'a>(&self, fields: Fields<'a>, samples: &mut Samples) -> Result<(), Fault<'a>> {
-        let dense = samples.dense.len();
+        let (dense, numbers) = (samples.dense.len(), samples.numbers.len());
         for column in &self.dense {
             match column.read(fields, &self.missing, &self.numbers) {
                 Ok(value) => samples.dense.push(value),
@@ -288,12 +292,16 @@ impl LineLayout {
                 }
             }
         }
+        if self.raw_numbers {
+            samples.numbers.extend(self.dense.iter().map(|column| column.number(fields, &self.missing)));
+        }
         for (at, column) in self.sparse.iter().enumerate() {
             if let Err(fault) = column.read(fields, &self.missing, &mut samples.bags[at]) {
                 for (column, bags) in self.sparse[..at].iter().zip(&mut samples.bags) {
                     column.undo(bags);
                 }
                 samples.dense.truncate(dense);
+                samples.numbers.truncate(numbers);
                 return Err(fault);
             }
         }
@@ -308,6 +316,7 @@ impl LineLayout {
         samples.weights.reserve_exact(if self.weighted { most } else { 0 });
         samples.kept.iter_mut().for_each(|kept| kept.keys.reserve_exact(most));
         samples.dense.reserve_exact(most * self.dense.len());
+        samples.numbers.reserve_exact(if self.raw_numbers { most * self.dense.len() } else { 0 });
         for (column, bags) in self.sparse.iter().zip(&mut samples.bags) {
             column.reserve(most, bags);
         }

@@ -61,6 +61,12 @@ pub enum DataError {
         /// Description of the problem.
         problem: String,
     },
+    /// The learnt values of transforms are missing or not those of the schema.
+    #[error("transforms of the dense columns: {problem}")]
+    Transforms {
+        /// Description of the problem.
+        problem: String,
+    },
     /// The memory limit is too low for reading.
     #[error(
         "reading the log needs at least {needed} bytes of memory, but {allowed} are allowed; raise the memory limit"

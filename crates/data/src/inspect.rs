@@ -40,7 +40,8 @@ pub struct Inspection {
     pub clicks: u64,
     /// Share of samples with label 1.
     pub click_rate: f64,
-    /// Statistics of the dense columns, after the transform and with missing numbers replaced.
+    /// Statistics of the dense columns, after the transform and with missing numbers replaced. Of a raw log, steps of a
+    /// transform that are learnt when it is prepared, and those after them, are left out.
     pub dense: Vec<DenseInspection>,
     /// Statistics of the sparse columns.
     pub sparse: Vec<SparseInspection>,

@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! -12   3.25   .5   1e-3      are numbers; nan, inf, 0x1f and anything with blanks are not
-//! none: x                     log: ln(1 + max(x, 0))
+//! none: x                     log: ln(1 + max(x, 0))            others: see `spec::schema::LearntStep`
 //! ```
 
-use spec::schema::Transform;
+mod input;
+
+pub use input::Input;
+
+use spec::schema::LearntStep;
 
 /// Number of counts whose logarithm is in a table.
 const TABLE: usize = 4096;
@@ -40,13 +44,21 @@ pub fn finite(text: &[u8]) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Transforms `x`. The result is not finite if it does not fit into an f32.
-pub fn transformed(x: f64, transform: Transform) -> f32 {
-    match transform {
-        Transform::None => x as f32,
-        Transform::Log => x.max(0.0).ln_1p() as f32,
-    }
+/// Bits of a finite number in an order that is that of numbers: keys of equal numbers are equal, and a larger number has a
+/// larger key.
+pub(crate) fn ordered_key(x: f64) -> u64 {
+    // Adding 0 makes −0 the same as 0.
+    let bits = (x + 0.0).to_bits();
+    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
+
+/// Number of a key in [`Samples`](crate::Samples) whose ids are numbers; `None` for a missing number.
+pub fn of_ordered_key(key: u64) -> Option<f64> {
+    (key != MISSING_KEY).then(|| f64::from_bits(if key >> 63 == 1 { key & !(1 << 63) } else { !key }))
+}
+
+/// Key for a missing number among ordered keys. No finite number has it.
+pub(crate) const MISSING_KEY: u64 = u64::MAX;
 
 /// Parses and transforms numbers, with a table of the logarithms of small counts.
 #[derive(Debug)]
@@ -57,19 +69,19 @@ pub(crate) struct Numbers {
 impl Numbers {
     /// Makes the table of logarithms.
     pub fn new() -> Self {
-        Self { logs: (0..TABLE).map(|count| transformed(count as f64, Transform::Log)).collect() }
+        Self { logs: (0..TABLE).map(|count| LearntStep::Log.apply(count as f64) as f32).collect() }
     }
 
     /// Parses and transforms `text`. `None` unless the number and the result are finite.
     #[inline]
-    pub fn parse(&self, text: &[u8], transform: Transform) -> Option<f32> {
-        if transform == Transform::Log
+    pub fn parse(&self, text: &[u8], input: &Input) -> Option<f32> {
+        if input.is_log()
             && let Some(count) = integer(text)
             && let Some(&log) = self.logs.get(count.max(0) as usize)
         {
             return Some(log);
         }
-        Some(transformed(finite(text)?, transform)).filter(|value| value.is_finite())
+        input.number(finite(text)?)
     }
 }
 

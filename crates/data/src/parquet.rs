@@ -6,7 +6,7 @@
 //!
 //! | in the schema | in the file |
 //! |---|---|
-//! | labels, sample weights, dense | booleans, integers, floats |
+//! | labels, sample weights, dense, sparse with `ids = "buckets"` | booleans, integers, floats |
 //! | `keep` | booleans, numbers, times, strings, binary |
 //! | sparse | strings, binary, integers |
 //! | sparse with `separator` or `weight_separator` | strings, which are split as the fields of a text |
@@ -28,9 +28,11 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use crate::number::Input;
 use crate::rows::Reading;
 use crate::{DataError, Samples};
 use file::LogFile;
+use rows::Numbers;
 pub(crate) use sample::sample;
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
@@ -79,7 +81,9 @@ pub fn decode(
     }
     let mut done = 0u64;
     let mut decoded = 0u64;
-    let mut samples = Samples::of(log.schema);
+    let mut samples = log.reading.samples(log.schema);
+    let inputs = Input::of(log.schema, log.reading.transforms);
+    let numbers = Numbers { inputs: &inputs, noted: log.reading.numbers };
     for path in log.files {
         let file = LogFile::open(path, log.schema, &log.reading)?;
         let mut row_of_file = 0u64;
@@ -91,7 +95,7 @@ pub fn decode(
                 samples.clear();
                 for row in 0..count {
                     row_of_file += 1;
-                    let appended = columns.append(row, log.schema, &mut samples);
+                    let appended = columns.append(row, log.schema, numbers, &mut samples);
                     if log.reading.rows {
                         columns.note(row, appended.is_ok(), &mut samples);
                     }

@@ -1,25 +1,29 @@
 //! Prepares a raw log, in bounded memory.
 //!
-//! Preparing takes one pass, or two: the ids of columns with a vocabulary are counted first. A log that is split may need one
-//! more pass before, to find which of its rows are the last.
+//! Preparing takes one pass, or two: the ids of columns with a vocabulary, and the numbers of columns with a learnt transform,
+//! are counted first. A log that is split may need one more pass before, to find which of its rows are the last.
 
+mod learn;
+mod learnt;
 mod split;
 mod times;
 
+pub use learnt::{
+    Learnt, LearntDifference, TRANSFORMS, copy_texts, is_text_of, load_vocabularies, texts_file,
+    transforms_text, vocabularies, vocabulary_file,
+};
 pub use split::{Parts, RowDivision, part_of, prepare_split};
 
 use crate::bad_lines::{BadLine, BadLines, Policy};
 use crate::decode::{self, Progress, TextLog};
 use crate::parquet::{self, ParquetLog};
-use crate::prepared::{About, LogSource, Manifest, PreparedLog, Writer, WriterOptions};
+use crate::prepared::{About, LogSource, Manifest, Writer, WriterOptions};
 use crate::rows::{Reading, RowsFile};
-use crate::vocabulary::{Counter, Vocabulary};
+use crate::vocabulary::{IdTexts, Vocabulary};
 use crate::{DataError, Samples};
 use spec::run::DataFormat;
-use spec::schema::{IdRule, Schema, SparseColumn};
-use split::Divider;
+use spec::schema::Schema;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -71,12 +75,12 @@ fn refuse_inputs_in(folder: &Path, files: &[PathBuf]) -> Result<(), DataError> {
     }
 }
 
-/// Prepares `log` into `folder`. Uses the vocabularies of the prepared log `like` if one is given (the log that a model was
-/// trained on), and makes them from the log itself otherwise.
+/// Prepares `log` into `folder`. Uses what was learnt for another log if `like` is given (the log that a model was trained on),
+/// and learns it from the log itself otherwise.
 pub fn prepare(
     log: &RawLog,
     folder: &Path,
-    like: Option<&[Option<Vocabulary>]>,
+    like: Option<&Learnt>,
     progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Manifest, DataError> {
     prepare_with_rows(log, folder, like, None, progress)
@@ -86,7 +90,7 @@ pub fn prepare(
 pub fn prepare_with_rows(
     log: &RawLog,
     folder: &Path,
-    like: Option<&[Option<Vocabulary>]>,
+    like: Option<&Learnt>,
     mut rows_file: Option<&mut RowsFile>,
     progress: &(dyn Fn(PrepareProgress) + Sync),
 ) -> Result<Manifest, DataError> {
@@ -96,23 +100,21 @@ pub fn prepare_with_rows(
         .map_err(|e| DataError::file(folder, format!("cannot be created: {e}")))?;
     refuse_inputs_in(folder, log.files)?;
     let own;
-    let vocabularies = match like {
-        Some(vocabularies) => vocabularies,
+    let (learnt, counts) = match like {
+        Some(learnt) => (learnt, None),
         None => {
-            own = count(log, folder, None, &|progress_now| {
-                progress(PrepareProgress { counting: true, progress: progress_now })
-            })?;
-            &own
+            let counting =
+                |progress_now| progress(PrepareProgress { counting: true, progress: progress_now });
+            own = learn::learn(log, folder, None, &counting)?;
+            (&own.learnt, Some(own.counts.as_slice()))
         }
     };
-    check_vocabularies(log.schema, vocabularies)?;
-    let rows = rows_of_tables(log.schema, vocabularies);
-    let mut writer = Writer::create(folder, log.schema, &rows, WriterOptions::default())?;
-    // Vocabularies may take up to half of the memory: see `count`.
-    let has_vocabulary = vocabularies.iter().any(Option::is_some);
-    let reading = RawLog { memory: if has_vocabulary { log.memory / 2 } else { log.memory }, ..log.clone() };
-    let bad = reading.decode(
-        vocabularies,
+    learnt.check(log.schema)?;
+    let mut writer =
+        Writer::create(folder, log.schema, &learnt.rows_of_tables(log.schema), WriterOptions::default())?;
+    let texts = counts.map_or(Ok(vec![]), |_| learnt.collectors(folder))?;
+    let bad = learnt.reading(log, &texts).decode(
+        &learnt.vocabularies,
         &|progress_now| progress(PrepareProgress { counting: false, progress: progress_now }),
         &mut |samples| {
             if let Some(file) = &mut rows_file {
@@ -121,99 +123,26 @@ pub fn prepare_with_rows(
             writer.append(samples)
         },
     )?;
-    let vocabularies = save_vocabularies(log.schema, vocabularies, folder)?;
-    writer.finish(About { source, bad_lines: bad_lines_of(&bad), vocabularies })
+    let vocabularies = learnt.save_vocabularies(log.schema, folder)?;
+    save_texts(texts, counts.unwrap_or_default(), folder)?;
+    let transforms = learnt.transforms.clone();
+    writer.finish(About { source, bad_lines: bad_lines_of(&bad), vocabularies, transforms })
 }
 
-fn check_vocabularies(schema: &Schema, vocabularies: &[Option<Vocabulary>]) -> Result<(), DataError> {
-    for (column, vocabulary) in schema.sparse.iter().zip(vocabularies) {
-        if vocabulary.is_some() != (column.ids == IdRule::Vocabulary) {
-            let problem = "the vocabularies given are of another schema".into();
-            return Err(DataError::Vocabulary { column: column.column.clone(), problem });
+/// Writes the texts of ids into `folder`, with the counts of each column's rows.
+fn save_texts(texts: Vec<Option<IdTexts>>, counts: &[Vec<u64>], folder: &Path) -> Result<(), DataError> {
+    for (column, (texts, counts)) in texts.into_iter().zip(counts).enumerate() {
+        if let Some(texts) = texts {
+            texts.write(counts, &folder.join(texts_file(column)))?;
         }
     }
     Ok(())
-}
-
-/// Number of rows of the table of each sparse column, if it is known.
-fn rows_of_tables(schema: &Schema, vocabularies: &[Option<Vocabulary>]) -> Vec<Option<usize>> {
-    let columns = schema.sparse.iter().zip(vocabularies);
-    columns.map(|(column, vocabulary)| vocabulary.as_ref().map(Vocabulary::rows).or(column.rows)).collect()
-}
-
-/// Writes the vocabularies into `folder`, and returns the names of their files by column.
-fn save_vocabularies(
-    schema: &Schema,
-    vocabularies: &[Option<Vocabulary>],
-    folder: &Path,
-) -> Result<BTreeMap<String, String>, DataError> {
-    let mut names = BTreeMap::new();
-    for (index, (column, vocabulary)) in schema.sparse.iter().zip(vocabularies).enumerate() {
-        if let Some(vocabulary) = vocabulary {
-            let name = vocabulary_file(index);
-            vocabulary.save(&folder.join(&name))?;
-            names.insert(column.column.clone(), name);
-        }
-    }
-    Ok(names)
 }
 
 /// Summary of bad lines for a manifest.
 fn bad_lines_of(bad: &BadLines) -> crate::prepared::BadLineSummary {
     let lines = bad.first.iter().map(ToString::to_string).collect();
     crate::prepared::BadLineSummary { count: bad.count, lines }
-}
-
-/// Reads the vocabularies of a prepared log, by sparse column.
-pub fn vocabularies(log: &PreparedLog) -> Result<Vec<Option<Vocabulary>>, DataError> {
-    load_vocabularies(&log.manifest().schema, log.folder())
-}
-
-/// Reads the vocabularies that a log with this schema has in `folder`, by sparse column.
-pub fn load_vocabularies(schema: &Schema, folder: &Path) -> Result<Vec<Option<Vocabulary>>, DataError> {
-    let load = |(index, column): (usize, &SparseColumn)| match column.ids {
-        IdRule::Vocabulary => Vocabulary::load(&folder.join(vocabulary_file(index))).map(Some),
-        IdRule::Hash | IdRule::Index => Ok(None),
-    };
-    schema.sparse.iter().enumerate().map(load).collect()
-}
-
-fn vocabulary_file(column: usize) -> String {
-    format!("vocabulary-{column:04}.bin")
-}
-
-/// Counts the ids of the columns that have a vocabulary. If the log is split, only training samples count.
-fn count(
-    log: &RawLog,
-    folder: &Path,
-    mut divider: Option<&mut Divider>,
-    progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Vec<Option<Vocabulary>>, DataError> {
-    let columns = &log.schema.sparse;
-    let counted = columns.iter().filter(|column| column.ids == IdRule::Vocabulary).count() as u64;
-    if counted == 0 {
-        return Ok(columns.iter().map(|_| None).collect());
-    }
-    // Half for the counters, the other half for reading and decoding.
-    let share = log.memory / 2 / counted;
-    let mut counters: Vec<Option<Counter>> = columns
-        .iter()
-        .map(|column| (column.ids == IdRule::Vocabulary).then(|| Counter::new(&column.column, folder, share)))
-        .collect();
-    let halved = RawLog { memory: log.memory / 2, ..log.clone() };
-    halved.decode(&[], progress, &mut |samples| {
-        let samples = divider.as_mut().map_or(samples, |divider| divider.divide(samples).0);
-        for (counter, bags) in counters.iter_mut().zip(&samples.bags) {
-            if let Some(counter) = counter {
-                counter.add(&bags.ids)?;
-            }
-        }
-        Ok(())
-    })?;
-    let finish = |(column, counter): (&SparseColumn, Option<Counter>)| {
-        counter.map(|counter| counter.finish(column.min_count, column.rows)).transpose()
-    };
-    columns.iter().zip(counters).map(finish).collect()
 }
 
 impl RawLog<'_> {
@@ -274,11 +203,7 @@ impl RawLog<'_> {
                 return sink(decoded);
             }
             rows.clone_from(decoded);
-            for (bags, vocabulary) in rows.bags.iter_mut().zip(vocabularies) {
-                if let Some(vocabulary) = vocabulary {
-                    bags.ids.iter_mut().for_each(|id| *id = vocabulary.row(*id));
-                }
-            }
+            reading.look_up(vocabularies, &mut rows);
             sink(&rows)
         };
         // Progress counts rows instead of bytes: the bytes of a column are not in the order of its rows.

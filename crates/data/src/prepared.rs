@@ -7,6 +7,7 @@
 //!   samples.bin     a header of 64 bytes, then blocks
 //!   index.bin       for each block: offset u64, bytes u64, checksum u64
 //!   …               vocabularies, by the names the manifest gives
+//!   …               beside a vocabulary NAME.bin, NAME.csv with the texts of its ids: row, id, count
 //! ```
 //!
 //! All numbers are little-endian, all checksums are XXH3-64 with seed 0, and in `manifest.json` they are 16 lower-case

@@ -9,6 +9,9 @@
 //! ```
 
 use crate::DataError;
+use crate::samples::{Samples, Texts};
+use crate::vocabulary::{IdTexts, Vocabulary};
+use spec::schema::{LearntTransform, Schema};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +22,7 @@ const SAMPLE: u8 = 1;
 const TEXT: u8 = 2;
 
 /// What to read of a log besides the samples of its schema.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Reading<'a> {
     /// Whether to ignore labels, which may be missing or invalid. Samples get the label 0. Text without a header may lack the
     /// column of the label.
@@ -28,12 +31,43 @@ pub struct Reading<'a> {
     pub rows: bool,
     /// Column whose text is noted with every row. It need not be a column of the schema.
     pub column: Option<&'a str>,
+    /// Transforms of the dense columns with their learnt values. Without them, learnt steps are left out.
+    pub transforms: Option<&'a [LearntTransform]>,
+    /// Whether to note the numbers of dense columns before the transform.
+    pub numbers: bool,
+    /// Collectors of the texts of ids, by sparse column; empty to collect none.
+    pub texts: &'a [Option<IdTexts>],
 }
 
 impl<'a> Reading<'a> {
     /// Reads every row, with the text of `column`.
     pub fn with_column(column: &'a str) -> Self {
         Self { rows: true, column: Some(column), ..Self::default() }
+    }
+
+    /// Whether the texts of the ids of a sparse column are collected.
+    pub(crate) fn has_texts(&self, column: usize) -> bool {
+        self.texts.get(column).is_some_and(Option::is_some)
+    }
+
+    /// No samples, with the columns of `schema`, and with room for what is read besides.
+    pub(crate) fn samples(&self, schema: &Schema) -> Samples {
+        let mut samples = Samples::of(schema);
+        for (column, bags) in samples.bags.iter_mut().enumerate() {
+            bags.texts = self.has_texts(column).then(Texts::default);
+        }
+        samples
+    }
+
+    /// Replaces the keys of ids by their rows in the `vocabularies`, and passes their texts to the collectors.
+    pub(crate) fn look_up(&self, vocabularies: &[Option<Vocabulary>], samples: &mut Samples) {
+        for (column, (bags, vocabulary)) in samples.bags.iter_mut().zip(vocabularies).enumerate() {
+            let Some(vocabulary) = vocabulary else { continue };
+            bags.ids.iter_mut().for_each(|id| *id = vocabulary.row(*id));
+            if let (Some(texts), Some(Some(collector))) = (&bags.texts, self.texts.get(column)) {
+                collector.offer(bags.ids.iter().copied().zip(texts.iter()));
+            }
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Decoded samples, as readers pass them to code that writes or counts them.
 
 mod kept;
+mod texts;
 
 pub use kept::{Kept, MAX_TEXT_BYTES, MAX_TEXTS, Names};
+pub use texts::Texts;
 
 use crate::rows::Rows;
 use spec::schema::Schema;
@@ -20,6 +22,9 @@ pub struct Samples {
     pub kept: Vec<Kept>,
     /// Dense inputs after the transform: samples × dense columns, row-major.
     pub dense: Vec<f32>,
+    /// Numbers of the dense columns before the transform, NaN if missing: samples × dense columns, row-major; empty unless they
+    /// were requested.
+    pub numbers: Vec<f64>,
     /// Bags of each sparse column.
     pub bags: Vec<Bags>,
     /// Rows that were read for these samples, bad ones included; empty unless they were requested.
@@ -35,6 +40,8 @@ pub struct Bags {
     pub ids: Vec<u64>,
     /// Weight of each id; empty for columns without weights.
     pub weights: Vec<f32>,
+    /// Text of each id; `None` unless texts were requested.
+    pub texts: Option<Texts>,
 }
 
 impl Samples {
@@ -78,7 +85,9 @@ impl Samples {
         self.weights.clear();
         self.kept.iter_mut().for_each(Kept::clear);
         self.dense.clear();
+        self.numbers.clear();
         for bags in &mut self.bags {
+            bags.texts.iter_mut().for_each(Texts::clear);
             bags.lengths.clear();
             bags.ids.clear();
             bags.weights.clear();
@@ -86,7 +95,8 @@ impl Samples {
         self.rows.clear();
     }
 
-    /// Appends each sample to `held` if its flag in `held_out` is true, and to `kept` otherwise. Rows are not divided.
+    /// Appends each sample to `held` if its flag in `held_out` is true, and to `kept` otherwise. Rows and texts of ids
+    /// are not divided.
     ///
     /// # Panics
     /// If `held_out` does not have one flag per sample, or `kept` or `held` has other columns.
@@ -101,6 +111,9 @@ impl Samples {
                 to.push_from(from, sample);
             }
             to.dense.extend_from_slice(&self.dense[sample * dense..(sample + 1) * dense]);
+            if !self.numbers.is_empty() {
+                to.numbers.extend_from_slice(&self.numbers[sample * dense..(sample + 1) * dense]);
+            }
         }
         for (column, bags) in self.bags.iter().enumerate() {
             let mut start = 0;

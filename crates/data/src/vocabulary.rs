@@ -19,14 +19,18 @@
 //! # Ok::<(), data::DataError>(())
 //! ```
 
+mod buckets;
 mod counter;
 mod runs;
+mod texts;
 
 use crate::{DataError, id};
+use buckets::Buckets;
 pub use counter::Counter;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+pub use texts::{HEADER as TEXTS_HEADER, IdText, IdTextReader, IdTexts};
 use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: [u8; 8] = *b"campvoc\0";
@@ -47,9 +51,28 @@ pub struct Vocabulary {
     /// Hash table of rows, each in the slot of its key's hash or in the next free one; 0 in free slots. The length is a power of
     /// two, and at most half of the slots are in use.
     slots: Vec<u32>,
+    /// Buckets of numbers, instead of ids.
+    buckets: Option<Buckets>,
 }
 
 impl Vocabulary {
+    /// Makes a vocabulary of buckets of numbers between `boundaries`, which must be finite and ascend. A boundary belongs to
+    /// the bucket below it.
+    pub fn of_buckets(boundaries: Vec<f64>) -> Result<Self, VocabularyError> {
+        let buckets = Some(Buckets::new(boundaries)?);
+        Ok(Self { keys: vec![], slots: vec![0], buckets })
+    }
+
+    /// Boundaries between buckets of numbers; `None` if the vocabulary has ids.
+    pub fn boundaries(&self) -> Option<&[f64]> {
+        self.buckets.as_ref().map(Buckets::boundaries)
+    }
+
+    /// Keys of the rows 1, 2, and so on; none for buckets of numbers.
+    pub fn keys(&self) -> &[u64] {
+        &self.keys
+    }
+
     /// Makes a vocabulary that assigns rows 1, 2, and so on to `keys`. Fails if keys are equal, missing, or too many.
     pub fn new(mut keys: Vec<u64>) -> Result<Self, VocabularyError> {
         keys.shrink_to_fit();
@@ -75,12 +98,12 @@ impl Vocabulary {
             }
             slots[slot] = row;
         }
-        Ok(Self { keys, slots })
+        Ok(Self { keys, slots, buckets: None })
     }
 
     /// Number of rows of the table: one more than the number of ids.
     pub fn rows(&self) -> usize {
-        self.keys.len() + 1
+        self.buckets.as_ref().map_or(self.keys.len() + 1, Buckets::rows)
     }
 
     /// Keys of the ids, in the order of their rows from row 1 on.
@@ -91,6 +114,9 @@ impl Vocabulary {
     /// Row of the id with this key; 0 if the id has no row of its own.
     #[inline]
     pub fn row(&self, key: u64) -> u64 {
+        if let Some(buckets) = &self.buckets {
+            return buckets.row(key);
+        }
         let mask = self.slots.len() - 1;
         let mut slot = first_slot(key, self.slots.len());
         loop {
@@ -111,9 +137,15 @@ impl Vocabulary {
             hash.update(bytes);
             file.write_all(bytes).map_err(refuse)
         };
-        write(&header(self.keys.len() as u64))?;
-        for key in &self.keys {
-            write(&key.to_le_bytes())?;
+        match &self.buckets {
+            None => {
+                write(&header(MAGIC, self.keys.len() as u64))?;
+                self.keys.iter().try_for_each(|key| write(&key.to_le_bytes()))?;
+            }
+            Some(buckets) => {
+                write(&header(buckets::MAGIC, buckets.boundaries().len() as u64))?;
+                buckets.boundaries().iter().try_for_each(|boundary| write(&boundary.to_le_bytes()))?;
+            }
         }
         let checksum = hash.digest();
         file.write_all(&checksum.to_le_bytes()).and_then(|()| file.flush()).map_err(refuse)?;
@@ -136,7 +168,8 @@ impl Vocabulary {
         hash.update(&start);
         let [.., a, b, c, d, e, f, g, h] = start;
         let count = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        if start != header(count) {
+        let of_buckets = start == header(buckets::MAGIC, count);
+        if !of_buckets && start != header(MAGIC, count) {
             return Err(VocabularyError::Header);
         }
         // Memory is allocated only after the count has been checked against the length.
@@ -156,13 +189,16 @@ impl Vocabulary {
         if hash.digest() != u64::from_le_bytes(bytes) {
             return Err(VocabularyError::Checksum);
         }
+        if of_buckets {
+            return Self::of_buckets(keys.into_iter().map(f64::from_bits).collect());
+        }
         Self::new(keys)
     }
 }
 
-fn header(count: u64) -> [u8; HEADER as usize] {
+fn header(magic: [u8; 8], count: u64) -> [u8; HEADER as usize] {
     let mut bytes = [0; HEADER as usize];
-    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[..8].copy_from_slice(&magic);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[16..].copy_from_slice(&count.to_le_bytes());
     bytes
@@ -204,6 +240,9 @@ pub enum VocabularyError {
     /// The keys are not hashes of ids.
     #[error("the keys are too much alike to be hashes of ids")]
     Clustered,
+    /// The boundaries of buckets are not finite numbers in order.
+    #[error("the boundaries of buckets are not finite numbers that ascend, or too many")]
+    Boundaries,
     /// The file cannot be read.
     #[error("{0}")]
     Read(#[from] io::Error),

@@ -63,6 +63,8 @@ impl SampleObserver {
                 let through = |x: f64| match column.transform {
                     Transform::None => (x * unit) as f32,
                     Transform::Log => (x * unit).ln_1p() as f32,
+                    // Whoever chose another transform looked at the column; no input lies in an empty range.
+                    _ => 0.0,
                 };
                 through(SECONDS.start)..through(SECONDS.end)
             }),

@@ -9,9 +9,9 @@
 
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
-    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
-    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
+    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -43,6 +43,8 @@ pub(crate) trait Backend {
 
     fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result;
     fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result;
+    fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result;
+    fn dropout(&self, args: Dropout) -> Result;
     /// Gives `None` where nothing is computed.
     fn bce(&self, args: Bce) -> Result<Option<f64>>;
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;

@@ -3,9 +3,9 @@
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
-    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
-    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
+    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
@@ -54,6 +54,14 @@ impl Backend for Idle {
     }
 
     fn add(&self, _: usize, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn scale(&self, _: usize, _: f32, _: &mut Buffer<f32>) -> Result {
+        Ok(())
+    }
+
+    fn dropout(&self, _: Dropout) -> Result {
         Ok(())
     }
 

@@ -15,10 +15,11 @@ pub mod wire;
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
-    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
-    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
+    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
+use elementwise::Targets;
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).
 #[derive(Debug)]
@@ -100,10 +101,23 @@ impl Backend for Reference {
         Ok(())
     }
 
+    fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        elementwise::scale(factor, &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn dropout(&self, args: Dropout) -> Result {
+        elementwise::dropout(args);
+        Ok(())
+    }
+
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
         let Bce { rows, smoothing, scale, .. } = args;
-        let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        Ok(Some(elementwise::bce(logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])))
+        let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
+        let labels = &args.labels.host()[..rows];
+        let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
+        let targets = Targets { labels, weights, smoothing, scale };
+        Ok(Some(elementwise::bce(logits, &targets, dlogits)))
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

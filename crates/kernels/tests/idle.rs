@@ -35,7 +35,8 @@ fn operands_are_checked_and_outputs_left_alone() {
         "linear_forward: x is in host memory, but the operation runs on idle; copy it there first"
     );
     let mut dlogits = Buffer::zeroed(&device, 2).unwrap();
-    let bce = Bce { rows: 2, logits: &y, labels: &x, smoothing: 0.0, scale: 1.0, dlogits: &mut dlogits };
+    let (logits, labels, weights, smoothing, scale) = (&y, &x, None, 0.0, 1.0);
+    let bce = Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
     assert_eq!(device.bce(bce), Ok(None));
 }
 

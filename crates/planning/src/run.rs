@@ -15,7 +15,7 @@
 
 mod spread;
 
-use spec::run::{Config, DataFormat, LogFacts, Regularisation, Run, RunError};
+use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
 use spec::schema::Schema;
 use spec::topology::Topology;
 use spread::{Spread, spread};
@@ -79,6 +79,9 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
         regularisation,
+        positive_weight: train.positive_weight.unwrap_or(1.0),
+        sample_weights: log.is_some_and(|log| log.sample_weights),
+        breakdown: Breakdown { group: config.data.group.clone(), slices: config.data.slices.clone() },
         batch: length.batch,
         steps: length.steps,
         seed: train.seed.unwrap_or(0),

@@ -112,8 +112,10 @@ impl<'a> Buffers<'a> {
     fn network(&self, samples: usize) -> f64 {
         let network = self.deployment.model.network();
         let of = |width: usize| self.floats(samples as f64 * width as f64);
-        let (mut forward, mut backward) =
-            (of(network.features_width()) + 4.0 * of(1), of(network.features_width()));
+        let (mut forward, mut backward) = (
+            of(network.features_width()) + 4.0 * of(self.deployment.model.outputs()),
+            of(network.features_width()),
+        );
         for block in network.blocks() {
             let (kept, back) = of_block(block, &of);
             // What is read of several buffers is joined in one.

@@ -11,12 +11,14 @@
 
 mod architecture;
 mod block;
+mod labels;
 mod layer;
 mod network;
 mod tower;
 
 pub use architecture::Architecture;
 pub use block::{Block, BlockName, Input, Layers};
+pub use labels::ModelLabel;
 pub use layer::{CrossLayer, LinearLayer, Parameter};
 pub use network::{BlockSource, Network, Read};
 pub use tower::{Member, Tower, TowerModule};
@@ -36,7 +38,16 @@ pub struct Model {
     architecture: Architecture,
     towers: Vec<Tower>,
     module: Module,
+    /// Labels, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<ModelLabel>,
     network: Network,
+    #[serde(skip_serializing_if = "is_zero")]
+    dropout: f32,
+}
+
+fn is_zero(value: &f32) -> bool {
+    *value == 0.0
 }
 
 /// Error in the description of a model: the field as it is named in a config, and what to do about it.
@@ -105,8 +116,45 @@ impl Model {
             let problem = format!("{} towers give {sparse_width} columns: too wide", towers.len());
             return Err(ModelError::new("model.tower_module", problem));
         }
-        let network = architecture.network(Sample { dense_features, dim: meets, sparse_width })?;
-        Ok(Self { features, dense_features, dim, architecture, towers, module, network })
+        let network =
+            architecture.network(Sample { dense_features, dim: meets, sparse_width, outputs: 1 })?;
+        let labels = Vec::new();
+        Ok(Self {
+            features,
+            dense_features,
+            dim,
+            architecture,
+            towers,
+            module,
+            labels,
+            network,
+            dropout: 0.0,
+        })
+    }
+
+    /// What a sample brings to the network, and takes from one with so many outputs.
+    fn sample(&self, outputs: usize) -> Sample {
+        let sparse_width = match self.towers.is_empty() {
+            true => self.features.len() * self.row_width(),
+            false => self.towers.iter().map(Tower::output_width).sum(),
+        };
+        let dim = self.architecture.meeting_dim(self.dim, self.module);
+        Sample { dense_features: self.dense_features, dim, sparse_width, outputs }
+    }
+
+    /// The model with dropout: in training, hidden units of the MLPs are set to zero with probability `dropout`, and the others
+    /// are scaled by `1/(1 − dropout)`. The last layer of an MLP and tower modules have none.
+    pub fn with_dropout(self, dropout: f32) -> Result<Self, ModelError> {
+        if !(0.0..1.0).contains(&dropout) {
+            let problem = format!("{dropout} must lie in 0..1 (0.1 to 0.5 is usual, 0 is off)");
+            return Err(ModelError::new("model.dropout (--dropout)", problem));
+        }
+        Ok(Self { dropout, ..self })
+    }
+
+    /// Probability with which training sets hidden units of the MLPs to zero.
+    pub fn dropout(&self) -> f32 {
+        self.dropout
     }
 
     /// Sparse features of the model, in order.

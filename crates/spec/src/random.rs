@@ -49,6 +49,25 @@ impl RandomSequence {
     }
 }
 
+/// Random word `unit` of a row of words, given the row's own 64 random bits: a hash of 32-bit numbers alone, which vector
+/// instructions compute side by side.
+///
+/// ```
+/// use spec::random::{RandomSequence, word};
+/// let rows = RandomSequence::new(7, "dropout.top.0");
+/// assert_eq!([0, 1].map(|unit| word(rows.bits(3), unit)), [0xf86d_b42c, 0x1b4b_7bff]);
+/// ```
+#[inline(always)]
+pub fn word(row: u64, unit: u32) -> u32 {
+    let (low, high) = (row as u32, (row >> 32) as u32);
+    // Two rounds of a mixer with little bias (Wellons' lowbias32); the row enters both, so that rows are no shifts of each
+    // other.
+    let mut x = low.wrapping_add(unit.wrapping_mul(0x9e37_79b9));
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d) ^ high;
+    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
 /// The finaliser of splitmix64.
 #[inline]
 fn mix(mut z: u64) -> u64 {
@@ -56,3 +75,6 @@ fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,11 +55,17 @@ pub struct Run {
     pub table_optimizer: Optimizer,
     /// What is done to weights, gradients and labels besides the update rules.
     pub regularisation: Regularisation,
+    /// Factor of the loss of samples whose label is 1, and of such samples in metrics; 1 by default.
+    pub positive_weight: f32,
+    /// Whether samples have weights, which multiply their losses.
+    pub sample_weights: bool,
+    /// How evaluations are broken down.
+    pub breakdown: Breakdown,
     /// Global batch: number of samples per step, over all ranks.
     pub batch: usize,
     /// Number of steps of the run.
     pub steps: u64,
-    /// Seed of the initial weights.
+    /// Seed of the initial weights and of dropout.
     pub seed: u64,
     /// Number of threads per rank; `None` to share the cores of the machine among its ranks.
     pub threads: Option<usize>,
@@ -81,6 +87,15 @@ pub struct Run {
     pub checkpoints_kept: usize,
     /// Data that the run trains and evaluates on.
     pub data: Data,
+}
+
+/// Columns by which evaluations are broken down; none by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Breakdown {
+    /// Column of the groups whose AUCs are averaged, such as users.
+    pub group: Option<String>,
+    /// Columns for whose values metrics are told.
+    pub slices: Vec<String>,
 }
 
 /// Error in a config: the field as it is named there, what is wrong with it, and what to do about it.
@@ -143,6 +158,17 @@ impl Run {
             _ => Schedule::new(&deployment, task, self.bucket_bytes),
         };
         if self.overlap { schedule } else { schedule.serialised() }
+    }
+
+    /// Whether losses have weights: of samples, of clicks, or of labels.
+    pub fn weighs_losses(&self) -> bool {
+        let of_labels = self.model.labels().iter().any(|label| label.weight != 1.0);
+        self.sample_weights || self.positive_weight != 1.0 || of_labels
+    }
+
+    /// Numbers of a sample that its loss needs besides the logits: labels and, where losses have weights, the weights.
+    pub fn loss_numbers(&self) -> usize {
+        self.model.outputs() * (1 + usize::from(self.weighs_losses()))
     }
 
     /// Deployment of the model on its cluster, from which the schedule follows.

@@ -52,6 +52,12 @@ mod labels;
 
 pub use labels::{LabelHead, LabelRule};
 
+mod learnt;
+mod transform;
+
+pub use learnt::{LearntStep, LearntTransform};
+pub use transform::{MAX_BUCKETS, Transform};
+
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
 use schemars::JsonSchema;
@@ -130,17 +136,6 @@ pub struct DenseColumn {
     pub missing: f32,
 }
 
-/// Transform of a number before it is an input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Transform {
-    /// No transform.
-    #[default]
-    None,
-    /// `ln(1 + max(x, 0))`, for counts.
-    Log,
-}
-
 /// Sparse column: ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +185,16 @@ pub enum IdRule {
     Vocabulary,
     /// The id is the number of its row. A missing id is row 0.
     Index,
+    /// The column holds numbers, and the row is that of the number's bucket: 1 for the smallest numbers, and so on. `rows` − 1
+    /// buckets share the training rows equally, or fewer where many numbers are equal. A missing number is row 0.
+    Buckets,
+}
+
+impl IdRule {
+    /// Whether rows follow from what is learnt from the training rows when a log is prepared.
+    pub fn is_learnt(self) -> bool {
+        matches!(self, Self::Vocabulary | Self::Buckets)
+    }
 }
 
 fn comma() -> char {
@@ -277,6 +282,9 @@ impl Schema {
             if !dense.missing.is_finite() {
                 return refuse(format!("dense.{}.missing", dense.column), "must be a finite number");
             }
+            if let Err(problem) = dense.transform.check() {
+                return refuse(format!("dense.{}.transform", dense.column), &problem);
+            }
         }
         let mut names = HashSet::new();
         for sparse in &self.sparse {
@@ -289,6 +297,13 @@ impl Schema {
             }
             if sparse.ids == IdRule::Index && sparse.rows.is_none() {
                 return refuse(field("rows"), "ids that are row numbers need the number of rows");
+            }
+            let buckets = sparse.rows.map_or(0, |rows| rows - 1);
+            if sparse.ids == IdRule::Buckets && !(2..=MAX_BUCKETS).contains(&buckets) {
+                return refuse(
+                    field("rows"),
+                    "ids that are buckets need rows from 3 to 10001: one more than the number of buckets",
+                );
             }
             if sparse.ids != IdRule::Vocabulary && sparse.min_count != 1 {
                 return refuse(

@@ -14,7 +14,7 @@ mod vectors;
 pub use carries::{Carries, Payload};
 pub use exchange::{Exchange, PendingExchange};
 pub use flat::Flat;
-pub use input::Input;
+pub use input::{Input, LossWeights};
 pub use sptt::Sptt;
 pub use tables::allocate;
 pub use vectors::Vectors;

@@ -129,6 +129,9 @@ pub enum Error {
     /// The requested split has no samples.
     #[error("there are no samples; give a log with --data, or with --eval")]
     NoSamples,
+    /// Samples have no columns by which an evaluation could be broken down.
+    #[error("--group and --slice need a log on disk: these samples have no columns; leave them out")]
+    NoColumns,
     /// No rank returned a result, which is a defect of this program.
     #[error("no rank returned a result; please report this")]
     NoRank,
@@ -164,6 +167,7 @@ impl Error {
             | Self::AffinityOfTowers
             | Self::Pace(_)
             | Self::PacedState
+            | Self::NoColumns
             | Self::NoSamples => ExternalError(self.into()).into(),
         }
     }

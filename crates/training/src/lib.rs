@@ -47,7 +47,7 @@ pub use run::launch::check_size;
 pub use run::memory::{MemoryNeed, MemoryPart, MemoryUse, available_memory};
 pub use run::outcome::{KeptBest, Outcome};
 pub use run::pace;
-pub use run::scores::Scores;
+pub use run::scores::{LabelScores, Scores};
 pub use run::session::{Compute, Saving, Session, Sources};
 pub use run::trainer::{train, train_on, train_rank};
 pub use samples::logs::Logs;

@@ -16,6 +16,11 @@
 //! # Ok::<(), training::metrics::MetricError>(())
 //! ```
 
+pub mod breakdown;
+mod weighted;
+
+pub use weighted::weighted_bins;
+
 use serde::Serialize;
 
 /// Probabilities are kept this far from 0 and 1 where their logarithm is taken.
@@ -224,11 +229,21 @@ impl Histogram {
 
     /// Counts predictions. Nothing is counted when any of them is refused.
     pub fn add(&mut self, scores: &[f32], labels: &[f32]) -> Result<(), MetricError> {
+        self.add_column(scores, labels, 1)
+    }
+
+    /// Counts the predictions for the first of `labels_of_sample` labels. Scores and labels are samples × labels.
+    pub fn add_column(
+        &mut self,
+        scores: &[f32],
+        labels: &[f32],
+        labels_of_sample: usize,
+    ) -> Result<(), MetricError> {
         if scores.is_empty() && labels.is_empty() {
             return Ok(());
         }
         check(scores, labels)?;
-        for (&p, &y) in scores.iter().zip(labels) {
+        for (&p, &y) in scores.iter().zip(labels).step_by(labels_of_sample) {
             let counts = if y == 1.0 { &mut self.positives } else { &mut self.negatives };
             counts[bin_of(p, Self::BINS)] += 1;
         }
@@ -278,9 +293,7 @@ struct Ranked {
 
 impl Ranked {
     fn new(scores: &[f32], labels: &[f32]) -> Self {
-        // Non-negative floats order as their bits do. Adding 0 makes −0 equal 0.
-        let key = |(&p, &y): (&f32, &f32)| u64::from((p + 0.0).to_bits()) << 1 | u64::from(y == 1.0);
-        let mut keys: Vec<u64> = scores.iter().zip(labels).map(key).collect();
+        let mut keys: Vec<u64> = scores.iter().zip(labels).map(|(&p, &y)| rank_key(p, y)).collect();
         keys.sort_unstable();
         Self { keys }
     }
@@ -309,6 +322,11 @@ impl Ranked {
         }
         sum / clicks as f64
     }
+}
+
+/// Bits of a score, and the label in the lowest bit. Non-negative floats order as their bits do; adding 0 makes −0 equal 0.
+fn rank_key(p: f32, y: f32) -> u64 {
+    u64::from((p + 0.0).to_bits()) << 1 | u64::from(y == 1.0)
 }
 
 fn bin_of(p: f32, bins: usize) -> usize {
@@ -366,6 +384,25 @@ pub enum MetricError {
         /// Value of the label.
         label: f32,
     },
+    /// The number of weights differs from the number of scores.
+    #[error("there are {scores} predictions but {weights} sample weights; please report this")]
+    Weights {
+        /// Number of scores.
+        scores: usize,
+        /// Number of weights.
+        weights: usize,
+    },
+    /// A weight is negative or not a finite number.
+    #[error("sample weight {index} is {weight}; expected a finite number of at least 0")]
+    Weight {
+        /// Index of the weight.
+        index: usize,
+        /// Value of the weight.
+        weight: f32,
+    },
+    /// All weights are 0.
+    #[error("no sample to evaluate has a weight above 0; evaluate on rows that have")]
+    NoWeight,
     /// A calibration diagram has no bins.
     #[error("a calibration diagram needs at least one bin")]
     NoBins,

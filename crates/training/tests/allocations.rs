@@ -102,7 +102,7 @@ fn with_batches(mut config: Config, batch: usize) -> Run {
 fn regularised(mut config: Config) -> Config {
     (config.optimizer.weight_decay, config.optimizer.table_weight_decay) = (Some(0.1), Some(0.1));
     (config.train.clip_value, config.train.clip_norm) = (Some(0.1), Some(0.1));
-    config.train.label_smoothing = Some(0.1);
+    (config.train.label_smoothing, config.model.dropout) = (Some(0.1), Some(0.1));
     config
 }
 

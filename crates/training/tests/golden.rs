@@ -8,6 +8,7 @@ use kernels::Device;
 use serde_json::Value;
 use spec::Pooling;
 use spec::feature::{Feature, Hotness};
+use spec::model::ModelLabel;
 use spec::optimizer::UpdateRule;
 use spec::presets::ModelKind;
 use spec::random::RandomSequence;
@@ -84,24 +85,41 @@ fn run(model: &str, rule: &str, options: &Value, seed: u64, [hosts, ranks_per_ho
             "weight_decay" => config.optimizer.weight_decay = value,
             "table_weight_decay" => config.optimizer.table_weight_decay = value,
             "label_smoothing" => config.train.label_smoothing = value,
+            "positive_weight" => config.train.positive_weight = value,
+            "labels" | "sample_weights" => {}
+            "dropout" => config.model.dropout = value,
             "clip_value" => config.train.clip_value = value,
             "clip_norm" => config.train.clip_norm = value,
             other => panic!("the golden file names an unknown option {other}"),
         }
     }
-    planning::check(&config).unwrap()
+    let mut run = planning::check(&config).unwrap();
+    run.sample_weights = options["sample_weights"].is_number();
+    if let Some(weight) = options["labels"].as_f64() {
+        let label = |name: &str, weight| ModelLabel { name: name.into(), weight };
+        run.model = run.model.with_labels(vec![label("first", 1.0), label("second", weight as f32)]).unwrap();
+    }
+    run
 }
 
 /// Sample `i` as `make.py` draws it.
-fn batches(seed: u64) -> Vec<Batch> {
+fn batches(seed: u64, options: &Value) -> Vec<Batch> {
     let stream = |name: &str| RandomSequence::new(seed, &format!("golden.{name}"));
     let (dense, label) = (stream("dense"), stream("label"));
+    let (second, sample_weight) = (stream("label.2"), stream("sample_weight"));
     (0..STEPS)
         .map(|step| {
             let samples: Vec<u64> = (step * BATCH as u64..(step + 1) * BATCH as u64).collect();
             let mut batch = Batch { samples: BATCH, ..Default::default() };
             for &i in &samples {
                 batch.labels.push(if label.unit(i) < 0.3 { 1.0 } else { 0.0 });
+                if options["labels"].is_number() {
+                    batch.labels.push(if second.unit(i) < 0.15 { 1.0 } else { 0.0 });
+                }
+                if options["sample_weights"].is_number() {
+                    let weight = 2.0 * sample_weight.unit(i);
+                    batch.sample_weights.push(if weight < 0.2 { 0.0 } else { weight });
+                }
                 batch.dense.extend((0..5).map(|j| dense.unit(i * 5 + j)));
             }
             batch.feature_starts.clear();
@@ -151,7 +169,7 @@ fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
     let (model, rule) = (case["model"].as_str().unwrap(), case["optimizer"].as_str().unwrap());
     let what = format!("{model} by {rule} with {}", case["options"]);
     let run = run(model, rule, &case["options"], seed, cluster);
-    let source = || Source::Resident(batches(seed));
+    let source = || Source::Resident(batches(seed, &case["options"]));
     let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_, _| ());
     let expected = case["losses"].as_array().unwrap();
     assert_eq!(expected.len() as u64, STEPS);
@@ -232,7 +250,18 @@ fn dmt_dcn_as_pytorch() {
 fn regularised_as_pytorch() {
     let (seed, cases) = cases("regularised");
     assert_eq!(cases.len(), 12);
-    for case in cases.iter().filter(|case| STAGED(case)) {
+    for case in &cases {
+        check_case(case, seed, [1, 1]);
+        check_case(case, seed, [2, 2]);
+    }
+}
+
+/// Sample weights, a weight of clicks and two labels, on one rank and on two tower groups of two.
+#[test]
+fn labels_and_weights_as_pytorch() {
+    let (seed, cases) = cases("labels");
+    assert_eq!(cases.len(), 6);
+    for case in &cases {
         check_case(case, seed, [1, 1]);
         check_case(case, seed, [2, 2]);
     }
@@ -242,12 +271,4 @@ fn regularised_as_pytorch() {
 fn four_ranks_as_pytorch() {
     check("dlrm", 2, 2);
     check("dcn", 2, 2);
-}
-
-#[allow(non_snake_case)]
-fn STAGED(case: &Value) -> bool {
-    case["options"].as_object().unwrap().keys().all(|k| {
-        ["weight_decay", "table_weight_decay", "label_smoothing", "clip_value", "clip_norm"]
-            .contains(&k.as_str())
-    })
 }

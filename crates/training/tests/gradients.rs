@@ -3,8 +3,9 @@
 mod common;
 
 use common::{config, optimizer, ranks_after, synthetic_log};
-use data::{Split, SyntheticLog};
+use data::{Batch, Split, SyntheticLog};
 use kernels::Device;
+use spec::model::ModelLabel;
 use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
 use spec::presets::ModelKind;
@@ -19,10 +20,11 @@ enum Tensor {
     Shard { rank: usize, table: usize },
 }
 
-/// A run and its log.
+/// A run and its log, or one batch that is used instead.
 struct Trial {
     run: Run,
     log: SyntheticLog,
+    batch: Option<Batch>,
 }
 
 impl Trial {
@@ -32,7 +34,10 @@ impl Trial {
         steps: u64,
         prepare: impl Fn(usize, &mut RankState) + Sync,
     ) -> Vec<(RankState, Vec<f64>)> {
-        let source = || Source::Synthetic(self.log.clone());
+        let source = || match &self.batch {
+            Some(batch) => Source::Resident(vec![batch.clone()]),
+            None => Source::Synthetic(self.log.clone()),
+        };
         ranks_after(&self.run, || Ok(Device::Reference), source, steps, prepare)
     }
 
@@ -91,12 +96,36 @@ fn weights_and_gradient(
     }
 }
 
-fn check(mut config: Config) {
+fn check(config: Config) {
+    check_with(config, false);
+}
+
+/// Two labels, of which the second counts half, sample weights of ½ to 1½, and clicks that count twice.
+fn with_labels(mut run: Run, log: &SyntheticLog) -> (Run, Batch) {
+    let label = |name: &str, weight| ModelLabel { name: name.into(), weight };
+    run.model = run.model.with_labels(vec![label("click", 1.0), label("buy", 0.5)]).unwrap();
+    (run.sample_weights, run.positive_weight) = (true, 2.0);
+    let mut batch = Batch::default();
+    log.clone().fill(0..run.batch as u64, &mut batch);
+    let both = |(i, &label): (usize, &f32)| [label, f32::from(i % 5 == 0)];
+    batch.labels = batch.labels.iter().enumerate().flat_map(both).collect();
+    batch.sample_weights = (0..batch.samples).map(|i| 0.5 + (i % 5) as f32 / 4.0).collect();
+    (run, batch)
+}
+
+fn check_with(mut config: Config, labels: bool) {
     // Many samples, so that the kinks of ReLUs average out.
     config.train.batch = Some(480);
     config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 1.0));
     let run = planning::check(&config).unwrap();
-    let trial = Trial { log: synthetic_log(&run, Split::Train), run };
+    let log = synthetic_log(&run, Split::Train);
+    let trial = match labels {
+        false => Trial { log, run, batch: None },
+        true => {
+            let (run, batch) = with_labels(run, &log);
+            Trial { log, run, batch: Some(batch) }
+        }
+    };
     let (before, after) = (trial.after(0, |_, _| ()), trial.after(1, |_, _| ()));
     for (tensor, name) in trial.tensors() {
         let (weights, gradient) = weights_and_gradient(tensor, &before, &after);
@@ -130,6 +159,11 @@ fn check(mut config: Config) {
 #[test]
 fn dlrm() {
     check(config(ModelKind::Dlrm, true, 1, 1));
+}
+
+#[test]
+fn two_labels_and_weights() {
+    check_with(config(ModelKind::Dcn, true, 1, 1), true);
 }
 
 #[test]

@@ -18,11 +18,12 @@ use training::{Logs, Saving, Session};
 type Switch = (&'static str, fn(&mut Config));
 
 /// Every option, strong enough to matter in a few steps.
-const OPTIONS: [Switch; 5] = [
+const OPTIONS: [Switch; 6] = [
     ("weight decay", |c| c.optimizer.weight_decay = Some(0.1)),
     ("table weight decay", |c| c.optimizer.table_weight_decay = Some(0.1)),
     ("clipped values", |c| c.train.clip_value = Some(0.003)),
     ("clipped norm", |c| c.train.clip_norm = Some(0.05)),
+    ("dropout", |c| c.model.dropout = Some(0.3)),
     ("smoothed labels", |c| c.train.label_smoothing = Some(0.2)),
 ];
 
@@ -141,4 +142,23 @@ fn a_resumed_run_has_the_bits_of_one_in_one_go() {
         assert_eq!(whole.losses[20..], resumed.losses);
         assert_eq!(whole.scores.map(|s| s.evaluation), resumed.scores.map(|s| s.evaluation));
     }
+}
+
+/// The state that training with dropout left, evaluated by a run with dropout and by one without.
+#[test]
+fn evaluations_drop_nothing() {
+    let mut with = short(ModelKind::DeepFm, 1, 2);
+    with.model.dropout = Some(0.5);
+    let root = tempfile::tempdir().unwrap();
+    let saving = Some(Saving { root: root.path().to_owned(), run: serde_json::Value::Null });
+    let session = Session { checkpoints: saving, ..Session::default() };
+    let run = planning::check(&with).unwrap();
+    let trained = training::train(&run, &Logs::Synthetic, &session).unwrap();
+    let checkpoint = Checkpoint::open(locate(root.path()).unwrap()).unwrap();
+    with.model.dropout = None;
+    let again = Session { resume: Some(&checkpoint), ..Session::default() };
+    let evaluated = training::train(&planning::check(&with).unwrap(), &Logs::Synthetic, &again).unwrap();
+    let evaluation = trained.scores.map(|scores| scores.evaluation);
+    assert!(evaluation.is_some());
+    assert_eq!(evaluation, evaluated.scores.map(|scores| scores.evaluation));
 }

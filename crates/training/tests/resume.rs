@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ADAM, config, optimizer};
+use common::{ADAM, config, labelled_config, labelled_log, optimizer};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
 use spec::dataflow::PeerPermute;
@@ -287,8 +287,29 @@ fn prepared(folder: &Path) -> (Logs, LogFacts) {
         in_time_order: true,
         dense_features: 2,
         features: vec![feature("A", None), feature("B", Some(2))],
+        labels: vec![],
+        sample_weights: false,
     };
     (Logs::Prepared { train: Some(log.clone()), eval: Some(log) }, facts)
+}
+
+/// Two labels, sample weights, a weight of clicks, and an evaluation by groups.
+#[test]
+fn labels_and_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let (logs, facts) = labelled_log(folder.path());
+    let mut config = labelled_config(ModelKind::Dcn, 1, 2);
+    config.train.epochs = Some(60);
+    config.checkpoint.every = Some(Every::Steps(20));
+    config.data.group = Some("user".into());
+    let run = planning::check_log(&config, &facts).unwrap();
+    let (whole, resumed) = check(&run, &run, &logs);
+    assert_eq!(whole.parameters_sha256, resumed.parameters_sha256);
+    let of_all = |outcome: Outcome| {
+        let labels = outcome.scores.unwrap().labels;
+        labels.into_iter().map(|label| (label.evaluation, label.group)).collect::<Vec<_>>()
+    };
+    assert_eq!(of_all(whole), of_all(resumed));
 }
 
 #[test]

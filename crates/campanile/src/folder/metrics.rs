@@ -10,9 +10,14 @@
 //! Readers pass over events they do not know, and over a last line that a killed run left unfinished. JSON has no NaN:
 //! a loss that is none is written as `null`, and read as NaN.
 
+mod labels;
+
+pub use labels::{LabelEval, LabelEvals};
+
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
+use training::metrics::breakdown::{GroupScores, SliceScores};
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -128,6 +133,15 @@ pub struct Eval {
     /// A reliability diagram.
     #[serde(default)]
     pub bins: Vec<Bin>,
+    /// AUC averaged over groups, where a column of groups was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupScores>,
+    /// Metrics by the values of requested columns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<SliceScores>,
+    /// Metrics of each label, if the model has several. The fields above are those of the first.
+    #[serde(default, skip_serializing_if = "LabelEvals::is_empty")]
+    pub labels: LabelEvals,
 }
 
 /// Field of the AUC of the true probabilities, where the data is synthetic and they are known.
@@ -369,7 +383,14 @@ impl MetricsLine {
             MetricsLine::Eval(r) => {
                 // What is best possible does not change from one evaluation to the next.
                 let metrics = r.metrics.0.iter().filter(|(field, _)| field != BEST_AUC);
-                (r.step, metrics.map(|(field, value)| (format!("eval/{field}"), *value)).collect())
+                let mut scalars: Vec<_> =
+                    metrics.map(|(field, value)| (format!("eval/{field}"), *value)).collect();
+                scalars.extend(r.group.iter().map(|group| ("eval/group_auc".to_owned(), group.auc)));
+                for (name, label) in &r.labels.0 {
+                    let of_label = label.metrics.0.iter();
+                    scalars.extend(of_label.map(|(field, value)| (format!("eval/{name}/{field}"), *value)));
+                }
+                (r.step, scalars)
             }
             MetricsLine::Start(_)
             | MetricsLine::Resume(_)

@@ -1,12 +1,26 @@
 //! What training reports, as records.
 
-use super::metrics::{BEST_AUC, Bin, Eval, MetricValues, Phase, RankTables, RankTime, Sent, StepTime};
+use super::metrics::{
+    BEST_AUC, Bin, Eval, LabelEval, LabelEvals, MetricValues, Phase, RankTables, RankTime, Sent, StepTime,
+};
 use spec::run::Run;
 use spec::schedule::Lane;
-use training::PhaseReport;
 use training::metrics::{CalibrationBin, Evaluation};
+use training::{LabelScores, PhaseReport, Scores};
 
 impl Eval {
+    /// An evaluation after `step` steps, with its breakdown and all labels.
+    pub fn of_scores(step: u64, scores: &Scores) -> Self {
+        let Scores { evaluation, bins, best_auc, group, slices, labels } = scores;
+        let labels = labels.iter().map(|label| (label.name.clone(), LabelEval::of(label)));
+        Self {
+            group: group.clone(),
+            slices: slices.clone(),
+            labels: LabelEvals(labels.collect()),
+            ..Self::of(step, evaluation, *best_auc, bins)
+        }
+    }
+
     /// An evaluation after `step` steps.
     pub fn of(step: u64, evaluation: &Evaluation, best_auc: Option<f64>, bins: &[CalibrationBin]) -> Self {
         let mut metrics = MetricValues::default();
@@ -22,15 +36,31 @@ impl Eval {
             metrics,
             mean_prediction: evaluation.mean_prediction,
             click_rate: evaluation.click_rate,
-            bins: bins
-                .iter()
-                .map(|b| Bin {
-                    samples: b.samples,
-                    mean_prediction: b.mean_prediction,
-                    click_rate: b.click_rate,
-                })
-                .collect(),
+            bins: bins.iter().map(Bin::from).collect(),
+            ..Self::default()
         }
+    }
+}
+
+impl LabelEval {
+    /// Metrics of one of several labels.
+    fn of(label: &LabelScores) -> Self {
+        let mut metrics = MetricValues::default();
+        label.evaluation.metrics().for_each(|(field, value)| metrics.push(field, value));
+        Self {
+            metrics,
+            mean_prediction: label.evaluation.mean_prediction,
+            click_rate: label.evaluation.click_rate,
+            bins: label.bins.iter().map(Bin::from).collect(),
+            group: label.group.clone(),
+            slices: label.slices.clone(),
+        }
+    }
+}
+
+impl From<&CalibrationBin> for Bin {
+    fn from(bin: &CalibrationBin) -> Self {
+        Self { samples: bin.samples, mean_prediction: bin.mean_prediction, click_rate: bin.click_rate }
     }
 }
 

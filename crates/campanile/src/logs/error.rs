@@ -24,8 +24,8 @@ pub enum LogError {
         /// The format.
         format: &'static str,
     },
-    /// Vocabularies of the model that cannot be read.
-    #[error("the vocabularies that the model was trained with cannot be read")]
+    /// Vocabularies or learnt transforms of the model that cannot be read.
+    #[error("the vocabularies and transforms that the model was trained with cannot be read")]
     Vocabularies(#[source] DataError),
     /// A log that rank 0 should have prepared for all.
     #[error("the log that rank 0 prepared cannot be read; all hosts must share its folder")]
@@ -44,6 +44,17 @@ pub enum LogError {
         folder.display()
     )]
     OtherVocabulary {
+        /// The prepared log.
+        folder: PathBuf,
+        /// Name of the column.
+        column: String,
+    },
+    /// A log whose numbers have other inputs than those of the model.
+    #[error(
+        "{}: the learnt transform of {column} is not that of the training data; prepare the log again with --vocabularies-of",
+        folder.display()
+    )]
+    OtherTransform {
         /// The prepared log.
         folder: PathBuf,
         /// Name of the column.

@@ -27,6 +27,8 @@ pub fn facts(manifest: &Manifest) -> LogFacts {
         in_time_order: in_time_order(manifest),
         dense_features: manifest.dense.len(),
         features: features.collect(),
+        labels: LogFacts::labels_of(&manifest.schema),
+        sample_weights: manifest.schema.weight.is_some(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::preparer::{Preparer, open_prepared};
 use super::{LogError, OpenLogs, Raw, facts};
 use crate::control::Control;
-use data::prepare;
+use data::prepare::Learnt;
 use data::prepared::PreparedLog;
 use spec::run::{DataConfig, DataFormat, LogFacts};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn open_in(data: &DataConfig, preparer: Preparer) -> Result<OpenLogs, LogError> 
         (train, Some(eval))
     } else {
         let train = preparer.open(data, &data.train, "train", None)?;
-        let like = || prepare::vocabularies(&train);
+        let like = || Learnt::of(&train);
         let eval = (!data.eval.is_empty()).then(|| preparer.open(data, &data.eval, "eval", Some(&like()?)));
         let eval = eval.transpose()?;
         (train, eval)
@@ -81,7 +81,7 @@ pub fn open_for_choice(
     }
 }
 
-/// Opens a log to evaluate on, with the vocabularies of the model, which lie in `vocabularies`.
+/// Opens a log to evaluate on, with the vocabularies and transforms of the model, which lie in `vocabularies`.
 pub fn open_for_evaluation(
     data: &DataConfig,
     vocabularies: &Path,
@@ -92,7 +92,7 @@ pub fn open_for_evaluation(
         Some(DataFormat::Prepared) => open_prepared(&data.eval, "eval")?.manifest().schema.clone(),
         _ => Raw::of(data, &data.eval)?.schema,
     };
-    let like = prepare::load_vocabularies(&schema, vocabularies).map_err(LogError::Vocabularies)?;
+    let like = Learnt::load(&schema, vocabularies).map_err(LogError::Vocabularies)?;
     let eval = preparer.open(data, &data.eval, "eval", Some(&like))?;
     let mut facts = facts(eval.manifest());
     facts.eval_samples = facts.samples;
@@ -101,7 +101,7 @@ pub fn open_for_evaluation(
 }
 
 /// Opens the log that a run was trained on: as the run left it in `prepared`, if that still is what `fingerprint` says, or
-/// else from its files, with the vocabularies of the model.
+/// else from its files, with the vocabularies and transforms of the model.
 pub fn open_trained_on(
     data: &DataConfig,
     prepared: &Path,

@@ -5,9 +5,8 @@ use crate::control::Control;
 use crate::event::{Event, Unit};
 use data::DataError;
 use data::bad_lines::{BadLines, Policy};
-use data::prepare::{self, PrepareProgress, RawLog};
+use data::prepare::{self, Learnt, LearntDifference, PrepareProgress, RawLog};
 use data::prepared::{LogSource, Manifest, PreparedLog};
-use data::vocabulary::Vocabulary;
 use spec::run::{DataConfig, DataFormat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,19 +36,26 @@ impl Preparer {
         Ok(Self { folder, scratch, control: control.clone(), prepares: true })
     }
 
-    /// The log at `paths`, whose vocabularies must be those of `like` where one is given.
+    /// The log at `paths`, whose vocabularies and transforms must be those of `like` where one is given.
     pub(super) fn open(
         &self,
         data: &DataConfig,
         paths: &[String],
         split: &str,
-        like: Option<&[Option<Vocabulary>]>,
+        like: Option<&Learnt>,
     ) -> Result<Arc<PreparedLog>, LogError> {
         let log = if data.format == Some(DataFormat::Prepared) {
             let log = open_prepared(paths, split)?;
-            let other = like.map(|like| other_vocabulary(&log, like)).transpose()?.flatten();
-            if let Some(column) = other {
-                return Err(LogError::OtherVocabulary { folder: log.folder().to_owned(), column });
+            let other = like.map(|like| difference(&log, like)).transpose()?.flatten();
+            let folder = log.folder().to_owned();
+            match other {
+                None => {}
+                Some(LearntDifference::Vocabulary(column)) => {
+                    return Err(LogError::OtherVocabulary { folder, column });
+                }
+                Some(LearntDifference::Transform(column)) => {
+                    return Err(LogError::OtherTransform { folder, column });
+                }
             }
             log
         } else {
@@ -76,7 +82,7 @@ impl Preparer {
         data: &DataConfig,
         paths: &[String],
         split: &str,
-        like: Option<&[Option<Vocabulary>]>,
+        like: Option<&Learnt>,
     ) -> Result<PreparedLog, LogError> {
         let folder = self.folder.join(split);
         if !self.prepares {
@@ -87,8 +93,7 @@ impl Preparer {
         // What an earlier command prepared from the same files, in the same way, and would not refuse today.
         let same = |log: &PreparedLog| {
             let manifest = log.manifest();
-            let alike =
-                like.is_none_or(|like| other_vocabulary(log, like).is_ok_and(|other| other.is_none()));
+            let alike = like.is_none_or(|like| difference(log, like).is_ok_and(|other| other.is_none()));
             manifest.source == source
                 && manifest.schema == raw.schema
                 && bearable(manifest, &raw.policy)
@@ -134,13 +139,7 @@ pub(super) fn open_prepared(paths: &[String], split: &str) -> Result<PreparedLog
     Ok(PreparedLog::open(Path::new(folder))?)
 }
 
-/// A column whose ids have other rows in `log` than the vocabularies `like` give them.
-pub(super) fn other_vocabulary(
-    log: &PreparedLog,
-    like: &[Option<Vocabulary>],
-) -> Result<Option<String>, DataError> {
-    let own = prepare::vocabularies(log)?;
-    let columns = log.manifest().schema.sparse.iter().zip(own.iter().zip(like));
-    let mut other = columns.filter(|(_, (own, like))| own != like);
-    Ok(other.next().map(|(column, _)| column.column.clone()))
+/// A column whose ids have other rows in `log`, or whose numbers other inputs, than what was learnt in `like` gives them.
+pub(super) fn difference(log: &PreparedLog, like: &Learnt) -> Result<Option<LearntDifference>, DataError> {
+    Ok(Learnt::of(log)?.difference(like, &log.manifest().schema))
 }

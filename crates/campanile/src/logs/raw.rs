@@ -29,6 +29,13 @@ impl Raw {
             (None, DataFormat::CriteoTsv) => Schema::criteo(),
             (None, _) => return Err(LogError::NoSchema { format: format.name() }),
         };
+        let mut schema = schema;
+        // Columns by which evaluations are broken down are kept by themselves.
+        for column in data.group.iter().chain(&data.slices) {
+            if !schema.keep.contains(column) {
+                schema.keep.push(column.clone());
+            }
+        }
         schema.check().map_err(LogError::Schema)?;
         let usual = Policy::default();
         let share = data.max_bad_share.unwrap_or(usual.max_share);

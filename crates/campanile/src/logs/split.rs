@@ -1,9 +1,9 @@
 //! A log of which a share is evaluated on: prepared in two parts, or found so.
 
-use super::preparer::{Preparer, bearable, other_vocabulary};
+use super::preparer::{Preparer, bearable, difference};
 use super::{LogError, MEMORY, Raw};
 use crate::event::Notice;
-use data::prepare::{self, RawLog, RowDivision, part_of};
+use data::prepare::{self, Learnt, RawLog, RowDivision, part_of};
 use data::prepared::{LogSource, PreparedLog};
 use spec::run::{DataConfig, Split};
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ impl Preparer {
             PreparedLog::open(folder).ok().filter(same)
         };
         if let (Some(train), Some(eval)) = (open(&folders[0], "train"), open(&folders[1], "eval")) {
-            let other = prepare::vocabularies(&train).and_then(|own| other_vocabulary(&eval, &own));
+            let other = Learnt::of(&train).and_then(|own| difference(&eval, &own));
             if other.is_ok_and(|other| other.is_none()) {
                 let (one, two) = (train.manifest(), eval.manifest());
                 self.control.notice_bad_lines(one.bad_lines.count, &one.bad_lines.lines);

@@ -3,7 +3,7 @@
 use super::preparer::{Preparer, open_prepared};
 use super::{LogError, MEMORY, OpenLogs, Raw, facts};
 use crate::control::Control;
-use data::prepare::{self, RawLog};
+use data::prepare::{self, Learnt, RawLog};
 use data::prepared::PreparedLog;
 use data::rows::{Reading, RowsFile, RowsReader};
 use spec::run::{DataConfig, DataFormat};
@@ -34,16 +34,15 @@ pub enum RowSource {
     Samples,
 }
 
-/// Opens a log to score, with the vocabularies of the model, which lie in `vocabularies`. Every row has the text of column
-/// `key`, where one is named.
+/// Opens a log to score, with the vocabularies and transforms of the model, which lie in `vocabularies`. Every row has the text
+/// of column `key`, where one is named.
 pub fn open_unlabelled(
     data: &DataConfig,
     vocabularies: &Path,
     key: Option<&str>,
     control: &Control,
 ) -> Result<Unlabelled, LogError> {
-    let of_model =
-        |schema: &Schema| prepare::load_vocabularies(schema, vocabularies).map_err(LogError::Vocabularies);
+    let of_model = |schema: &Schema| Learnt::load(schema, vocabularies).map_err(LogError::Vocabularies);
     if data.format == Some(DataFormat::Prepared) {
         if key.is_some() {
             return Err(LogError::KeyOfPrepared);
@@ -60,7 +59,7 @@ pub fn open_unlabelled(
     let preparer = Preparer::new(None, control)?;
     let folder = preparer.folder.join("eval");
     let mut rows = RowsFile::create(&preparer.folder.join("rows"))?;
-    let reading = Reading { unlabelled: true, rows: true, column: key };
+    let reading = Reading { unlabelled: true, rows: true, column: key, ..Reading::default() };
     let log = RawLog { stop: Some(control.stop_flag()), reading, ..raw.log(MEMORY) };
     let manifest = control.reading("reading data", |progress| {
         prepare::prepare_with_rows(&log, &folder, Some(&like), Some(&mut rows), progress)

@@ -62,6 +62,7 @@ fn compared(config: &Config) -> Result<Value, ResumeError> {
             "seed": config.train.seed,
             "warm_start": config.train.warm_start,
             "label_smoothing": config.train.label_smoothing,
+            "positive_weight": config.train.positive_weight,
             "clip_value": config.train.clip_value,
             "clip_norm": config.train.clip_norm,
         },

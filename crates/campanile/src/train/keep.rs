@@ -8,13 +8,14 @@ use crate::folder::{
 use crate::logs::{self, OpenLogs};
 use crate::resume::Resumed;
 use crate::summary;
+use data::prepare::{self, TRANSFORMS};
 use metrics::MetricsLine;
 use spec::run::{Config, Run};
 use spec::schedule::Task;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
-use training::{Cluster, Event, Outcome, Progress, Scores};
+use training::{Cluster, Event, Outcome, Progress};
 
 /// The folder of a run that goes on.
 pub struct Keeper {
@@ -51,7 +52,7 @@ impl Keeper {
         let json = crate::schedule::to_json(&schedule, run.batch, explicit);
         folder.write_text(SCHEDULE_JSON, &json.to_string())?;
         if let Some(log) = logs.train() {
-            keep_vocabularies(log, folder.path())?;
+            keep_learnt(log, folder.path())?;
         }
         let time = crate::folder::clock::rfc3339(SystemTime::now());
         let resumed = resumed.filter(|resumed| resumed.checkpoint.is_some());
@@ -125,18 +126,32 @@ fn not_text(what: &'static str, error: impl std::error::Error + Send + Sync + 's
     FolderError::Text { what, source: Box::new(error) }
 }
 
-/// The vocabularies go with the run: whoever evaluates it needs them.
-fn keep_vocabularies(log: &data::prepared::PreparedLog, folder: &Path) -> Result<(), FolderError> {
+/// The vocabularies, the texts of their ids and the learnt transforms go with the run: whoever evaluates it needs them.
+fn keep_learnt(log: &data::prepared::PreparedLog, folder: &Path) -> Result<(), FolderError> {
     let to = folder.join(VOCABULARIES);
-    for (feature, name) in &log.manifest().vocabularies {
-        std::fs::create_dir_all(&to)
-            .map_err(|source| FolderError::Vocabularies { path: to.clone(), source })?;
-        let from = log.folder().join(name);
-        std::fs::copy(&from, to.join(name)).map_err(|source| FolderError::Vocabulary {
-            path: from.clone(),
-            feature: feature.clone(),
-            source,
-        })?;
+    let manifest = log.manifest();
+    if manifest.vocabularies.is_empty() && manifest.transforms.is_none() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&to).map_err(|source| FolderError::Vocabularies { path: to.clone(), source })?;
+    for (feature, name) in &manifest.vocabularies {
+        // Logs of older versions have no texts.
+        let texts = Path::new(name).with_extension("csv");
+        let texts = Some(texts).filter(|texts| log.folder().join(texts).is_file());
+        for name in [Some(PathBuf::from(name)), texts].into_iter().flatten() {
+            let from = log.folder().join(&name);
+            std::fs::copy(&from, to.join(&name)).map_err(|source| FolderError::Vocabulary {
+                path: from.clone(),
+                feature: feature.clone(),
+                source,
+            })?;
+        }
+    }
+    if let Some(transforms) = &manifest.transforms {
+        let text =
+            prepare::transforms_text(transforms).map_err(|e| not_text("the learnt transforms as JSON", e))?;
+        let path = to.join(TRANSFORMS);
+        std::fs::write(&path, text).map_err(|source| FolderError::Transforms { path, source })?;
     }
     Ok(())
 }
@@ -165,10 +180,7 @@ fn record(event: Event) -> Option<MetricsLine> {
             rate_tables: f64::from(rates.1),
         }),
         Event::Evaluating { .. } => return None,
-        Event::Evaluated { step, scores } => {
-            let Scores { evaluation, bins, best_auc } = scores;
-            MetricsLine::Eval(metrics::Eval::of(step, evaluation, *best_auc, bins))
-        }
+        Event::Evaluated { step, scores } => MetricsLine::Eval(metrics::Eval::of_scores(step, scores)),
         Event::Saved { step, path, bytes, copy_s, write_s } => MetricsLine::Checkpoint(metrics::Checkpoint {
             step,
             path: path.display().to_string(),

@@ -145,7 +145,7 @@ pub fn mlp(args: Args) -> Result<()> {
         let input = filled(&device, rows * widths.input_width())?;
         let gradient = filled(&device, rows * widths.output_width())?.to_vec()?;
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
-            let forward = time(args.rounds, || Ok(mlp.forward(&device, &parameters, rows, &input)?))?;
+            let forward = time(args.rounds, || Ok(mlp.forward(&device, &parameters, rows, &input, None)?))?;
             let backward = time(args.rounds, || {
                 mlp.gradient.resize(gradient.len())?;
                 mlp.gradient.write(0, &gradient)?;

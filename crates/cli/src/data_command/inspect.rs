@@ -184,6 +184,9 @@ fn name_hottest(inspection: &mut Inspection, raw: &Raw) -> Result<()> {
     for (column, hot) in raw.schema.sparse.iter().zip(&mut unnamed) {
         if column.ids == IdRule::Index {
             hot.drain().for_each(|(row, hot)| hot.text = Some(row.to_string()));
+        } else if column.ids == IdRule::Buckets {
+            let text = |key| data::number::of_ordered_key(key).map_or(String::new(), |x| x.to_string());
+            hot.drain().for_each(|(key, hot)| hot.text = Some(text(key)));
         } else if let Some(hot) = hot.remove(&id::MISSING) {
             // However the log writes it.
             hot.text = Some(String::new());

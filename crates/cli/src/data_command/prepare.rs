@@ -6,7 +6,7 @@ use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use crate::text::{bytes, si};
 use anyhow::{Result, bail, ensure};
-use data::prepare::{self, RawLog, RowDivision};
+use data::prepare::{self, Learnt, RawLog, RowDivision};
 use data::prepared::{INDEX, MANIFEST, Manifest, PreparedLog, SAMPLES};
 use serde_json::json;
 use spec::run::{DataConfig, DataFormat, Split};
@@ -20,7 +20,8 @@ pub struct Args {
     /// Folder to write; must be new, empty, or hold a prepared log, which is replaced (with --split: DIR/train and DIR/eval)
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Use the vocabularies of this prepared log instead of making new ones; evaluation data needs those of the training data
+    /// Use the vocabularies and learnt transforms of this prepared log instead of making new ones; evaluation data needs those of
+    /// the training data
     #[arg(long, value_name = "DIR")]
     vocabularies_of: Option<PathBuf>,
     /// Keep this share of the rows for evaluation, and write two logs: DIR/train and DIR/eval. Chosen are the last rows where
@@ -54,12 +55,16 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let like = match &args.vocabularies_of {
         Some(folder) => {
             let log = PreparedLog::open(folder)?;
+            let (schema, folder) = (&log.manifest().schema, folder.display());
             ensure!(
-                log.manifest().schema.sparse == raw.schema.sparse,
-                "{}: the sparse columns of this log are not those of the schema",
-                folder.display()
+                schema.sparse == raw.schema.sparse,
+                "{folder}: the sparse columns of this log are not those of the schema"
             );
-            Some(prepare::vocabularies(&log)?)
+            ensure!(
+                schema.dense == raw.schema.dense || !raw.schema.learns_transforms(),
+                "{folder}: the dense columns of this log are not those of the schema, whose transforms are learnt"
+            );
+            Some(Learnt::of(&log)?)
         }
         None => None,
     };
@@ -67,9 +72,12 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let stop = crate::signals::stop_on_signals()?;
     let log = RawLog { stop: Some(&stop), ..raw.log(args.log.memory) };
     let manifest = logs::with_progress(console, "preparing", |progress| {
-        prepare::prepare(&log, &args.out, like.as_deref(), progress)
+        prepare::prepare(&log, &args.out, like.as_ref(), progress)
     });
     let manifest = stop.ended(manifest)?;
+    if let Some(folder) = &args.vocabularies_of {
+        prepare::copy_texts(&manifest, folder, &args.out)?;
+    }
     tell(&args, &args.out, &manifest, began.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The page of one run.
 
+use super::breakdown::breakdown;
 use super::costs::{places, ranks, times, traffic};
 use super::curves;
 use super::recorded::{RecordedRun, State};
@@ -32,6 +33,9 @@ pub fn page(run: &RecordedRun) -> String {
             body.push_str(&checkpoints(&run.checkpoints));
             body.push_str("</div>");
         }
+    }
+    if let Some(eval) = run.evals.last() {
+        body.push_str(&breakdown(eval));
     }
     body.push_str("</section>\n");
     body.push_str(&files(run));

@@ -1,5 +1,6 @@
 //! What a run came to, for people and for programs.
 
+use super::breakdown::quality_of;
 use crate::dataflow;
 use crate::text::{bytes, columns, si};
 use spec::placement::Layout;
@@ -7,7 +8,6 @@ use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
 use training::Outcome;
-use training::metrics::{Evaluation, METRICS, Metric};
 
 /// What a good run comes within of the best possible AUC.
 const CLOSE: f64 = 0.01;
@@ -83,7 +83,7 @@ fn quality(run: &Run, outcome: &Outcome) -> String {
             "No evaluation, so no AUC; give samples to evaluate on with --eval or --eval-samples\n".into()
         };
     };
-    let mut text = quality_on("unseen", &scores.evaluation);
+    let mut text = quality_of("unseen", scores);
     if let (Some(auc), Some(best)) = (scores.evaluation.auc, scores.best_auc) {
         let gap = (best - auc).max(0.0);
         let _ = writeln!(text, "  best possible AUC on this data {best:.4}; the gap is {gap:.4}");
@@ -119,14 +119,6 @@ fn best_state(run: &Run, outcome: &Outcome) -> String {
         None => writeln!(text, "  {found}"),
     };
     text
-}
-
-/// What predictions are worth, in two lines.
-pub fn quality_on(which: &str, evaluation: &Evaluation) -> String {
-    let shown = |metric: &Metric| format!("{} {}", metric.label, Metric::show((metric.of)(evaluation)));
-    let metrics: Vec<String> = METRICS.iter().map(shown).collect();
-    let samples = si(evaluation.samples as f64);
-    format!("\nQuality on {samples} {which} samples\n  {}\n", metrics.join("   "))
 }
 
 /// Why the model is not at the best possible AUC, as far as the run itself tells.

@@ -9,10 +9,12 @@
 //!                                + a line's share of label, numbers, lengths and single ids
 //!                                + where columns hold many ids, one id with its weight, in a vector that doubles
 //!                                + where rows are noted, a row with its text
+//!                                + where numbers or texts of ids are noted, these
 //! ```
 
 use crate::DataError;
 use crate::lines::{CHUNK, MAX_LINE};
+use crate::rows::Reading;
 use crate::samples::{MAX_TEXT_BYTES, MAX_TEXTS};
 use spec::schema::Schema;
 
@@ -29,9 +31,9 @@ pub struct Shares {
 
 impl Shares {
     /// Divides `memory` bytes. With little memory there are fewer chunks than threads.
-    pub fn new(schema: &Schema, memory: u64, threads: usize, rows: bool) -> Result<Self, DataError> {
-        let sample = sample_bytes(schema);
-        let many = many_bytes(schema) + if rows { ROW_BYTES } else { 0 };
+    pub fn new(schema: &Schema, memory: u64, threads: usize, reading: &Reading) -> Result<Self, DataError> {
+        let sample = sample_bytes(schema, reading);
+        let many = many_bytes(schema, reading) + if reading.rows { ROW_BYTES } else { 0 };
         // The longest line must fit, and a line is at most one sample.
         let texts = text_bytes(schema);
         let longest = MAX_LINE as u64 * (1 + many) + sample + texts;
@@ -53,14 +55,19 @@ impl Shares {
 const ROW_BYTES: u64 = 2 * (1 + 4) + 2;
 
 /// Size of a sample in bytes, without the ids of columns that hold many.
-fn sample_bytes(schema: &Schema) -> u64 {
-    let sparse = schema.sparse.iter().map(|column| match (column.many(), column.weighted()) {
-        (true, _) => 4,
-        (false, false) => 8,
-        (false, true) => 12,
+fn sample_bytes(schema: &Schema, reading: &Reading) -> u64 {
+    let sparse = schema.sparse.iter().enumerate().map(|(index, column)| {
+        // A text in its vector has an end there.
+        let text = if reading.has_texts(index) && !column.many() { 2 * 4 } else { 0 };
+        text + match (column.many(), column.weighted()) {
+            (true, _) => 4,
+            (false, false) => 8,
+            (false, true) => 12,
+        }
     });
     let labels = 4 * (schema.label_count() + usize::from(schema.weight.is_some())) as u64;
-    labels + 8 * schema.keep.len() as u64 + 4 * schema.dense.len() as u64 + sparse.sum::<u64>()
+    let number = if reading.numbers { 4 + 8 } else { 4 };
+    labels + 8 * schema.keep.len() as u64 + number * schema.dense.len() as u64 + sparse.sum::<u64>()
 }
 
 /// Memory in bytes that the texts of kept columns need at most, with the table that finds them by their keys.
@@ -68,10 +75,16 @@ fn text_bytes(schema: &Schema) -> u64 {
     (schema.keep.len() * MAX_TEXTS * (MAX_TEXT_BYTES + 64)) as u64
 }
 
-/// Memory in bytes that a separator of ids needs at most.
-fn many_bytes(schema: &Schema) -> u64 {
-    let many = schema.sparse.iter().filter(|column| column.many());
-    many.map(|column| 2 * if column.weighted() { 12 } else { 8 }).max().unwrap_or(0)
+/// Memory in bytes that a separator of ids, or a byte of their texts, needs at most.
+fn many_bytes(schema: &Schema, reading: &Reading) -> u64 {
+    let many = schema.sparse.iter().enumerate().filter(|(_, column)| column.many());
+    let ids = many.map(|(index, column)| {
+        let text = if reading.has_texts(index) { 4 } else { 0 };
+        2 * (text + if column.weighted() { 12 } else { 8 })
+    });
+    // All of a line may be texts of ids, in vectors that double.
+    let texts = if (0..schema.sparse.len()).any(|column| reading.has_texts(column)) { 2 } else { 0 };
+    ids.max().unwrap_or(0) + texts
 }
 
 fn used_columns(schema: &Schema) -> usize {

@@ -241,7 +241,7 @@ fn every_row_is_noted_where_that_is_asked_for() {
 fn labels_can_be_left_aside() {
     let (folder, files) = log(600);
     let schema = Schema::criteo();
-    let reading = Reading { unlabelled: true, rows: true, column: None };
+    let reading = Reading { unlabelled: true, rows: true, ..Reading::default() };
     let (with, rows) = noted(&TextLog { reading, ..text_log(&files, &schema, 2) });
     assert!(rows.iter().all(|(is_sample, noted)| *is_sample && noted.is_none()));
     assert_eq!((rows.len(), &with.labels), (600, &vec![0.0; 600]));

@@ -3,10 +3,10 @@
 use super::fault::{Fault, Problem};
 use super::fields::Fields;
 use crate::id;
-use crate::number::{Numbers, finite};
+use crate::number::{Input, MISSING_KEY, Numbers, finite, ordered_key};
 use crate::samples::Bags;
 use memchr::{memchr, memrchr};
-use spec::schema::{DenseColumn, IdRule, LabelRule, SparseColumn, Transform};
+use spec::schema::{IdRule, LabelRule, SparseColumn};
 
 /// Texts that mean "missing", besides the empty one.
 #[derive(Debug)]
@@ -86,14 +86,19 @@ impl Weight {
 #[derive(Debug)]
 pub struct Dense {
     field: usize,
-    transform: Transform,
-    missing: f32,
+    input: Input,
 }
 
 impl Dense {
-    /// The column, found at `field`.
-    pub fn new(column: &DenseColumn, field: usize) -> Self {
-        Self { field, transform: column.transform, missing: column.missing }
+    /// The column with this rule for its inputs, found at `field`.
+    pub fn new(input: Input, field: usize) -> Self {
+        Self { field, input }
+    }
+
+    /// Number of a line before the transform; NaN if there is none.
+    pub fn number(&self, fields: Fields, missing: &Missing) -> f64 {
+        let text = fields.get(self.field);
+        if missing.is(text) { f64::NAN } else { finite(text).unwrap_or(f64::NAN) }
     }
 
     /// Reads the number of a line and transforms it.
@@ -106,9 +111,9 @@ impl Dense {
     ) -> Result<f32, Fault<'a>> {
         let text = fields.get(self.field);
         if missing.is(text) {
-            return Ok(self.missing);
+            return Ok(self.input.missing());
         }
-        numbers.parse(text, self.transform).ok_or_else(|| Problem::Number(text).at(self.field))
+        numbers.parse(text, &self.input).ok_or_else(|| Problem::Number(text).at(self.field))
     }
 }
 
@@ -116,11 +121,21 @@ impl Dense {
 #[derive(Debug)]
 pub struct Sparse {
     field: usize,
-    /// Number of rows of the table, if ids are row numbers.
-    index: Option<u64>,
+    rule: Rule,
     many: bool,
     separator: Option<u8>,
     weights: Weights,
+}
+
+/// Rule that makes a key or a row of a text.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    /// The key of an id.
+    Key,
+    /// The row of a table with this number of rows, in digits.
+    Row(u64),
+    /// The key of a number, in the order of numbers.
+    Number,
 }
 
 /// Location of the weights of ids.
@@ -141,10 +156,13 @@ impl Sparse {
             (None, Some(field)) => Weights::Field(field),
             (None, None) => Weights::None,
         };
-        let rows = column.rows.map(|rows| rows as u64);
-        let index = if column.ids == IdRule::Index { rows } else { None };
+        let rule = match column.ids {
+            IdRule::Hash | IdRule::Vocabulary => Rule::Key,
+            IdRule::Index => Rule::Row(column.rows.unwrap_or(0) as u64),
+            IdRule::Buckets => Rule::Number,
+        };
         let separator = column.separator.map(|separator| separator as u8);
-        Self { field, index, many: column.many(), separator, weights }
+        Self { field, rule, many: column.many(), separator, weights }
     }
 
     /// Reserves memory for `count` bags of one id each.
@@ -162,7 +180,9 @@ impl Sparse {
     #[inline]
     pub fn read<'a>(&self, fields: Fields<'a>, missing: &Missing, bags: &mut Bags) -> Result<(), Fault<'a>> {
         if !self.many && matches!(self.weights, Weights::None) {
-            bags.ids.push(self.id(fields.get(self.field), missing)?);
+            let text = fields.get(self.field);
+            bags.ids.push(self.id(text, missing)?);
+            note(text, bags);
             return Ok(());
         }
         let (ids, weights) = (bags.ids.len(), bags.weights.len());
@@ -170,6 +190,7 @@ impl Sparse {
         if outcome.is_err() {
             bags.ids.truncate(ids);
             bags.weights.truncate(weights);
+            bags.texts.iter_mut().for_each(|texts| texts.truncate(ids));
         }
         outcome
     }
@@ -178,6 +199,7 @@ impl Sparse {
     pub fn undo(&self, bags: &mut Bags) {
         let length = if self.many { bags.lengths.pop().unwrap_or(0) as usize } else { 1 };
         bags.ids.truncate(bags.ids.len().saturating_sub(length));
+        bags.texts.iter_mut().for_each(|texts| texts.truncate(bags.ids.len()));
         if !matches!(self.weights, Weights::None) {
             bags.weights.truncate(bags.ids.len());
         }
@@ -189,6 +211,7 @@ impl Sparse {
         for item in self.items(text, missing) {
             let (id, weight) = self.divide(item);
             bags.ids.push(self.id(id, missing)?);
+            note(id, bags);
             if matches!(self.weights, Weights::Inside(_)) {
                 bags.weights.push(weight.map_or(Ok(1.0), |weight| number(weight, self.field))?);
             }
@@ -248,12 +271,22 @@ impl Sparse {
     #[inline]
     fn id<'a>(&self, text: &'a [u8], missing: &Missing) -> Result<u64, Fault<'a>> {
         let is_missing = missing.is(text);
-        match self.index {
-            None if is_missing => Ok(id::MISSING),
-            None => Ok(id::key(text)),
-            Some(_) if is_missing => Ok(0),
-            Some(rows) => row(text, rows).ok_or_else(|| Problem::Index { text, rows }.at(self.field)),
+        match self.rule {
+            Rule::Key if is_missing => Ok(id::MISSING),
+            Rule::Key => Ok(id::key(text)),
+            Rule::Row(_) if is_missing => Ok(0),
+            Rule::Row(rows) => row(text, rows).ok_or_else(|| Problem::Index { text, rows }.at(self.field)),
+            Rule::Number if is_missing => Ok(MISSING_KEY),
+            Rule::Number => finite(text).map(ordered_key).ok_or_else(|| Problem::Number(text).at(self.field)),
         }
+    }
+}
+
+/// Notes the text of the last id, if texts are requested.
+#[inline]
+fn note(text: &[u8], bags: &mut Bags) {
+    if let Some(texts) = &mut bags.texts {
+        texts.push(text);
     }
 }
 

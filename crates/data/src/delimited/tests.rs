@@ -66,6 +66,7 @@ fn every_kind_of_column() {
         lengths: lengths.to_vec(),
         ids: ids.to_vec(),
         weights: weights.to_vec(),
+        texts: None,
     };
     let expected = [
         bags(&[], &[key("u7")], &[]),

@@ -311,7 +311,7 @@ fn schema(
         match purpose {
             Some(Use::Weight) => weight = Some(name.clone()),
             Some(Use::Number { transform, .. }) => {
-                dense.push(DenseColumn { column: name.clone(), transform: *transform, missing: 0.0 });
+                dense.push(DenseColumn { column: name.clone(), transform: transform.clone(), missing: 0.0 });
             }
             Some(Use::Id { column, .. }) => sparse.push((**column).clone()),
             _ => {}

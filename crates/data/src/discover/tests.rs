@@ -179,7 +179,8 @@ fn ids_numbers_keys_and_constants() {
     assert_eq!(reason(&found, "land"), "left out: constant");
     assert_eq!(reason(&found, "delta"), "number: integer, -4 to 4");
     assert!(reason(&found, "views").ends_with("as log(1 + x)"), "{}", reason(&found, "views"));
-    let transforms: Vec<_> = found.schema.dense.iter().map(|d| (d.column.as_str(), d.transform)).collect();
+    let transforms: Vec<_> =
+        found.schema.dense.iter().map(|d| (d.column.as_str(), d.transform.clone())).collect();
     use spec::schema::Transform::{Log, None};
     assert_eq!(transforms, [("price", None), ("delta", None), ("views", Log)]);
 }

@@ -3,7 +3,7 @@
 use super::leaf::{Leaf, Use};
 use crate::rows::Reading;
 use ::parquet::schema::types::SchemaDescriptor;
-use spec::schema::Schema;
+use spec::schema::{IdRule, Schema};
 
 /// One `C` for every column that a schema reads, in the schema's order.
 pub(super) struct Roles<C> {
@@ -58,7 +58,12 @@ impl Roles<Leaf> {
         }
         for sparse in &schema.sparse {
             let split = sparse.separator.is_some() || sparse.weight_separator.is_some();
-            roles.sparse.push(find(&sparse.column, sparse.list, if split { Use::Text } else { Use::Id })?);
+            let wanted = match sparse.ids {
+                _ if split => Use::Text,
+                IdRule::Buckets => Use::Number,
+                IdRule::Hash | IdRule::Vocabulary | IdRule::Index => Use::Id,
+            };
+            roles.sparse.push(find(&sparse.column, sparse.list, wanted)?);
             // If the ids are in one text, so are the weights.
             let wanted = if sparse.separator.is_some() { Use::Text } else { Use::Number };
             let weights = sparse.weights.as_ref().map(|name| find(name, sparse.list, wanted)).transpose()?;

@@ -3,16 +3,25 @@
 use super::column::{Cell, Column};
 use super::roles::Roles;
 use crate::bad_lines::excerpt;
-use crate::number::transformed;
+use crate::number::{self, Input, MISSING_KEY, ordered_key};
 use crate::{Bags, Samples, id};
 use ::parquet::errors::ParquetError;
-use spec::schema::{DenseColumn, IdRule, LabelRule, Schema, SparseColumn};
+use spec::schema::{IdRule, LabelRule, Schema, SparseColumn};
 
 /// Reason why a row holds no sample.
 #[derive(Debug)]
 pub(super) struct Fault<'a> {
     pub column: &'a str,
     pub problem: String,
+}
+
+/// Rules for the numbers of dense columns.
+#[derive(Clone, Copy)]
+pub(super) struct Numbers<'a> {
+    /// Rule of each dense column.
+    pub inputs: &'a [Input],
+    /// Whether numbers are noted before the transform.
+    pub noted: bool,
 }
 
 impl Roles<Column> {
@@ -22,13 +31,20 @@ impl Roles<Column> {
     }
 
     /// Appends a row among those read last to `samples`, or nothing if the row is bad.
-    pub fn append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
+    pub fn append<'a>(
+        &self,
+        row: usize,
+        schema: &'a Schema,
+        numbers: Numbers,
+        samples: &mut Samples,
+    ) -> Result<(), Fault<'a>> {
         let before: usize = samples.len();
-        let appended = self.try_append(row, schema, samples);
+        let appended = self.try_append(row, schema, numbers, samples);
         if appended.is_err() {
             samples.labels.truncate(before * samples.label_count());
             samples.weights.truncate(before);
             samples.dense.truncate(before * schema.dense.len());
+            samples.numbers.truncate(if numbers.noted { before * schema.dense.len() } else { 0 });
             for (bags, sparse) in samples.bags.iter_mut().zip(&schema.sparse) {
                 let ids = match sparse.many() {
                     true => bags.lengths.iter().take(before).map(|&length| length as usize).sum(),
@@ -37,6 +53,7 @@ impl Roles<Column> {
                 bags.lengths.truncate(before);
                 bags.ids.truncate(ids);
                 bags.weights.truncate(ids);
+                bags.texts.iter_mut().for_each(|texts| texts.truncate(ids));
             }
         }
         appended
@@ -49,7 +66,13 @@ impl Roles<Column> {
     }
 
     /// Appends a row. If the row is bad, parts of it remain in `samples`.
-    fn try_append<'a>(&self, row: usize, schema: &'a Schema, samples: &mut Samples) -> Result<(), Fault<'a>> {
+    fn try_append<'a>(
+        &self,
+        row: usize,
+        schema: &'a Schema,
+        numbers: Numbers,
+        samples: &mut Samples,
+    ) -> Result<(), Fault<'a>> {
         if self.labels.is_empty() {
             samples.labels.resize(samples.labels.len() + schema.label_count(), 0.0);
         }
@@ -62,9 +85,12 @@ impl Roles<Column> {
             let weight = cell.map_or(Ok(1.0), |cell| sample_weight(cell, &schema.missing));
             samples.weights.push(weight.map_err(Fault::of(name))?);
         }
-        for (column, spec) in self.dense.iter().zip(&schema.dense) {
+        for ((column, spec), input) in self.dense.iter().zip(&schema.dense).zip(numbers.inputs) {
             let cell = column.cells(row).next().unwrap_or(Cell::Null);
-            samples.dense.push(dense(cell, spec, &schema.missing).map_err(Fault::of(&spec.column))?);
+            samples.dense.push(dense(cell, input, &schema.missing).map_err(Fault::of(&spec.column))?);
+            if numbers.noted {
+                samples.numbers.push(number(cell, &schema.missing).unwrap_or(f64::NAN));
+            }
         }
         let columns = self.sparse.iter().zip(&self.weights).zip(&schema.sparse);
         for (((ids, weights), spec), bags) in columns.zip(&mut samples.bags) {
@@ -157,15 +183,9 @@ fn with_text<T>(cell: Cell, use_text: impl FnOnce(Option<&[u8]>) -> T) -> T {
     }
 }
 
-fn dense(cell: Cell, spec: &DenseColumn, missing: &[String]) -> Result<f32, String> {
-    let Some(value) = number(cell, missing) else { return Ok(spec.missing) };
-    let input = transformed(value, spec.transform);
-    // Both are checked, because the maximum hides a NaN, and a number may be too large for an f32.
-    if value.is_finite() && input.is_finite() {
-        Ok(input)
-    } else {
-        Err(format!("expected a finite number, got {value}"))
-    }
+fn dense(cell: Cell, input: &Input, missing: &[String]) -> Result<f32, String> {
+    let Some(value) = number(cell, missing) else { return Ok(input.missing()) };
+    input.number(value).ok_or_else(|| format!("expected a finite number, got {value}"))
 }
 
 /// Appends the ids of one cell, with their weights if these are in the same text.
@@ -181,6 +201,13 @@ fn push_ids(cell: Cell, spec: &SparseColumn, missing: &[String], bags: &mut Bags
         (Cell::Signed(id), _) => push_id(itoa::Buffer::new().format(id).as_bytes(), spec, missing, bags),
         (Cell::Unsigned(id), _) => push_id(itoa::Buffer::new().format(id).as_bytes(), spec, missing, bags),
         (Cell::Null, _) => push_id(b"", spec, missing, bags),
+        (Cell::Number(value), _) if spec.ids == IdRule::Buckets && value.is_finite() => {
+            bags.ids.push(ordered_key(value));
+            Ok(())
+        }
+        (Cell::Number(value), _) if spec.ids == IdRule::Buckets => {
+            Err(format!("expected a finite number, got {value}"))
+        }
         (Cell::Number(value), _) => Err(format!("{value} is not an id")),
     }
 }
@@ -197,6 +224,10 @@ fn push_id(text: &[u8], spec: &SparseColumn, missing: &[String], bags: &mut Bags
     let missing = is_missing(id, missing);
     bags.ids.push(match spec.ids {
         IdRule::Hash | IdRule::Vocabulary => id::key(if missing { b"" } else { id }),
+        IdRule::Buckets if missing => MISSING_KEY,
+        IdRule::Buckets => number::finite(id)
+            .map(ordered_key)
+            .ok_or_else(|| format!("expected a finite number, got {}", excerpt(id)))?,
         IdRule::Index if missing => 0,
         IdRule::Index => {
             let rows = spec.rows.unwrap_or(0) as u64;
@@ -206,6 +237,9 @@ fn push_id(text: &[u8], spec: &SparseColumn, missing: &[String], bags: &mut Bags
             row.ok_or_else(|| format!("expected a row number below {rows}, got {}", excerpt(id)))?
         }
     });
+    if let Some(texts) = &mut bags.texts {
+        texts.push(id);
+    }
     Ok(())
 }
 

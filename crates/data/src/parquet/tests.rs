@@ -195,9 +195,15 @@ fn every_kind_of_bad_value_is_named() {
         Samples {
             labels: vec![1.0, 1.0],
             dense: vec![2f64.ln() as f32, -1.0],
+            numbers: vec![],
             bags: vec![
-                Bags { lengths: vec![], ids: vec![3, 0], weights: vec![0.5, 0.25] },
-                Bags { lengths: vec![3, 0], ids: keys(&["a", "b", ""]), weights: vec![1.0, 2.0, 3.0] },
+                Bags { lengths: vec![], ids: vec![3, 0], weights: vec![0.5, 0.25], texts: None },
+                Bags {
+                    lengths: vec![3, 0],
+                    ids: keys(&["a", "b", ""]),
+                    weights: vec![1.0, 2.0, 3.0],
+                    texts: None
+                },
             ],
             ..Samples::default()
         }

@@ -1,4 +1,4 @@
-//! Tables of two columns, as CSV or as Parquet.
+//! Tables of samples or rows and their probabilities, as CSV or as Parquet.
 
 use super::FirstColumn;
 use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
@@ -21,13 +21,17 @@ type WriteResult<T> = Result<T, Box<dyn Error>>;
 
 /// A table that is being written.
 pub(super) enum Table<W: Write + Send> {
-    Csv(BufWriter<W>),
+    Csv {
+        out: BufWriter<W>,
+        /// Number of labels of a sample.
+        labels: usize,
+    },
     Parquet(Box<ParquetTable<W>>),
 }
 
 /// Value of the first column in a row.
 pub(super) enum Value<'a> {
-    Label(f32),
+    Labels(&'a [f32]),
     Row(u64),
     Key(Option<&'a [u8]>),
 }
@@ -36,8 +40,8 @@ pub(super) struct ParquetTable<W: Write + Send> {
     writer: SerializedFileWriter<W>,
     /// First column of the rows in the current group.
     first: Cells,
-    /// Probabilities of the rows that have one.
-    probabilities: Vec<f32>,
+    /// Probabilities of the rows that have one, for each label.
+    probabilities: Vec<Vec<f32>>,
     /// 1 for each row with a probability, 0 for each row without; empty if all rows must have one.
     present: Vec<i16>,
     rows: usize,
@@ -45,43 +49,61 @@ pub(super) struct ParquetTable<W: Write + Send> {
 }
 
 enum Cells {
-    Labels(Vec<f32>),
+    /// Labels of each name.
+    Labels(Vec<Vec<f32>>),
     Rows(Vec<i64>),
-    Keys { texts: Vec<ByteArray>, present: Vec<i16> },
+    Keys {
+        texts: Vec<ByteArray>,
+        present: Vec<i16>,
+    },
 }
 
 impl<W: Write + Send> Table<W> {
     /// Starts a table in `out`.
-    pub fn new(out: W, parquet: bool, first: &FirstColumn) -> WriteResult<Self> {
+    pub fn new(out: W, parquet: bool, first: &FirstColumn, names: &[String]) -> WriteResult<Self> {
         if parquet {
-            return Ok(Self::Parquet(Box::new(ParquetTable::new(out, first)?)));
+            return Ok(Self::Parquet(Box::new(ParquetTable::new(out, first, names)?)));
         }
         let mut csv = BufWriter::new(out);
-        match first {
-            FirstColumn::Labels => write!(csv, "label")?,
-            FirstColumn::Rows => write!(csv, "row")?,
-            FirstColumn::Keys(name) => write_quoted(&mut csv, name.as_bytes())?,
+        let mut columns = match first {
+            FirstColumn::Labels => named("label", names),
+            FirstColumn::Rows => vec!["row".into()],
+            FirstColumn::Keys(name) => vec![name.clone()],
+        };
+        columns.extend(named("probability", names));
+        for (at, column) in columns.iter().enumerate() {
+            csv.write_all(if at > 0 { b"," } else { b"" })?;
+            write_quoted(&mut csv, column.as_bytes())?;
         }
-        writeln!(csv, ",probability")?;
-        Ok(Self::Csv(csv))
+        writeln!(csv)?;
+        Ok(Self::Csv { out: csv, labels: names.len().max(1) })
     }
 
     /// Appends a row.
-    pub fn append(&mut self, value: Value, probability: Option<f32>) -> WriteResult<()> {
+    pub fn append(&mut self, value: Value, probabilities: Option<&[f32]>) -> WriteResult<()> {
         match self {
-            Self::Csv(csv) => {
+            Self::Csv { out, labels } => {
+                // `{}` prints the fewest digits that give the same float again, and 1 for 1.0.
                 match value {
-                    // `{}` prints the fewest digits that give the same float again, and 1 for 1.0.
-                    Value::Label(label) => write!(csv, "{label}")?,
-                    Value::Row(number) => write!(csv, "{number}")?,
-                    Value::Key(key) => write_quoted(csv, key.unwrap_or_default())?,
+                    Value::Labels(labels) => {
+                        for (at, label) in labels.iter().enumerate() {
+                            write!(out, "{}{label}", if at > 0 { "," } else { "" })?;
+                        }
+                    }
+                    Value::Row(number) => write!(out, "{number}")?,
+                    Value::Key(key) => write_quoted(out, key.unwrap_or_default())?,
                 }
-                match probability {
-                    Some(probability) => writeln!(csv, ",{probability}")?,
-                    None => writeln!(csv, ",")?,
+                match probabilities {
+                    Some(probabilities) => {
+                        for probability in probabilities {
+                            write!(out, ",{probability}")?;
+                        }
+                    }
+                    None => out.write_all(&vec![b','; *labels])?,
                 }
+                writeln!(out)?;
             }
-            Self::Parquet(table) => table.append(value, probability)?,
+            Self::Parquet(table) => table.append(value, probabilities)?,
         }
         Ok(())
     }
@@ -89,9 +111,9 @@ impl<W: Write + Send> Table<W> {
     /// Writes the remaining rows, and returns the output.
     pub fn close(self) -> WriteResult<W> {
         match self {
-            Self::Csv(mut csv) => {
-                csv.flush()?;
-                Ok(csv.into_parts().0)
+            Self::Csv { mut out, .. } => {
+                out.flush()?;
+                Ok(out.into_parts().0)
             }
             Self::Parquet(mut table) => {
                 table.write_group()?;
@@ -101,9 +123,22 @@ impl<W: Write + Send> Table<W> {
     }
 }
 
+/// Name of the column of `what`, or one for each of several labels.
+fn named(what: &str, labels: &[String]) -> Vec<String> {
+    match labels {
+        [] => vec![what.into()],
+        labels => labels.iter().map(|label| format!("{what}_{label}")).collect(),
+    }
+}
+
 /// Writes a field of a CSV line, quoted if RFC 4180 requires it.
 fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
-    if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+    write_quoted_by(csv, b',', text)
+}
+
+/// Writes a field of a line with this delimiter, quoted if RFC 4180 requires it.
+pub(crate) fn write_quoted_by(csv: &mut impl Write, delimiter: u8, text: &[u8]) -> std::io::Result<()> {
+    if !text.iter().any(|byte| *byte == delimiter || matches!(byte, b'"' | b'\n' | b'\r')) {
         return csv.write_all(text);
     }
     csv.write_all(b"\"")?;
@@ -117,35 +152,45 @@ fn write_quoted(csv: &mut impl Write, text: &[u8]) -> std::io::Result<()> {
 }
 
 impl<W: Write + Send> ParquetTable<W> {
-    fn new(out: W, first: &FirstColumn) -> Result<Self, ParquetError> {
+    fn new(out: W, first: &FirstColumn, names: &[String]) -> Result<Self, ParquetError> {
         let column = |name: &str, physical, repetition, logical| {
             let builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
             builder.with_logical_type(logical).build().map(Arc::new)
         };
         // Every sample that is evaluated has a probability; a row of a log may have none.
         let (required, optional) = (Repetition::REQUIRED, Repetition::OPTIONAL);
-        let (first, cells, probability) = match first {
+        let floats = |what: &str, repetition| {
+            let columns = named(what, names).into_iter();
+            columns
+                .map(|name| column(&name, Physical::FLOAT, repetition, None))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        let labels = names.len().max(1);
+        let (mut fields, cells, probability) = match first {
             FirstColumn::Labels => {
-                (column("label", Physical::FLOAT, required, None)?, Cells::Labels(vec![]), required)
+                (floats("label", required)?, Cells::Labels(vec![vec![]; labels]), required)
             }
             FirstColumn::Rows => {
-                (column("row", Physical::INT64, required, None)?, Cells::Rows(vec![]), optional)
+                (vec![column("row", Physical::INT64, required, None)?], Cells::Rows(vec![]), optional)
             }
             FirstColumn::Keys(name) => {
                 let texts = column(name, Physical::BYTE_ARRAY, optional, Some(LogicalType::String))?;
-                (texts, Cells::Keys { texts: vec![], present: vec![] }, optional)
+                (vec![texts], Cells::Keys { texts: vec![], present: vec![] }, optional)
             }
         };
-        let fields = vec![first, column("probability", Physical::FLOAT, probability, None)?];
+        fields.extend(floats("probability", probability)?);
         let schema = Type::group_type_builder("predictions").with_fields(fields).build()?;
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-        Ok(Self { writer, first: cells, probabilities: vec![], present: vec![], rows: 0, bytes: 0 })
+        let probabilities = vec![vec![]; labels];
+        Ok(Self { writer, first: cells, probabilities, present: vec![], rows: 0, bytes: 0 })
     }
 
-    fn append(&mut self, value: Value, probability: Option<f32>) -> Result<(), ParquetError> {
+    fn append(&mut self, value: Value, probabilities: Option<&[f32]>) -> Result<(), ParquetError> {
         match (&mut self.first, value) {
-            (Cells::Labels(labels), Value::Label(label)) => labels.push(label),
+            (Cells::Labels(columns), Value::Labels(labels)) => {
+                columns.iter_mut().zip(labels).for_each(|(column, label)| column.push(*label));
+            }
             (Cells::Rows(rows), Value::Row(number)) => rows.push(number as i64),
             (Cells::Keys { texts, present }, Value::Key(key)) => {
                 present.push(i16::from(key.is_some()));
@@ -157,9 +202,10 @@ impl<W: Write + Send> ParquetTable<W> {
             _ => return Err(ParquetError::General("a row of another table".into())),
         }
         if !matches!(self.first, Cells::Labels(_)) {
-            self.present.push(i16::from(probability.is_some()));
+            self.present.push(i16::from(probabilities.is_some()));
         }
-        self.probabilities.extend(probability);
+        let columns = self.probabilities.iter_mut().zip(probabilities.unwrap_or_default());
+        columns.for_each(|(column, probability)| column.push(*probability));
         self.rows += 1;
         if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES {
             self.write_group()?;
@@ -174,33 +220,38 @@ impl<W: Write + Send> ParquetTable<W> {
         }
         let mut group = self.writer.next_row_group()?;
         match &mut self.first {
-            Cells::Labels(labels) => write_column::<FloatType, W>(&mut group, labels, None)?,
+            Cells::Labels(columns) => {
+                for labels in columns {
+                    write_column::<FloatType, W>(&mut group, labels, None)?;
+                }
+            }
             Cells::Rows(rows) => write_column::<Int64Type, W>(&mut group, rows, None)?,
             Cells::Keys { texts, present } => {
                 write_column::<ByteArrayType, W>(&mut group, texts, Some(present))?;
+                present.clear();
             }
         }
-        let present = (!self.present.is_empty()).then_some(&mut self.present);
-        write_column::<FloatType, W>(&mut group, &mut self.probabilities, present)?;
+        let present = (!self.present.is_empty()).then_some(&self.present[..]);
+        for probabilities in &mut self.probabilities {
+            write_column::<FloatType, W>(&mut group, probabilities, present)?;
+        }
+        self.present.clear();
         group.close()?;
         (self.rows, self.bytes) = (0, 0);
         Ok(())
     }
 }
 
-/// Writes the present values with the levels that mark missing ones, and empties both.
+/// Writes the present values with the levels that mark missing ones, and empties the values.
 fn write_column<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &mut Vec<T::T>,
-    present: Option<&mut Vec<i16>>,
+    present: Option<&[i16]>,
 ) -> Result<(), ParquetError> {
     if let Some(mut column) = group.next_column()? {
-        column.typed::<T>().write_batch(values, present.as_deref().map(Vec::as_slice), None)?;
+        column.typed::<T>().write_batch(values, present, None)?;
         column.close()?;
     }
     values.clear();
-    if let Some(present) = present {
-        present.clear();
-    }
     Ok(())
 }

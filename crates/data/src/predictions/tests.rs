@@ -113,3 +113,29 @@ fn errors_name_the_path() {
         assert!(error.to_string().contains(name), "{error}");
     }
 }
+
+#[test]
+fn several_labels_have_columns_of_their_own() {
+    let names = ["click".to_owned(), "buy".to_owned()];
+    let mut csv = Predictions::of_labels("out.csv", Vec::new(), &FirstColumn::Labels, &names).unwrap();
+    csv.append(&[1.0, 0.0, 0.0, 1.0], &[0.5, 0.25, 0.75, 0.125]).unwrap();
+    let text = String::from_utf8(csv.finish().unwrap()).unwrap();
+    assert_eq!(
+        text,
+        "label_click,label_buy,probability_click,probability_buy\n1,0,0.5,0.25\n0,1,0.75,0.125\n"
+    );
+    let mut rows = Predictions::of_labels("out.csv", Vec::new(), &FirstColumn::Rows, &names).unwrap();
+    rows.append_row_of_labels(0, Some(&[0.5, 0.25])).unwrap();
+    rows.append_row_of_labels(1, None).unwrap();
+    assert!(
+        rows.append_row(2, Some(0.5)).unwrap_err().to_string().contains("1 for probabilities, expected 2")
+    );
+    let text = String::from_utf8(rows.finish().unwrap()).unwrap();
+    assert_eq!(text, "row,probability_click,probability_buy\n0,0.5,0.25\n1,,\n");
+    let mut table = Predictions::of_labels("out.parquet", Vec::new(), &FirstColumn::Labels, &names).unwrap();
+    table.append(&[1.0, 0.0, 0.0, 1.0], &[0.5, 0.25, 0.75, 0.125]).unwrap();
+    let reader = read(table.finish().unwrap());
+    let last = reader.get_row_iter(None).unwrap().last().unwrap().unwrap();
+    let floats: Vec<f32> = (0..4).map(|at| last.get_float(at).unwrap()).collect();
+    assert_eq!(floats, [0.0, 1.0, 0.75, 0.125]);
+}

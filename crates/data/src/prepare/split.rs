@@ -1,12 +1,11 @@
 //! Splits a log into two: samples to train on, and samples to evaluate on.
 //!
 //! The part of a sample follows from its number or its time alone, so that every pass over the log splits it in the same way.
-//! Vocabularies are made from the training part.
+//! Vocabularies and the values of transforms are learnt from the training part.
 
+use super::learn::{Counted, learn};
 use super::times::{Keys, Latest, Times};
-use super::{
-    PrepareProgress, RawLog, bad_lines_of, check_vocabularies, count, rows_of_tables, save_vocabularies,
-};
+use super::{PrepareProgress, RawLog, bad_lines_of, save_texts};
 use crate::prepared::{About, LogSource, Manifest, Writer, WriterOptions};
 use crate::rows::Reading;
 use crate::{DataError, Samples};
@@ -168,17 +167,15 @@ pub fn prepare_split(
     let untimed = if let Rule::Latest(_, latest) = &rule { latest.missing } else { 0 };
     let mut divider = Divider::new(rule, left_out, log.schema);
     let counting = |progress_now| progress(PrepareProgress { counting: true, progress: progress_now });
-    let vocabularies = count(&log, train, Some(&mut divider), &counting)?;
-    check_vocabularies(log.schema, &vocabularies)?;
-    let rows = rows_of_tables(log.schema, &vocabularies);
+    let Counted { learnt, counts } = learn(&log, train, Some(&mut divider), &counting)?;
+    learnt.check(log.schema)?;
+    let rows = learnt.rows_of_tables(log.schema);
     let mut train_writer = Writer::create(train, log.schema, &rows, WriterOptions::default())?;
     let mut eval_writer = Writer::create(eval, log.schema, &rows, WriterOptions::default())?;
     divider.restart();
-    if vocabularies.iter().any(Option::is_some) {
-        log.memory /= 2;
-    }
-    let bad = log.decode(
-        &vocabularies,
+    let texts = learnt.collectors(train)?;
+    let bad = learnt.reading(&log, &texts).decode(
+        &learnt.vocabularies,
         &|progress_now| progress(PrepareProgress { counting: false, progress: progress_now }),
         &mut |samples| {
             let (kept, held) = divider.divide(samples);
@@ -187,11 +184,14 @@ pub fn prepare_split(
         },
     )?;
     let about = |folder: &Path, part: &str| -> Result<About, DataError> {
-        let vocabularies = save_vocabularies(log.schema, &vocabularies, folder)?;
-        Ok(About { source: part_of(&source, part, division), vocabularies, ..About::default() })
+        let vocabularies = learnt.save_vocabularies(log.schema, folder)?;
+        let (source, transforms) = (part_of(&source, part, division), learnt.transforms.clone());
+        Ok(About { source, vocabularies, transforms, ..About::default() })
     };
     let eval = eval_writer.finish(about(eval, "eval")?)?;
-    let train = train_writer.finish(About { bad_lines: bad_lines_of(&bad), ..about(train, "train")? })?;
+    let about = About { bad_lines: bad_lines_of(&bad), ..about(train, "train")? };
+    save_texts(texts, &counts, train)?;
+    let train = train_writer.finish(about)?;
     Ok(Parts { train, eval, untimed })
 }
 

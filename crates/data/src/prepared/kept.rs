@@ -2,7 +2,7 @@
 
 use super::block::{BlockLayout, Starts};
 use super::manifest::Values;
-use super::{MANIFEST, PreparedLog};
+use super::{BoundLog, MANIFEST, PreparedLog};
 use crate::DataError;
 use crate::samples::Names;
 use std::ops::Range;
@@ -33,6 +33,13 @@ impl KeyColumn {
             None if hashed => format!("#{key:x}"),
             None => format!("row {key}"),
         }
+    }
+}
+
+impl BoundLog {
+    /// Appends the keys of all samples of the reader, in the order of the log, to `keys`.
+    pub fn keys(&self, column: &KeyColumn, keys: &mut Vec<u64>) -> Result<(), DataError> {
+        self.log.keys(column, self.part.clone(), keys)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::DataError;
 use crate::warnings::Noticed;
 use serde::{Deserialize, Serialize};
 use spec::Pooling;
-use spec::schema::Schema;
+use spec::schema::{LearntTransform, Schema};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -54,6 +54,9 @@ pub struct Manifest {
     pub noticed: Option<Noticed>,
     /// Names of the files with vocabularies, by feature.
     pub vocabularies: BTreeMap<String, String>,
+    /// Transforms of the dense columns with the values that were learnt from the training rows; `None` if nothing is learnt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transforms: Option<Vec<LearntTransform>>,
     /// Sizes and checksums of the other files.
     pub files: Files,
     /// Checksum of the manifest itself.
@@ -308,6 +311,7 @@ impl Manifest {
                 return Err(format!("feature {} has {rows} rows", feature.name));
             }
         }
+        LearntTransform::check(self.transforms.as_deref(), &self.schema)?;
         for (feature, name) in &self.vocabularies {
             // These files are copied, and their names must not lead out of the folder.
             if Path::new(name).file_name() != Some(name.as_ref()) {

@@ -11,7 +11,7 @@ use crate::samples::Names;
 use crate::warnings::SampleObserver;
 use crate::{DataError, Samples};
 use bytemuck::cast_slice;
-use spec::schema::{IdRule, Schema, SparseColumn};
+use spec::schema::{IdRule, LearntTransform, Schema, SparseColumn};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -40,6 +40,8 @@ pub struct About {
     pub bad_lines: BadLineSummary,
     /// Names of the files with vocabularies in the folder, by feature.
     pub vocabularies: BTreeMap<String, String>,
+    /// Transforms of the dense columns with their learnt values; `None` if nothing is learnt.
+    pub transforms: Option<Vec<LearntTransform>>,
 }
 
 /// Writer of a prepared log, one block after the other.
@@ -110,6 +112,7 @@ impl Writer {
             bad_lines: BadLineSummary::default(),
             noticed: None,
             vocabularies: BTreeMap::new(),
+            transforms: None,
             files: Files { samples: Checksummed::none(), index: Checksummed::none() },
             checksum: String::new(),
         };
@@ -203,6 +206,7 @@ impl Writer {
         self.manifest.source = about.source;
         self.manifest.bad_lines = about.bad_lines;
         self.manifest.vocabularies = about.vocabularies;
+        self.manifest.transforms = about.transforms;
         self.manifest.files = Files { samples: self.samples.finish()?, index: self.index.finish()? };
         self.manifest.write(&self.folder)?;
         self.samples.keep = true;

@@ -3,7 +3,7 @@
 //! Keys are collected in a buffer. When it is full it is sorted, equal keys become one pair with their count, and the
 //! pairs go to a temporary file as a run. In the end all runs are merged, and only the keys that are kept are in memory.
 
-use super::runs::Runs;
+use super::runs::{Each, Runs};
 use super::{Vocabulary, VocabularyError};
 use crate::{DataError, id};
 use std::cmp::Reverse;
@@ -59,7 +59,16 @@ impl Counter {
 
     /// Makes the vocabulary of the ids that were counted at least `min_count` times, the most frequent first, at most as many as
     /// fit into a table of `rows` rows.
-    pub fn finish(mut self, min_count: u64, rows: Option<usize>) -> Result<Vocabulary, DataError> {
+    pub fn finish(self, min_count: u64, rows: Option<usize>) -> Result<Vocabulary, DataError> {
+        self.finish_counted(min_count, rows).map(|(vocabulary, _)| vocabulary)
+    }
+
+    /// Makes a vocabulary as [`finish`](Self::finish) does, and returns the counts of rows 1, 2, and so on with it.
+    pub fn finish_counted(
+        mut self,
+        min_count: u64,
+        rows: Option<usize>,
+    ) -> Result<(Vocabulary, Vec<u64>), DataError> {
         let mut kept = Kept {
             column: self.column.clone(),
             memory: self.memory,
@@ -67,20 +76,32 @@ impl Counter {
             room: rows.map(|rows| rows.saturating_sub(1)),
             pairs: vec![],
         };
-        if self.runs.is_some() {
-            self.spill()?;
-        }
-        match &self.runs {
-            Some(runs) => runs.merge(self.memory / 4, &mut |key, count| kept.offer(key, count))?,
-            None => {
-                self.keys.sort_unstable();
-                pairs(&self.keys).try_for_each(|(key, count)| kept.offer(key, count))?;
-            }
-        }
+        self.sort()?;
+        self.visit(&mut |key, count| kept.offer(key, count))?;
         drop(self);
         let column = kept.column.clone();
         let refuse = |error: VocabularyError| DataError::Vocabulary { column, problem: error.to_string() };
-        Vocabulary::new(kept.keys()).map_err(refuse)
+        let (keys, counts) = kept.rows();
+        Ok((Vocabulary::new(keys).map_err(refuse)?, counts))
+    }
+
+    /// Sorts what was counted, so that it can be visited.
+    pub(crate) fn sort(&mut self) -> Result<(), DataError> {
+        match self.runs {
+            Some(_) => self.spill(),
+            None => {
+                self.keys.sort_unstable();
+                Ok(())
+            }
+        }
+    }
+
+    /// Calls `each` with every key and its count, keys ascending. [`sort`](Self::sort) must come before.
+    pub(crate) fn visit(&self, each: &mut Each) -> Result<(), DataError> {
+        match &self.runs {
+            Some(runs) => runs.merge(self.memory / 4, each),
+            None => pairs(&self.keys).try_for_each(|(key, count)| each(key, count)),
+        }
     }
 
     fn spill(&mut self) -> Result<(), DataError> {
@@ -142,11 +163,12 @@ impl Kept {
         }
     }
 
-    fn keys(mut self) -> Vec<u64> {
+    /// Keys and counts in the order of rows.
+    fn rows(mut self) -> (Vec<u64>, Vec<u64>) {
         if let Some(room) = self.room {
             self.shrink(room);
         }
         self.pairs.sort_unstable();
-        self.pairs.into_iter().map(|(_, key)| key).collect()
+        self.pairs.into_iter().map(|(Reverse(count), key)| (key, count)).unzip()
     }
 }

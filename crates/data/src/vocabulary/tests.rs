@@ -48,7 +48,7 @@ fn files_hold_what_was_saved() {
 fn hostile_files_are_refused() {
     // A count of 2⁶¹ would be 16 exabytes of keys, and 8 · 2⁶¹ overflows.
     for count in [1, 1 << 31, 1 << 61, u64::MAX] {
-        let error = read(&[&header(count)[..], &[0; 24]].concat()).unwrap_err();
+        let error = read(&[&header(MAGIC, count)[..], &[0; 24]].concat()).unwrap_err();
         assert!(matches!(error, VocabularyError::Length { .. }), "{error}");
     }
     assert!(matches!(Vocabulary::new(vec![1, 2, 1]), Err(VocabularyError::Twice(1))));

@@ -2,9 +2,9 @@ use super::*;
 
 fn schema(dense: &[(&str, Transform)]) -> Schema {
     let mut schema = Schema::criteo();
-    let column = |&(name, transform): &(&str, Transform)| spec::schema::DenseColumn {
-        column: name.into(),
-        transform,
+    let column = |(name, transform): &(&str, Transform)| spec::schema::DenseColumn {
+        column: (*name).into(),
+        transform: transform.clone(),
         missing: 0.0,
     };
     schema.dense = dense.iter().map(column).collect();

@@ -1,14 +1,16 @@
 //! The operations of the host's cores, each in the module of its family.
 
 use super::{
-    Cpu, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update, wire,
+    Cpu, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update,
+    wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
+use crate::reference::elementwise::Targets;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, FmShape, HalfFormat,
-    IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, SortedIds,
-    SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
+    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 impl Backend for Cpu {
@@ -78,11 +80,23 @@ impl Backend for Cpu {
         Ok(())
     }
 
+    fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        elementwise::scale(self, factor, &mut y.host_mut()[..len]);
+        Ok(())
+    }
+
+    fn dropout(&self, args: Dropout) -> Result {
+        dropout::dropout(self, args);
+        Ok(())
+    }
+
     fn bce(&self, args: Bce) -> Result<Option<f64>> {
         let Bce { rows, smoothing, scale, .. } = args;
-        let (logits, labels) = (&args.logits.host()[..rows], &args.labels.host()[..rows]);
-        elementwise::bce(self, logits, labels, smoothing, scale, &mut args.dlogits.host_mut()[..rows])
-            .map(Some)
+        let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
+        let labels = &args.labels.host()[..rows];
+        let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
+        let targets = Targets { labels, weights, smoothing, scale };
+        elementwise::bce(self, logits, &targets, dlogits).map(Some)
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

@@ -44,6 +44,20 @@ pub(crate) fn add(cpu: &Cpu, x: &[f32], y: &mut [f32]) {
     );
 }
 
+pub(crate) fn scale(cpu: &Cpu, factor: f32, y: &mut [f32]) {
+    let len = y.len();
+    let y = Shared::new(y);
+    pass(
+        cpu,
+        len,
+        #[inline(always)]
+        |range| {
+            // SAFETY: pieces do not overlap.
+            unsafe { y.piece(range) }.iter_mut().for_each(|y| *y *= factor);
+        },
+    );
+}
+
 pub(crate) fn relu_backward(cpu: &Cpu, y: &[f32], dy: &mut [f32]) {
     let len = dy.len();
     let dy = Shared::new(dy);
@@ -89,13 +103,11 @@ pub(crate) fn sum(cpu: &Cpu, x: &[f32]) -> f64 {
 pub(crate) fn bce(
     cpu: &Cpu,
     logits: &[f32],
-    labels: &[f32],
-    smoothing: f32,
-    scale: f32,
+    targets: &reference::Targets,
     dlogits: &mut [f32],
 ) -> Result<f64, KernelError> {
     if cpu.threads() == 1 || logits.len() <= SAMPLES {
-        return Ok(reference::bce(logits, labels, smoothing, scale, dlogits));
+        return Ok(reference::bce(logits, targets, dlogits));
     }
     // The pieces below need no scratch of their own, so that this thread may hold it meanwhile.
     let mut scratch = cpu.scratch(0, size_of_val(logits) * 2)?;
@@ -104,9 +116,8 @@ pub(crate) fn bce(
     cpu.divide(logits.len(), SAMPLES, &|_, range| {
         // SAFETY: pieces do not overlap.
         let (losses, dlogits) = unsafe { (shared_losses.piece(range.clone()), dlogits.piece(range.clone())) };
-        let samples = logits[range.clone()].iter().zip(&labels[range]);
-        for (((&logit, &label), loss), dlogit) in samples.zip(losses).zip(dlogits) {
-            *loss = reference::bce_of_sample(logit, reference::smoothed(label, smoothing), scale, dlogit);
+        for ((i, loss), dlogit) in range.zip(losses).zip(dlogits) {
+            *loss = reference::bce_of_sample(logits[i], targets, i, dlogit);
         }
     });
     Ok(losses.iter().fold(0.0, |sum, loss| sum + loss))

@@ -2,6 +2,7 @@
 
 use super::{Check, Result, size};
 use crate::{Buffer, Device};
+use spec::random::RandomSequence;
 
 /// A block of columns copied from one matrix to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,18 +54,49 @@ impl<'a> MatrixMut<'a> {
 /// Arguments of [`Device::bce`].
 #[derive(Debug)]
 pub struct Bce<'a> {
-    /// Number of samples.
+    /// Number of losses: samples × labels.
     pub rows: usize,
-    /// Logit of each sample.
+    /// Logits, row by row.
     pub logits: &'a Buffer<f32>,
-    /// Label of each sample, 0 or 1.
+    /// Labels, 0 or 1, as the logits.
     pub labels: &'a Buffer<f32>,
+    /// Weight of each loss; `None` for losses that all count 1.
+    pub weights: Option<&'a Buffer<f32>>,
     /// Label smoothing ε: losses and gradients are of labels `y·(1 − ε) + ε/2`. 0 for the labels as they are.
     pub smoothing: f32,
     /// Factor of every gradient: 1 / samples of the whole batch for the gradient of the mean loss.
     pub scale: f32,
     /// Receives the gradient of each logit.
     pub dlogits: &'a mut Buffer<f32>,
+}
+
+/// Arguments of [`Device::dropout`].
+#[derive(Debug)]
+pub struct Dropout<'a> {
+    /// Number of samples.
+    pub rows: usize,
+    /// Number of units of a sample.
+    pub width: usize,
+    /// Position of the first sample, whatever rank it is on.
+    pub first: u64,
+    /// Random numbers of the layer, by position.
+    pub sequence: RandomSequence,
+    /// Probability with which a unit is dropped, in `[0, 1)`.
+    pub probability: f32,
+    /// Outputs of the units, rows × width, which are changed in place.
+    pub y: &'a mut Buffer<f32>,
+}
+
+impl Dropout<'_> {
+    /// Words below this number drop their unit.
+    pub(crate) fn below(&self) -> u32 {
+        (f64::from(self.probability) * 4_294_967_296.0) as u32
+    }
+
+    /// Factor of units that are kept: `1/(1 − probability)`.
+    pub(crate) fn scale(&self) -> f32 {
+        1.0 / (1.0 - self.probability)
+    }
 }
 
 /// Arguments of [`Device::sum_blocks`].
@@ -119,8 +151,52 @@ impl Device {
         self.backend().add(len, x, y)
     }
 
-    /// Binary cross-entropy on logits: `dlogits = (σ(logit) − label)·scale`. Returns the *sum* of the samples' losses, added
-    /// in sample order in double precision; `None` on a device that computes nothing.
+    /// Scales in place: `y *= factor`, for the first `len` elements.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device};
+    /// let device = Device::cpu(1)?;
+    /// let mut y = Buffer::from_slice(&device, &[1.0, 2.0])?;
+    /// device.scale(2, 0.5, &mut y)?;
+    /// assert_eq!(y.to_vec()?, [0.5, 1.0]);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        Check::new("scale", self).buffer("y", y, len)?;
+        self.backend().scale(len, factor, y)
+    }
+
+    /// Inverted dropout: `y[r, u] = 0` with probability p, else `y[r, u]/(1 − p)`. Unit `u` of row `r` is dropped where
+    /// [`word`](spec::random::word)`(sequence.bits(first + r), u) < p·2³²`, so that no bit depends on how samples and units are
+    /// divided.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device, Dropout};
+    /// use spec::random::RandomSequence;
+    /// let device = Device::cpu(1)?;
+    /// let mut y = Buffer::from_slice(&device, &[1.0; 1000])?;
+    /// let sequence = RandomSequence::new(7, "dropout.top.0");
+    /// let args = Dropout { rows: 10, width: 100, first: 0, sequence, probability: 0.75, y: &mut y };
+    /// device.dropout(args)?;
+    /// let kept = y.to_vec()?.into_iter().filter(|&y| y == 4.0).count();
+    /// assert!((200..300).contains(&kept));
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn dropout(&self, args: Dropout) -> Result {
+        Check::new("dropout", self).buffer("y", args.y, size([args.rows, args.width]))?;
+        self.backend().dropout(args)
+    }
+
+    /// Binary cross-entropy on logits, for logit `x`, label `y` and weight `w` (1 where there are none):
+    ///
+    /// ```text
+    /// loss    = w·(max(x, 0) − x·y + ln(1 + e^−|x|))
+    /// dlogit  = (σ(x) − y)·scale·w
+    /// ```
+    ///
+    /// In training `w` of a sample and a label is the weight of the sample × the weight of clicks where the label is 1 × the
+    /// weight of the label's loss. Returns the *sum* of all losses, added in order in double precision; `None` on a device that
+    /// computes nothing.
     ///
     /// ```
     /// use kernels::{Bce, Buffer, Device};
@@ -128,9 +204,15 @@ impl Device {
     /// let (logits, labels) = (Buffer::from_slice(&device, &[0.0])?, Buffer::from_slice(&device, &[1.0])?);
     /// let mut dlogits = Buffer::zeroed(&device, 1)?;
     /// let (smoothing, scale) = (0.0, 1.0);
-    /// let args = Bce { rows: 1, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits };
+    /// let (logits, labels, weights) = (&logits, &labels, None);
+    /// let args = Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
     /// assert_eq!(device.bce(args)?, Some(2f64.ln()));
     /// assert_eq!(dlogits.to_vec()?, [-0.5]);
+    /// let three = Buffer::from_slice(&device, &[3.0])?;
+    /// let weights = Some(&three);
+    /// let args = Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
+    /// assert_eq!(device.bce(args)?, Some(3.0 * 2f64.ln()));
+    /// assert_eq!(dlogits.to_vec()?, [-1.5]);
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn bce(&self, args: Bce) -> Result<Option<f64>> {
@@ -138,6 +220,9 @@ impl Device {
         check.buffer("logits", args.logits, args.rows)?;
         check.buffer("labels", args.labels, args.rows)?;
         check.buffer("dlogits", args.dlogits, args.rows)?;
+        if let Some(weights) = args.weights {
+            check.buffer("weights", weights, args.rows)?;
+        }
         self.backend().bce(args)
     }
 

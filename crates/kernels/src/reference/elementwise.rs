@@ -1,6 +1,7 @@
 //! Passes over memory, one element at a time.
 
-use crate::ColumnCopy;
+use crate::{ColumnCopy, Dropout};
+use spec::random::word;
 
 /// Gradient of a ReLU: `dy[i] = 0` where a ReLU gave `y[i] ≤ 0`.
 pub fn relu_backward(y: &[f32], dy: &mut [f32]) {
@@ -18,11 +19,55 @@ pub fn add(x: &[f32], y: &mut [f32]) {
     }
 }
 
+/// Scales in place: `y *= factor`.
+pub fn scale(factor: f32, y: &mut [f32]) {
+    y.iter_mut().for_each(|y| *y *= factor);
+}
+
+/// Inverted dropout: a unit is 0 where its random word lies below p·2³², else its output is divided by 1 − p.
+pub fn dropout(args: Dropout) {
+    let (below, scale) = (args.below(), args.scale());
+    let Dropout { rows, width, first, sequence, y, .. } = args;
+    let y = y.host_mut();
+    for (r, u) in (0..rows).flat_map(|r| (0..width).map(move |u| (r, u))) {
+        let y = &mut y[r * width + u];
+        let dropped = word(sequence.bits(first + r as u64), u as u32) < below;
+        *y = if dropped { 0.0 } else { *y * scale };
+    }
+}
+
+/// What a loss is about: labels, weights and how both are used.
+#[derive(Clone, Copy)]
+pub struct Targets<'a> {
+    /// Labels, 0 or 1.
+    pub labels: &'a [f32],
+    /// Weight of each loss; empty for losses that all count 1.
+    pub weights: &'a [f32],
+    /// Label smoothing ε.
+    pub smoothing: f32,
+    /// Factor of every gradient.
+    pub scale: f32,
+}
+
+impl Targets<'_> {
+    /// Label of loss `i`, smoothed.
+    #[inline]
+    pub fn label(&self, i: usize) -> f32 {
+        smoothed(self.labels[i], self.smoothing)
+    }
+
+    /// Weight of loss `i`.
+    #[inline]
+    pub fn weight(&self, i: usize) -> f32 {
+        self.weights.get(i).copied().unwrap_or(1.0)
+    }
+}
+
 /// Binary cross-entropy: each loss is `max(x, 0) − x·y + ln(1 + e^−|x|)`, which no `x` overflows; `dlogits = (σ(x) −
-/// y)·scale`, where `y` is the label smoothed. Returns the sum of the losses in sample order.
-pub fn bce(logits: &[f32], labels: &[f32], smoothing: f32, scale: f32, dlogits: &mut [f32]) -> f64 {
-    let samples = logits.iter().zip(labels).zip(dlogits);
-    samples.fold(0.0, |sum, ((&x, &y), dlogit)| sum + bce_of_sample(x, smoothed(y, smoothing), scale, dlogit))
+/// y)·scale`, where `y` is the label smoothed; both times the weight. Returns the sum of the losses in order.
+pub fn bce(logits: &[f32], targets: &Targets, dlogits: &mut [f32]) -> f64 {
+    let samples = logits.iter().zip(dlogits).enumerate();
+    samples.fold(0.0, |sum, (i, (&x, dlogit))| sum + bce_of_sample(x, targets, i, dlogit))
 }
 
 /// Label `y·(1 − ε) + ε/2`: between 0 and 1 by ε/2 from either.
@@ -30,11 +75,12 @@ pub(crate) fn smoothed(label: f32, smoothing: f32) -> f32 {
     label * (1.0 - smoothing) + 0.5 * smoothing
 }
 
-/// Binary cross-entropy of one sample; stores the gradient of its logit.
-pub(crate) fn bce_of_sample(logit: f32, label: f32, scale: f32, dlogit: &mut f32) -> f64 {
-    let (x, y) = (logit as f64, label as f64);
-    *dlogit = ((sigma(x) - y) * scale as f64) as f32;
-    x.max(0.0) - x * y + (-x.abs()).exp().ln_1p()
+/// Binary cross-entropy number `i`; stores the gradient of its logit.
+#[inline]
+pub(crate) fn bce_of_sample(logit: f32, targets: &Targets, i: usize, dlogit: &mut f32) -> f64 {
+    let (x, y, w) = (logit as f64, targets.label(i) as f64, targets.weight(i) as f64);
+    *dlogit = ((sigma(x) - y) * targets.scale as f64 * w) as f32;
+    w * (x.max(0.0) - x * y + (-x.abs()).exp().ln_1p())
 }
 
 /// Logistic function: `out = σ(logits)`.

@@ -2,12 +2,14 @@
 
 use crate::support::*;
 use kernels::{
-    Bce, Buffer, ColumnCopy, CrossBackward, Device, DotShape, InputGradient, LinearAt, LinearBackward,
-    LinearCrossForward, LinearForward, LinearShape, Matrix, MatrixMut, SumBlocks, Update, UpdateDense,
+    Bce, Buffer, ColumnCopy, CrossBackward, Device, DotShape, Dropout, InputGradient, LinearAt,
+    LinearBackward, LinearCrossForward, LinearForward, LinearShape, Matrix, MatrixMut, SumBlocks, Update,
+    UpdateDense,
 };
 use proptest::prelude::*;
 use spec::Activation;
 use spec::optimizer::UpdateRule;
+use spec::random::RandomSequence;
 
 fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, seed: u64) {
     let LinearShape { rows, inputs, outputs } = shape;
@@ -186,6 +188,25 @@ proptest! {
     }
 
     #[test]
+    fn dropped_units(rows in 0..300usize, width in 0..150usize, probability in 0.0..1.0f32, first: u32, seed: u64) {
+        let y = Numbers(seed).floats(rows * width);
+        let sequence = RandomSequence::new(seed, "dropout");
+        let mut results = devices().into_iter().map(|device| {
+            let (mut whole, mut part) = (copy(&y), buffer(&y.to_vec().unwrap()[rows / 3 * width..]));
+            let (of_part, first) = (rows - rows / 3, u64::from(first));
+            device.dropout(Dropout { rows, width, first, sequence, probability, y: &mut whole }).unwrap();
+            let begin = first + (rows / 3) as u64;
+            device.dropout(Dropout { rows: of_part, width, first: begin, sequence, probability, y: &mut part }).unwrap();
+            // Samples on another rank lose the same units.
+            assert_eq!(bits(&part), bits(&whole)[rows / 3 * width..]);
+            device.scale(whole.len(), 0.3, &mut whole).unwrap();
+            bits(&whole)
+        });
+        let expected = results.next().unwrap();
+        prop_assert!(results.all(|result| result == expected));
+    }
+
+    #[test]
     fn norms(len in prop_oneof![0..100usize, 40_000..70_000usize], clip in prop_oneof![Just(None), Just(Some(0.4))], seed: u64) {
         let gradient = Numbers(seed).floats(len);
         compare(1, |device| vec![vec![(device.sum_of_squares(&gradient, clip).unwrap().unwrap() / len.max(1) as f64) as f32]]);
@@ -296,18 +317,19 @@ fn gradients_of_the_reference_are_its_finite_differences() {
     let logits = numbers.floats(6);
     let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
     let mut dlogits = zeros(6);
-    let (smoothing, scale) = (0.3, 1.0);
-    device
-        .bce(Bce { rows: 6, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits })
-        .unwrap();
-    finite_differences(&logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
-        vec![
-            device
-                .bce(Bce { rows: 6, logits, labels: &labels, smoothing, scale, dlogits: &mut zeros(6) })
-                .unwrap()
-                .unwrap() as f32,
-        ]
-    });
+    let (smoothing, scale, labels) = (0.3, 1.0, &labels);
+    let uneven = buffer(&[1.0, 0.5, 0.0, 2.0, 0.25, 3.0]);
+    for weights in [None, Some(&uneven)] {
+        let logits = &logits;
+        device
+            .bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits })
+            .unwrap();
+        finite_differences(logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
+            let dlogits = &mut zeros(6);
+            let loss = device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits });
+            vec![loss.unwrap().unwrap() as f32]
+        });
+    }
 }
 
 #[test]
@@ -320,6 +342,7 @@ fn bce_is_stable_and_sigmoid_saturates() {
             rows: 4,
             logits: &logits,
             labels: &labels,
+            weights: None,
             smoothing: 0.0,
             scale: 0.5,
             dlogits: &mut dlogits,
@@ -340,15 +363,22 @@ fn losses_do_not_depend_on_threads() {
         let mut numbers = Numbers(rows as u64);
         let logits = buffer(&(0..rows).map(|_| 20.0 * numbers.float()).collect::<Vec<_>>());
         let labels = buffer(&(0..rows).map(|_| (numbers.next() % 2) as f32).collect::<Vec<_>>());
-        let mut results = devices().into_iter().map(|device| {
-            let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
-            let (smoothing, scale) = (0.1, 1.0 / 9000.0);
-            let bce = Bce { rows, logits: &logits, labels: &labels, smoothing, scale, dlogits: &mut dlogits };
-            let loss = device.bce(bce).unwrap().unwrap();
-            device.sigmoid(rows, &logits, &mut p).unwrap();
-            (loss.to_bits(), bits(&dlogits), bits(&p))
+        let ones = buffer(&vec![1.0; rows]);
+        let uneven = buffer(&(0..rows).map(|_| numbers.float().abs()).collect::<Vec<_>>());
+        let mut all = [None, Some(&ones), Some(&uneven)].into_iter().map(|weights| {
+            let mut results = devices().into_iter().map(|device| {
+                let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
+                let (smoothing, scale, logits, labels) = (0.1, 1.0 / 9000.0, &logits, &labels);
+                let bce = Bce { rows, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
+                let loss = device.bce(bce).unwrap().unwrap();
+                device.sigmoid(rows, logits, &mut p).unwrap();
+                (loss.to_bits(), bits(&dlogits), bits(&p))
+            });
+            let expected = results.next().unwrap();
+            assert!(results.all(|result| result == expected), "{rows} samples");
+            expected
         });
-        let expected = results.next().unwrap();
-        assert!(results.all(|result| result == expected), "{rows} samples");
+        assert_eq!(all.next(), all.next(), "weights of 1 change no bit");
+        assert!(rows < 2 || all.next().unwrap().0 != 0);
     }
 }

@@ -82,6 +82,26 @@ fn errors_name_the_field_and_the_remedy() {
             "rows are cut over ranks [1, 0]; name each once, in ascending order",
         ),
         (
+            refused(|c| c.optimizer.weight_decay = Some(-0.1)),
+            "optimizer.weight_decay (--weight-decay)",
+            "0 or more",
+        ),
+        (refused(|c| c.optimizer.weight_decay = Some(f32::NAN)), "optimizer.weight_decay", "0 or more"),
+        (
+            refused(|c| c.optimizer.table_weight_decay = Some(1e3)),
+            "optimizer.table_weight_decay",
+            "below 100",
+        ),
+        (refused(|c| c.train.clip_value = Some(0.0)), "train.clip_value (--clip-value)", "above 0"),
+        (refused(|c| c.train.clip_norm = Some(f32::INFINITY)), "train.clip_norm (--clip-norm)", "above 0"),
+        (
+            refused(|c| c.train.label_smoothing = Some(1.0)),
+            "train.label_smoothing (--label-smoothing)",
+            "0..1",
+        ),
+        (refused(|c| c.model.dropout = Some(1.0)), "model.dropout (--dropout)", "0..1"),
+        (refused(|c| c.model.dropout = Some(-0.5)), "model.dropout", "0 is off"),
+        (
             refused(|c| c.optimizer.dense = Some(with(UpdateRule::RowWiseAdagrad { eps: 1e-8 }, 0.1))),
             "optimizer.dense",
             "use adagrad",
@@ -109,6 +129,40 @@ fn errors_name_the_field_and_the_remedy() {
 
 fn with(update: UpdateRule, peak: f32) -> Optimizer {
     Optimizer { update, rate: LearningRate::constant(peak) }
+}
+
+/// Adam and LAMB have weight decay as a constant, which the option sets; the other rules get it beside them. What a checkpoint
+/// keeps gives the same run.
+#[test]
+fn weight_decay_is_a_constant_of_the_rules_that_have_one() {
+    let adamw = UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.01 };
+    for (rule, constant) in [(UpdateRule::Sgd, None), (adamw, Some(0.1))] {
+        let mut config = Config::default();
+        config.optimizer.dense = Some(with(rule, 0.1));
+        config.optimizer.tables = Some(with(rule, 0.1));
+        (config.optimizer.weight_decay, config.optimizer.table_weight_decay) = (Some(0.1), Some(0.3));
+        config.model.dropout = Some(0.2);
+        (config.train.clip_norm, config.train.label_smoothing) = (Some(1.5), Some(0.05));
+        let run = planning::check(&config).unwrap();
+        assert_eq!(run.dense_optimizer.update.own_decay(), constant);
+        assert_eq!(run.regularisation.weight_decay, if constant.is_some() { 0.0 } else { 0.1 });
+        let text =
+            "weight decay 0.1, table weight decay 0.3, label smoothing 0.05, dropout 0.2, clip norm 1.5";
+        assert_eq!(run.regularisation_text().as_deref(), Some(text));
+        let written = toml::to_string(&config.explicit(&run)).unwrap();
+        let again = planning::check(&toml::from_str(&written).unwrap()).unwrap();
+        assert_eq!((again.regularisation, again.model.dropout()), (run.regularisation, 0.2), "{written}");
+        assert_eq!(
+            (again.dense_optimizer, again.table_optimizer),
+            (run.dense_optimizer, run.table_optimizer)
+        );
+        let evaluation = run.schedule(spec::schedule::Task::Evaluate);
+        assert!(!format!("{:?}", evaluation.phases()).contains("Dropout"));
+        assert!(
+            format!("{:?}", run.schedule(spec::schedule::Task::Train).phases())
+                .contains("ForwardWithDropout")
+        );
+    }
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub(super) struct Sample {
     pub dim: usize,
     /// Number of columns of all sparse features.
     pub sparse_width: usize,
+    /// Number of outputs of the network: one for each label.
+    pub outputs: usize,
 }
 
 const BOTTOM: BlockName = BlockName::new("bottom");
@@ -156,7 +158,8 @@ fn dense_width(sample: &Sample) -> usize {
     if sample.dense_features > 0 { sample.dim } else { 0 }
 }
 
-/// Bottom MLP → interaction with the vectors → top MLP. The bottom MLP ends in a ReLU, the top MLP in a bare logit.
+/// Bottom MLP → interaction with the vectors → top MLP. The bottom MLP ends in a ReLU, the top MLP in a bare logit
+/// for each label.
 fn stacked(sample: &Sample, bottom: &[usize], interaction: Layers, top: &[usize]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut meeting = Vec::new();
@@ -166,7 +169,11 @@ fn stacked(sample: &Sample, bottom: &[usize], interaction: Layers, top: &[usize]
         meeting.push(Input::Block(BOTTOM));
     }
     meeting.push(Input::Vectors);
-    let layers = Layers::mlp("top", interaction.output_width(), top, false, true);
+    let mut top = top.to_vec();
+    if let Some(last) = top.last_mut() {
+        *last = sample.outputs;
+    }
+    let layers = Layers::mlp("top", interaction.output_width(), &top, false, true);
     blocks.push(Block { name: INTERACTION, inputs: meeting, layers: interaction });
     blocks.push(Block { name: TOP, inputs: vec![Input::Block(INTERACTION)], layers });
     blocks
@@ -175,7 +182,7 @@ fn stacked(sample: &Sample, bottom: &[usize], interaction: Layers, top: &[usize]
 /// The sum of a linear map of the dense inputs, an MLP over everything, and a factorization machine, whose linear weights are in
 /// the rows. The factorization machine comes last because it reads all columns: it is the first to give them a gradient.
 fn deep_fm(sample: &Sample, deep: &[usize]) -> Vec<Block> {
-    let Sample { dense_features, dim, sparse_width } = *sample;
+    let Sample { dense_features, dim, sparse_width, .. } = *sample;
     let vectors = sparse_width / (dim + 1);
     let (mut blocks, mut terms, mut seen) = (Vec::new(), Vec::new(), vec![Input::Vectors]);
     if dense_features > 0 {

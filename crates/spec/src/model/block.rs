@@ -209,6 +209,16 @@ impl Layers {
         }
     }
 
+    /// Number of hidden units that the given layers read per sample: outputs of the layers of an MLP but the last.
+    pub fn hidden_units(&self, range: Range<usize>) -> usize {
+        match self {
+            Layers::Mlp(layers) => {
+                layers[range.start.max(1).min(range.end)..range.end].iter().map(|layer| layer.inputs).sum()
+            }
+            Layers::Dot { .. } | Layers::Cross { .. } | Layers::Fm { .. } | Layers::Sum { .. } => 0,
+        }
+    }
+
     /// Linear maps of all layers, in forward order.
     pub fn maps(&self) -> Vec<&LinearLayer> {
         match self {

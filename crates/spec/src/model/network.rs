@@ -19,7 +19,7 @@ use super::layer::Parameter;
 use serde::Serialize;
 use std::ops::Range;
 
-/// Dense network of a model: blocks in forward order, of which the last returns the logit.
+/// Dense network of a model: blocks in forward order, of which the last returns a logit for each label.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Network {
     blocks: Vec<Block>,
@@ -73,7 +73,7 @@ impl Network {
         found.unwrap_or_else(|| panic!("the network has no block {name}"))
     }
 
-    /// Last block, whose output is the logit.
+    /// Last block, whose output is a logit for each label.
     pub fn logit(&self) -> &Block {
         self.blocks.last().expect("a network has blocks")
     }

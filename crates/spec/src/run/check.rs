@@ -4,7 +4,7 @@ use super::config::{CheckpointConfig, DataConfig, ModelConfig, Optimizer, Optimi
 use super::log::{Data, LogFacts, LogFeature, LogRows};
 use super::{Every, RunError};
 use crate::feature::{Feature, Hotness};
-use crate::model::{Architecture, Model};
+use crate::model::{Architecture, Model, ModelError, ModelLabel};
 use crate::optimizer::{ADAM, Decay, LearningRate, UpdateRule};
 use crate::presets::{Outline, Preset};
 
@@ -73,6 +73,10 @@ impl TrainConfig {
             );
         }
         self.check_regularisation()?;
+        if let Some(weight) = self.positive_weight.filter(|weight| !(weight.is_finite() && *weight > 0.0)) {
+            let problem = format!("{weight} must be a finite number above 0 (1 leaves the loss as it is)");
+            return refuse("train.positive_weight (--positive-weight)", problem);
+        }
         match self.wait_limit_s {
             Some(limit) if !(limit > 0.0 && limit <= 1e9) => {
                 let problem = format!("{limit} is not a time to wait; use seconds above 0 (300 is usual)");
@@ -148,6 +152,13 @@ impl DataConfig {
     pub fn check(&self, model: &Model, log: Option<&LogFacts>) -> Result<Data, RunError> {
         self.check_split()?;
         let Some(log) = log else {
+            if let Some(column) = self.group.iter().chain(&self.slices).next() {
+                let problem = format!("a synthetic log has no column {column} to group by; leave it out");
+                return Err(RunError::new("data.group, data.slices", problem));
+            }
+            if model.outputs() > 1 {
+                return Err(RunError::new("model.labels", "a synthetic log has one label; leave them out"));
+            }
             let synthetic = self.synthetic.unwrap_or_default();
             synthetic
                 .check(model.features().len(), model.dense_features())
@@ -237,7 +248,7 @@ impl ModelConfig {
         let module = self.tower_module.unwrap_or_default();
         let mut architecture = outline.architecture(self.kind.unwrap_or_default(), module);
         self.set_widths(&mut architecture)?;
-        let field = |e: crate::model::ModelError| RunError::new(e.field, e.problem);
+        let field = |e: ModelError| RunError::new(e.field, e.problem);
         let features = match (&self.features, log) {
             (Some(features), log) => {
                 if let Some(log) = log {
@@ -250,11 +261,33 @@ impl ModelConfig {
             (None, None) => outline.features(),
         };
         let (dense, dim) = (outline.dense_features, outline.dim);
-        Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module).map_err(field)
+        Model::with_towers(features, dense, dim, architecture, self.towers.as_ref(), module)
+            .and_then(|model| model.with_dropout(self.dropout.unwrap_or(0.0)))
+            .and_then(|model| model.with_labels(self.labels_with(log)?))
+            .map_err(field)
     }
 }
 
 impl ModelConfig {
+    /// Labels of the model: those that are written here, which must be the log's, or else the log's.
+    fn labels_with(&self, log: Option<&LogFacts>) -> Result<Vec<ModelLabel>, ModelError> {
+        let Some(log) = log.filter(|log| !log.labels.is_empty() || log.samples > 0) else {
+            return Ok(self.labels.clone());
+        };
+        let names = |labels: &[ModelLabel]| labels.iter().map(|label| label.name.clone()).collect::<Vec<_>>();
+        let (asked, of_log) = (names(&self.labels), names(&log.labels));
+        if asked.is_empty() || asked == of_log {
+            return Ok(if asked.is_empty() { log.labels.clone() } else { self.labels.clone() });
+        }
+        let one = || "one label".to_owned();
+        let problem = format!(
+            "the labels {} are those of another log: this log has {}",
+            asked.join(", "),
+            if of_log.is_empty() { one() } else { of_log.join(", ") }
+        );
+        Err(ModelError { field: "model.labels".into(), problem })
+    }
+
     /// Puts the widths that are written here in place of the preset's; refuses those of layers that the model has not.
     fn set_widths(&self, architecture: &mut Architecture) -> Result<(), RunError> {
         let name = architecture.name();

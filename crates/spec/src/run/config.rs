@@ -4,6 +4,7 @@ use super::every::Every;
 use super::selection::KeepBest;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use crate::feature::Feature;
+use crate::model::ModelLabel;
 use crate::optimizer::{LearningRate, UpdateRule};
 use crate::placement::{Cut, Layout};
 use crate::presets::{ModelKind, Preset};
@@ -72,6 +73,10 @@ pub struct ModelConfig {
     /// Matrix rank of the cross layers; 0 for full rank. Default: the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_rank: Option<usize>,
+    /// Dropout: probability with which training sets a hidden unit of the bottom, top or deep MLP to zero; the others are scaled
+    /// by `1/(1 − dropout)`. Outputs of MLPs and tower modules have none; nor have evaluations and predictions. Default: 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropout: Option<f32>,
     /// Sparse features and their tables. Default: those of the log, or the preset's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<Vec<Feature>>,
@@ -81,6 +86,9 @@ pub struct ModelConfig {
     /// Module of the towers: `none`, `dlrm:c=1,p=0,d=64` or `dcn:d=128`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tower_module: Option<Module>,
+    /// Labels of a model with several, in the order of its outputs. By default those of the log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<ModelLabel>,
 }
 
 /// Section `[topology]` of a config.
@@ -141,7 +149,7 @@ pub struct TrainConfig {
     /// Folder of another run, or one of its checkpoints, whose tables and layers the run begins with where they fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_start: Option<String>,
-    /// Seed of the initial weights.
+    /// Seed of the initial weights and of dropout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Number of threads of each rank.
@@ -175,6 +183,9 @@ pub struct TrainConfig {
     /// Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_smoothing: Option<f32>,
+    /// Factor of the loss of samples whose label is 1, and of such samples in metrics. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub positive_weight: Option<f32>,
     /// Longest time in seconds that a rank waits in a collective before the run fails. Default: 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_limit_s: Option<f64>,
@@ -235,6 +246,12 @@ pub struct DataConfig {
     /// are not in the order of time are shuffled, as a whole up to 16,777,216 samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
+    /// Column by whose values samples are grouped for the user-averaged AUC of evaluations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Columns by whose values evaluations are broken down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<String>,
     /// Whether a single bad line is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strict: Option<bool>,

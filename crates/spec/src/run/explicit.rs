@@ -39,10 +39,12 @@ impl Config {
             preset: self.model.preset,
             dim: Some(model.dim()),
             rows_cap: None,
+            dropout: on(model.dropout()),
             dense_features: Some(model.dense_features()),
             features: Some(model.features().to_vec()),
             towers: (!model.towers().is_empty()).then(|| Assignment::Lists(model.tower_names())),
             tower_module: (model.tower_module() != Module::None).then(|| model.tower_module()),
+            labels: model.labels().to_vec(),
             ..layers
         };
         let topology = run.topology();
@@ -66,6 +68,7 @@ impl Config {
         config.train.seed = Some(run.seed);
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);
+        config.train.positive_weight = (run.positive_weight != 1.0).then_some(run.positive_weight);
         config.train.clip_value = run.regularisation.clip_value;
         config.train.clip_norm = run.regularisation.clip_norm;
         config.train.label_smoothing = on(run.regularisation.label_smoothing);

@@ -2,7 +2,8 @@
 
 use crate::Pooling;
 use crate::feature::{Feature, Hotness};
-use crate::schema::{IdRule, Schema};
+use crate::model::ModelLabel;
+use crate::schema::{IdRule, LabelHead, Schema};
 use crate::synthetic::Synthetic;
 
 /// Data that a run trains and evaluates on.
@@ -52,6 +53,10 @@ pub struct LogFacts {
     pub dense_features: usize,
     /// Sparse columns.
     pub features: Vec<LogFeature>,
+    /// Labels of a log with several; empty for a log with one.
+    pub labels: Vec<ModelLabel>,
+    /// Whether samples have weights.
+    pub sample_weights: bool,
 }
 
 /// Sparse column of a log.
@@ -86,7 +91,7 @@ impl LogFacts {
             name: column.column.clone(),
             rows: match (column.ids, column.rows) {
                 // How many ids a vocabulary has is known when it is made.
-                (IdRule::Hash | IdRule::Vocabulary, rows) => LogRows::Hashed(rows),
+                (IdRule::Hash | IdRule::Vocabulary | IdRule::Buckets, rows) => LogRows::Hashed(rows),
                 (IdRule::Index, rows) => LogRows::Fixed(rows.unwrap_or(0)),
             },
             mean_ids: column.many().then(|| column.mean_ids.unwrap_or(1)),
@@ -95,7 +100,15 @@ impl LogFacts {
         });
         let features = features.collect();
         let (in_time_order, dense_features) = (schema.in_time_order, schema.dense.len());
-        Self { samples: 0, eval_samples: 0, in_time_order, dense_features, features }
+        let (labels, sample_weights) = (Self::labels_of(schema), schema.weight.is_some());
+        Self { samples: 0, eval_samples: 0, in_time_order, dense_features, features, labels, sample_weights }
+    }
+
+    /// Labels of a schema with several; none for a schema with one.
+    pub fn labels_of(schema: &Schema) -> Vec<ModelLabel> {
+        let label =
+            |label: &LabelHead| ModelLabel { name: label.column.clone(), weight: label.weight as f32 };
+        schema.labels.iter().map(label).collect()
     }
 
     /// Facts about the log of a model, from the model's features.
@@ -111,6 +124,14 @@ impl LogFacts {
             weighted: feature.weighted,
         });
         let features = features.collect();
-        Self { samples: 0, eval_samples: 0, in_time_order: false, dense_features, features }
+        Self {
+            samples: 0,
+            eval_samples: 0,
+            in_time_order: false,
+            dense_features,
+            features,
+            labels: Vec::new(),
+            sample_weights: false,
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Regularisation: what a run does to weights, gradients and labels besides its update rules.
+//! Regularisation: what a run does to weights, gradients and labels besides its update rules. Dropout is part of the model.
 
 use super::{Run, RunError, TrainConfig};
 
@@ -59,6 +59,7 @@ impl Run {
             ("weight_decay", self.weight_decay()),
             ("table_weight_decay", self.table_weight_decay()),
             ("label_smoothing", self.regularisation.label_smoothing),
+            ("dropout", self.model.dropout()),
             ("clip_value", self.regularisation.clip_value.unwrap_or(0.0)),
             ("clip_norm", self.regularisation.clip_norm.unwrap_or(0.0)),
         ];

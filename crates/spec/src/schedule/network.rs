@@ -64,7 +64,16 @@ impl Build<'_> {
         let mut reads = self.inputs_of(block);
         let buckets = buckets::of_block(&self.buckets, &self.parameters, block.name);
         reads.extend(buckets.iter().map(|(i, _)| Slot::Parameters(*i)));
-        self.compute(Operation::Forward(block.name), &reads, &[Slot::Output(block.name)]);
+        let drops = self.task == Task::Train && self.deployment.model.dropout() > 0.0;
+        let operation = match drops && block.layers.hidden_units(0..block.layers.count()) > 0 {
+            true => Operation::ForwardWithDropout(block.name),
+            false => Operation::Forward(block.name),
+        };
+        if let Operation::ForwardWithDropout(_) = operation {
+            // The position of the samples, which decides what is dropped.
+            reads.extend((!reads.contains(&Slot::Batch)).then_some(Slot::Batch));
+        }
+        self.compute(operation, &reads, &[Slot::Output(block.name)]);
     }
 
     /// The backward phases of a block, one per bucket, each followed by the reduction of its bucket.

@@ -15,6 +15,9 @@ use std::ops::Range;
 /// Bytes of an id, a length or a float, in memory and, except for floats in another format, on the wire.
 pub(super) const WORD: u64 = 4;
 
+/// Operations on a hidden unit under dropout: its random word, a comparison and a product.
+const DROPOUT_FLOPS: u64 = 12;
+
 /// Operation: a computation of the models that are trained. Training maps each to code, the simulator maps its cost to time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +53,8 @@ pub enum Operation {
     RestoreOrder,
     /// Forward pass of a block of the network.
     Forward(BlockName),
+    /// Forward pass of a block of the network with dropout of its hidden units, for training.
+    ForwardWithDropout(BlockName),
     /// Loss, and the gradient of the loss by the logits.
     Loss,
     /// Probabilities for evaluation.
@@ -157,7 +162,11 @@ impl Operation {
                 .touching(2 * WORD, Quantity::GatheredVectors),
             Self::RestoreOrder => of("restore order", Class::RestoreOrder, Part::VectorExchange)
                 .touching(features, Quantity::Samples),
-            Self::Forward(block) => Self::forward_of(*block, &deployment.model),
+            Self::Forward(block) => Self::forward_of(*block, &deployment.model, 0),
+            Self::ForwardWithDropout(block) => {
+                let layers = &deployment.model.network().block(*block).layers;
+                Self::forward_of(*block, &deployment.model, layers.hidden_units(0..layers.count()))
+            }
             Self::Loss => of("loss", Class::Loss, Part::TopForward),
             Self::Predict => of("predict", Class::Loss, Part::TopForward),
             Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), &deployment.model),
@@ -196,7 +205,8 @@ impl Operation {
         }
     }
 
-    fn forward_of(block: BlockName, model: &Model) -> Description {
+    /// The forward pass of a block that drops some of `dropped` hidden units.
+    fn forward_of(block: BlockName, model: &Model, dropped: usize) -> Description {
         let of = |part| Description::new(format!("{block} forward"), Class::of_block(block, model).0, part);
         if block == BlockName::TOWERS {
             let of = of(Part::TopForward).flops(1, Quantity::TowerFlops);
@@ -205,8 +215,8 @@ impl Operation {
         let below = model.network().runs_before_vectors(block);
         let layers = &model.network().block(block).layers;
         of(if below { Part::BottomForward } else { Part::TopForward })
-            .flops(layers.forward_flops(), Quantity::Samples)
-            .measured_by(layers.floats_touched(0..layers.count()))
+            .flops(layers.forward_flops() + DROPOUT_FLOPS * dropped as u64, Quantity::Samples)
+            .measured_by(layers.floats_touched(0..layers.count()) + 2 * dropped)
     }
 
     fn backward_of(block: BlockName, range: Range<usize>, model: &Model) -> Description {
@@ -223,8 +233,10 @@ impl Operation {
             1 => format!("{block} backward {}", range.start),
             _ => format!("{block} backward {}-{}", range.start, range.end - 1),
         };
+        // The gradients of hidden units that dropout kept are scaled.
+        let scaled = if model.dropout() > 0.0 { layers.hidden_units(range.clone()) } else { 0 };
         of(name, if below { Part::BottomBackward } else { Part::TopBackward })
-            .flops(layers.backward_flops(range.clone()), Quantity::Samples)
-            .measured_by(layers.floats_touched(range))
+            .flops(layers.backward_flops(range.clone()) + scaled as u64, Quantity::Samples)
+            .measured_by(layers.floats_touched(range) + 2 * scaled)
     }
 }

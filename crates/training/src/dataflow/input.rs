@@ -6,7 +6,7 @@ use crate::Error;
 use crate::samples::source::Source;
 use data::Batch;
 use kernels::{BagIndex, Buffer, Device, IndexBags, Segment, SortedIds};
-use spec::model::Model;
+use spec::model::{Model, ModelLabel};
 use spec::placement::{Placement, Shard, ShardKind, share};
 use std::ops::Range;
 
@@ -14,14 +14,18 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Input {
     rank: usize,
+    /// Position of the first sample of the global batch.
+    position: u64,
     /// This rank's samples, on the host.
     pub batch: Batch,
     /// Samples of each rank, and where they begin in the global batch.
     pub samples: Vec<Range<usize>>,
     /// Dense inputs of this rank's samples.
     pub dense: Buffer<f32>,
-    /// Labels of this rank's samples.
+    /// Labels of this rank's samples: samples × labels.
     pub labels: Buffer<f32>,
+    /// Weights of the losses of this rank's samples, as the labels; empty where all losses count 1.
+    pub loss_weights: Buffer<f32>,
     /// Bag lengths of features whose bags vary.
     pub lengths: Exchange<u32>,
     /// Ids, by holder and by source.
@@ -37,6 +41,17 @@ pub struct Input {
     segments: Vec<Segment>,
     arrived_lengths: Vec<u32>,
     outgoing: Outgoing,
+    /// Weights of losses on the host.
+    weighed: Vec<f32>,
+}
+
+/// What the weight of a loss is made of, besides the weight of its sample.
+#[derive(Clone, Copy, Debug)]
+pub struct LossWeights<'a> {
+    /// Factor of losses whose label is 1.
+    pub positive: f32,
+    /// Labels of a model with several; empty for a model with one.
+    pub labels: &'a [ModelLabel],
 }
 
 /// Ids on the host, laid out by holder.
@@ -53,10 +68,12 @@ impl Input {
         let ranks = placement.topology().ranks();
         Self {
             rank,
+            position: 0,
             batch: Batch::default(),
             samples: vec![0..0; ranks],
             dense: Buffer::new(device),
             labels: Buffer::new(device),
+            loss_weights: Buffer::new(device),
             lengths: Exchange::new(device, ranks),
             ids: Exchange::new(device, ranks),
             weights: Exchange::new(device, ranks),
@@ -66,12 +83,18 @@ impl Input {
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
             outgoing: Outgoing::default(),
+            weighed: Vec::new(),
         }
     }
 
     /// Number of samples of this rank.
     pub fn rows(&self) -> usize {
         self.samples[self.rank].len()
+    }
+
+    /// Position of this rank's first sample, counted on over epochs.
+    pub fn first(&self) -> u64 {
+        self.position + self.own().start as u64
     }
 
     /// Range of this rank's samples in the global batch.
@@ -89,6 +112,30 @@ impl Input {
         self.samples.last().map_or(0, |last| last.end)
     }
 
+    /// Weights of the losses; `None` where all count 1.
+    pub fn weights_of_losses(&self) -> Option<&Buffer<f32>> {
+        (!self.weighed.is_empty()).then_some(&self.loss_weights)
+    }
+
+    /// Sets the weight of every loss of the batch: of its sample × of clicks where its label is 1 × of its label.
+    pub fn weigh(&mut self, weights: LossWeights) -> Result<(), Error> {
+        let Self { batch, weighed, loss_weights, .. } = self;
+        weighed.clear();
+        let even = weights.labels.iter().all(|label| label.weight == 1.0);
+        if batch.sample_weights.is_empty() && weights.positive == 1.0 && even {
+            return Ok(());
+        }
+        let labels = weights.labels.len().max(1);
+        for (i, &label) in batch.labels.iter().enumerate() {
+            let of_sample = batch.sample_weights.get(i / labels).copied().unwrap_or(1.0);
+            let of_label = weights.labels.get(i % labels).map_or(1.0, |label| label.weight);
+            let of_class = if label == 1.0 { weights.positive } else { 1.0 };
+            weighed.push(of_sample * of_class * of_label);
+        }
+        loss_weights.resize(weighed.len())?;
+        Ok(loss_weights.write(0, weighed)?)
+    }
+
     /// Reads this rank's share of the global batch `global` and lays out its ids by holder.
     pub fn read(
         &mut self,
@@ -103,13 +150,14 @@ impl Input {
             *samples = share(rows, ranks, rank);
         }
         let own = self.own();
-        let first = global.start;
-        source.read(first + own.start as u64..first + own.end as u64, model, &mut self.batch)?;
+        self.position = global.start;
+        let first = self.first();
+        source.read(first..first + own.len() as u64, model, &mut self.batch)?;
 
         let Self { batch, dense, labels, lengths, ids, weights, outgoing, .. } = self;
         dense.resize(batch.dense.len())?;
         dense.write(0, &batch.dense)?;
-        labels.resize(batch.samples)?;
+        labels.resize(batch.labels.len())?;
         labels.write(0, &batch.labels)?;
 
         outgoing.clear();

@@ -62,6 +62,8 @@ pub struct Samples<'a> {
     pub rows: usize,
     /// Dense inputs of the samples, row by row.
     pub dense: &'a Buffer<f32>,
+    /// Position of the first sample, by which hidden units are dropped; `None` to drop none.
+    pub first: Option<u64>,
 }
 
 impl Network {
@@ -85,6 +87,16 @@ impl Network {
             features: parameters.buffer(),
             dfeatures: parameters.buffer(),
         })
+    }
+
+    /// The blocks of `model`, with dropout where the model has it. `seed` is that of the run.
+    pub fn with_dropout(mut self, model: &model::Model, seed: u64) -> Self {
+        for (node, block) in self.nodes.iter_mut().zip(model.network().blocks()) {
+            if let (Layers::Mlp(mlp), model::Layers::Mlp(layers)) = (&mut node.layers, &block.layers) {
+                mlp.set_dropout(layers, model.dropout(), seed);
+            }
+        }
+        self
     }
 
     fn position(&self, name: BlockName) -> Result<usize> {
@@ -137,7 +149,7 @@ impl Network {
             }
         };
         match layers {
-            Layers::Mlp(mlp) => mlp.forward(device, parameters, samples.rows, x)?,
+            Layers::Mlp(mlp) => mlp.forward(device, parameters, samples.rows, x, samples.first)?,
             Layers::Dot(dot) => dot.forward(device, samples.rows, x)?,
             Layers::Cross(cross) => cross.forward(device, parameters, samples.rows, x)?,
             Layers::Fm(fm) => fm.forward(device, samples.rows, x)?,
@@ -155,7 +167,7 @@ impl Network {
         range: Range<usize>,
         samples: Samples<'_>,
     ) -> Result {
-        let Samples { rows, dense } = samples;
+        let Samples { rows, dense, .. } = samples;
         let at = self.position(block)?;
         let Self { nodes, features, dfeatures, .. } = self;
         let (below, rest) = nodes.split_at_mut(at);

@@ -4,9 +4,8 @@
 //! the order of the log.
 
 use crate::Error;
-use crate::metrics::{Evaluation, calibration_bins};
 use crate::run::event::Event;
-use crate::run::scores::Scores;
+use crate::run::scores::{Columns, Gathered, Scores};
 use crate::run::session::Sources;
 use crate::samples::source::Prefetch;
 use crate::samples::source::Source;
@@ -17,17 +16,14 @@ use crate::step::rank_state::RankState;
 use collectives::Label;
 use data::Split;
 use spec::placement::share;
-use spec::run::Run;
+use spec::run::{Breakdown, Run};
 use spec::schedule::Task;
 use std::ops::ControlFlow;
 
-/// Bins of the calibration diagram.
-const BINS: usize = 20;
-
-/// Receives labels and probabilities, batch by batch in the order of the log.
+/// Receives labels and probabilities, batch by batch in the order of the log: samples × labels of each.
 pub type Receiver<'a> = dyn FnMut(&[f32], &[f32]) -> Result<(), Error> + Send + 'a;
 
-/// Receives probabilities, batch by batch in the order of the log.
+/// Receives probabilities, batch by batch in the order of the log: samples × labels.
 pub type PredictionReceiver<'a> = dyn FnMut(&[f32]) -> Result<(), Error> + Send + 'a;
 
 /// Called by all ranks after each batch of an evaluation; may end it there.
@@ -44,22 +40,26 @@ pub(crate) fn evaluate(
     receive: &mut Receiver,
     between: &mut Between,
 ) -> Result<Option<Scores>, Error> {
-    let (mut predictions, mut labels, mut best) = (Vec::new(), Vec::new(), Vec::new());
+    let mut all = Gathered::default();
+    let first = communicators.world().rank() == 0;
+    // A column that is not there is told before the samples are scored.
+    let mut columns = Columns::default();
+    if first && run.breakdown != Breakdown::default() {
+        let Source::Prepared { log, .. } = sources(Split::Eval)? else { return Err(Error::NoColumns) };
+        columns = Columns::read(&log, &run.breakdown)?;
+    }
     let whole = pass(run, communicators, rank, sources, observe, between, &mut |batch| {
         receive(&batch.labels, &batch.predictions)?;
-        predictions.extend(batch.predictions);
-        labels.extend(batch.labels);
-        best.extend(batch.truth);
+        all.predictions.extend(batch.predictions);
+        all.labels.extend(batch.labels);
+        all.weights.extend(batch.weights);
+        all.truth.extend(batch.truth);
         Ok(())
     })?;
-    if communicators.world().rank() != 0 || !whole {
+    if !first || !whole {
         return Ok(None);
     }
-    Ok(Some(Scores {
-        evaluation: Evaluation::of(&predictions, &labels)?,
-        bins: calibration_bins(&predictions, &labels, BINS)?,
-        best_auc: if best.is_empty() { None } else { Evaluation::of(&best, &labels)?.auc },
-    }))
+    Ok(Some(Scores::of(run, &all, &columns)?))
 }
 
 /// Runs the evaluation log through the model, and gives `receive` the probabilities of every batch, on rank 0. Labels are not
@@ -77,14 +77,6 @@ pub(crate) fn predict(
     Ok(())
 }
 
-/// One batch, as rank 0 sees it.
-struct Scored {
-    labels: Vec<f32>,
-    predictions: Vec<f32>,
-    /// True probabilities, where they are known.
-    truth: Vec<f32>,
-}
-
 /// Runs the evaluation log through the model; rank 0 gives every batch to `take`. Tells whether it came to the end of a log
 /// that has samples.
 fn pass(
@@ -94,7 +86,7 @@ fn pass(
     sources: &Sources,
     observe: &(dyn Fn(Event) + Sync),
     between: &mut Between,
-    take: &mut dyn FnMut(Scored) -> Result<(), Error>,
+    take: &mut dyn FnMut(Gathered) -> Result<(), Error>,
 ) -> Result<bool, Error> {
     let world = communicators.world();
     let batches = run.eval_batches();
@@ -123,9 +115,14 @@ fn pass(
             let positions = batches.at(step);
             let rows = (positions.end - positions.start) as usize;
             let counts: Vec<usize> = (0..world.size()).map(|r| share(rows, world.size(), r).len()).collect();
-            let predictions = to_first(world, &label, &rank.predictions, &counts)?;
-            let labels = to_first(world, &label, &rank.labels, &counts)?;
-            let mut batch = Scored { labels, predictions, truth: Vec::new() };
+            let outputs = run.model.outputs();
+            let of_labels: Vec<usize> = counts.iter().map(|samples| samples * outputs).collect();
+            let predictions = to_first(world, &label, &rank.predictions, &of_labels)?;
+            let labels = to_first(world, &label, &rank.labels, &of_labels)?;
+            let mut batch = Gathered { labels, predictions, ..Gathered::default() };
+            if run.sample_weights {
+                batch.weights = to_first(world, &label, &rank.sample_weights, &counts)?;
+            }
             if let Some(log) = &truth {
                 let own = share(rows, world.size(), world.rank());
                 true_share.clear();

@@ -104,7 +104,7 @@ impl Source {
         match self {
             // Checked by the thread that read it.
             Source::Ahead(_) => Ok(()),
-            _ => batch.check(model.features(), model.dense_features()),
+            _ => batch.check_labelled(model.features(), model.dense_features(), model.outputs()),
         }
     }
 }

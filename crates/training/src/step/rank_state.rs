@@ -1,7 +1,7 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{self, Carries, Dataflow, Flat, Input, Payload, Sptt};
+use crate::dataflow::{self, Carries, Dataflow, Flat, Input, LossWeights, Payload, Sptt};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
@@ -46,12 +46,16 @@ pub struct RankState {
     pub steps: u64,
     /// Sum of the losses of this rank's samples in the last step; `None` before the first, and on a device that computes nothing.
     pub loss: Option<f64>,
-    /// Predictions of the training steps, made before each update.
+    /// Factor of losses whose label is 1.
+    positive_weight: f32,
+    /// Predictions of the training steps for the first label, made before each update.
     pub seen: Histogram,
     /// Predictions of the last batch of an evaluation.
     pub predictions: Vec<f32>,
     /// Labels of the last batch of an evaluation.
     pub labels: Vec<f32>,
+    /// Weights of the samples of the last batch of an evaluation; empty where they have none.
+    pub sample_weights: Vec<f32>,
     probabilities: Buffer<f32>,
     host: Vec<f32>,
 }
@@ -75,7 +79,7 @@ impl RankState {
         let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
-            network: Network::new(model.network(), &parameters)?,
+            network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
@@ -96,9 +100,11 @@ impl RankState {
             source,
             steps: 0,
             loss: None,
+            positive_weight: run.positive_weight,
             seen: Histogram::default(),
             predictions: Vec::new(),
             labels: Vec::new(),
+            sample_weights: Vec::new(),
             probabilities: Buffer::new(&device),
             host: Vec::new(),
             device,
@@ -134,7 +140,8 @@ impl RankState {
         match operation {
             Operation::ReadBatch => {
                 let next = next.expect("a batch is read only when there is one");
-                input.read(&mut self.source, &self.model, &self.placement, next)
+                input.read(&mut self.source, &self.model, &self.placement, next)?;
+                input.weigh(LossWeights { positive: self.positive_weight, labels: self.model.labels() })
             }
             Operation::ReadLengths => input.expect_ids(&self.model, &self.placement),
             Operation::IndexIds => input.find_bags(device, &self.placement, None),
@@ -163,8 +170,9 @@ impl RankState {
                 }
                 dataflow.take_outputs(device, input, towers)
             }
-            Operation::Forward(block) => {
-                let samples = Samples { rows, dense: &input.dense };
+            Operation::Forward(block) | Operation::ForwardWithDropout(block) => {
+                let drops = matches!(operation, Operation::ForwardWithDropout(_));
+                let samples = Samples { rows, dense: &input.dense, first: drops.then(|| input.first()) };
                 Ok(network.forward(device, parameters, *block, samples)?)
             }
             Operation::Loss => self.take_loss(batch),
@@ -178,7 +186,7 @@ impl RankState {
                 Ok(())
             }
             Operation::Backward(block, layers) => {
-                let samples = Samples { rows, dense: &input.dense };
+                let samples = Samples { rows, dense: &input.dense, first: None };
                 Ok(network.backward(device, parameters, *block, layers.clone(), samples)?)
             }
             Operation::SplitGradients => {
@@ -221,13 +229,15 @@ impl RankState {
     /// Loss of this rank's samples against their smoothed labels, and its gradient: divided by the global batch, once, here.
     fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
-        let (rows, world) = (input.rows(), input.world_rows());
+        let outputs = self.model.outputs();
+        let (rows, world) = (input.rows() * outputs, input.world_rows());
         let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
         self.loss = self.device.bce(Bce {
             rows,
             logits,
             labels: &input.labels,
+            weights: input.weights_of_losses(),
             smoothing: self.regularisation.label_smoothing,
             scale: 1.0 / world as f32,
             dlogits: gradient,
@@ -241,17 +251,18 @@ impl RankState {
         }
         self.host.resize(rows, 0.0);
         self.probabilities.read(0, &mut self.host)?;
-        Ok(self.seen.add(&self.host, &input.batch.labels)?)
+        Ok(self.seen.add_column(&self.host, &input.batch.labels, outputs)?)
     }
 
     fn predict(&mut self, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
-        let rows = input.rows();
+        let rows = input.rows() * self.model.outputs();
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, self.network.logits(), &mut self.probabilities)?;
         self.predictions.resize(rows, 0.0);
         self.probabilities.read(0, &mut self.predictions)?;
         self.labels.clone_from(&input.batch.labels);
+        self.sample_weights.clone_from(&input.batch.sample_weights);
         Ok(())
     }
 }

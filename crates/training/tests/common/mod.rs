@@ -1,17 +1,21 @@
 //! Small runs for tests.
 #![allow(dead_code, missing_docs)]
 
-use data::{Split, SyntheticLog};
+use data::prepared::{About, PreparedLog, Writer, WriterOptions};
+use data::{Samples, Split, SyntheticLog};
 use kernels::Device;
 use spec::Pooling;
 use spec::feature::{Feature, Hotness};
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::ModelKind;
-use spec::run::{Config, Optimizer, Run};
+use spec::random::RandomSequence;
+use spec::run::{Config, LogFacts, Optimizer, Run};
 use spec::schedule::Task;
+use spec::schema::{DenseColumn, LabelColumn, LabelHead, Schema, SparseColumn};
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
-use std::sync::LazyLock;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
 use training::{Execution, Logs, Outcome, RankState, Session, Source, train_on};
 
 pub fn feature(name: &str, rows: usize) -> Feature {
@@ -131,4 +135,53 @@ pub fn ranks_after(
         },
     );
     ranks.unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A prepared log of 1000 samples with two labels, sample weights (a few of them 0) and a kept column of 40 users; each user
+/// clicks by their number. It is trained and evaluated on.
+pub fn labelled_log(folder: &Path) -> (Logs, LogFacts) {
+    let head = |column: &str, weight| LabelHead { column: column.into(), positive_from: None, weight };
+    let id = |column: &str| SparseColumn { rows: Some(60), ..SparseColumn::hashed(column.into()) };
+    let schema = Schema {
+        columns: None,
+        label: LabelColumn::default(),
+        labels: vec![head("click", 1.0), head("buy", 0.5)],
+        weight: Some("w".into()),
+        keep: vec!["user".into()],
+        dense: vec![DenseColumn { column: "price".into(), transform: Default::default(), missing: 0.0 }],
+        sparse: vec![id("A"), SparseColumn { separator: Some('|'), ..id("B") }],
+        in_time_order: false,
+        ..Schema::criteo()
+    };
+    let stream = RandomSequence::new(3, "labelled");
+    let mut samples = Samples::of(&schema);
+    for i in 0..1000u64 {
+        let draw = |what: u64| stream.bits(8 * i + what);
+        let user = draw(0) % 40;
+        let click = draw(1) % 60 < 10 + user;
+        samples.labels.extend([f32::from(click), f32::from(click && draw(2).is_multiple_of(3))]);
+        samples.weights.push((draw(3) % 8) as f32 / 4.0);
+        samples.kept[0].push(format!("user {user}").as_bytes());
+        samples.dense.push(draw(4) as f32 / u64::MAX as f32);
+        samples.bags[0].ids.push(user << 59);
+        let length = draw(5) % 4;
+        samples.bags[1].lengths.push(length as u32);
+        samples.bags[1].ids.extend((0..length).map(|j| stream.bits(100_000 + 7 * i + j)));
+    }
+    let mut writer =
+        Writer::create(folder, &schema, &[None, None], WriterOptions { block_samples: 64 }).unwrap();
+    writer.append(&samples).unwrap();
+    writer.finish(About::default()).unwrap();
+    let log = Arc::new(PreparedLog::open(folder).unwrap());
+    let facts = LogFacts { samples: 1000, eval_samples: 1000, ..LogFacts::of_schema(&schema) };
+    (Logs::Prepared { train: Some(log.clone()), eval: Some(log) }, facts)
+}
+
+/// A small model of [`labelled_log`], whose clicks weigh three times as much.
+pub fn labelled_config(kind: ModelKind, hosts: usize, ranks_per_host: usize) -> Config {
+    let mut config = config(kind, false, hosts, ranks_per_host);
+    (config.model.features, config.model.dense_features) = (None, None);
+    config.data.synthetic = None;
+    config.train.positive_weight = Some(3.0);
+    config
 }

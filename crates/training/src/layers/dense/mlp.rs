@@ -3,11 +3,12 @@
 use super::Parameters;
 use crate::Error;
 use kernels::{
-    Buffer, Device, InputGradient, KernelError, LinearAt, LinearBackward, LinearCrossForward, LinearForward,
-    LinearShape,
+    Buffer, Device, Dropout, InputGradient, KernelError, LinearAt, LinearBackward, LinearCrossForward,
+    LinearForward, LinearShape,
 };
 use spec::Activation;
 use spec::model::LinearLayer;
+use spec::random::RandomSequence;
 use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
@@ -130,6 +131,15 @@ pub struct Mlp {
     /// end, of the MLP's input.
     pub gradient: Buffer<f32>,
     spare: Buffer<f32>,
+    dropout: Option<HiddenDropout>,
+}
+
+/// Dropout of the hidden units of an MLP.
+#[derive(Debug)]
+struct HiddenDropout {
+    probability: f32,
+    /// Random numbers of each hidden layer, by the position of a sample.
+    sequences: Vec<RandomSequence>,
 }
 
 impl Mlp {
@@ -138,20 +148,37 @@ impl Mlp {
         let named = layers.iter().map(|layer| Linear::named(layer, parameters));
         let layers = named.collect::<std::result::Result<Vec<Linear>, Error>>()?;
         let outputs = layers.iter().map(|_| parameters.buffer()).collect();
-        Ok(Self { layers, outputs, gradient: parameters.buffer(), spare: parameters.buffer() })
+        let (gradient, spare) = (parameters.buffer(), parameters.buffer());
+        Ok(Self { layers, outputs, gradient, spare, dropout: None })
     }
 
-    /// Runs `rows` samples through all layers.
+    /// Drops hidden units of the MLP of `layers` with a probability from now on. `seed` is that of the run.
+    pub fn set_dropout(&mut self, layers: &[LinearLayer], probability: f32, seed: u64) {
+        let hidden = &layers[..layers.len().saturating_sub(1)];
+        let sequence = |layer: &LinearLayer| RandomSequence::new(seed, &format!("dropout.{}", layer.name));
+        let sequences = hidden.iter().map(sequence).collect();
+        self.dropout = (probability > 0.0).then_some(HiddenDropout { probability, sequences });
+    }
+
+    /// Runs `rows` samples through all layers. In training, `first` is the position of the first of them, and hidden units are
+    /// dropped by it.
     pub fn forward(
         &mut self,
         device: &Device,
         parameters: &Parameters,
         rows: usize,
         input: &Buffer<f32>,
+        first: Option<u64>,
     ) -> Result {
         for (i, layer) in self.layers.iter().enumerate() {
             let (before, rest) = self.outputs.split_at_mut(i);
             layer.forward(device, parameters, rows, before.last().unwrap_or(input), &mut rest[0])?;
+            if let (Some(dropout), Some(first)) = (&self.dropout, first)
+                && let Some(&sequence) = dropout.sequences.get(i)
+            {
+                let (width, probability, y) = (layer.outputs, dropout.probability, &mut rest[0]);
+                device.dropout(Dropout { rows, width, first, sequence, probability, y })?;
+            }
         }
         Ok(())
     }
@@ -195,6 +222,10 @@ impl Mlp {
                 None
             };
             layer.backward(device, parameters, rows, x, &self.gradient, dx)?;
+            if let (Some(dropout), true) = (&self.dropout, i > 0) {
+                // A unit that was dropped gave 0, as one below the ReLU's threshold: its gradient is 0 already.
+                device.scale(rows * layer.inputs, 1.0 / (1.0 - dropout.probability), &mut self.spare)?;
+            }
             std::mem::swap(&mut self.gradient, &mut self.spare);
         }
         Ok(())

@@ -67,7 +67,8 @@ impl Sample {
                 lengths += (holders * pieces) as f64;
             }
         }
-        let inputs = 1 + model.dense_features() + model.features().len();
+        let targets = model.outputs() + usize::from(run.sample_weights);
+        let inputs = targets + model.dense_features() + model.features().len();
         let weights = if model.weighted() { all } else { 0.0 };
         let travelling = if placement.weights_travel(model) { 2.0 } else { 1.0 };
         Self { numbers: inputs as f64 + all + weights, ids, lengths, travelling }
@@ -165,7 +166,7 @@ impl<'a> Shape<'a> {
             PUSHED * 4.0 * lengths + floats(lengths) + floats(arriving_lengths) + 4.0 * arriving_lengths,
             2.0 * floats(bags),
             floats(2.0 * sorted) + floats(sorted),
-            floats(samples * (1 + model.dense_features()) as f64),
+            floats(samples * (self.run.loss_numbers() + model.dense_features()) as f64),
             (held.len() * self.run.topology().ranks() * size_of::<Segment>()) as f64,
         ];
         BATCHES * PUSHED * 4.0 * samples * numbers + INPUTS * of_input.iter().sum::<f64>()
@@ -252,7 +253,10 @@ impl<'a> Shape<'a> {
     pub(super) fn gathered(&self) -> f64 {
         let (samples, batch) = (self.run.data.eval_samples() as f64, self.run.batch as f64);
         // Labels, predictions and true probabilities; then keys to sort them by.
-        let numbers = samples * (3.0 * 4.0 + 8.0) + samples.min(batch) * 3.0 * 9.0;
+        let outputs = self.run.model.outputs() as f64;
+        let numbers = samples * outputs * (3.0 * 4.0 + 8.0) + samples.min(batch) * outputs * 3.0 * 9.0;
+        let weights = if self.run.weighs_losses() { samples * (4.0 + 16.0) } else { 0.0 };
+        let numbers = numbers + weights;
         numbers + self.phases * REPORTED * self.run.topology().ranks() as f64
     }
 }
