@@ -31,9 +31,6 @@ schema = inputs["schema"]
 if any(key.startswith("towers.") for key in weights):
     sys.exit("this example knows no tower modules; `campanile checkpoint export --help` says what they are in the file")
 
-if schema.get("labels"):
-    sys.exit("this example knows models with one label only")
-
 
 def mlp(x, name, relu_at_end):
     layers = sum(key.startswith(name + ".") and key.endswith(".weight") for key in weights)
