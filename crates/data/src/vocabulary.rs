@@ -106,11 +106,6 @@ impl Vocabulary {
         self.buckets.as_ref().map_or(self.keys.len() + 1, Buckets::rows)
     }
 
-    /// Keys of the ids, in the order of their rows from row 1 on.
-    pub fn keys(&self) -> &[u64] {
-        &self.keys
-    }
-
     /// Row of the id with this key; 0 if the id has no row of its own.
     #[inline]
     pub fn row(&self, key: u64) -> u64 {
