@@ -156,6 +156,7 @@ impl Ids {
             IdRule::Hash => Rule::Hash,
             IdRule::Index => Rule::Index,
             IdRule::Vocabulary => Rule::Vocabulary(self.vocabularies.get(index)?.as_ref()?),
+            IdRule::Buckets => Rule::Buckets(self.vocabularies.get(index)?.as_ref()?),
         })
     }
 
@@ -170,6 +171,7 @@ enum Rule<'a> {
     Hash,
     Index,
     Vocabulary(&'a Vocabulary),
+    Buckets(&'a Vocabulary),
 }
 
 impl Rule<'_> {
@@ -178,6 +180,7 @@ impl Rule<'_> {
             Rule::Hash => "hashed",
             Rule::Index => "row numbers",
             Rule::Vocabulary(_) => "numbered by a vocabulary",
+            Rule::Buckets(_) => "buckets of numbers",
         }
     }
 }
@@ -254,6 +257,8 @@ fn rows(
     match (&there, &here) {
         (Rule::Hash, Rule::Hash) | (Rule::Index, Rule::Index) => all(),
         (Rule::Vocabulary(there), Rule::Vocabulary(here)) if there == here => all(),
+        (Rule::Buckets(there), Rule::Buckets(here)) if there == here => all(),
+        (Rule::Buckets(_), Rule::Buckets(_)) => Err("its buckets have other boundaries".into()),
         (Rule::Vocabulary(there), Rule::Vocabulary(here)) => {
             let matched = matched(there, here, other[0], shape[0]);
             // Row 0 alone is no id.
