@@ -31,6 +31,9 @@ schema = inputs["schema"]
 if any(key.startswith("towers.") for key in weights):
     sys.exit("this example knows no tower modules; `campanile checkpoint export --help` says what they are in the file")
 
+if schema.get("labels"):
+    sys.exit("this example knows models with one label only")
+
 
 def mlp(x, name, relu_at_end):
     layers = sum(key.startswith(name + ".") and key.endswith(".weight") for key in weights)
@@ -145,7 +148,7 @@ else:
     below, left = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
     # A column for each label: a model with one label has one.
     logits = mlp(torch.cat([dense, products[:, below, left]], dim=1), "top", relu_at_end=False)
-probabilities = torch.sigmoid(logits).reshape(len(ids), -1)
+probabilities = torch.sigmoid(logits).reshape(len(lines), -1)
 
 table = csv.DictReader(open(sys.argv[3]))
 columns = [name for name in table.fieldnames if name == "probability" or name.startswith("probability_")]

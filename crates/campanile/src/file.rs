@@ -35,6 +35,14 @@ pub enum FileError {
         /// Error of encoding the value.
         source: serde_json::Error,
     },
+    /// A file is not the JSON that is expected.
+    #[error("{}", path.display())]
+    JsonText {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error in the contents of the file.
+        source: serde_json::Error,
+    },
     /// A folder or file cannot be created.
     #[error("{}: cannot be created", path.display())]
     Create {

@@ -11,6 +11,7 @@
 //! # Ok::<(), campanile::records::RecordsError>(())
 //! ```
 
+use crate::event::Notice;
 use crate::file::FileError;
 use crate::resume::difference;
 use serde::Serialize;
@@ -109,6 +110,12 @@ impl<T: Serialize + DeserializeOwned> Records<T> {
     /// All results so far.
     pub fn all(&self) -> Result<Vec<T>, RecordsError> {
         Ok(self.lines()?.1)
+    }
+
+    /// What people are told of results that an earlier start left; `None` where there are none.
+    pub fn taken(&self) -> Result<Option<Notice>, RecordsError> {
+        let results = self.all()?.len();
+        Ok((results > 0).then(|| Notice::Taken { results, path: self.path.clone() }))
     }
 
     /// Appends a result, which is in the file when this returns.

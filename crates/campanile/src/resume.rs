@@ -201,6 +201,21 @@ impl Resumed {
         })
     }
 
+    /// The run that was begun in `folder`; `None` where no run was.
+    pub fn begun(folder: &Path, control: &Control) -> Result<Option<Self>, ResumeError> {
+        if !folder.exists() {
+            return Ok(None);
+        }
+        match Self::find(folder, &Cluster::Threads, control) {
+            Ok(resumed) => Ok(Some(resumed)),
+            Err(
+                ResumeError::NotBegun { .. }
+                | ResumeError::Checkpoint(OpenError::Checkpoint(CheckpointError::NotFound { .. })),
+            ) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The run, whose learning rates were planned for all the steps that it gets: a rate that comes to 0 is no mistake.
     pub(crate) fn planned(self) -> Self {
         Self { planned: true, ..self }

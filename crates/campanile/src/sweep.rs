@@ -4,6 +4,8 @@
 //! settings → trials → rung 1: all trials, a part of their steps → the best go on from their checkpoints → … → the best setting
 //! ```
 //!
+//! A trial that is evaluated several times counts by its best state, which is what such a run keeps; rungs end at evaluations.
+//!
 //! Validation rows decide: a share of the training rows that no trial trains on. Rows to evaluate on are not read until the best
 //! setting, trained on all training rows, is judged by them once ([`Sweep::judge`]).
 //!

@@ -6,12 +6,16 @@
 //!
 //! Test rows judge the result and decide nothing: affinity is measured on training rows, and strategies are compared by their AUC
 //! on validation rows, a tenth of the training rows that none of these runs trains on.
+//!
+//! A search that was stopped goes on where it was: `records.jsonl` in its folder has the results of the runs that ended, and a run
+//! that did not goes on from its last checkpoint.
 
 mod recipe;
 
 pub use recipe::Towers;
 
 use crate::partition::Divided;
+use crate::records::RecordsError;
 use planning::partitioner::Strategy;
 use serde_json::{Value, json};
 use spec::run::Config;
@@ -46,8 +50,8 @@ pub enum TowersError {
         "--model deepfm: this command compares models by their tower modules, and deepfm has none; use --model dlrm or dcn"
     )]
     NoModules,
-    /// A folder that holds something.
-    #[error("{}: not an empty folder; choose another", path.display())]
+    /// A folder that holds something else.
+    #[error("{}: not an empty folder, and no search for towers that was stopped; choose another", path.display())]
     NotEmpty {
         /// The folder.
         path: PathBuf,
@@ -58,8 +62,11 @@ pub enum TowersError {
     /// Validation samples of one label.
     #[error("the validation samples have one label only, so there is no AUC to compare")]
     NoAuc,
+    /// Results that cannot be read or added, or are those of other settings.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// A run of the recipe that was asked to stop.
-    #[error("{title}: stopped after step {step} of {steps}")]
+    #[error("{title}: stopped after step {step} of {steps}; the same command goes on from there")]
     Stopped {
         /// What the run is called.
         title: String,

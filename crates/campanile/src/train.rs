@@ -223,6 +223,18 @@ impl Training {
         Self { out: Some(folder.into()), ..self }
     }
 
+    /// Keeps the run in a folder, and goes on with the run that was begun there, if one was. Its observer and stop flag must be set
+    /// before.
+    pub fn out_going_on(self, folder: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = folder.into();
+        let begun = Resumed::begun(&folder, &self.control)?;
+        let training = self.out(folder);
+        Ok(match begun {
+            Some(resumed) => training.resumed(resumed),
+            None => training,
+        })
+    }
+
     /// Goes on with a run that was found, in its own folder unless [`out`](Self::out) names another.
     pub fn resumed(self, resumed: Resumed) -> Self {
         let out = self.out.or_else(|| Some(resumed.folder.clone()));

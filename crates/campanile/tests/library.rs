@@ -148,3 +148,27 @@ fn a_trial_that_goes_on_has_the_bits_of_one_that_was_never_halted() {
     assert_eq!(best.last().parameters_sha256, same.last().parameters_sha256);
     assert_eq!(best.last().metrics, same.last().metrics);
 }
+
+/// Rungs end at evaluations, so that patience and the best state do not depend on where a trial was halted.
+#[test]
+fn trials_that_are_evaluated_several_times_count_by_their_best_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config();
+    (config.train.eval_every, config.train.patience) = (Some(8), Some(1));
+    let sweep = |out: &str, halving| {
+        let sweep = Sweep::new(config.clone(), folder.path().join(out)).halving(halving).judge(true);
+        sweep.set("train.seed=0,1".parse().unwrap()).run().unwrap()
+    };
+    let (halved, whole) = (sweep("halved", Some(2)), sweep("whole", None));
+    let best = halved.best().unwrap();
+    assert_eq!(best.rungs.iter().map(|record| record.steps).collect::<Vec<_>>(), [8, 12]);
+    let same = whole.tried.iter().find(|tried| tried.number == best.number).unwrap();
+    let told = |record: &campanile::sweep::RungRecord| {
+        (record.parameters_sha256.clone(), record.best_step, record.metrics.clone())
+    };
+    assert!(best.last().best_step.is_some());
+    assert_eq!(told(best.last()), told(same.last()));
+    // As many steps as the best state had, and no evaluation decides anything.
+    let judged = &halved.judged.as_ref().unwrap().record;
+    assert_eq!((Some(judged.steps), judged.best_step), (best.last().best_step, None));
+}

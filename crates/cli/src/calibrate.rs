@@ -31,8 +31,11 @@ use training::{Cluster, Logs, Outcome, Session};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  campanile calibrate --out here.toml                                    2 × 2 ranks that are threads of this process
-  mpirun -np 8 campanile calibrate --transport mpi --out cluster.toml    every rank runs it, rank 0 writes")]
+  2 × 2 ranks that are threads of this process; then a step priced by what was measured
+    campanile calibrate --out here.toml
+    campanile simulate --model run.toml --system here.toml
+  A cluster: every rank runs the command, rank 0 writes
+    mpirun -np 8 campanile calibrate --transport mpi --out cluster.toml")]
 pub struct Args {
     #[command(flatten)]
     transport: TransportArgs,

@@ -13,6 +13,9 @@ use spec::schedule::Task;
 use training::{Cluster, MemoryNeed, MemoryUse};
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  campanile describe --preset terabyte --model dlrm
+  campanile describe run.toml --towers strided:8 --tower-module dlrm:d=8")]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,

@@ -13,6 +13,10 @@ use std::path::PathBuf;
 
 /// Score a checkpoint, and write its predictions
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  The rows that the run was evaluated on; other rows, with predictions
+    campanile eval --checkpoint runs/one
+    campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv")]
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,

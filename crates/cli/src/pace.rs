@@ -15,6 +15,9 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(mut_arg("steps", |arg| arg.help("Number of steps to measure, 1 to 1000 [default: 5]")))]
+#[command(after_help = "Examples:
+  campanile pace --hosts 4 --out pace.json
+  campanile train --hosts 4 --compute paced:pace.json")]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,

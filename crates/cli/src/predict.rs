@@ -21,6 +21,9 @@ use std::time::Instant;
     .help("Files to score: paths and globs; text may be compressed with gzip, xz or zstd")))]
 #[command(mut_arg("format", |arg| arg
     .help("Format of the files: criteo-tsv, csv, parquet or prepared [default: as in training]")))]
+#[command(after_help = "Examples:
+  campanile predict --checkpoint runs/one --data new.csv --key order_id --out scores.csv
+  campanile predict --checkpoint runs/one --data new_*.parquet --out scores.parquet")]
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,

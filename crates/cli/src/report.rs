@@ -23,6 +23,9 @@ use std::path::{Path, PathBuf};
 const COMPARISON: &str = "report-comparison.html";
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  campanile report runs/one
+  campanile report runs/one runs/two --out comparison.html")]
 pub struct Args {
     /// Run folders of `campanile train --out`; several are compared with the first
     #[arg(required = true, value_name = "DIR")]

@@ -6,6 +6,9 @@ pub use campanile::schedule::{to_json, to_text};
 use spec::schedule::Task;
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  campanile schedule --preset mlperf --hosts 8
+  campanile schedule --towers strided:8 --tower-module dlrm:d=8")]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,

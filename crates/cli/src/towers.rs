@@ -15,9 +15,15 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  campanile towers --out runs/towers                                  4 towers for the built-in model and its synthetic log
-  campanile towers --data day_0.gz --eval day_1.gz --preset kaggle --towers 8 --tower-module dlrm:d=8 --out runs/towers
-  campanile train --towers runs/towers/towers.json --tower-module dlrm:d=8 …     more of the best")]
+  4 towers for the built-in model and its synthetic log
+    campanile towers --out runs/towers
+  8 towers for a Criteo log
+    campanile towers --data day_0.gz --eval day_1.gz --towers 8 --tower-module dlrm:d=8 --out runs/towers
+  Train with the best towers that were found
+    campanile train --towers runs/towers/towers.json --tower-module dlrm:d=8
+
+A search that was stopped or killed goes on with the same command: results of finished runs are taken from DIR/records.jsonl, and a
+run that was not finished goes on from its last checkpoint.")]
 #[command(mut_arg("towers", |arg| arg
     .value_name("T")
     .help("Number of towers to divide the features into [default: 4, or as many as there are hosts]")))]
@@ -41,8 +47,8 @@ pub struct Args {
     division: Division,
     #[command(flatten, next_help_heading = "Towers")]
     measured: Measured,
-    /// A new folder for everything: the runs, the affinity, the towers of each strategy with a picture, and the best as
-    /// towers.json, trained on all training rows in best
+    /// A folder for everything; a search that was stopped goes on there with the same command. It gets the runs, the affinity, the towers of each strategy with a picture, and the
+    /// best as towers.json, trained on all training rows in best
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: PathBuf,
     /// Print one JSON object as the last line

@@ -177,3 +177,38 @@ fn every_page_is_linked_to() {
         assert!(linked.contains(&page), "no document leads to {path}");
     }
 }
+
+/// Numbers of a text with at least two digits after the point, or with three digits.
+fn figures(text: &str) -> Vec<String> {
+    let numbers =
+        text.split(|c: char| !c.is_ascii_digit() && c != '.').map(|number| number.trim_end_matches('.'));
+    let exact = |number: &&str| match number.split_once('.') {
+        Some((_, digits)) => digits.len() >= 2,
+        None => number.len() >= 3,
+    };
+    numbers.filter(exact).map(|number| number.trim_start_matches('0').to_owned()).collect()
+}
+
+/// The front page repeats figures of the results; they are those of the pages behind its links.
+#[test]
+fn figures_of_the_front_page_are_those_of_the_results() {
+    assert_eq!(figures("0.7566 and .34, 28 runs, 406 MB/s, 1.5."), [".7566", ".34", "406"]);
+    let text = read("README.md");
+    let (mut checked, mut page) = (0, String::new());
+    for row in text.lines().filter(|line| line.starts_with("| ")) {
+        // A row without a link goes on with the one above.
+        if let Some(link) = links(row).first() {
+            page = link.split('#').next().unwrap().to_owned();
+        }
+        if !page.starts_with("docs/results/") {
+            continue;
+        }
+        let results = read(&page);
+        // Targets are what was aimed at, and stand in no record.
+        for figure in figures(row.split('|').nth(2).unwrap_or_default()) {
+            assert!(results.contains(&figure), "README.md says {figure}, which {page} does not: {row}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 10, "only {checked} figures found: the front page was not understood");
+}

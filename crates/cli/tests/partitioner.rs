@@ -12,7 +12,7 @@ mod browser;
 mod rows;
 
 use browser::Browser;
-use command::{Folder, campanile, has, json, refused_with};
+use command::{Folder, campanile, has, json, json_and_warnings, refused_with};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -371,7 +371,29 @@ fn the_recipe_keeps_the_best() {
         .unwrap();
     assert_eq!(told["best"], best["strategy"]);
     assert_eq!(json!(towers(&format!("{out}/towers.json"))), best["towers"]);
-    refused_with(&[&["towers", "--out", &out], QUICK].concat(), &["not an empty folder"]);
+    // The search goes on: what ended is taken from the records, and a run without one goes on from its checkpoint.
+    let records = fs::read_to_string(format!("{out}/records.jsonl")).unwrap();
+    assert_eq!(records.lines().count(), 1 + 5, "a head, the flat model, three strategies and the best");
+    let kept: String = records.lines().take(3).map(|line| format!("{line}\n")).collect();
+    fs::write(format!("{out}/records.jsonl"), kept).unwrap();
+    let (again, said) =
+        json_and_warnings(&[&["towers", "--towers", "3", "--out", &out, "--json"], QUICK].concat());
+    assert!(said.contains("2 result(s) are taken from"), "{said}");
+    let without_times = |told: &Value| {
+        let mut told = told.clone();
+        told["test"]["seconds"] = Value::Null;
+        told["tried"].as_array_mut().unwrap().iter_mut().for_each(|one| one["seconds"] = Value::Null);
+        told
+    };
+    assert_eq!(without_times(&again), without_times(&told));
+    refused_with(
+        &[&["towers", "--out", &out], QUICK].concat(),
+        &["records.jsonl", "other settings", "towers: requested 4, but the folder has 3"],
+    );
+    let taken = folder.path("taken");
+    fs::create_dir(&taken).unwrap();
+    folder.write("taken/mine.txt", String::new());
+    refused_with(&[&["towers", "--out", &taken], QUICK].concat(), &["not an empty folder"]);
     let other = folder.path("other");
     refused_with(
         &[&["towers", "--out", &other, "--towers", "each"], QUICK].concat(),

@@ -31,7 +31,7 @@ fn log(rows: std::ops::Range<u64>) -> String {
     let mut text = String::new();
     for row in rows {
         let (user, item) = (row * 7 % 23, row * 5 % 17);
-        let clicked = u8::from((user * 3 + item + row % 5) % 4 == 0);
+        let clicked = u8::from((user * 3 + item + row % 5).is_multiple_of(4));
         writeln!(text, "{row},u{user},i{item},{}.5,{clicked}", row % 11).unwrap();
     }
     text
@@ -58,7 +58,7 @@ fn table(result: &Value) -> Vec<Value> {
     rows.iter().map(|row| fields.iter().map(|field| row[field].clone()).collect()).collect()
 }
 
-const ASKED: &str = "--format csv --schema schema.toml --ranks-per-host 1 --hosts 1 --dim 4 --batch 32 --epochs 2 \
+const ASKED: &str = "--format csv --schema schema.toml --ranks-per-host 1 --hosts 1 --dim 4 --batch 32 --epochs 1 \
                      --set optimizer.peak=0.001..0.3:log --set model.top=[8,1],[4,1] --trials 4 --json -q";
 
 #[test]
@@ -173,4 +173,26 @@ fn a_trial_that_fails_is_recorded_and_the_sweep_goes_on() {
         at.join("failing/trials/002/checkpoints").is_dir()
             && !at.join("failing/trials/001/checkpoints").is_dir()
     );
+}
+
+#[test]
+fn long_commands_say_that_they_go_on() {
+    let commands = [
+        "sweep",
+        "towers",
+        "reproduce dmt-speedup",
+        "reproduce dmt-table6",
+        "reproduce predictions",
+        "reproduce planted-groups",
+    ];
+    for command in commands {
+        let output = Command::new(env!("CARGO_BIN_EXE_campanile"))
+            .args(command.split(' '))
+            .arg("--help")
+            .output()
+            .unwrap();
+        let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains("stopped or killed goes on with the same command"), "{command}:\n{help}");
+        assert!(help.contains("records.jsonl"), "{command}");
+    }
 }

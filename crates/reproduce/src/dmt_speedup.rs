@@ -12,7 +12,8 @@ use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::launcher::Launcher;
 use crate::program::Program;
-use crate::records::Records;
+use campanile::file::replace;
+use campanile::records::Records;
 use cases::{Case, Common, Way, Wire};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,9 +29,14 @@ use std::process::Command;
 /// Cases to measure, the cluster and the folder of results.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo campanile reproduce dmt-speedup --out runs/speedup                          hosts are namespaces of this machine
-  campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
-  campanile reproduce dmt-speedup --out runs/speedup --table                       only the table of what is there")]
+  Hosts are network namespaces of this machine
+    sudo campanile reproduce dmt-speedup --out runs/speedup
+  Hosts of a cluster
+    campanile reproduce dmt-speedup --out runs/speedup --launcher 'mpirun -np {ranks} --map-by ppr:{ranks_per_host}:node'
+  Only the table of what was measured
+    campanile reproduce dmt-speedup --out runs/speedup --table
+
+A measurement that was stopped or killed goes on with the same command: finished jobs are taken from DIR/records.jsonl.")]
 pub struct Args {
     /// Number of hosts
     #[arg(long, value_name = "H", value_delimiter = ',', default_value = "2,4,8", help_heading = "Cluster")]
@@ -214,6 +220,9 @@ impl Measured<'_> {
         };
         let done: Vec<(Case, u64)> =
             records.all()?.iter().map(|record| (record.case, record.round)).collect();
+        if let Some(taken) = records.taken()? {
+            self.program.note(&taken.to_string());
+        }
         let progress = self.program.progress("measuring", cases.len() as u64 * args.rounds);
         let mut ended = 0;
         for &hosts in &args.hosts {
@@ -267,7 +276,7 @@ impl Measured<'_> {
         pace.phases.retain(|name, _| schedule.phases().iter().any(|phase| phase.name == *name));
         pace.check(&schedule)?;
         let text = serde_json::to_string(&pace).map_err(Error::json("times of computations"))?;
-        std::fs::write(&path, text).map_err(Error::file(&path, "written"))?;
+        replace(&path, text.as_bytes())?;
         Ok(path)
     }
 
@@ -282,7 +291,7 @@ impl Measured<'_> {
                 .run(hosts, self.setting.common.ranks_per_host, &arguments)
                 .during(|| "measuring the links".into())?;
             let text = format!("{:#}\n", ended.result);
-            std::fs::write(&path, text).map_err(Error::file(&path, "written"))?;
+            replace(&path, text.as_bytes())?;
         }
         let swept: Value = read_json(&path)?;
         serde_json::from_value(swept["links"].clone()).map_err(Error::json(path.display().to_string()))

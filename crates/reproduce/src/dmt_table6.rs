@@ -8,7 +8,7 @@
 
 use crate::Report;
 use crate::error::{Error, Failure, Result};
-use crate::records::Records;
+use campanile::records::Records;
 use pages::text::{columns, median};
 use planning::partitioner::Strategy;
 use planning::statistics::{mann_whitney, standard_deviation};
@@ -53,6 +53,9 @@ pub trait TowerTrainer {
 
     /// Writes a file as a whole.
     fn write(&self, path: &Path, text: &str) -> std::result::Result<(), Failure>;
+
+    /// Tells people something that is no warning.
+    fn note(&self, text: &str);
 }
 
 /// A model in towers that is trained and evaluated.
@@ -166,6 +169,9 @@ pub fn report(folder: &Path) -> Result<Report> {
 /// Trains the runs that the folder lacks.
 pub fn measure(request: &Request, trainer: &dyn TowerTrainer) -> Result<()> {
     let records = Records::open(request.out, &request.settings)?;
+    if let Some(taken) = records.taken()? {
+        trainer.note(&taken.to_string());
+    }
     let lab = Lab { request, trainer, records };
     ROWS.iter().try_for_each(|row| lab.measure_row(row))
 }

@@ -39,23 +39,12 @@ pub enum Error {
         /// Where the text goes wrong.
         source: serde_json::Error,
     },
-    /// A file of results without any line.
-    #[error("{}: the file is empty", .0.display())]
-    NoRecords(PathBuf),
-    /// A folder with the results of another measurement.
-    #[error(
-        "{}: the folder holds results of other settings; use the same flags, or choose another folder.\n  there {there}\n  \
-         here  {here}",
-        path.display()
-    )]
-    OtherMeasurement {
-        /// The file of results.
-        path: PathBuf,
-        /// Settings that the results were measured with.
-        there: String,
-        /// Settings of this measurement.
-        here: String,
-    },
+    /// Results that cannot be read or added, or are those of other settings.
+    #[error(transparent)]
+    Records(#[from] campanile::records::RecordsError),
+    /// A file that cannot be written as a whole.
+    #[error(transparent)]
+    Whole(#[from] campanile::file::FileError),
     /// A launcher of jobs without any word.
     #[error("--launcher is empty; give the command that starts ranks, such as mpirun")]
     NoLauncher,

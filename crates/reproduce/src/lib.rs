@@ -10,8 +10,8 @@
 //! results         tables of docs/results               from records, and from figures
 //! ```
 //!
-//! Long measurements keep their results in [`records`], so that one that was stopped goes on where it was. The crate prints
-//! nothing: every reproduction ends as a [`Report`].
+//! Long measurements keep their results in [records](campanile::records), so that one that was stopped goes on where it was. The
+//! crate prints nothing: every reproduction ends as a [`Report`].
 #![forbid(unsafe_code)]
 
 pub mod dmt_complexity;
@@ -23,7 +23,6 @@ mod launcher;
 pub mod planted_groups;
 pub mod predictions;
 mod program;
-pub mod records;
 pub mod results;
 
 pub use error::{Error, Failure, Result};

@@ -4,7 +4,7 @@
 
 use crate::Report;
 use crate::error::{During, Error, Failure, Result};
-use crate::records::Records;
+use campanile::records::Records;
 use pages::text::{columns, median};
 use planning::partitioner::{Request as Partitioning, Strategy, partition};
 use planning::statistics::adjusted_rand;
@@ -32,6 +32,8 @@ pub struct Request<'a> {
     pub affinity: String,
     /// Folder for the results.
     pub out: &'a Path,
+    /// Tells people something that is no warning.
+    pub note: &'a dyn Fn(&str),
 }
 
 /// A flat model that was trained on a log with planted groups.
@@ -87,6 +89,9 @@ pub fn report(request: &Request, train: TrainFlat) -> Result<Report> {
         run.during(|| format!("a log with --features {features} --groups {groups} --ratios {ratio}"))?;
     }
     let records = Records::<PlantedResult>::open(request.out, &what)?;
+    if let Some(taken) = records.taken()? {
+        (request.note)(&taken.to_string());
+    }
     for &ratio in request.ratios {
         for seed in 1..=request.seeds {
             if !records.all()?.iter().any(|record| record.ratio == ratio && record.seed == seed) {

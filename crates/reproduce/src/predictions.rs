@@ -10,7 +10,7 @@ use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::launcher::{Launcher, run_here};
 use crate::program::Program;
-use crate::records::Records;
+use campanile::records::Records;
 use cases::Case;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,9 +20,14 @@ use std::path::{Path, PathBuf};
 /// Cluster and jobs to measure, and the folder of results.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  sudo campanile reproduce predictions --out runs/predictions            hosts are namespaces of this machine
-  campanile reproduce predictions --out runs/predictions --only in-process
-  campanile reproduce predictions --out runs/predictions --table         only the table of what is there")]
+  Threads of one process, and hosts that are network namespaces of this machine
+    sudo campanile reproduce predictions --out runs/predictions
+  Threads alone
+    campanile reproduce predictions --out runs/predictions --only in-process
+  Only the table of what was measured
+    campanile reproduce predictions --out runs/predictions --table
+
+A measurement that was stopped or killed goes on with the same command: finished jobs are taken from DIR/records.jsonl.")]
 pub struct Args {
     /// Number of hosts
     #[arg(long, value_name = "H", default_value_t = 2, help_heading = "Cluster")]
@@ -181,6 +186,9 @@ impl Measurement<'_> {
                 Err(error) => return Err(error),
             }
         }
+        if let Some(taken) = records.taken()? {
+            self.program.note(&taken.to_string());
+        }
         let done = records.all()?;
         let done = |kind: Kind, case: &Case, round: u64| {
             done.iter()
@@ -276,3 +284,6 @@ impl Measurement<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,7 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
         .map(parsed)
         .collect::<Result<_>>()?;
     match records.is_empty() {
-        true => Err(Error::NoRecords(path.to_owned())),
+        true => Err(campanile::records::RecordsError::Empty { path: path.to_owned() }.into()),
         false => Ok(records),
     }
 }

@@ -103,6 +103,11 @@ fn shown(value: &Value) -> String {
         Value::Null => "none".into(),
         Value::Array(values) => format!("{} entries", values.len()),
         Value::String(text) => text.clone(),
+        // A number of single precision as it was written: 0.1, not 0.10000000149.
+        Value::Number(number) if number.is_f64() => match number.as_f64().unwrap_or_default() {
+            value if f64::from(value as f32) == value => (value as f32).to_string(),
+            value => value.to_string(),
+        },
         value => value.to_string(),
     };
     match text.char_indices().nth(LONGEST) {

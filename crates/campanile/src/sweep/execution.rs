@@ -1,7 +1,7 @@
 //! The execution of a sweep: rung after rung, as the records say what is left.
 
-use super::record::results;
-use super::trial::{Rung, Trial, due_to_settings};
+use super::record::{kept, results};
+use super::trial::{Planned, Rung, Trial, due_to_settings};
 use super::{
     FinalResult, Halving, JudgedOn, Request, Results, RungRecord, SWEEP, Space, Sweep, SweepError, Swept,
     TriedSetting, deciding_metric, page,
@@ -46,8 +46,8 @@ impl Sweep {
 struct Execution<'a> {
     asked: &'a Sweep,
     trials: Vec<Trial>,
-    /// Config and steps of the whole run of each trial.
-    planned: Vec<(Config, u64)>,
+    /// Whole run of each trial.
+    planned: Vec<Planned>,
     halving: Halving,
     metric: &'static Metric,
     logs: OpenLogs,
@@ -64,7 +64,8 @@ impl<'a> Execution<'a> {
         let metric = deciding_metric(metric)?;
         let keep = asked.out.join(PREPARED).join("choice");
         let logs = logs::open_for_choice(&config.data, *validation, Some(&keep), &asked.control)?;
-        let planned = trials.iter().map(|trial| trial.planned(&logs)).collect::<Result<Vec<_>, _>>()?;
+        let planned =
+            trials.iter().map(|trial| trial.planned(&logs, metric)).collect::<Result<Vec<_>, _>>()?;
         let halving = Halving {
             trials: trials.len(),
             factor: Some(*halving).filter(|&factor| factor > 0),
@@ -73,10 +74,11 @@ impl<'a> Execution<'a> {
         let what = json!({ "request": asked.request.to_json()?, "rows": logs.fingerprints() });
         asked.request.write(&asked.out)?;
         let records = Records::open(&asked.out, &what).map_err(SweepError::from)?;
-        let taken = records.all().map_err(SweepError::from)?.len();
-        if taken > 0 {
-            asked.control.notice(Notice::Taken { results: taken, path: records.path().to_owned() });
-        }
+        records
+            .taken()
+            .map_err(SweepError::from)?
+            .into_iter()
+            .for_each(|notice| asked.control.notice(notice));
         Ok(Self { asked, trials, planned, halving, metric, logs, records })
     }
 
@@ -105,10 +107,10 @@ impl<'a> Execution<'a> {
         let best = results.range((best, 0)..=(best, usize::MAX)).next_back().and_then(|(_, value)| *value);
         let best = best.map(|value| (self.metric.field, value));
         self.asked.control.notice(Notice::Trial { title: title.clone(), best });
-        let (config, steps) = &self.planned[trial];
+        let planned = &self.planned[trial];
         let work = Rung {
-            config,
-            steps: self.halving.steps(rung, *steps),
+            config: &planned.config,
+            steps: planned.rung_end(self.halving.steps(rung, planned.steps)),
             logs: &self.logs,
             folder: &self.folder(trial),
             title: &title,
@@ -149,9 +151,12 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// The metric that decides, in a result.
+    /// The metric that decides, of the state that a run keeps.
     fn value(&self, outcome: &Outcome) -> Option<f64> {
-        outcome.scores.as_ref().and_then(|scores| (self.metric.of)(&scores.evaluation))
+        match kept(outcome) {
+            Some(best) => best.metrics.get(self.metric.field).copied().flatten(),
+            None => outcome.scores.as_ref().and_then(|scores| (self.metric.of)(&scores.evaluation)),
+        }
     }
 
     /// Number of validation rows.
@@ -191,16 +196,18 @@ impl<'a> Execution<'a> {
     /// Trains the best setting on all training rows and judges it on the rows to evaluate on, unless that was done.
     fn judge(&self) -> Result<Option<FinalResult>, Error> {
         let done = self.judged()?;
-        let Some(best) = self.best(&self.all_records()?).filter(|_| done.is_none()) else { return Ok(done) };
+        let records = self.all_records()?;
+        let Some(best) = self.best(&records).filter(|_| done.is_none()) else { return Ok(done) };
         let keep = self.asked.out.join(PREPARED).join("final");
         let data = &self.asked.request.config.data;
         let logs = logs::open(data, Some(&keep), &self.asked.control)?;
         let trial = &self.trials[best];
-        let (config, steps) = trial.planned(&logs)?;
+        let planned = trial.planned(&logs, self.metric)?.without_choices();
+        let steps = self.final_steps(best, planned.steps, &records);
         let title = format!("final run: trial {} on all training rows", trial.number);
         self.asked.control.notice(Notice::Trial { title: title.clone(), best: None });
         let work = Rung {
-            config: &config,
+            config: &planned.config,
             steps,
             logs: &logs,
             folder: &self.asked.out.join("final"),
@@ -219,6 +226,18 @@ impl<'a> Execution<'a> {
         Ok(Some(FinalResult { record }))
     }
 
+    /// Steps of the final run, whose whole run has `all`: the share after which the best trial had its best state.
+    fn final_steps(&self, best: usize, all: u64, records: &[RungRecord]) -> u64 {
+        let own = records.iter().filter(|record| record.trial == best + 1);
+        match own.filter_map(|record| record.best_step).next_back() {
+            None => all,
+            Some(step) => {
+                let share = step as f64 / self.planned[best].steps.max(1) as f64;
+                ((share * all as f64).round() as u64).clamp(1, all)
+            }
+        }
+    }
+
     /// The best setting on rows to evaluate on, where it was judged before.
     fn judged(&self) -> Result<Option<FinalResult>, Error> {
         let mut records = self.all_records()?.into_iter();
@@ -234,7 +253,7 @@ impl<'a> Execution<'a> {
             let chosen =
                 |record: &&RungRecord| record.trial == *number && record.judged_on == JudgedOn::Validation;
             let rungs: Vec<RungRecord> = records.iter().filter(chosen).cloned().collect();
-            let steps = self.planned[trial].1;
+            let steps = self.planned[trial].steps;
             TriedSetting::new(*number, settings.clone(), rungs, steps)
         });
         let swept = Swept {

@@ -3,8 +3,8 @@
 use super::Results;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use training::Outcome;
-use training::metrics::METRICS;
+use training::metrics::{METRICS, Metric};
+use training::{BestEvaluation, Outcome};
 
 /// Rows that a result is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub struct RungRecord {
     pub steps: u64,
     /// Rows that the metrics are about.
     pub judged_on: JudgedOn,
+    /// Steps after which the state was best that the metrics are about; `None` where they are about the last state.
+    #[serde(default)]
+    pub best_step: Option<u64>,
     /// Metrics by their fields in JSON results.
     pub metrics: BTreeMap<String, Option<f64>>,
     /// Number of rows that the metrics are about.
@@ -43,16 +46,21 @@ impl RungRecord {
     /// The result of a rung that ended.
     pub(super) fn of(trial: usize, rung: usize, judged_on: JudgedOn, outcome: &Outcome) -> Self {
         let evaluation = outcome.scores.as_ref().map(|scores| &scores.evaluation);
-        let value = |field: &str| {
-            let metric = METRICS.iter().find(|metric| metric.field == field)?;
-            evaluation.and_then(metric.of).filter(|value| value.is_finite())
+        let best = kept(outcome);
+        let value = |metric: &Metric| match best {
+            Some(best) => best.metrics.get(metric.field).copied().flatten(),
+            None => evaluation.and_then(metric.of),
         };
+        let metrics = METRICS
+            .iter()
+            .map(|metric| (metric.field.to_owned(), value(metric).filter(|value| value.is_finite())));
         Self {
             trial,
             rung,
             steps: outcome.steps,
             judged_on,
-            metrics: METRICS.iter().map(|metric| (metric.field.to_owned(), value(metric.field))).collect(),
+            best_step: best.map(|best| best.step),
+            metrics: metrics.collect(),
             samples: evaluation.map_or(0, |evaluation| evaluation.samples),
             seconds: outcome.seconds,
             parameters_sha256: outcome.parameters_sha256.clone(),
@@ -67,6 +75,7 @@ impl RungRecord {
             rung,
             steps: 0,
             judged_on,
+            best_step: None,
             metrics: BTreeMap::new(),
             samples: 0,
             seconds: 0.0,
@@ -79,6 +88,11 @@ impl RungRecord {
     pub fn metric(&self, field: &str) -> Option<f64> {
         self.metrics.get(field).copied().flatten()
     }
+}
+
+/// The best evaluation of a run that keeps its best state.
+pub(super) fn kept(outcome: &Outcome) -> Option<&BestEvaluation> {
+    outcome.best.as_ref().map(|best| &best.evaluation)
 }
 
 /// Results on validation rows, as decisions are made from them.

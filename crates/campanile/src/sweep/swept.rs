@@ -124,6 +124,7 @@ impl Swept {
                 "rung": last.rung,
                 "steps": last.steps,
                 "whole_steps": tried.whole_steps,
+                "best_step": last.best_step,
                 "value": tried.value(self.metric),
                 "metrics": last.metrics,
                 "seconds": tried.seconds(),

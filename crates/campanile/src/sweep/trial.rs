@@ -1,19 +1,18 @@
 //! One trial of a sweep: its settings, and its training up to the end of a rung.
 
 use super::{Request, Space, SweepError};
-use crate::checkpoint::OpenError;
 use crate::cluster::ClusterError;
 use crate::control::Control;
 use crate::error::chain;
 use crate::file::FileError;
 use crate::logs::OpenLogs;
-use crate::resume::{ResumeError, Resumed};
+use crate::resume::Resumed;
 use crate::{Config, Error, Trained, Training};
+use spec::run::{KeepBest, MetricName};
 use std::fs;
 use std::path::Path;
 use toml::{Table, Value};
-use training::Cluster;
-use training::checkpoint::CheckpointError;
+use training::metrics::Metric;
 
 /// One trial: a config in which settings have values of their own.
 #[derive(Clone, Debug)]
@@ -52,9 +51,8 @@ impl Trial {
         shown(&self.settings)
     }
 
-    /// The config of the trial's whole run on `logs`, with every default written out: rates are those of the whole run, whatever
-    /// the number of steps that a rung has of it. Returns the steps of the whole run, too.
-    pub fn planned(&self, logs: &OpenLogs) -> Result<(Config, u64), SweepError> {
+    /// The trial's whole run on `logs`. Where it keeps its best state, `metric` decides, unless the config says otherwise.
+    pub fn planned(&self, logs: &OpenLogs, metric: &Metric) -> Result<Planned, SweepError> {
         let mut config = self.config.clone();
         config.checkpoint.keep.get_or_insert(1);
         let run = logs.check(&config).map_err(|error| SweepError::Trial {
@@ -62,7 +60,39 @@ impl Trial {
             settings: self.shown(),
             problem: error.to_string(),
         })?;
-        Ok((config.explicit(&run), run.steps))
+        let every = run.eval_every.filter(|&every| every < run.steps);
+        let mut explicit = config.explicit(&run);
+        if every.is_some() && config.train.keep_best.is_none() {
+            let name = MetricName { label: None, metric: metric.field.into() };
+            explicit.train.keep_best = Some(KeepBest::By(name));
+        }
+        Ok(Planned { config: explicit, steps: run.steps, every })
+    }
+}
+
+/// The whole run of a trial.
+pub struct Planned {
+    /// Config with every default written out: rates are those of the whole run, whatever the number of steps that a rung has of it.
+    pub config: Config,
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// Steps between evaluations, where there are several.
+    pub every: Option<u64>,
+}
+
+impl Planned {
+    /// Steps at the end of a rung: `steps`, or up to the next evaluation. A run that is halted between two evaluations would be
+    /// evaluated once more than one that is not, and might stop earlier or keep another state.
+    pub fn rung_end(&self, steps: u64) -> u64 {
+        self.every.map_or(steps, |every| steps.next_multiple_of(every)).min(self.steps)
+    }
+
+    /// The run for rows that no choice may see: nothing is chosen by evaluations.
+    pub fn without_choices(mut self) -> Self {
+        let train = &mut self.config.train;
+        (train.keep_best, train.patience) = (Some(KeepBest::Never), None);
+        (train.eval_every, self.every) = (Some(self.steps), None);
+        self
     }
 }
 
@@ -91,12 +121,16 @@ impl Rung<'_> {
     pub fn train(&self) -> Result<Trained, Error> {
         let mut config = self.config.clone();
         config.train.steps = Some(self.steps);
+        if config.train.eval_every.is_some_and(|every| every >= self.steps) {
+            // Before the second evaluation there is nothing to stop for.
+            config.train.patience = None;
+        }
         let training = Training::new(config)
             .logs(self.logs.clone())
             .out(self.folder)
             .titled(self.title)
             .control(self.control.clone());
-        let training = match begun(self.folder, self.control)? {
+        let training = match Resumed::begun(self.folder, self.control)? {
             Some(resumed) if resumed.step() <= self.steps => training.resumed(resumed.planned()),
             Some(_) => {
                 // The state is that of a later rung, whose record is gone.
@@ -109,21 +143,6 @@ impl Rung<'_> {
             Err(Error::NotKept { source, .. }) => Err(*source),
             trained => trained,
         }
-    }
-}
-
-/// The run that was begun in a folder.
-fn begun(folder: &Path, control: &Control) -> Result<Option<Resumed>, Error> {
-    if !folder.exists() {
-        return Ok(None);
-    }
-    match Resumed::find(folder, &Cluster::Threads, control) {
-        Ok(resumed) => Ok(Some(resumed)),
-        Err(
-            ResumeError::NotBegun { .. }
-            | ResumeError::Checkpoint(OpenError::Checkpoint(CheckpointError::NotFound { .. })),
-        ) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 

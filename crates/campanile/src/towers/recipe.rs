@@ -3,14 +3,18 @@
 use super::{FlatResult, FoundTowers, TestResult, TowersError, TriedStrategy, distinct, in_towers};
 use crate::affinity::{SAMPLES, measure};
 use crate::control::Control;
-use crate::file::{FileError, replace};
+use crate::file::{FileError, read_text, replace};
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
 use crate::partition::{Divided, Division, Tables};
+use crate::records::{RECORDS, Records};
+use crate::resume::Resumed;
 use crate::scoring::Opened;
 use crate::summary::sent_between_hosts;
 use crate::{Error, Event, Training};
 use planning::partitioner::Strategy;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use spec::affinity::Affinity;
 use spec::presets::ModelKind;
 use spec::run::{Config, Run, RunError};
@@ -19,7 +23,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use training::{Cosines, Outcome};
+use training::Cosines;
 
 type Picture = dyn Fn(&Divided) -> String + Send + Sync;
 
@@ -60,7 +64,7 @@ impl fmt::Debug for Towers {
 }
 
 impl Towers {
-    /// Towers for the flat model of `config`. All runs are kept in the new folder `out`.
+    /// Towers for the flat model of `config`. All runs are kept in the folder `out`, where a search that was stopped goes on.
     pub fn new(config: Config, out: impl Into<PathBuf>) -> Self {
         Self {
             config,
@@ -159,6 +163,19 @@ impl Towers {
     }
 }
 
+/// Result of one run of the recipe.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RecipeRecord {
+    /// Name of the run, which is that of its folder.
+    name: String,
+    auc: Option<f64>,
+    steps: u64,
+    /// Training samples of an epoch.
+    samples: u64,
+    between_hosts: u64,
+    seconds: f64,
+}
+
 /// What all runs of the recipe share.
 struct Recipe<'a> {
     asked: &'a Towers,
@@ -167,6 +184,7 @@ struct Recipe<'a> {
     pilot_logs: OpenLogs,
     towers: usize,
     module: Module,
+    records: Records<RecipeRecord>,
 }
 
 impl<'a> Recipe<'a> {
@@ -195,28 +213,43 @@ impl<'a> Recipe<'a> {
         let strided = Assignment::Strided(towers.min(whole.model.features().len()));
         logs.check(&in_towers(config, strided, module))
             .map_err(within(format!("{towers} towers of {module}")))?;
-        let recipe = Self { asked, logs, pilot_logs, towers, module };
-        let flat = recipe.pilot_logs.check(&recipe.flat(whole.steps));
+        let flat = pilot_logs.check(&flat_config(asked, whole.steps));
         flat.map_err(within(format!("the flat {}", asked.flat_model.name())))?;
-        Ok(recipe)
+        let what = json!({
+            "config": config,
+            "towers": towers,
+            "module": module.to_string(),
+            "strategies": asked.strategies.iter().map(|strategy| strategy.name()).collect::<Vec<_>>(),
+            "flat_model": asked.flat_model.name(),
+            "flat_steps": asked.flat_steps,
+            "division": format!("{:?}", asked.division),
+            "affinity": format!("{:?}, {} samples", asked.cosines, asked.affinity_samples),
+            "rows": logs.fingerprints(),
+        });
+        let records = Records::open(out, &what).map_err(TowersError::from)?;
+        records
+            .taken()
+            .map_err(TowersError::from)?
+            .into_iter()
+            .for_each(|notice| asked.control.notice(notice));
+        Ok(Self { asked, logs, pilot_logs, towers, module, records })
     }
 
-    /// The config of the flat model, where the whole run has so many steps.
-    fn flat(&self, steps: u64) -> Config {
-        let mut flat = self.asked.config.clone();
-        flat.model.kind = Some(self.asked.flat_model);
-        flat.train.steps = Some(self.asked.flat_steps.unwrap_or(steps.div_ceil(2)));
-        flat
+    /// Result of a run that ended before, by its name.
+    fn known(&self, name: &str) -> Result<Option<RecipeRecord>, Error> {
+        let mut records = self.records.all().map_err(TowersError::from)?.into_iter();
+        Ok(records.find(|record| record.name == name))
     }
 
-    /// Trains one run of the recipe, number `at`, in a folder of its name.
-    fn train(&self, at: usize, name: &str, config: Config, logs: &OpenLogs) -> Result<(Run, Outcome), Error> {
+    /// The result of one run of the recipe, number `at`, in a folder of its name. What an earlier start trained is not trained
+    /// again.
+    fn train(&self, at: usize, name: &str, config: Config, logs: &OpenLogs) -> Result<RecipeRecord, Error> {
         let title = format!("[{}/{}] {name}", at + 1, self.asked.strategies.len() + 2);
         let training = Training::new(config)
             .logs(logs.clone())
-            .out(self.asked.out.join(name))
             .titled(&title)
-            .control(self.asked.control.clone());
+            .control(self.asked.control.clone())
+            .out_going_on(self.asked.out.join(name))?;
         let trained = match training.run() {
             Err(Error::NotKept { source, .. }) => return Err(*source),
             trained => trained?,
@@ -224,20 +257,54 @@ impl<'a> Recipe<'a> {
         let (run, outcome) = (trained.run, trained.outcome);
         match outcome.interrupted {
             true => Err(TowersError::Stopped { title, step: outcome.steps, steps: run.steps }.into()),
-            false => Ok((run, outcome)),
+            false => Ok(RecipeRecord {
+                name: name.into(),
+                auc: outcome.auc(),
+                steps: outcome.steps,
+                samples: run.data.samples(),
+                between_hosts: sent_between_hosts(&outcome),
+                seconds: outcome.seconds,
+            }),
         }
+    }
+
+    /// The result of one run, which is known from an earlier start, or is trained and kept.
+    fn result(&self, at: usize, name: &str, config: Config, logs: &OpenLogs) -> Result<RecipeRecord, Error> {
+        if let Some(known) = self.known(name)? {
+            return Ok(known);
+        }
+        let folder = self.asked.out.join(name);
+        let begun = Resumed::begun(&folder, &self.asked.control.silent())?;
+        let steps = logs.check(&config).map_err(|source| Error::Run { what: name.into(), source })?.steps;
+        if begun.is_some_and(|resumed| resumed.step() >= steps) {
+            // The run was killed between its end and its record. Only steps that are trained tell what they send.
+            fs::remove_dir_all(&folder).map_err(FileError::writing(&folder))?;
+        }
+        let record = self.train(at, name, config, logs)?;
+        self.records.append(&record).map_err(TowersError::from)?;
+        Ok(record)
     }
 
     /// Trains the flat model and measures its affinity.
     fn measure_flat(&self) -> Result<(Affinity, Tables, FlatResult), Error> {
         let (asked, logs) = (self.asked, &self.pilot_logs);
         let within = |source| Error::Run { what: asked.described.clone(), source };
-        let config = self.flat(logs.check(&asked.config).map_err(within)?.steps);
-        let (run, outcome) = self.train(0, "flat", config, logs)?;
+        let config = flat_config(asked, logs.check(&asked.config).map_err(within)?.steps);
+        let tables = Tables::of(&logs.check(&config).map_err(within)?.model);
+        let file = asked.out.join("affinity.json");
+        let found = |affinity, RecipeRecord { auc, steps, .. }: RecipeRecord| {
+            (affinity, tables, FlatResult { auc, steps })
+        };
+        if let Some(known) = self.known("flat")? {
+            return Ok(found(read_affinity(&file)?, known));
+        }
+        let record = self.train(0, "flat", config, logs)?;
         let opened = Opened::on_training(&asked.out.join("flat"), logs, &asked.control)?;
         let affinity = measure(&opened, asked.cosines, asked.affinity_samples, &asked.control)?;
-        write_affinity(&asked.out.join("affinity.json"), &affinity)?;
-        Ok((affinity, Tables::of(&run.model), FlatResult { auc: outcome.auc(), steps: outcome.steps }))
+        write_affinity(&file, &affinity)?;
+        // Last: with its record, the affinity is there.
+        self.records.append(&record).map_err(TowersError::from)?;
+        Ok(found(affinity, record))
     }
 
     /// Trains the model in the towers of a strategy.
@@ -256,27 +323,40 @@ impl<'a> Recipe<'a> {
             replace(&file("html"), picture(&divided).as_bytes())?;
         }
         let config = in_towers(&asked.config, Assignment::Lists(divided.towers.clone()), self.module);
-        let (_, outcome) = self.train(at + 1, strategy.name(), config, &self.pilot_logs)?;
-        let auc = outcome.auc().ok_or(TowersError::NoAuc)?;
-        let between_hosts = sent_between_hosts(&outcome);
-        Ok(TriedStrategy { strategy, divided, auc, between_hosts, seconds: outcome.seconds })
+        let record = self.result(at + 1, strategy.name(), config, &self.pilot_logs)?;
+        let auc = record.auc.ok_or(TowersError::NoAuc)?;
+        let RecipeRecord { between_hosts, seconds, .. } = record;
+        Ok(TriedStrategy { strategy, divided, auc, between_hosts, seconds })
     }
 
     /// Trains the model in the towers that were chosen, on all training rows.
     fn train_best(&self, best: &TriedStrategy) -> Result<TestResult, Error> {
         let towers = Assignment::Lists(best.divided.towers.clone());
         let config = in_towers(&self.asked.config, towers, self.module);
-        let (run, outcome) = self.train(self.asked.strategies.len() + 1, "best", config, &self.logs)?;
-        Ok(TestResult { auc: outcome.auc(), samples: run.data.samples(), seconds: outcome.seconds })
+        let record = self.result(self.asked.strategies.len() + 1, "best", config, &self.logs)?;
+        let RecipeRecord { auc, samples, seconds, .. } = record;
+        Ok(TestResult { auc, samples, seconds })
     }
 }
 
-/// Makes the folder, in which nothing may be but logs that an earlier command prepared.
+/// The config of the flat model, where the whole run has so many steps.
+fn flat_config(asked: &Towers, steps: u64) -> Config {
+    let mut flat = asked.config.clone();
+    flat.model.kind = Some(asked.flat_model);
+    flat.train.steps = Some(asked.flat_steps.unwrap_or(steps.div_ceil(2)));
+    flat
+}
+
+/// Makes the folder, in which nothing may be but logs that an earlier command prepared, or a search that was stopped.
 fn claim(out: &Path) -> Result<(), Error> {
     let is_prepared = |entry: &std::io::Result<fs::DirEntry>| {
         entry.as_ref().is_ok_and(|entry| entry.file_name() == PREPARED)
     };
-    if out.exists() && !out.read_dir().is_ok_and(|mut inside| inside.all(|entry| is_prepared(&entry))) {
+    let begun = out.join(RECORDS).is_file();
+    if out.exists()
+        && !begun
+        && !out.read_dir().is_ok_and(|mut inside| inside.all(|entry| is_prepared(&entry)))
+    {
         return Err(TowersError::NotEmpty { path: out.to_owned() }.into());
     }
     Ok(fs::create_dir_all(out).map_err(FileError::creating(out))?)
@@ -297,6 +377,12 @@ fn write_towers(path: &Path, towers: &[Vec<String>]) -> Result<(), FileError> {
     let text = serde_json::to_string_pretty(&TowersFile { towers: towers.to_vec() });
     let text = text.map_err(|source| FileError::Json { path: path.to_owned(), source })?;
     replace(path, (text + "\n").as_bytes())
+}
+
+/// Reads an affinity that was written here.
+fn read_affinity(path: &Path) -> Result<Affinity, FileError> {
+    serde_json::from_str(&read_text(path)?)
+        .map_err(|source| FileError::JsonText { path: path.to_owned(), source })
 }
 
 /// Writes an affinity as `partition` reads it.

@@ -24,6 +24,12 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(mut_arg("force", |arg| arg.requires("write")))]
+#[command(after_help = "Examples:
+  What is in a log; a schema and a run for it
+    campanile data inspect --data shop.csv
+    campanile data inspect --data shop.csv --write mine
+  Where the label or the time is not recognised
+    campanile data inspect --data shop.csv --label bought --time seen_at --write mine")]
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,

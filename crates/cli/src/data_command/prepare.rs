@@ -14,6 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  A Criteo log in two parts, and a run on them
+    campanile data prepare --data train.tsv.xz --split 0.1 --out prepared
+    campanile train --data prepared/train --eval prepared/eval
+  A log with a schema; evaluation data with the same vocabularies
+    campanile data prepare --data shop.csv --format csv --schema schema.toml --out prepared-shop
+    campanile data prepare --data later.csv --format csv --schema schema.toml --vocabularies-of prepared-shop --out later")]
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,

@@ -29,7 +29,9 @@ use std::path::{Path, PathBuf};
 Examples:
   campanile reproduce dmt-table6 --affinity-of mean-abs --out runs/table6
   campanile reproduce dmt-table6 --data train.tsv --eval eval.tsv --out runs/table6-kaggle
-  campanile reproduce dmt-table6 --out runs/table6 --table               only the table of what is there"
+  campanile reproduce dmt-table6 --out runs/table6 --table
+
+A measurement that was stopped or killed goes on with the same command: finished runs are taken from DIR/records.jsonl."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -176,6 +178,10 @@ impl TowerTrainer for Trainer<'_> {
 
     fn write(&self, path: &Path, text: &str) -> Result<(), Failure> {
         Ok(partition::write(path, text)?)
+    }
+
+    fn note(&self, text: &str) {
+        self.console.note(text);
     }
 }
 

@@ -15,6 +15,9 @@ use std::path::PathBuf;
 
 /// Arguments of `reproduce planted-groups`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "A measurement that was stopped or killed goes on with the same command: finished logs are taken from DIR/records.jsonl."
+)]
 #[command(mut_arg("affinity_of", |arg| arg.default_value("mean-abs")))]
 pub struct Args {
     /// Number of logs of each kind, each with another seed
@@ -58,6 +61,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         ratios: &args.ratios,
         affinity: format!("{:?}", args.measured),
         out: &args.out,
+        note: &|text| console.note(text),
     };
     let train = |config: &Config, title: &str| Ok(train_flat(config, title, &args.measured, console)?);
     print(&report(&request, &train)?, args.json);

@@ -10,6 +10,16 @@ use std::path::PathBuf;
 use training::BestSoFar;
 
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  The built-in model on its synthetic log, about a minute
+    campanile train
+  A Criteo log, kept in a folder; resumed after it was stopped
+    campanile train --data day_*.gz --eval test.tsv --preset kaggle --out runs/one
+    campanile train --resume runs/one
+  A tenth of the rows held out, three epochs, evaluated after each, stopped when it no longer improves
+    campanile train mine/run.toml --split 0.1 --epochs 3 --patience 1 --out runs/two
+  Towers: vectors are halved before they leave their host
+    campanile train --towers strided:8 --tower-module dlrm:d=8 --hosts 4")]
 pub struct Args {
     #[command(flatten)]
     pub run: RunArgs,

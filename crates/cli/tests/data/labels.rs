@@ -65,7 +65,7 @@ fn click_buy_weight_and_user() {
     let summary: Value = serde_json::from_str(&text("summary.json")).unwrap();
     assert_eq!((&summary["labels"], &summary["group"]), (&result["labels"], &result["group"]));
     let metrics = text("metrics.jsonl");
-    let eval = metrics.lines().find(|line| line.contains("\"event\":\"eval\"")).unwrap();
+    let eval = metrics.lines().rfind(|line| line.contains("\"event\":\"eval\"")).unwrap();
     let eval: Value = serde_json::from_str(eval).unwrap();
     assert_eq!(eval["labels"]["buy"]["auc"], result["labels"]["buy"]["auc"]);
     let report = text("report.html");
@@ -75,7 +75,8 @@ fn click_buy_weight_and_user() {
     // `eval` finds the scores of training, and the table has all labels.
     let table = folder.path("predictions.csv");
     let on_same = ["--data", &held_out, "--predictions", &table, "--group", "user", "--slice", "city"];
-    let evaluated = json(&[&["eval", "--checkpoint", &run, "--json"], &on_same[..]].concat());
+    let evaluated =
+        json(&[&["eval", "--checkpoint", &run, "--use", "last", "--json"], &on_same[..]].concat());
     assert_eq!(evaluated["labels"], result["labels"]);
     let table = fs::read_to_string(table).unwrap();
     assert_eq!(table.lines().count(), 1001);
@@ -129,7 +130,7 @@ fn prepared_logs_show_the_columns_and_refuse_others() {
         &["column country", "`keep`", "prepare the log again"],
     );
     refused_with(
-        &[&of_log[..8], &["--positive-weight", "-1"]].concat(),
+        &[&of_log[..7], &["--positive-weight", "-1"]].concat(),
         &["train.positive_weight", "above 0"],
     );
     refused_with(&["train", "--group", "user", "--steps", "1"], &["data.group", "synthetic"]);

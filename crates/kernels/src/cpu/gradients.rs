@@ -10,6 +10,8 @@ use spec::placement::share;
 
 /// Parts of a gradient that are summed apart and then added in order, so that no bit depends on the number of threads.
 const PARTS: usize = 64;
+/// Sums of a part that run side by side.
+const LANES: usize = 16;
 /// Elements that are worth a thread of their own.
 const GRAIN: usize = 16 << 10;
 
@@ -38,7 +40,7 @@ pub(crate) fn before_the_rule(cpu: &Cpu, update: Update, weights: &mut [f32], gr
     );
 }
 
-/// Squares of a gradient in parts, each in eight sums side by side, which are then added in order.
+/// Squares of a gradient in parts, each in sums side by side, which are then added in order.
 pub(crate) fn sum_of_squares(cpu: &Cpu, gradient: &[f32], limit: f32) -> f64 {
     let mut sums = [0f64; PARTS];
     let of_parts = Shared::new(&mut sums);
@@ -49,15 +51,18 @@ pub(crate) fn sum_of_squares(cpu: &Cpu, gradient: &[f32], limit: f32) -> f64 {
                 for part in parts {
                     // SAFETY: no two pieces share a part.
                     let sum = unsafe { of_parts.piece(part..part + 1) };
-                    let (lines, rest) = gradient[share(gradient.len(), PARTS, part)].as_chunks::<8>();
-                    let mut eight = [0f64; 8];
+                    let (lines, rest) = gradient[share(gradient.len(), PARTS, part)].as_chunks::<LANES>();
+                    let mut sums = [0f64; LANES];
                     for line in lines {
-                        for i in 0..8 {
-                            let g = f64::from(clipped(line[i], limit));
-                            eight[i] += g * g;
+                        let line = line.map(
+                            #[inline(always)]
+                            |g| clipped(g, limit),
+                        );
+                        for i in 0..LANES {
+                            sums[i] += f64::from(line[i]) * f64::from(line[i]);
                         }
                     }
-                    sum[0] = eight.iter().sum();
+                    sum[0] = sums.iter().sum();
                     rest.iter().for_each(|&g| sum[0] += f64::from(clipped(g, limit)).powi(2));
                 }
             },

@@ -1,6 +1,8 @@
 use super::cases::{Case, Common, Way, Wire, all};
 use super::{Measured, Setting, SpeedupResult, run_of, table};
-use crate::program::tests::Flags;
+use crate::program::Program;
+use crate::program::tests::{Flags, Jobs};
+use campanile::records::Records;
 use clap::ValueEnum;
 use planning::Timeline;
 use spec::links::{GroupSpan, LinkModel};
@@ -101,4 +103,41 @@ fn table_says_how_much_faster() {
         text.starts_with("paced compute × 2; 2 ranks a host, 64 samples a rank, links of 1gbit"),
         "{text}"
     );
+}
+
+/// A measurement whose job is killed goes on with that job, and what is left.
+#[test]
+fn a_measurement_goes_on_where_it_was() {
+    #[derive(clap::Parser)]
+    struct Flagged {
+        #[command(flatten)]
+        args: super::Args,
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let result = r#"{"links": [], "steps": 5, "timed_steps": 4, "sent_network_bytes": 10, "phases": [],
+        "step_time": {"step_s": 1.0, "compute_s": 0.5, "communication_s": 0.5, "exposed_s": 0.5}}"#;
+    let jobs = Jobs::new(folder.path(), &result.replace('\n', ""), None);
+    let (out, launcher) = (folder.path().join("out"), jobs.path().display().to_string());
+    let words = "x --hosts 2 --models dlrm --wires f32 --ways flat,sptt --rounds 2 --real --launcher";
+    let words =
+        words.split(' ').map(String::from).chain([launcher, "--out".into(), out.display().to_string()]);
+    let args = <Flagged as clap::Parser>::try_parse_from(words).unwrap().args;
+    let setting = args.setting();
+    let measured = Measured { setting: &setting, folder: &out, program: &jobs };
+    let cases = all(&args.models, &args.hosts, &args.wires, &args.ways);
+    let measure = || {
+        let records = Records::open(&out, &serde_json::json!(setting)).unwrap();
+        measured.measure(&args, &cases, &records).map(|()| records.all().unwrap())
+    };
+    // The links come first, then four jobs.
+    jobs.kill(4);
+    assert!(measure().is_err());
+    assert_eq!((jobs.started().len(), jobs.notes().as_str()), (4, ""));
+    let results: Vec<SpeedupResult> = measure().unwrap();
+    assert_eq!(
+        results.iter().map(|result| (result.case.way, result.round)).collect::<Vec<_>>(),
+        [(Way::Flat, 0), (Way::Sptt, 0), (Way::Flat, 1), (Way::Sptt, 1)]
+    );
+    assert_eq!(jobs.started().len(), 6, "two jobs were left; the links are known: {:?}", jobs.started());
+    assert!(jobs.notes().starts_with("going on: 2 result(s) are taken from"), "{}", jobs.notes());
 }

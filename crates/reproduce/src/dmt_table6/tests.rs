@@ -13,6 +13,7 @@ fn features() -> Vec<String> {
 struct Pretender {
     trained: RefCell<Vec<String>>,
     flat: RefCell<usize>,
+    notes: RefCell<String>,
 }
 
 impl TowerTrainer for Pretender {
@@ -53,6 +54,10 @@ impl TowerTrainer for Pretender {
     fn write(&self, path: &Path, text: &str) -> std::result::Result<(), Failure> {
         Ok(std::fs::write(path, text)?)
     }
+
+    fn note(&self, text: &str) {
+        self.notes.borrow_mut().push_str(text);
+    }
 }
 
 fn measured(folder: &Path, runs: u64, trainer: &Pretender) {
@@ -92,4 +97,5 @@ fn a_measurement_goes_on_where_it_was() {
     assert_eq!(trained.len(), 4, "{trained:?}");
     assert!(trained.iter().all(|title| title.ends_with("2/2")), "{trained:?}");
     assert_eq!(*again.flat.borrow(), 0, "the affinity is kept");
+    assert!(again.notes.borrow().starts_with("going on: 8 result(s) are taken from"), "{:?}", again.notes);
 }

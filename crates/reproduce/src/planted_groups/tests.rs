@@ -1,7 +1,7 @@
 //! Groups are found in an affinity that shows them, and logs that are done are not trained on again.
 
 use super::*;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// A model whose affinity is high inside groups of consecutive features.
 fn pretend(config: &Config) -> FlatModel {
@@ -19,6 +19,8 @@ fn pretend(config: &Config) -> FlatModel {
 #[test]
 fn planted_groups_are_found() {
     let folder = tempfile::tempdir().unwrap();
+    let notes = RefCell::new(String::new());
+    let note = |text: &str| notes.borrow_mut().push_str(text);
     let mut request = Request {
         seeds: 1,
         samples: 1000,
@@ -27,6 +29,7 @@ fn planted_groups_are_found() {
         ratios: &[1.0],
         affinity: "mean-abs".into(),
         out: folder.path(),
+        note: &note,
     };
     let trained = Cell::new(0);
     let train = |config: &Config, _: &str| {
@@ -42,6 +45,7 @@ fn planted_groups_are_found() {
     request.seeds = 2;
     report(&request, &train).unwrap();
     assert_eq!(trained.get(), 2, "the first log is done");
+    assert!(notes.borrow().starts_with("going on: 1 result(s) are taken from"), "{notes:?}");
     let lost = |_: &Config, _: &str| Err("no disk".into());
     request.seeds = 3;
     assert_eq!(report(&request, &lost).unwrap_err().to_string(), "no disk");

@@ -4,7 +4,9 @@ use super::{Program, Progress};
 use crate::error::Failure;
 use spec::machine_rates::MachineRates;
 use spec::run::{Config, Run};
-use std::path::Path;
+use std::cell::RefCell;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 /// Parses flags.
 pub struct Flags;
@@ -67,6 +69,74 @@ impl Progress for Flags {
     fn at(&self, _: u64, _: &str) {}
 
     fn say(&self, _: &str) {}
+}
+
+/// A program whose jobs are a script that prints `result`. Each job adds a line to `FOLDER/jobs`; job number `FOLDER/killed` is
+/// killed.
+pub struct Jobs {
+    folder: PathBuf,
+    script: PathBuf,
+    rates: Option<MachineRates>,
+    notes: RefCell<Vec<String>>,
+}
+
+impl Jobs {
+    /// Jobs that print `result`. Every system file holds `rates`.
+    pub fn new(folder: &Path, result: &str, rates: Option<MachineRates>) -> Self {
+        let (folder, script) = (folder.to_owned(), folder.join("job.sh"));
+        let at = folder.display();
+        let text = format!(
+            "echo \"$*\" >> {at}/jobs\n\
+             test \"$(wc -l < {at}/jobs)\" = \"$(cat {at}/killed 2> /dev/null)\" && kill -9 $$\n\
+             while test $# -gt 1; do test \"$1\" = --out && touch \"$2\"; shift; done\n\
+             echo '{result}'\n"
+        );
+        std::fs::write(&script, format!("#!/bin/sh\n{text}")).unwrap();
+        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Self { folder, script, rates, notes: RefCell::default() }
+    }
+
+    /// Kills job number `number`, from 1.
+    pub fn kill(&self, number: usize) {
+        std::fs::write(self.folder.join("killed"), number.to_string()).unwrap();
+    }
+
+    /// Arguments of all jobs so far.
+    pub fn started(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.folder.join("jobs")).unwrap_or_default();
+        text.lines().map(ToOwned::to_owned).collect()
+    }
+
+    /// Everything that was told.
+    pub fn notes(&self) -> String {
+        self.notes.borrow().join("\n")
+    }
+}
+
+impl Program for Jobs {
+    fn path(&self) -> &Path {
+        &self.script
+    }
+
+    fn run(&self, flags: &[String]) -> Result<Run, Failure> {
+        Flags.run(flags)
+    }
+
+    fn read_rates(&self, system_file: &Path) -> Result<MachineRates, Failure> {
+        self.rates.clone().ok_or_else(|| format!("{}: not there", system_file.display()).into())
+    }
+
+    fn copy_system_file(&self, _: &Path, _: &Path) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn note(&self, text: &str) {
+        self.notes.borrow_mut().push(text.into());
+    }
+
+    fn progress(&self, what: &str, total: u64) -> Box<dyn Progress> {
+        Flags.progress(what, total)
+    }
 }
 
 #[test]

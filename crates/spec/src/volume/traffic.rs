@@ -249,6 +249,7 @@ impl fmt::Display for Traffic {
             Traffic::FromPeers { bytes } => f.pad(&format!("their gradients → towers, {bytes} B each")),
             Traffic::InHost { of } => f.pad(&format!("{of}, to the receiver's index")),
             Traffic::BetweenHosts { of } => f.pad(&format!("{of}, from the whole host")),
+            Traffic::PeerAllReduce { elements: 1, bytes } => f.pad(&format!("1 sum of {bytes} B")),
             Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes } => {
                 f.pad(&format!("{elements} sums, {bytes} B each"))
             }
