@@ -155,7 +155,6 @@ impl Ids {
         Some(match sparse[index].ids {
             IdRule::Hash => Rule::Hash,
             IdRule::Index => Rule::Index,
-            IdRule::Buckets => return None,
             IdRule::Vocabulary => Rule::Vocabulary(self.vocabularies.get(index)?.as_ref()?),
             IdRule::Buckets => Rule::Buckets(self.vocabularies.get(index)?.as_ref()?),
         })
