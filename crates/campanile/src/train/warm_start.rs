@@ -155,8 +155,8 @@ impl Ids {
         Some(match sparse[index].ids {
             IdRule::Hash => Rule::Hash,
             IdRule::Index => Rule::Index,
-            IdRule::Buckets => return None,
             IdRule::Vocabulary => Rule::Vocabulary(self.vocabularies.get(index)?.as_ref()?),
+            IdRule::Buckets => Rule::Buckets(self.vocabularies.get(index)?.as_ref()?),
         })
     }
 
@@ -171,6 +171,7 @@ enum Rule<'a> {
     Hash,
     Index,
     Vocabulary(&'a Vocabulary),
+    Buckets(&'a Vocabulary),
 }
 
 impl Rule<'_> {
@@ -179,6 +180,7 @@ impl Rule<'_> {
             Rule::Hash => "hashed",
             Rule::Index => "row numbers",
             Rule::Vocabulary(_) => "numbered by a vocabulary",
+            Rule::Buckets(_) => "buckets of numbers",
         }
     }
 }
@@ -255,6 +257,8 @@ fn rows(
     match (&there, &here) {
         (Rule::Hash, Rule::Hash) | (Rule::Index, Rule::Index) => all(),
         (Rule::Vocabulary(there), Rule::Vocabulary(here)) if there == here => all(),
+        (Rule::Buckets(there), Rule::Buckets(here)) if there == here => all(),
+        (Rule::Buckets(_), Rule::Buckets(_)) => Err("its buckets have other boundaries".into()),
         (Rule::Vocabulary(there), Rule::Vocabulary(here)) => {
             let matched = matched(there, here, other[0], shape[0]);
             // Row 0 alone is no id.
