@@ -148,7 +148,7 @@ else:
     below, left = torch.tril_indices(vectors.shape[1], vectors.shape[1], -1)
     # A column for each label: a model with one label has one.
     logits = mlp(torch.cat([dense, products[:, below, left]], dim=1), "top", relu_at_end=False)
-probabilities = torch.sigmoid(logits).reshape(len(ids), -1)
+probabilities = torch.sigmoid(logits).reshape(len(lines), -1)
 
 table = csv.DictReader(open(sys.argv[3]))
 columns = [name for name in table.fieldnames if name == "probability" or name.startswith("probability_")]

@@ -48,7 +48,7 @@ fn read(schema: &Schema, size: usize, bytes: &[u8]) -> Result<(), DataError> {
     let header = if schema.columns.is_none() { chunks.header()? } else { None };
     let layout = LineLayout::new(schema, path, header.as_deref())?;
     let (mut scratch, mut chunk, mut bad) = (Scratch::default(), Chunk::default(), BadLines::default());
-    let mut samples = Samples::new(schema.sparse.len());
+    let mut samples = Samples::of(schema);
     while chunks.next(&mut chunk)? {
         samples.clear();
         layout.parse(&mut scratch, &chunk, &mut samples, &mut bad);

@@ -31,7 +31,7 @@ fn log(rows: std::ops::Range<u64>) -> String {
     let mut text = String::new();
     for row in rows {
         let (user, item) = (row * 7 % 23, row * 5 % 17);
-        let clicked = u8::from((user * 3 + item + row % 5) % 4 == 0);
+        let clicked = u8::from((user * 3 + item + row % 5).is_multiple_of(4));
         writeln!(text, "{row},u{user},i{item},{}.5,{clicked}", row % 11).unwrap();
     }
     text

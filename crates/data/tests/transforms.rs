@@ -17,7 +17,8 @@ const ROWS: usize = 3000;
 /// A number that looks random, and is sometimes missing.
 fn price(row: usize) -> Option<f64> {
     let number = (row * 7919) % 1009;
-    (number % 11 != 0).then(|| number as f64 * if row >= ROWS / 2 { 1000.0 } else { 0.25 })
+    let factor = if row >= ROWS / 2 { 1000.0 } else { 0.25 };
+    (!number.is_multiple_of(11)).then_some(number as f64 * factor)
 }
 
 fn city(row: usize) -> String {

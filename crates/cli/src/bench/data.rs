@@ -133,7 +133,7 @@ fn chunks(file: &Path) -> Result<Vec<Chunk>> {
 
 fn parse(layout: &LineLayout, chunks: &[Chunk], schema: &Schema) -> Result<()> {
     let (mut scratch, mut bad) = (Scratch::default(), BadLines::default());
-    let mut samples = Samples::new(schema.sparse.len());
+    let mut samples = Samples::of(schema);
     for chunk in chunks {
         samples.clear();
         layout.parse(&mut scratch, chunk, &mut samples, &mut bad);

@@ -12,16 +12,20 @@ pub fn quality_of(which: &str, scores: &Scores) -> String {
     let mut text = format!("\nQuality on {samples} {which} samples\n");
     if scores.labels.is_empty() {
         let _ = writeln!(text, "  {}", metrics(&scores.evaluation));
-        add_breakdown(&mut text, scores.group.as_ref(), &scores.slices, "");
+        add_group(&mut text, scores.group.as_ref(), "");
+        add_slices(&mut text, &scores.slices, "");
         return text;
     }
     let width = scores.labels.iter().map(|label| label.name.chars().count()).max().unwrap_or(0);
     for label in &scores.labels {
         let _ = writeln!(text, "  {:width$}   {}", printable(&label.name), metrics(&label.evaluation));
     }
+    let of = |name: &str| format!(" of {}", printable(name));
     for label in &scores.labels {
-        let of = format!(" of {}", printable(&label.name));
-        add_breakdown(&mut text, label.group.as_ref(), &label.slices, &of);
+        add_group(&mut text, label.group.as_ref(), &of(&label.name));
+    }
+    for label in &scores.labels {
+        add_slices(&mut text, &label.slices, &of(&label.name));
     }
     text
 }
@@ -32,7 +36,7 @@ fn metrics(evaluation: &Evaluation) -> String {
     METRICS.iter().map(shown).collect::<Vec<_>>().join("   ")
 }
 
-fn add_breakdown(text: &mut String, group: Option<&GroupScores>, slices: &[SliceScores], of: &str) {
+fn add_group(text: &mut String, group: Option<&GroupScores>, of: &str) {
     if let Some(GroupScores { column, auc, groups, of_groups, .. }) = group {
         let _ = writeln!(
             text,
@@ -43,6 +47,9 @@ fn add_breakdown(text: &mut String, group: Option<&GroupScores>, slices: &[Slice
             grouped(*of_groups)
         );
     }
+}
+
+fn add_slices(text: &mut String, slices: &[SliceScores], of: &str) {
     for SliceScores { column, values, slices, other } in slices {
         let _ = writeln!(text, "\nQuality{of} by {}, {} values", printable(column), grouped(*values));
         let head = ["value", "samples", "click rate", "AUC", "logloss", "calibration"];

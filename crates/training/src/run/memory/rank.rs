@@ -256,7 +256,10 @@ impl<'a> Shape<'a> {
         let outputs = self.run.model.outputs() as f64;
         let numbers = samples * outputs * (3.0 * 4.0 + 8.0) + samples.min(batch) * outputs * 3.0 * 9.0;
         let weights = if self.run.weighs_losses() { samples * (4.0 + 16.0) } else { 0.0 };
-        let numbers = numbers + weights;
+        // Keys of every sample, and the order of samples by key.
+        let columns = self.run.breakdown.slices.len() + usize::from(self.run.breakdown.group.is_some());
+        let broken_down = if columns > 0 { samples * (8.0 * columns as f64 + 16.0) } else { 0.0 };
+        let numbers = numbers + weights + broken_down;
         numbers + self.phases * REPORTED * self.run.topology().ranks() as f64
     }
 }
