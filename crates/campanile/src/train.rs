@@ -341,6 +341,7 @@ impl Training {
         };
         let run =
             logs.check(&self.config).map_err(|source| Error::Run { what: self.described.clone(), source })?;
+        BestSoFar::of_run(&run).map_err(|source| Error::Run { what: self.described.clone(), source })?;
         let explicit = self.config.explicit(&run);
         if let Some(resumed) = &self.resumed {
             resumed.check(&explicit, &run, &logs)?;

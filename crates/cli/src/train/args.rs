@@ -42,7 +42,8 @@ pub struct Args {
     /// Number of steps between evaluations; the model is always evaluated at the end [default: those of an epoch]
     #[arg(long, value_name = "STEPS", help_heading = "Training")]
     pub eval_every: Option<u64>,
-    /// Keep the checkpoint with the best value of this metric besides the last ones: auc, pr_auc, logloss, ne, accuracy, or none.
+    /// Keep the checkpoint with the best value of this metric besides the last ones: auc, pr_auc, logloss, ne, accuracy, or
+    /// none; LABEL.METRIC for another label than the first of several.
     /// eval, predict and export use it [default: auc for a run that is evaluated more than once]
     #[arg(long, value_name = "METRIC|none", value_parser = keep_best, help_heading = "Training")]
     pub keep_best: Option<KeepBest>,

@@ -16,12 +16,16 @@
 
 use crate::checkpoint::Manifest;
 use crate::metrics::{Better, Evaluation, METRICS, Metric};
+use crate::run::scores::Scores;
 use serde::{Deserialize, Serialize};
-use spec::run::{MetricName, RunError};
+use spec::run::{MetricName, Run, RunError};
 use std::collections::BTreeMap;
 
 /// Field of a checkpoint's `extra` that holds a [`BestSoFar`].
 pub(crate) const FIELD: &str = "best";
+
+/// Name of the setting in errors.
+const FIELD_NAME: &str = "train.keep_best (--keep-best)";
 
 /// The best evaluation of a run so far, and how many came after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +58,23 @@ impl BestSoFar {
     pub fn by(metric: MetricName) -> Result<Self, RunError> {
         deciding(&metric)?;
         Ok(Self { metric, evaluated: 0, without_improvement: 0, best: None })
+    }
+
+    /// Nothing evaluated yet, by the metric of `run`; `None` for a run that keeps no best state. Refuses a label that the run
+    /// does not have.
+    pub fn of_run(run: &Run) -> Result<Option<Self>, RunError> {
+        let Some(metric) = &run.keep_best else { return Ok(None) };
+        let labels: Vec<&str> = run.model.labels().iter().map(|label| label.name.as_str()).collect();
+        match &metric.label {
+            Some(label) if !labels.contains(&label.as_str()) => {
+                let problem = match labels.is_empty() {
+                    true => format!("{metric}: the run has one label; leave its name out: {}", metric.metric),
+                    false => format!("{metric}: there is no label {label}; use one of {}", labels.join(", ")),
+                };
+                Err(RunError::new(FIELD_NAME, problem))
+            }
+            _ => Self::by(metric.clone()).map(Some),
+        }
     }
 
     /// What a checkpoint says of its run; `None` for a run that keeps no best state.
@@ -98,15 +119,25 @@ impl BestSoFar {
     }
 
     /// Keeps all metrics of the best evaluation, if that is the one after `step` steps.
-    pub(crate) fn keep_metrics(&mut self, step: u64, evaluation: &Evaluation) {
+    pub(crate) fn keep_metrics(&mut self, step: u64, scores: &Scores) {
+        let Some(evaluation) = self.evaluation(scores).copied() else { return };
         if let Some(best) = self.best.as_mut().filter(|best| best.step == step) {
             best.metrics = evaluation.metrics().map(|(field, value)| (field.to_owned(), value)).collect();
         }
     }
 
     /// Value of the metric that decides; `None` where the labels leave it undefined.
-    pub fn value(&self, evaluation: &Evaluation) -> Option<f64> {
-        deciding(&self.metric).ok().and_then(|metric| (metric.of)(evaluation))
+    pub fn value(&self, scores: &Scores) -> Option<f64> {
+        let metric = deciding(&self.metric).ok()?;
+        (metric.of)(self.evaluation(scores)?)
+    }
+
+    /// Metrics of the label that decides: the one that is named, or the first.
+    fn evaluation<'a>(&self, scores: &'a Scores) -> Option<&'a Evaluation> {
+        match &self.metric.label {
+            None => Some(&scores.evaluation),
+            Some(label) => scores.labels.iter().find(|of| of.name == *label).map(|of| &of.evaluation),
+        }
     }
 
     /// Name of the metric that decides, in texts: `AUC`.
@@ -134,11 +165,7 @@ impl BestSoFar {
 /// The metric of this name, by which states can be compared.
 fn deciding(name: &MetricName) -> Result<&'static Metric, RunError> {
     let ordered = || METRICS.iter().filter(|metric| metric.better != Better::Neither);
-    let refuse = |problem: String| RunError::new("train.keep_best (--keep-best)", problem);
-    if name.label.is_some() {
-        let problem = format!("{name}: the run has one label; leave its name out: {}", name.metric);
-        return Err(refuse(problem));
-    }
+    let refuse = |problem: String| RunError::new(FIELD_NAME, problem);
     ordered().find(|metric| metric.field == name.metric).ok_or_else(|| {
         let known: Vec<&str> = ordered().map(|metric| metric.field).collect();
         let known = known.join(", ");

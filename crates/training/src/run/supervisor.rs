@@ -103,8 +103,7 @@ impl<'a> Supervisor<'a> {
         let last_saved = resumed.filter(|(_, path)| here(path)).map(|(step, _)| step);
         let agreed = (resumed.map_or(0, |(step, _)| step), Instant::now());
         let agree_at = agreed.0 + 1;
-        let keep_best = run.keep_best.clone().filter(|_| !session.paced());
-        let best = keep_best.map(BestSoFar::by).transpose()?;
+        let best = if session.paced() { None } else { BestSoFar::of_run(run)? };
         Ok(Self {
             run,
             world,
@@ -175,12 +174,12 @@ impl<'a> Supervisor<'a> {
     /// is saved.
     pub fn evaluated(&mut self, rank: &RankState, scores: Option<&Scores>) -> Result<(), Error> {
         let Some(best) = &mut self.best else { return Ok(()) };
-        let value = scores.and_then(|scores| best.value(&scores.evaluation));
+        let value = scores.and_then(|scores| best.value(scores));
         let mut agreed = [value.unwrap_or(0.0), f64::from(u8::from(value.is_some()))];
         self.world.all_reduce_f64(&self.label, &mut agreed)?;
         let improved = best.judge(rank.steps, (agreed[1] > 0.0).then_some(agreed[0]));
         if let Some(scores) = scores {
-            best.keep_metrics(rank.steps, &scores.evaluation);
+            best.keep_metrics(rank.steps, scores);
         }
         if !improved || self.session.checkpoints.is_none() {
             return Ok(());

@@ -290,7 +290,7 @@ impl<'a> Trainer<'a> {
             metric: best.metric().clone(),
             label: best.label(),
             epoch: evaluation.step as f64 / self.run.batches().per_epoch().max(1) as f64,
-            last: scores.and_then(|scores| best.value(&scores.evaluation)),
+            last: scores.and_then(|scores| best.value(scores)),
             checkpoint: self.supervisor.best_checkpoint(),
             evaluation,
         })

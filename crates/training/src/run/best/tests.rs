@@ -74,5 +74,33 @@ fn a_metric_must_have_a_best_value() {
         refused("calibration").contains("calibration has no best value; use one of auc, pr_auc, logloss")
     );
     assert!(refused("loss").contains("loss is not a metric; use one of auc"));
-    assert!(refused("click.auc").contains("leave its name out: auc"));
+}
+
+/// Scores of one label, or of two: 0.6 and 0.7 is their AUC.
+fn scores(names: &[&str]) -> Scores {
+    let evaluation = Evaluation::of(&[0.1, 0.9], &[0.0, 1.0]).unwrap();
+    let of = |(i, name): (usize, &&str)| {
+        let evaluation = Evaluation { auc: Some(0.6 + 0.1 * i as f64), ..evaluation };
+        let (name, bins, slices) = ((*name).to_owned(), Vec::new(), Vec::new());
+        crate::run::scores::LabelScores { name, evaluation, bins, group: None, slices }
+    };
+    let labels: Vec<_> = names.iter().enumerate().map(of).collect();
+    let evaluation = Evaluation { auc: Some(0.6), ..evaluation };
+    Scores { evaluation, bins: Vec::new(), best_auc: None, group: None, slices: Vec::new(), labels }
+}
+
+#[test]
+fn a_label_decides_where_it_is_named() {
+    let two = scores(&["click", "buy"]);
+    assert_eq!(by("auc").value(&two), Some(0.6), "the first");
+    assert_eq!((by("click.auc").value(&two), by("buy.auc").value(&two)), (Some(0.6), Some(0.7)));
+    let mut best = by("buy.auc");
+    best.judge(5, best.value(&two));
+    best.keep_metrics(5, &two);
+    assert_eq!((best.best().unwrap().metrics["auc"], best.label()), (Some(0.7), "AUC of buy".into()));
+    assert_eq!(by("view.auc").value(&two), None);
+    let mut config = spec::run::Config::default();
+    config.train.keep_best = Some("click.auc".parse().unwrap());
+    let error = BestSoFar::of_run(&planning::check(&config).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("leave its name out: auc"), "{error}");
 }
