@@ -187,10 +187,10 @@ impl<'a> Ids<'a> {
             }
             Self::Texts { texts, row, text, count } => {
                 while *row < asked {
-                    let Some((next, id, counted)) = texts.next_id()? else { break };
-                    (*row, *count) = (next, counted);
+                    let Some(next) = texts.next_id()? else { break };
+                    (*row, *count) = (next.row, next.count);
                     text.clear();
-                    text.extend_from_slice(id);
+                    text.extend_from_slice(next.text);
                 }
                 Ok(if *row == asked && asked > 0 { (Some(text), Some(*count)) } else { (None, None) })
             }

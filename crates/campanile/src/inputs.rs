@@ -6,7 +6,7 @@ use crate::checkpoint::{SavedRun, folder_of};
 use crate::folder::VOCABULARIES;
 use data::prepare::{self, Learnt, is_text_of};
 use data::prepared::PreparedLog;
-use data::vocabulary::{IdTextReader, TEXTS_HEADER, Vocabulary};
+use data::vocabulary::{IdText, IdTextReader, TEXTS_HEADER, Vocabulary};
 use data::{DataError, embeddings};
 use serde_json::{Value, json};
 use spec::run::DataFormat;
@@ -213,12 +213,12 @@ impl<'a> CheckedTexts<'a> {
         Ok(Self { path, reader: IdTextReader::open(path)?, vocabulary })
     }
 
-    /// Row, text and count of the next id.
-    pub fn next_id(&mut self) -> Result<Option<(u64, &[u8], u64)>, crate::Error> {
+    /// Reads the next id; `None` after the last.
+    pub fn next_id(&mut self) -> Result<Option<IdText<'_>>, crate::Error> {
         let Some(id) = self.reader.next_id()? else { return Ok(None) };
         let key = usize::try_from(id.row - 1).ok().and_then(|at| self.vocabulary.keys().get(at));
         match key.is_some_and(|key| is_text_of(id.text, *key)) {
-            true => Ok(Some((id.row, id.text, id.count))),
+            true => Ok(Some(id)),
             false => Err(InputsError::OtherText { path: self.path.to_owned(), row: id.row }.into()),
         }
     }
@@ -234,8 +234,8 @@ pub(crate) fn write_ids(
     let refuse = |error: std::io::Error| DataError::file(path, error);
     let mut texts = CheckedTexts::open(texts, vocabulary)?;
     out.write_all(TEXTS_HEADER).map_err(refuse)?;
-    while let Some((row, text, count)) = texts.next_id()? {
-        embeddings::write_id(out, row, text, count).map_err(refuse)?;
+    while let Some(id) = texts.next_id()? {
+        embeddings::write_id(out, id.row, id.text, id.count).map_err(refuse)?;
     }
     Ok(())
 }
