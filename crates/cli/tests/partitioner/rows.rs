@@ -80,5 +80,5 @@ fn pilots_need_rows_to_choose_by() {
     let out = folder.path("few");
     let few = folder.write("few.tsv", criteo(0..9));
     let args = ["towers", "--data", &few, "--eval", &few, "--rows-cap", "50", "--dim", "4", "--out", &out];
-    crate::command::refused_with(&args, &["9 samples", "a tenth", "at least 10"]);
+    crate::command::refused_with(&args, &["9 samples", "a share of 0.1", "at least 10"]);
 }

@@ -118,11 +118,15 @@ impl Learnt {
         self.vocabularies.iter().map(with_ids).collect()
     }
 
-    /// The log, to be read with what was learnt. Vocabularies take half of the memory: see [`learn`](super::learn::learn).
+    /// The log, to be read with what was learnt. Vocabularies take half of the memory (see [`learn`](super::learn::learn)), and
+    /// the collectors of texts up to a quarter.
     pub(super) fn reading<'a>(&'a self, log: &RawLog<'a>, texts: &'a [Option<IdTexts>]) -> RawLog<'a> {
         let has_vocabulary = self.vocabularies.iter().any(Option::is_some);
         let mut log = log.clone();
-        log.memory = if has_vocabulary { log.memory / 2 } else { log.memory };
+        if has_vocabulary {
+            let collected: u64 = texts.iter().flatten().map(IdTexts::bytes).sum();
+            log.memory = log.memory / 2 - collected.min(log.memory / 4);
+        }
         log.reading.transforms = self.transforms.as_deref();
         log.reading.texts = texts;
         log

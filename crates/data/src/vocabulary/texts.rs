@@ -27,6 +27,8 @@ use std::sync::{Mutex, PoisonError};
 
 /// Largest size of the collected texts that are read into memory at once, in bytes.
 const AT_ONCE: u64 = 16 << 20;
+/// Size of the buffer in front of the temporary file, in bytes.
+const BUFFER: usize = 64 << 10;
 /// Offset of a row whose text was not found.
 const NOWHERE: u64 = u64::MAX;
 
@@ -60,8 +62,13 @@ impl IdTexts {
             first.store(1, Ordering::Relaxed);
         }
         let offsets = vec![NOWHERE; rows];
-        let found = Found { file: BufWriter::with_capacity(64 << 10, file), offsets, end: 0, error: None };
+        let found = Found { file: BufWriter::with_capacity(BUFFER, file), offsets, end: 0, error: None };
         Ok(Self { folder: folder.to_owned(), known, found: Mutex::new(found) })
+    }
+
+    /// Memory that the collector takes, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.known.len() as u64 * (8 + 64 * 8) + BUFFER as u64
     }
 
     /// Takes the texts of ids, each with its row.
