@@ -1,12 +1,9 @@
-//! The records of a run, as a killed one or another program may have left them. The binary's own module, as it is.
+//! The records of a run, as a killed one or another program may have left them.
 //!
 //!     cargo +nightly fuzz run metrics
 #![no_main]
-#![allow(dead_code)]
 
-#[path = "../../crates/campanile/src/folder/metrics.rs"]
-mod records;
-
+use campanile::folder::metrics as records;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -3,6 +3,7 @@
 //! [`TABLES`] names them. Below each table stands which command measured it, when and on what, as far as its records say.
 
 mod figures;
+mod overfitting;
 mod quality;
 mod rates;
 mod steps;
@@ -25,8 +26,10 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 20] = [
+pub const TABLES: [(&str, Make); 22] = [
     ("real data", |sources| quality::real_data(sources)),
+    ("early stopping", |sources| overfitting::early_stopping(sources)),
+    ("sweep", |sources| overfitting::sweep(sources)),
     ("quality kaggle", |sources| quality::of_towers(sources, "kaggle")),
     ("quality synthetic", |sources| quality::of_towers(sources, "synthetic")),
     ("quality planted", |sources| quality::planted(sources)),
