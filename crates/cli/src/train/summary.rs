@@ -129,7 +129,14 @@ fn what_keeps_it(run: &Run, outcome: &Outcome) -> String {
     let tenth = (losses.len() / 10).max(1);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let (first, last) = (mean(&losses[..tenth]), mean(&losses[losses.len() - tenth..]));
-    if last >= first {
+    let overfits = outcome.best.as_ref().is_some_and(|best| best.evaluation.step < outcome.steps);
+    if overfits {
+        let seen = si(outcome.samples as f64);
+        format!(
+            "  what keeps it from that: the model overfits, its best state came before the last, and the loss fell from \
+             {first:.4} to {last:.4} on {seen} samples; try fewer epochs, --patience 1 or --table-weight-decay 0.1\n"
+        )
+    } else if last >= first {
         format!(
             "  the loss did not fall ({first:.4} at first, {last:.4} at last): try lower learning rates (--lr)\n"
         )
