@@ -50,7 +50,7 @@ pub struct WrittenEmbeddings {
     pub rule: Option<&'static str>,
     /// Whether rows were written with their ids.
     pub with_ids: bool,
-    /// Which one of its run the checkpoint is.
+    /// Whether the checkpoint is the best or the last of its run, or was named by the user.
     pub used: Used,
     /// Steps done in the checkpoint.
     pub step: u64,

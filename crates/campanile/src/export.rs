@@ -39,9 +39,9 @@ struct Described {
 pub struct Exported {
     /// Checkpoint that was exported.
     pub checkpoint: PathBuf,
-    /// Which one of its run that checkpoint is.
+    /// Whether the checkpoint is the best or the last of its run, or was named by the user.
     pub used: Used,
-    /// Steps done in it.
+    /// Steps done in the checkpoint.
     pub step: u64,
     /// File that describes the inputs; `None` where they are not known or the log is generated.
     pub inputs: Option<PathBuf>,

@@ -55,7 +55,7 @@ pub struct Predicted {
     pub step: u64,
     /// Folder of the checkpoint.
     pub checkpoint: PathBuf,
-    /// Which checkpoint of its run it is.
+    /// Whether the checkpoint is the best or the last of its run, or was named by the user.
     pub used: Used,
 }
 

@@ -67,7 +67,7 @@ pub struct Samples {
 pub struct Opened {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
-    /// Which checkpoint of its run it is.
+    /// Whether the checkpoint is the best or the last of its run, or was named by the user.
     pub used: Used,
     /// The run that scores it.
     pub run: Run,

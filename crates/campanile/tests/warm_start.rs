@@ -77,7 +77,7 @@ fn weights_are_taken_by_name_shape_and_id() {
     let (one, other) = (log(folder.path(), "one.csv", 0), log(folder.path(), "other.csv", 6));
     let first = trained(config(&one, 0.1, 12), &at("first")).unwrap();
 
-    // The same log: all of it, whatever the ranks and cuts.
+    // From the same log all weights are taken, whatever the ranks and cuts.
     for (i, (hosts, ranks, cut)) in
         [(1, 1, None), (1, 2, Some(Cut::Rows)), (2, 2, Some(Cut::Columns))].into_iter().enumerate()
     {

@@ -68,7 +68,7 @@ impl Used {
 pub struct Chosen {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
-    /// Which one of its run it is.
+    /// Whether the checkpoint is the best or the last of its run, or was named by the user.
     pub used: Used,
 }
 

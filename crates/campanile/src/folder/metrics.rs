@@ -10,13 +10,13 @@
 //! Readers pass over events they do not know, and over a last line that a killed run left unfinished. JSON has no NaN:
 //! a loss that is none is written as `null`, and read as NaN.
 
+mod by_name;
 mod labels;
 
-pub use labels::{LabelEval, LabelEvals};
+pub use by_name::ByName;
+pub use labels::LabelEval;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use serde::{Deserialize, Deserializer, Serialize};
 use training::metrics::breakdown::{GroupScores, SliceScores};
 
 /// A line.
@@ -140,59 +140,36 @@ pub struct Eval {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceScores>,
     /// Metrics of each label, if the model has several. The fields above are those of the first.
-    #[serde(default, skip_serializing_if = "LabelEvals::is_empty")]
-    pub labels: LabelEvals,
+    #[serde(default, skip_serializing_if = "ByName::is_empty")]
+    pub labels: ByName<LabelEval>,
 }
 
 /// Field of the AUC of the true probabilities, where the data is synthetic and they are known.
 pub const BEST_AUC: &str = "best_auc";
 
 /// Metrics of an evaluation by their JSON fields, in the order of the record. A record of another version may have others.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MetricValues(Vec<(String, Option<f64>)>);
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct MetricValues(ByName<Option<f64>>);
 
 impl MetricValues {
     /// Appends a metric; `None` where it is undefined.
     pub fn push(&mut self, field: &str, value: Option<f64>) {
-        self.0.push((field.to_owned(), value));
+        self.0.0.push((field.to_owned(), value));
     }
 
     /// The value of a metric; `None` where it is undefined or was not recorded.
     pub fn get(&self, field: &str) -> Option<f64> {
-        self.0.iter().find(|(name, _)| name == field).and_then(|(_, value)| *value)
-    }
-}
-
-impl Serialize for MetricValues {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(field, value)| (field, value)))
+        self.0.0.iter().find(|(name, _)| name == field).and_then(|(_, value)| *value)
     }
 }
 
 impl<'de> Deserialize<'de> for MetricValues {
+    /// Reads fields that are numbers or `null`, and passes over others.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MetricVisitor)
-    }
-}
-
-/// Reads fields that are numbers or `null`, and passes over others.
-struct MetricVisitor;
-
-impl<'de> Visitor<'de> for MetricVisitor {
-    type Value = MetricValues;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("metrics by name")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<MetricValues, A::Error> {
-        let mut metrics = MetricValues::default();
-        while let Some((field, value)) = map.next_entry::<String, serde_json::Value>()? {
-            if value.is_number() || value.is_null() {
-                metrics.0.push((field, value.as_f64()));
-            }
-        }
-        Ok(metrics)
+        let fields = ByName::<serde_json::Value>::deserialize(deserializer)?.0.into_iter();
+        let metrics = fields.filter(|(_, value)| value.is_number() || value.is_null());
+        Ok(Self(ByName(metrics.map(|(field, value)| (field, value.as_f64())).collect())))
     }
 }
 
@@ -382,12 +359,12 @@ impl MetricsLine {
             }
             MetricsLine::Eval(r) => {
                 // What is best possible does not change from one evaluation to the next.
-                let metrics = r.metrics.0.iter().filter(|(field, _)| field != BEST_AUC);
+                let metrics = r.metrics.0.0.iter().filter(|(field, _)| field != BEST_AUC);
                 let mut scalars: Vec<_> =
                     metrics.map(|(field, value)| (format!("eval/{field}"), *value)).collect();
                 scalars.extend(r.group.iter().map(|group| ("eval/group_auc".to_owned(), group.auc)));
                 for (name, label) in &r.labels.0 {
-                    let of_label = label.metrics.0.iter();
+                    let of_label = label.metrics.0.0.iter();
                     scalars.extend(of_label.map(|(field, value)| (format!("eval/{name}/{field}"), *value)));
                 }
                 (r.step, scalars)

@@ -1,7 +1,7 @@
 //! What training reports, as records.
 
 use super::metrics::{
-    BEST_AUC, Bin, Eval, LabelEval, LabelEvals, MetricValues, Phase, RankTables, RankTime, Sent, StepTime,
+    BEST_AUC, Bin, ByName, Eval, LabelEval, MetricValues, Phase, RankTables, RankTime, Sent, StepTime,
 };
 use spec::run::Run;
 use spec::schedule::Lane;
@@ -16,7 +16,7 @@ impl Eval {
         Self {
             group: group.clone(),
             slices: slices.clone(),
-            labels: LabelEvals(labels.collect()),
+            labels: ByName(labels.collect()),
             ..Self::of(step, evaluation, *best_auc, bins)
         }
     }

@@ -170,13 +170,10 @@ impl<'a> Execution<'a> {
         self.asked.out.join("trials").join(format!("{:03}", trial + 1))
     }
 
-    /// Removes checkpoints that nothing needs any more: those of trials that do not go on, and in the end of all but the best.
+    /// Removes checkpoints of trials that cannot go on any more, and in the end of all but the best.
     fn forget_states(&self, next: Option<(usize, usize)>, results: &Results) -> Result<(), Error> {
-        let kept = match next {
-            Some((_, rung)) => self.halving.contenders(rung, results).unwrap_or_default(),
-            None => vec![self.halving.order(results)[0]],
-        };
-        for trial in (0..self.trials.len()).filter(|trial| !kept.contains(trial)) {
+        let needed = self.halving.needed(next, results);
+        for trial in (0..self.trials.len()).filter(|trial| !needed.contains(trial)) {
             let states = self.folder(trial).join(CHECKPOINTS);
             if states.is_dir() {
                 fs::remove_dir_all(&states).map_err(FileError::writing(&states))?;

@@ -76,6 +76,19 @@ impl Halving {
         None
     }
 
+    /// Trials whose states may still be needed before `next` runs: those of its rung that have not run, and of those that have, as
+    /// many of the best as go on. In the end that is the best trial.
+    pub fn needed(&self, next: Option<(usize, usize)>, results: &Results) -> Vec<usize> {
+        let Some((_, rung)) = next else { return vec![self.order(results)[0]] };
+        let contenders = self.contenders(rung, results).unwrap_or_default();
+        let last = rung + 1 == self.rungs();
+        let go_on = if last { 1 } else { contenders.len().div_ceil(self.factor.unwrap_or(1).max(1)) };
+        let mut needed = self.ranked(&contenders, rung, results);
+        needed.truncate(go_on);
+        needed.extend(contenders.into_iter().filter(|&trial| !results.contains_key(&(trial, rung))));
+        needed
+    }
+
     /// Trials that have results of a rung, best first; of equals, the first. Failed ones are left out.
     fn ranked(&self, trials: &[usize], rung: usize, results: &Results) -> Vec<usize> {
         let value = |trial: usize| results.get(&(trial, rung)).copied().flatten();

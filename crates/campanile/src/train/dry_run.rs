@@ -16,7 +16,7 @@ use training::{MemoryNeed, MemoryUse, available_memory, check_size};
 /// Where the samples of a dry run came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// They are generated.
+    /// Samples are generated, by the synthetic log.
     Generated,
     /// The log is prepared already.
     Prepared,

@@ -56,6 +56,26 @@ fn failed_trials_do_not_go_on_and_come_last() {
 }
 
 #[test]
+fn states_are_kept_only_while_they_can_be_needed() {
+    let value = |trial: usize| [3.0, 1.0, 4.0, 2.0][trial];
+    for (factor, most) in [(None, [4, 4, 3, 2]), (Some(2), [4, 4, 4, 3])] {
+        let (plan, mut results) = (halving(4, factor), Results::new());
+        let mut kept: Vec<usize> = (0..4).collect();
+        let mut counts = Vec::new();
+        while let Some((trial, rung)) = plan.next(&results) {
+            let needed = plan.needed(Some((trial, rung)), &results);
+            assert!(needed.contains(&trial) && needed.iter().all(|trial| kept.contains(trial)), "{needed:?}");
+            counts.push(needed.len());
+            results.insert((trial, rung), Some(value(trial)));
+            kept = needed;
+        }
+        assert_eq!(counts[..4], most);
+        assert_eq!(plan.needed(None, &results), [2]);
+        assert!(kept.contains(&2), "the best one's state was still there");
+    }
+}
+
+#[test]
 fn a_plan_goes_on_from_any_point() {
     let value = |trial: usize, rung: usize| Some(((trial * 7 + rung * 3) % 5) as f64);
     let plan = halving(9, Some(3));
