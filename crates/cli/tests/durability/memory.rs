@@ -1,7 +1,7 @@
 //! `data prepare` within the memory it was given.
 
 use crate::command::{Ended, start, text};
-use crate::logs;
+use crate::{logs, resident};
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -43,11 +43,10 @@ fn prepare_within(mebibytes: u64, folder: &Path, log: &[&str]) {
     let (out, limit) = (folder.join("prepared"), format!("{mebibytes}MiB"));
     let more = ["data", "prepare", "--json", "--memory", &limit, "--out", text(&out)];
     let mut child = start(&[&more, log].concat());
-    let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
         // The mark only rises, so what is missed is what happens in the last moment.
-        peak = peak.max(high_water_mark(&status).unwrap_or(0));
+        peak = peak.max(resident::most(child.id()).unwrap_or(0));
         sleep(Duration::from_millis(2));
     }
     let result = Ended::of(child.wait_with_output().unwrap()).json();
@@ -55,15 +54,4 @@ fn prepare_within(mebibytes: u64, folder: &Path, log: &[&str]) {
     eprintln!("{mark:.1} MiB at most of {limit}, {:.1} s", result["seconds"].as_f64().unwrap());
     assert_eq!(result["bad_lines"], 0);
     assert!(peak > 0 && peak <= mebibytes * MIB, "{mark:.1} MiB, allowed were {limit}");
-}
-
-/// The most memory that the process ever had, without the pages of its files: those of the program itself are shared with others
-/// that run it, and an unoptimised build alone has half of what is allowed here.
-fn high_water_mark(status: &str) -> Option<u64> {
-    let status = fs::read_to_string(status).ok()?;
-    let bytes = |name: &str| -> Option<u64> {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
-    };
-    Some(bytes("VmHWM:")?.saturating_sub(bytes("RssFile:")?))
 }

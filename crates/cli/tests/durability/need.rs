@@ -1,8 +1,8 @@
 //! What a run says it needs of memory, against what it takes, from one rank to 1024 in one process.
 
 use crate::command::{Ended, campanile, start};
+use crate::resident;
 use serde_json::Value;
-use std::fs;
 use std::io::Read;
 use std::process::Child;
 use std::thread::{sleep, spawn};
@@ -49,22 +49,15 @@ fn measure(args: &str) -> Measured {
 
 /// The most memory that a process had until it ended.
 fn watch(child: &mut Child) -> u64 {
-    let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
-        peak = peak.max(high_water_mark(&status).unwrap_or(0));
+        peak = peak.max(resident::most(child.id()).unwrap_or(0));
         if peak > MOST + MOST / 2 {
             child.kill().unwrap();
         }
         sleep(Duration::from_millis(1));
     }
     peak
-}
-
-fn high_water_mark(status: &str) -> Option<u64> {
-    let status = fs::read_to_string(status).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// What `campanile describe` says that a run needs.

@@ -32,7 +32,7 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
             })
             .unwrap();
         let (mut masked, mut dx) = (copy(&dy), copy(&dx));
-        // The same mask for all: that of dx.
+        // ReLU masks by x here, as linear_backward masks dx.
         device.relu_backward(dy.len().min(x.len()), &x, &mut masked).unwrap();
         let mut gradient = numbers_like(parameters.len());
         let into = accumulate.map(|accumulate| (&mut dx, InputGradient { accumulate, relu }));

@@ -84,8 +84,8 @@ impl MemoryUse {
     pub const EVALUATION: Self = Self { trains: false, ..Self::TRAINING };
 }
 
-/// Bytes of the program before it has any rank.
-const PROCESS: f64 = 14e6;
+/// Bytes of the program before it has any rank, without the pages of its own file: the system can drop those.
+const PROCESS: f64 = 3e6;
 /// Bytes of every rank whatever the run: stacks, caches of the allocator, small values.
 const RANK: f64 = 300e3;
 /// Bytes of a rank's counts of predictions.
