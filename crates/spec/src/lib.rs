@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod affinity;
+pub mod codec;
 pub mod dataflow;
 pub mod feature;
 pub mod links;
