@@ -18,6 +18,8 @@ pub struct BucketState {
     /// Gradient: of this rank after backward; after the reduction of the world, or for towers of their group, which is the same
     /// sum.
     pub gradient: Buffer<f32>,
+    /// Gradient of each node that is emulated, after backward; empty where none is.
+    pub node_gradients: Vec<Buffer<f32>>,
     /// State of the optimizer.
     pub state: Buffer<f32>,
     /// Range of each tensor among the weights, ascending: some rules look at a tensor as a whole.
@@ -65,6 +67,7 @@ impl Parameters {
                 weights,
                 tensors,
                 gradient: Buffer::zeroed(device.for_exchange(), bucket.elements)?,
+                node_gradients: Vec::new(),
                 state: Buffer::zeroed(device, rule.state_per_row(bucket.elements))?,
             });
         }
