@@ -14,6 +14,7 @@ mod kinds;
 
 pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
+use crate::emulation::Emulation;
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
 use crate::topology::{Groups, Numbering, Topology};
@@ -31,6 +32,8 @@ pub struct Deployment {
     pub dataflow: Dataflow,
     /// Wire formats of floats.
     pub wire: Wire,
+    /// Nodes whose dense gradients the only rank emulates; `None` where every rank has its own.
+    pub emulation: Option<Emulation>,
 }
 
 /// Dataflow: how vectors get from the tables to the samples.

@@ -13,7 +13,7 @@
 //! let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 2 }).collect();
 //! let placement = Placement::new(&model, Topology::new(1, 2).unwrap(), layouts).unwrap();
 //! let dataflow = Dataflow::Flat(AllToAll::Flat);
-//! let deployment = Deployment { model, placement, dataflow, wire: Wire::default() };
+//! let deployment = Deployment { model, placement, dataflow, wire: Wire::default(), emulation: None };
 //! let bytes = |batch, trains| Buffers::new(&deployment, batch, trains, Rounding::NONE).activations(0);
 //! assert_eq!(bytes(128, true), 2.0 * bytes(64, true));
 //! assert!(bytes(64, false) < bytes(64, true));

@@ -31,6 +31,7 @@ pub use selection::{Evaluations, KeepBest, MetricName};
 pub use split::{Split, SplitBy};
 
 use crate::dataflow::{Dataflow, Deployment};
+use crate::emulation::Emulation;
 use crate::model::Model;
 use crate::placement::Placement;
 use crate::schedule::{Schedule, Task};
@@ -49,6 +50,8 @@ pub struct Run {
     pub dataflow: Dataflow,
     /// Wire formats of floats.
     pub wire: Wire,
+    /// Nodes whose dense gradients the only rank emulates; `None` by default.
+    pub emulation: Option<Emulation>,
     /// Update rule and learning rate of the dense layers.
     pub dense_optimizer: Optimizer,
     /// Update rule and learning rate of the tables.
@@ -173,8 +176,13 @@ impl Run {
 
     /// Deployment of the model on its cluster, from which the schedule follows.
     pub fn deployment(&self) -> Deployment {
-        let (model, placement) = (self.model.clone(), self.placement.clone());
-        Deployment { model, placement, dataflow: self.dataflow.clone(), wire: self.wire }
+        Deployment {
+            model: self.model.clone(),
+            placement: self.placement.clone(),
+            dataflow: self.dataflow.clone(),
+            wire: self.wire,
+            emulation: self.emulation,
+        }
     }
 
     /// Batches of the training samples.

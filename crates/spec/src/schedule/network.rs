@@ -85,6 +85,11 @@ impl Build<'_> {
         }
         for (bucket, layers) in parts {
             self.backward_part(block, layers, Some(bucket));
+            if self.emulation_of(bucket).is_some() {
+                let slot = [Slot::BucketGradient(bucket)];
+                self.compute(Operation::ReduceEmulated(bucket), &slot, &slot);
+                continue;
+            }
             let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense.codec);
             let traffic = Traffic::AllReduce { elements, bytes: wire.encoded_bytes(1, 1) };
             self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));

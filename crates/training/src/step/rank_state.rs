@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::dataflow::{self, Carries, Dataflow, Flat, Input, LossWeights, Payload, Sptt};
-use crate::layers::dense::Parameters;
+use crate::layers::dense::{BucketState, Parameters};
 use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
@@ -11,6 +11,7 @@ use crate::step::norm::GradientNorm;
 use collectives::Pending;
 use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
+use spec::emulation::Emulation;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Regularisation, Run};
@@ -76,7 +77,10 @@ impl RankState {
             buckets.push(schedule.tower_buckets()[plan.groups().group_of(rank)].clone());
         }
         let list = run.model.dense_parameter_list();
-        let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let mut parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        if let Some(Emulation { nodes, .. }) = run.emulation {
+            schedule.emulated_buckets().try_for_each(|bucket| parameters.emulate(&device, bucket, nodes))?;
+        }
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
             network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
@@ -203,6 +207,15 @@ impl RankState {
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
                 dataflow.update(device, tables, input, update)
+            }
+            Operation::ReduceEmulated(bucket) => {
+                let BucketState { gradient, node_gradients, .. } = &mut parameters.buckets[*bucket];
+                let [sum, others @ ..] = node_gradients.as_mut_slice() else { return Ok(()) };
+                for other in others {
+                    device.add(other.len(), other, sum)?;
+                }
+                std::mem::swap(gradient, sum);
+                Ok(())
             }
             Operation::TowerNorm => self.norm.take_towers(device, &parameters.buckets, &self.regularisation),
             Operation::GradientNorm => self.norm.take(device, &parameters.buckets, &self.regularisation),

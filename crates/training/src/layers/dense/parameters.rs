@@ -74,6 +74,14 @@ impl Parameters {
         Ok(Self { space: device.into(), list, places, buckets: states })
     }
 
+    /// Gives each of `nodes` nodes that are emulated a gradient of a bucket.
+    pub fn emulate(&mut self, device: &Device, bucket: usize, nodes: usize) -> Result<(), KernelError> {
+        let BucketState { weights, node_gradients, .. } = &mut self.buckets[bucket];
+        let gradient = |_| Buffer::zeroed(device.for_exchange(), weights.len());
+        *node_gradients = (0..nodes).map(gradient).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
     /// Space of the device that the parameters live on.
     pub fn space(&self) -> &Space {
         &self.space
