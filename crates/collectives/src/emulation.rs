@@ -69,11 +69,10 @@ impl EmulatedAllReduce {
         hosts: &[usize],
         compensation: Compensation,
     ) -> Result<Self> {
-        let mut programs: Vec<Program> = (0..hosts.len())
-            .map(|me| Program::all_reduce(algorithm, &units, hosts, me, compensation))
-            .collect();
-        let exchanges = transfers(&programs);
-        let members = programs.drain(..).enumerate().map(|(i, program)| Member::new(device, &program, i > 0));
+        let program = |me| Program::all_reduce(algorithm, &units, hosts, me, compensation);
+        let programs: Vec<Program> = (0..hosts.len()).map(program).collect();
+        let exchanges = transfers(&programs, true);
+        let members = programs.iter().enumerate().map(|(i, program)| Member::new(device, program, i > 0));
         Ok(Self { members: members.collect::<Result<_>>()?, units, exchanges, rows: Vec::new() })
     }
 
@@ -128,7 +127,8 @@ impl EmulatedAllReduce {
                     let [first, second] = scratch;
                     let (from, other) = if *area == Area::First { (first, second) } else { (second, first) };
                     let inside = into.area != Area::Vector;
-                    let mut floats: Option<Buffer<f32>> = inside.then(|| other.take().into_bytes().into_buffer());
+                    let mut floats: Option<Buffer<f32>> =
+                        inside.then(|| other.take().into_bytes().into_buffer());
                     let decoded = device.decode_rows(Decode {
                         codec,
                         rows: repeated(rows, repeats),
@@ -193,8 +193,9 @@ fn reads(step: &Step, units: &Range<usize>) -> bool {
     }
 }
 
-/// What moves in each exchange of all members: what one sends to another, to where the other receives it.
-fn transfers(programs: &[Program]) -> Vec<Vec<Transfer>> {
+/// What moves in each exchange of all members: what one sends to another, to where the other receives it. If `only_first`, nobody
+/// asks for the results of the others.
+fn transfers(programs: &[Program], only_first: bool) -> Vec<Vec<Transfer>> {
     let exchanges = |program: &Program| -> Vec<(Area, Area, Range<usize>, Range<usize>)> {
         let exchange = |step: &Step| match step {
             Step::Exchange { from, to, sends, receives } => {
@@ -209,9 +210,8 @@ fn transfers(programs: &[Program]) -> Vec<Vec<Transfer>> {
         let mut transfers = Vec::new();
         for (to, program) in programs.iter().enumerate() {
             let (_, area, _, receives) = &all[to][e];
-            // A vector that only the member itself would read is not brought to it.
             let last = all[to][e..].iter().all(|(from, ..)| *from != Area::Vector);
-            if *area == Area::Vector && last && to > 0 {
+            if *area == Area::Vector && last && only_first && to > 0 {
                 continue;
             }
             for received in &program.moves()[receives.clone()] {
