@@ -3,15 +3,21 @@ use spec::codec::Codec;
 
 const ELEMENTS: usize = 1010;
 
-/// A vector of each member, with something in the padding that no sum may touch.
+/// Tensors among the elements, with padding between them.
+const TENSORS: [Range<usize>; 4] = [0..300, 304..305, 320..1000, 1001..1003];
+
+/// A vector of each member; padding holds zeros.
 fn vectors(device: &Device, members: usize) -> Vec<Buffer<f32>> {
-    let value = |member: usize, i: usize| ((member * 7919 + i * 104_729) % 2003) as f32 / 1001.0 - 1.0;
+    let value = |member: usize, i: usize| match TENSORS.iter().any(|tensor| tensor.contains(&i)) {
+        true => ((member * 7919 + i * 104_729) % 2003) as f32 / 1001.0 - 1.0,
+        false => 0.0,
+    };
     let vector = |member| (0..ELEMENTS).map(|i| value(member, i)).collect::<Vec<f32>>();
     (0..members).map(|member| Buffer::from_slice(device, &vector(member)).unwrap()).collect()
 }
 
 fn units(codec: Codec) -> Units {
-    Units::of_tensors(codec, ELEMENTS, &[0..300, 304..305, 320..1000, 1001..1003])
+    Units::of_tensors(codec, ELEMENTS, &TENSORS)
 }
 
 /// The emulation in which every member makes its result.
@@ -51,11 +57,11 @@ fn members_that_only_help_change_no_bit_and_sums_are_near() {
                     whole.run(&device, &mut b, |_| Round::Nearest).unwrap();
                     let result = a[0].to_vec().unwrap();
                     for other in &b {
-                        assert_eq!(result, other.to_vec().unwrap(), "{algorithm:?} {codec}");
+                        assert!(result == other.to_vec().unwrap(), "{algorithm:?} {codec} {compensation:?}");
                     }
-                    for i in (0..300).chain(320..1000) {
-                        let error = (f64::from(result[i]) - exact[i]).abs();
-                        assert!(error < most, "{algorithm:?} {codec}: {} is {}", exact[i], result[i]);
+                    for (sum, exact) in result.iter().zip(&exact) {
+                        let error = (f64::from(*sum) - exact).abs();
+                        assert!(error < most, "{algorithm:?} {codec}: {exact} is {sum}");
                     }
                 }
             }
