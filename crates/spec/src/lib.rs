@@ -13,6 +13,7 @@ pub mod optimizer;
 pub mod pace;
 pub mod placement;
 pub mod presets;
+pub mod program;
 pub mod random;
 pub mod run;
 pub mod schedule;
