@@ -82,7 +82,7 @@ pub struct RunArgs {
     /// tower modules; towers as dense unless given). 128 floats take 512 bytes in f32, 256 in f16 or bf16, 132 in fp8 (e4m3
     /// forward, e5m2 backward; fp8-e4m3 and fp8-e5m2 choose), and 136 in u8, 72 in u4 and 40 in u2, integers with a scale and a
     /// minimum for each row. For dense and towers, +ec behind the format carries what rounding loses to the next step (error
-    /// compensation), +ec-paper only where its paper does. Sums are in f32 [default: f32]
+    /// compensation); +ec-paper does so only where its authors do. Sums are in f32 [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Cluster")]
     pub wire: Option<WireConfig>,
     /// Rounding of values that a wire format cannot represent: nearest (ties to even), or stochastic (up or down at random, so

@@ -105,10 +105,12 @@ impl JsonSchema for AllReduce {
 
     /// Shape of the value in a config, as `FromStr` accepts it.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut named = generator.subschema_for::<Algorithm>();
+        named.insert("description".into(), "An algorithm by name.".into());
         json_schema!({
             "description": "All-reduce of dense gradients.",
             "oneOf": [
-                generator.subschema_for::<Algorithm>(),
+                named,
                 {
                     "type": "string",
                     "const": "auto",

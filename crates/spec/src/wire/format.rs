@@ -111,7 +111,8 @@ impl FromStr for Format {
         if let Some((format, _)) = text.split_once('+') {
             return Err(format!(
                 "error compensation is for reductions, of dense and towers: vectors and their gradients belong to other samples in \
-                 every step, so that the error of one step says nothing of the next; use {format}"
+                 every step, so that the error of one step says nothing of the next, and its authors print no algorithm for \
+                 exchanges; use {format}"
             ));
         }
         let names = Self::ALL.map(Self::name);
@@ -202,10 +203,12 @@ impl JsonSchema for ReducedFormat {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let lossy = Format::ALL.into_iter().filter(|format| *format != Format::F32).map(Format::name);
         let lossy = lossy.collect::<Vec<_>>().join("|");
+        let mut alone = generator.subschema_for::<Format>();
+        alone.insert("description".into(), "A format alone: what encoding loses is lost.".into());
         json_schema!({
             "description": "Format in which gradients travel in reductions, and whether what encoding loses is carried to the next step.",
             "oneOf": [
-                generator.subschema_for::<Format>(),
+                alone,
                 {
                     "type": "string",
                     "pattern": format!("^({lossy})\\+ec$"),
