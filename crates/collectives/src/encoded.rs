@@ -14,8 +14,8 @@ use crate::progress::{Endpoint, Names};
 use crate::transport::{Header, Span};
 use crate::{CollectiveError, Label, Pending};
 use kernels::{BlockCopy, Buffer, Bytes, SumEncoded};
+use spec::codec::Codec;
 use spec::placement::share;
-use spec::wire::Format;
 use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
@@ -28,7 +28,7 @@ impl Communicator {
     pub fn start_all_reduce_as(
         &self,
         label: &Label,
-        wire: Format,
+        wire: Codec,
         buffer: Buffer<f32>,
     ) -> Result<Pending<Buffer<f32>>> {
         if !wire.encodes() || self.size() == 1 {
@@ -53,7 +53,7 @@ impl Communicator {
     pub fn start_reduce_scatter_as(
         &self,
         label: &Label,
-        wire: Format,
+        wire: Codec,
         send: Buffer<f32>,
         counts: &[usize],
         mut recv: Buffer<f32>,
@@ -85,7 +85,7 @@ impl Communicator {
     pub fn start_all_gather_as(
         &self,
         label: &Label,
-        wire: Format,
+        wire: Codec,
         send: Buffer<f32>,
         counts: &[usize],
         mut recv: Buffer<f32>,
@@ -112,7 +112,7 @@ impl Communicator {
     }
 
     /// Encodes the first `len` floats of `from` into `into`, which is memory of the pool.
-    fn encode(&self, wire: Format, from: &Buffer<f32>, len: usize, into: Bytes) -> Result<Bytes> {
+    fn encode(&self, wire: Codec, from: &Buffer<f32>, len: usize, into: Bytes) -> Result<Bytes> {
         let mut into = into.into_buffer();
         self.device().encode(wire, BlockCopy { from: 0, to: 0, len }, from, &mut into)?;
         Ok(into.into_bytes())
@@ -124,7 +124,7 @@ impl Endpoint {
     pub(crate) fn sum_scattered(
         &self,
         operation: &mut Operation,
-        wire: Format,
+        wire: Codec,
         into: &mut Buffer<f32>,
         len: usize,
         [encoded, blocks]: [Bytes; 2],
@@ -143,7 +143,7 @@ impl Endpoint {
     pub(crate) fn share_sum(
         &self,
         operation: &mut Operation,
-        wire: Format,
+        wire: Codec,
         buffer: &mut Buffer<f32>,
         [encoded, blocks]: [Bytes; 2],
         spans: &mut Spans,
@@ -169,7 +169,7 @@ impl Endpoint {
     pub(crate) fn decode_gathered(
         &self,
         operation: &mut Operation,
-        wire: Format,
+        wire: Codec,
         into: &mut Buffer<f32>,
         [encoded, gathered]: [Bytes; 2],
     ) -> Result {

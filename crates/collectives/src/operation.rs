@@ -3,7 +3,7 @@
 use crate::transport::{GroupId, Span, Ticket};
 use crate::{CollectiveError, Label};
 use kernels::{Buffer, Bytes, Device, KernelError};
-use spec::wire::Format;
+use spec::codec::Codec;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -57,13 +57,13 @@ pub(crate) enum Stage {
     Gather,
     /// Exchange of an encoded reduce-scatter: blocks of `len` encoded floats arrive, to be summed into `into`. `send` is the
     /// caller's buffer.
-    EncodedScatter { wire: Format, send: Buffer<f32>, into: Buffer<f32>, len: usize },
+    EncodedScatter { wire: Codec, send: Buffer<f32>, into: Buffer<f32>, len: usize },
     /// First exchange of an encoded all-reduce: encoded blocks of this rank's share of `buffer` arrive, to be summed there.
     /// The exchange of the shares follows.
-    EncodedReduce { wire: Format, buffer: Buffer<f32> },
+    EncodedReduce { wire: Codec, buffer: Buffer<f32> },
     /// Exchange of an encoded all-gather, or the second one of an encoded all-reduce: the elements of `into` arrive encoded.
     /// `send` is the caller's buffer.
-    EncodedGather { wire: Format, send: Buffer<f32>, into: Buffer<f32> },
+    EncodedGather { wire: Codec, send: Buffer<f32>, into: Buffer<f32> },
     /// The operation is complete.
     Done { send: Bytes, recv: Bytes },
     /// The operation has failed.

@@ -3,9 +3,9 @@
 use half::{bf16, f16};
 use kernels::{BlockCopy, Buffer, Device, KernelError, SumBlocks, SumEncoded};
 use proptest::prelude::*;
-use spec::wire::Format;
+use spec::codec::Codec;
 
-const FORMATS: [Format; 2] = [Format::F16, Format::Bf16];
+const FORMATS: [Codec; 2] = [Codec::F16, Codec::Bf16];
 
 fn devices() -> Vec<Device> {
     let cpus = [1, 3].map(|threads| kernels::Cpu::new(threads).unwrap());
@@ -23,21 +23,21 @@ fn whole(len: usize) -> BlockCopy {
     BlockCopy { from: 0, to: 0, len }
 }
 
-fn encoded(device: &Device, format: Format, values: &[f32]) -> Vec<u16> {
+fn encoded(device: &Device, format: Codec, values: &[f32]) -> Vec<u16> {
     let mut to = buffer(&vec![0u16; values.len()]);
     device.encode(format, whole(values.len()), &buffer(values), &mut to).unwrap();
     to.to_vec().unwrap()
 }
 
-fn decoded(device: &Device, format: Format, bits: &[u16]) -> Vec<f32> {
+fn decoded(device: &Device, format: Codec, bits: &[u16]) -> Vec<f32> {
     let mut to = buffer(&vec![0f32; bits.len()]);
     device.decode(format, whole(bits.len()), &buffer(bits), &mut to).unwrap();
     to.to_vec().unwrap()
 }
 
-fn by_half(format: Format, value: f32) -> u16 {
+fn by_half(format: Codec, value: f32) -> u16 {
     match format {
-        Format::F16 => f16::from_f32(value).to_bits(),
+        Codec::F16 => f16::from_f32(value).to_bits(),
         _ => bf16::from_f32(value).to_bits(),
     }
 }
@@ -51,7 +51,7 @@ fn all_values_survive() {
             let floats = decoded(&device, format, &all);
             let again = encoded(&device, format, &floats);
             for ((&bits, again), float) in all.iter().zip(again).zip(floats) {
-                let infinity = if format == Format::F16 { 0x7c00 } else { 0x7f80 };
+                let infinity = if format == Codec::F16 { 0x7c00 } else { 0x7f80 };
                 let nan = bits & 0x7fff > infinity;
                 assert_eq!(float.is_nan(), nan, "{bits:04x} of {format}");
                 if nan {
@@ -68,7 +68,7 @@ fn all_values_survive() {
 #[test]
 fn rounding_is_to_nearest_even() {
     for device in devices() {
-        for (format, infinity) in [(Format::F16, 0x7c00), (Format::Bf16, 0x7f80)] {
+        for (format, infinity) in [(Codec::F16, 0x7c00), (Codec::Bf16, 0x7f80)] {
             let finite: Vec<u16> = (0..infinity).collect();
             let floats = decoded(&device, format, &finite);
             let middle = |i: usize| ((f64::from(floats[i]) + f64::from(floats[i + 1])) / 2.0) as f32;
@@ -80,7 +80,7 @@ fn rounding_is_to_nearest_even() {
                 let (low, high) = (finite[i], finite[i + 1]);
                 let even = if low % 2 == 0 { low } else { high };
                 // The smallest of bf16 have middles that are no singles: they were rounded already.
-                if format == Format::Bf16
+                if format == Codec::Bf16
                     || f64::from(middle(i)) * 2.0 == f64::from(floats[i]) + f64::from(floats[i + 1])
                 {
                     assert_eq!(
@@ -91,9 +91,9 @@ fn rounding_is_to_nearest_even() {
                 }
             }
         }
-        let past = encoded(&device, Format::F16, &[65519.996, 65520.0, -1e9, f32::MAX, 6e-8, 2.9e-8, -0.0]);
+        let past = encoded(&device, Codec::F16, &[65519.996, 65520.0, -1e9, f32::MAX, 6e-8, 2.9e-8, -0.0]);
         assert_eq!(past, [0x7bff, 0x7c00, 0xfc00, 0x7c00, 1, 0, 0x8000]);
-        assert_eq!(encoded(&device, Format::Bf16, &[f32::MAX, f32::MIN, -0.0]), [0x7f80, 0xff80, 0x8000]);
+        assert_eq!(encoded(&device, Codec::Bf16, &[f32::MAX, f32::MIN, -0.0]), [0x7f80, 0xff80, 0x8000]);
     }
 }
 
@@ -103,10 +103,10 @@ fn operands_are_checked() {
     let (floats, mut bits) = (buffer(&[1.0f32; 4]), buffer(&[7u16; 4]));
     for device in devices() {
         for block in [BlockCopy { from: 1, to: 0, len: 4 }, BlockCopy { from: 0, to: usize::MAX, len: 1 }] {
-            let refused = device.encode(Format::Bf16, block, &floats, &mut bits);
+            let refused = device.encode(Codec::Bf16, block, &floats, &mut bits);
             assert!(matches!(refused, Err(KernelError::TooShort { .. })));
         }
-        let refused = device.encode(Format::F32, whole(1), &floats, &mut bits);
+        let refused = device.encode(Codec::F32, whole(1), &floats, &mut bits);
         assert!(matches!(refused, Err(KernelError::Mismatch { .. })));
         let overlapping = [whole(3), BlockCopy { from: 0, to: 2, len: 1 }];
         assert!(device.copy_blocks(&overlapping, &floats, &mut buffer(&[0f32; 4])).is_err());

@@ -6,7 +6,6 @@ use planning::trained::{Trained, TrainedError};
 use spec::placement::Layout;
 use spec::run::Run;
 use spec::schedule::Task;
-use spec::wire::Format;
 
 fn on(name: &str, system: &str) -> Run {
     let system = System::named(system).unwrap();
@@ -45,7 +44,7 @@ fn every_model_lies_on_every_system() {
     for name in Trained::names() {
         for system in ["v100:1", "v100:16", "a100:64", "h100:256", "h100:512", "h200:24"] {
             let run = on(name, system);
-            assert_eq!(run.wire.vectors, Format::Bf16);
+            assert_eq!(run.wire.vectors, spec::codec::Codec::Bf16);
             assert_eq!(run.topology().ranks(), System::named(system).unwrap().devices());
             assert!(run.dataflow.sptt().is_some() == name.contains('-'), "{name}");
         }

@@ -22,11 +22,11 @@ pub use collective::{Collective, CollectiveKind, Group};
 pub use operation::{Description, Operation};
 pub use part::Part;
 
+use crate::codec::Codec;
 use crate::dataflow::{Dataflow, Deployment, PeerPermute};
 use crate::model::{BlockName, Model};
 use crate::placement::Placement;
 use crate::volume::{BatchSizes, Leg, LinkBytes, Traffic, Volume};
-use crate::wire::Format;
 use build::Build;
 use serde::{Deserialize, Serialize};
 use std::fmt;

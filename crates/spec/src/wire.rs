@@ -1,19 +1,21 @@
-//! Wire formats: how floats are sent between ranks. Arithmetic is always in f32.
+//! The wire of a run: with which codec each payload travels between ranks. Arithmetic is always in f32.
 //!
 //! ```
-//! use spec::wire::{Format, Wire, WireConfig};
-//! let config: WireConfig = "vectors=bf16,dense=f16".parse().unwrap();
-//! assert_eq!(config.check(), Wire { vectors: Format::Bf16, gradients: Format::F32, dense: Format::F16 });
-//! assert_eq!("bf16".parse::<WireConfig>().unwrap().check().dense, Format::Bf16);
+//! use spec::codec::Codec;
+//! use spec::wire::WireConfig;
+//! let wire = "vectors=bf16,dense=f16".parse::<WireConfig>().unwrap().check();
+//! assert_eq!((wire.vectors, wire.gradients, wire.dense.codec), (Codec::Bf16, Codec::F32, Codec::F16));
+//! assert_eq!("bf16".parse::<WireConfig>().unwrap().check().dense.codec, Codec::Bf16);
 //! ```
 
+use crate::codec::{Codec, Compensation, Rounding};
 use crate::volume::Leg;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Wire format of a float. Encoding rounds to nearest, ties to even; encoding a decoded value again is exact.
+/// Format of a payload as users write it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -27,26 +29,27 @@ pub enum Format {
 }
 
 impl Format {
-    /// Size of an encoded float, in bytes.
-    pub fn bytes(self) -> u64 {
-        match self {
-            Format::F32 => 4,
-            Format::F16 | Format::Bf16 => 2,
-        }
-    }
-
     /// Name of the format as users write it.
     pub fn name(self) -> &'static str {
+        self.codec().name()
+    }
+
+    /// Codec of the format.
+    pub fn codec(self) -> Codec {
         match self {
-            Format::F32 => "f32",
-            Format::F16 => "f16",
-            Format::Bf16 => "bf16",
+            Format::F32 => Codec::F32,
+            Format::F16 => Codec::F16,
+            Format::Bf16 => Codec::Bf16,
         }
     }
 
-    /// Whether floats are encoded before they are sent, and decoded after.
-    pub fn encodes(self) -> bool {
-        self != Format::F32
+    /// Format that gives a codec.
+    fn of(codec: Codec) -> Self {
+        match codec {
+            Codec::F16 => Format::F16,
+            Codec::Bf16 => Format::Bf16,
+            _ => Format::F32,
+        }
     }
 }
 
@@ -65,27 +68,40 @@ impl fmt::Display for Format {
     }
 }
 
-/// Wire formats of a run. Ids, bag lengths and weights of ids are never encoded.
+/// Wire of a run. Ids, bag lengths and weights of ids are never encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Wire {
-    /// Format of pooled vectors, partial sums and tower outputs, in the forward pass.
-    pub vectors: Format,
-    /// Format of the gradients of vectors.
-    pub gradients: Format,
-    /// Format of the gradients of dense parameters, including those of towers, in reductions.
-    pub dense: Format,
+    /// Codec of pooled vectors, partial sums and tower outputs, in the forward pass.
+    pub vectors: Codec,
+    /// Codec of the gradients of vectors.
+    pub gradients: Codec,
+    /// How the gradients of dense parameters travel in reductions.
+    pub dense: Reduced,
+    /// How the gradients of tower modules travel in reductions.
+    pub towers: Reduced,
+    /// Rounding of all values that are encoded.
+    pub rounding: Rounding,
+}
+
+/// How values travel in a reduction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reduced {
+    /// Codec of the values.
+    pub codec: Codec,
+    /// Whether what encoding loses is carried to the next step.
+    pub compensation: Compensation,
 }
 
 impl Wire {
-    /// Format of the vectors or gradients that a leg exchanges.
-    pub fn of(&self, leg: Leg) -> Format {
+    /// Codec of the vectors or gradients that a leg exchanges.
+    pub fn of(&self, leg: Leg) -> Codec {
         if leg.backward() { self.gradients } else { self.vectors }
     }
 }
 
 impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { vectors, gradients, dense } = self;
+        let (vectors, gradients, dense) = (self.vectors, self.gradients, self.dense.codec);
         if vectors == gradients && gradients == dense {
             return f.pad(vectors.name());
         }
@@ -111,16 +127,20 @@ pub struct WireConfig {
 impl WireConfig {
     /// Makes a config with all formats of `wire` written out.
     pub fn explicit(wire: Wire) -> Self {
-        Self { vectors: Some(wire.vectors), gradients: Some(wire.gradients), dense: Some(wire.dense) }
+        let of = |codec| Some(Format::of(codec));
+        Self { vectors: of(wire.vectors), gradients: of(wire.gradients), dense: of(wire.dense.codec) }
     }
 
-    /// Wire formats of a run; formats that were left out are f32.
+    /// Wire of a run; formats that were left out are f32.
     pub fn check(&self) -> Wire {
-        let Self { vectors, gradients, dense } = self;
+        let codec = |format: Option<Format>| format.unwrap_or_default().codec();
+        let dense = Reduced { codec: codec(self.dense), compensation: Compensation::None };
         Wire {
-            vectors: vectors.unwrap_or_default(),
-            gradients: gradients.unwrap_or_default(),
-            dense: dense.unwrap_or_default(),
+            vectors: codec(self.vectors),
+            gradients: codec(self.gradients),
+            dense,
+            towers: dense,
+            rounding: Rounding::Nearest,
         }
     }
 

@@ -5,9 +5,9 @@
 use collectives::{CollectiveError, Communicator, Label, Pending};
 use kernels::reference::wire::{decoded, encoded};
 use kernels::{Buffer, Element, HalfFormat};
+use spec::codec::Codec;
 use spec::placement::share;
 use spec::topology::{LinkClass, Topology};
-use spec::wire::Format;
 use std::time::{Duration, Instant};
 
 pub type Outcome = Result<(), CollectiveError>;
@@ -174,14 +174,14 @@ pub fn all_reduce(world: Communicator) -> Outcome {
 }
 
 /// What a format leaves of a value.
-pub fn rounded(wire: Format, value: f32) -> f32 {
+pub fn rounded(wire: Codec, value: f32) -> f32 {
     HalfFormat::of(wire).map_or(value, |half| decoded(half, encoded(half, value)))
 }
 
 /// In every format: rounded, summed in rank order, and rounded again. Every rank has the same bits.
 pub fn encoded_all_reduce(world: Communicator) -> Outcome {
     let (me, size, label) = (world.rank(), world.size(), Label::from("reduce"));
-    for wire in [Format::F32, Format::F16, Format::Bf16] {
+    for wire in [Codec::F32, Codec::F16, Codec::Bf16] {
         for len in [0, 1, 3, 8, 1001] {
             let mine: Vec<f32> = (0..len).map(|i| float(me, i, len) * 1e-3).collect();
             let buffer = Buffer::from_slice(world.device(), &mine)?;
@@ -201,7 +201,7 @@ pub fn encoded_all_reduce(world: Communicator) -> Outcome {
 pub fn encoded_scatter_and_gather(world: Communicator) -> Outcome {
     let (me, size, label) = (world.rank(), world.size(), Label::from("encoded"));
     let round = |wire, value| if size == 1 { value } else { rounded(wire, value) };
-    for wire in [Format::F32, Format::F16, Format::Bf16] {
+    for wire in [Codec::F32, Codec::F16, Codec::Bf16] {
         for round_number in 0..4 {
             let counts: Vec<usize> = (0..size).map(|to| count(to, 0, round_number)).collect();
             let total: usize = counts.iter().sum();

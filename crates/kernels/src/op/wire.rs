@@ -2,7 +2,7 @@
 
 use super::{Check, Result, size};
 use crate::{Buffer, Device, Element, KernelError};
-use spec::wire::Format;
+use spec::codec::Codec;
 
 /// Copy of a block: a run of elements from one buffer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +29,22 @@ impl HalfFormat {
     ///
     /// ```
     /// use kernels::HalfFormat;
-    /// use spec::wire::Format;
-    /// assert_eq!(HalfFormat::of(Format::Bf16), Some(HalfFormat::Bf16));
-    /// assert_eq!(HalfFormat::of(Format::F32), None);
+    /// use spec::codec::Codec;
+    /// assert_eq!(HalfFormat::of(Codec::Bf16), Some(HalfFormat::Bf16));
+    /// assert_eq!(HalfFormat::of(Codec::F32), None);
     /// ```
-    pub fn of(format: Format) -> Option<Self> {
+    pub fn of(format: Codec) -> Option<Self> {
         match format {
-            Format::F16 => Some(HalfFormat::F16),
-            Format::Bf16 => Some(HalfFormat::Bf16),
-            Format::F32 => None,
+            Codec::F16 => Some(HalfFormat::F16),
+            Codec::Bf16 => Some(HalfFormat::Bf16),
+            _ => None,
         }
     }
 }
 
 /// Refuses a format in which floats stay as they are.
-fn half(op: &'static str, format: Format) -> Result<HalfFormat> {
-    let (what, got) = ("bytes of a float in the format", format.bytes() as usize);
+fn half(op: &'static str, format: Codec) -> Result<HalfFormat> {
+    let (what, got) = ("bytes of a float in the format", format.encoded_bytes(1, 1) as usize);
     HalfFormat::of(format).ok_or(KernelError::Mismatch { op, what, expected: 2, got })
 }
 
@@ -72,13 +72,13 @@ impl Device {
     /// let device = Device::cpu(1)?;
     /// let from = Buffer::from_slice(&device, &[1.0, -2.0])?;
     /// let mut to = Buffer::zeroed(&device, 2)?;
-    /// device.encode(spec::wire::Format::F16, BlockCopy { from: 0, to: 0, len: 2 }, &from, &mut to)?;
+    /// device.encode(spec::codec::Codec::F16, BlockCopy { from: 0, to: 0, len: 2 }, &from, &mut to)?;
     /// assert_eq!(to.to_vec()?, [0x3c00, 0xc000]);
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn encode(
         &self,
-        format: Format,
+        format: Codec,
         block: BlockCopy,
         from: &Buffer<f32>,
         to: &mut Buffer<u16>,
@@ -96,13 +96,13 @@ impl Device {
     /// let device = Device::cpu(1)?;
     /// let from = Buffer::from_slice(&device, &[0x3f80u16, 0xc000])?;
     /// let mut to = Buffer::zeroed(&device, 2)?;
-    /// device.decode(spec::wire::Format::Bf16, BlockCopy { from: 0, to: 0, len: 2 }, &from, &mut to)?;
+    /// device.decode(spec::codec::Codec::Bf16, BlockCopy { from: 0, to: 0, len: 2 }, &from, &mut to)?;
     /// assert_eq!(to.to_vec()?, [1.0, -2.0]);
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
     pub fn decode(
         &self,
-        format: Format,
+        format: Codec,
         block: BlockCopy,
         from: &Buffer<u16>,
         to: &mut Buffer<f32>,
@@ -122,11 +122,11 @@ impl Device {
     /// let blocks = Buffer::from_slice(&device, &[0x3f80u16, 0xc000])?;
     /// let mut out = Buffer::zeroed(&device, 1)?;
     /// let sum = SumEncoded { count: 2, len: 1, blocks: &blocks, out: &mut out, out_at: 0 };
-    /// device.sum_encoded(spec::wire::Format::Bf16, sum)?;
+    /// device.sum_encoded(spec::codec::Codec::Bf16, sum)?;
     /// assert_eq!(out.to_vec()?, [1.0 - 2.0]);
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
-    pub fn sum_encoded(&self, format: Format, args: SumEncoded) -> Result {
+    pub fn sum_encoded(&self, format: Codec, args: SumEncoded) -> Result {
         const OP: &str = "sum_encoded";
         let (format, check) = (half(OP, format)?, Check::new(OP, self));
         check.buffer("blocks", args.blocks, size([args.count, args.len]))?;

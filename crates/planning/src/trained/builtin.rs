@@ -5,7 +5,7 @@ use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::{ModelKind, Preset};
 use spec::run::{Config, ModelConfig, Optimizer, OptimizerConfig};
 use spec::towers::{Assignment, DcnOutput, Module};
-use spec::wire::{Format, Wire, WireConfig};
+use spec::wire::{Format, WireConfig};
 
 /// A model by name: its network, its towers, what stands over their features.
 struct Named(&'static str, ModelKind, Option<Assignment>, Module);
@@ -101,6 +101,6 @@ pub(super) fn config(name: &str) -> Option<Config> {
             Config { model, ..Config::default() }
         }
     };
-    let wire = Wire { vectors: Format::Bf16, gradients: Format::Bf16, dense: Format::Bf16 };
-    Some(Config { wire: WireConfig::explicit(wire), ..config })
+    let bf16 = Some(Format::Bf16);
+    Some(Config { wire: WireConfig { vectors: bf16, gradients: bf16, dense: bf16 }, ..config })
 }

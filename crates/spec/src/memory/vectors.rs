@@ -1,9 +1,9 @@
 //! Memory of the vectors between tables and samples, as the dataflows lay them out.
 
 use super::Buffers;
+use crate::codec::Codec;
 use crate::dataflow::{AllToAll, Dataflow, PeerPermute, Sptt};
 use crate::placement::width;
-use crate::wire::Format;
 
 impl Buffers<'_> {
     /// Bytes of the vectors of `rank` between tables and samples, and of their gradients.
@@ -16,7 +16,7 @@ impl Buffers<'_> {
 
     /// Bytes of a leg that sends and receives so many floats, in so many `levels`: each level has what it exchanges once
     /// more, as it travels.
-    fn leg(&self, send: f64, recv: f64, format: Format, levels: f64) -> f64 {
+    fn leg(&self, send: f64, recv: f64, format: Codec, levels: f64) -> f64 {
         let plain = self.floats(send) + self.floats(recv);
         match format.encodes() {
             false => levels * plain,

@@ -144,7 +144,7 @@ impl<'a> Build<'a> {
 
 /// An all-to-all over the world of what is never encoded.
 fn world(name: &str, traffic: Traffic, from: Slot, to: Slot) -> Phase {
-    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, Format::F32, from, to)
+    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, Codec::F32, from, to)
 }
 
 /// A collective on the exchange lane.
@@ -153,7 +153,7 @@ pub(super) fn exchange(
     kind: CollectiveKind,
     group: Group,
     traffic: Traffic,
-    wire: Format,
+    wire: Codec,
     from: Slot,
     to: Slot,
 ) -> Phase {

@@ -1,8 +1,8 @@
 //! Collectives of a step: kind, group of ranks, traffic and wire format.
 
 use super::Part;
+use crate::codec::Codec;
 use crate::volume::Traffic;
-use crate::wire::Format;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Collective {
     pub traffic: Traffic,
     /// Wire format of floats. A reduction encodes and decodes floats itself; those of an all-to-all are encoded by the phase
     /// before it. Ids and lengths are never encoded.
-    pub wire: Format,
+    pub wire: Codec,
 }
 
 /// Collectives that a step uses.

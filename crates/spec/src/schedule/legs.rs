@@ -24,7 +24,7 @@ impl Build<'_> {
             from = Slot::PeerPooled;
         }
         let arriving = if wire.encodes() { Slot::Arriving(leg) } else { to };
-        let traffic = leg.traffic(wire.bytes());
+        let traffic = leg.traffic(wire.encoded_bytes(1, 1));
         if !hierarchical {
             self.push(exchange(&format!("{leg} exchange"), kind, group, traffic, wire, from, arriving));
             return;

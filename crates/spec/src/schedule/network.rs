@@ -85,8 +85,8 @@ impl Build<'_> {
         }
         for (bucket, layers) in parts {
             self.backward_part(block, layers, Some(bucket));
-            let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense);
-            let traffic = Traffic::AllReduce { elements, bytes: wire.bytes() };
+            let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense.codec);
+            let traffic = Traffic::AllReduce { elements, bytes: wire.encoded_bytes(1, 1) };
             self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
         }
     }
@@ -145,8 +145,8 @@ impl Build<'_> {
         let towers = 0..self.deployment.model.towers().len();
         self.compute(Operation::Backward(BlockName::TOWERS, towers), &reads, &writes);
         let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
-        let wire = self.deployment.wire.dense;
-        let traffic = Traffic::GroupAllReduce { elements, bytes: wire.bytes() };
+        let wire = self.deployment.wire.towers.codec;
+        let traffic = Traffic::GroupAllReduce { elements, bytes: wire.encoded_bytes(1, 1) };
         self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
     }
 
@@ -158,15 +158,15 @@ impl Build<'_> {
         }
         let slot = [Slot::TowerNorm];
         self.compute(Operation::TowerNorm, &[Slot::BucketGradient(self.buckets.len())], &slot);
-        let traffic = Traffic::PeerAllReduce { elements: 1, bytes: Format::F32.bytes() };
-        let (kind, group, wire) = (CollectiveKind::AllReduce, Group::Peers, Format::F32);
+        let traffic = Traffic::PeerAllReduce { elements: 1, bytes: Codec::F32.encoded_bytes(1, 1) };
+        let (kind, group, wire) = (CollectiveKind::AllReduce, Group::Peers, Codec::F32);
         let work = Work::Collective(Collective { kind, group, traffic, wire });
         self.push(phase("reduce tower norm", work, Lane::Gradients, &slot, &slot));
     }
 }
 
 /// The reduction of a bucket's gradient.
-fn reduction(name: &str, group: Group, traffic: Traffic, wire: Format, bucket: usize) -> Phase {
+fn reduction(name: &str, group: Group, traffic: Traffic, wire: Codec, bucket: usize) -> Phase {
     let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic, wire };
     let slot = [Slot::BucketGradient(bucket)];
     phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot)

@@ -124,7 +124,7 @@ impl Description {
 impl Operation {
     /// Name, class, part and cost of the operation in a step of a deployment, with the buckets of its network.
     pub fn describe(&self, deployment: &Deployment, buckets: &[Bucket]) -> Description {
-        let wire = |leg: &Leg| deployment.wire.of(*leg).bytes();
+        let wire = |leg: &Leg| deployment.wire.of(*leg).encoded_bytes(1, 1);
         let features = 2 * WORD * deployment.model.network().features_width() as u64;
         let of = |name: &str, class, part| Description::new(name, class, part);
         let exchange = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };

@@ -63,7 +63,7 @@ impl OptionalSteps {
         build.depart(Leg::Group, Group::Tower, whole, Slot::Gathered);
         if self.rows {
             let wire = build.deployment.wire.vectors;
-            let traffic = Traffic::PartialSums { bytes: wire.bytes() };
+            let traffic = Traffic::PartialSums { bytes: wire.encoded_bytes(1, 1) };
             let kind = CollectiveKind::ReduceScatter;
             build.push(exchange("group sums", kind, Group::Tower, traffic, wire, partial, Slot::Summed));
         }
@@ -98,7 +98,7 @@ impl OptionalSteps {
         build.depart(Leg::GroupGradient, Group::Tower, Slot::GatheredGradient, whole);
         if self.rows {
             let wire = build.deployment.wire.gradients;
-            let traffic = Traffic::SumGradients { bytes: wire.bytes() };
+            let traffic = Traffic::SumGradients { bytes: wire.encoded_bytes(1, 1) };
             let (kind, from) = (CollectiveKind::AllGather, Slot::SummedGradient);
             build.push(exchange("group gather", kind, Group::Tower, traffic, wire, from, partial));
         }

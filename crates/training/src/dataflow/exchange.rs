@@ -3,7 +3,7 @@
 use crate::Error;
 use collectives::{CollectiveError, Communicator, Completion, Label, Pending};
 use kernels::{Buffer, Device, Element};
-use spec::wire::Format;
+use spec::codec::Codec;
 
 /// Buffers of an exchange: what is sent, by destination, and what arrives, by source.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Exchange<f32> {
         &mut self,
         group: &Communicator,
         label: &Label,
-        wire: Format,
+        wire: Codec,
     ) -> Result<(), CollectiveError> {
         let (send, recv) = self.take();
         self.pending = Some(group.start_reduce_scatter_as(label, wire, send, &self.to, recv)?);
@@ -72,7 +72,7 @@ impl Exchange<f32> {
         &mut self,
         group: &Communicator,
         label: &Label,
-        wire: Format,
+        wire: Codec,
     ) -> Result<(), CollectiveError> {
         let (send, recv) = self.take();
         self.pending = Some(group.start_all_gather_as(label, wire, send, &self.from, recv)?);

@@ -9,13 +9,13 @@ use super::exchange::Exchange;
 use super::no_phase;
 use crate::Error;
 use kernels::{BlockCopy, Buffer, Device};
+use spec::codec::Codec;
 use spec::topology::Groups;
-use spec::wire::Format;
 
 /// Vectors on one leg: their buffers, and the copies between them.
 #[derive(Debug)]
 pub struct Vectors {
-    format: Format,
+    format: Codec,
     /// Floats that were laid out, and floats that arrived. Between two levels, the regrouped floats replace those that were
     /// laid out.
     pub floats: Exchange<f32>,
@@ -40,13 +40,13 @@ struct FirstLevel {
 
 impl Vectors {
     /// Leg of one exchange among `members` ranks.
-    pub fn direct(device: &Device, members: usize, format: Format) -> Self {
+    pub fn direct(device: &Device, members: usize, format: Codec) -> Self {
         let (floats, halves) = (Exchange::new(device, members), Exchange::new(device, members));
         Self { format, floats, halves, first: None }
     }
 
     /// Leg of a hierarchical all-to-all, in two levels.
-    pub fn by_hosts(device: &Device, hosts: Groups, rank: usize, format: Format) -> Self {
+    pub fn by_hosts(device: &Device, hosts: Groups, rank: usize, format: Codec) -> Self {
         let first = FirstLevel {
             hosts,
             rank,

@@ -4,10 +4,10 @@ use super::file::ReplayedStep;
 use anyhow::{Result, bail};
 use collectives::{Communicator, Label, Pending};
 use kernels::{Buffer, Element};
+use spec::codec::Codec;
 use spec::dataflow::Sptt;
 use spec::schedule::{Collective, CollectiveKind};
 use spec::volume::Traffic;
-use spec::wire::Format;
 
 type Pair<T> = (Buffer<T>, Buffer<T>);
 
@@ -16,7 +16,7 @@ type Pair<T> = (Buffer<T>, Buffer<T>);
 pub struct Flight<'a> {
     pub label: Label,
     kind: CollectiveKind,
-    wire: Format,
+    wire: Codec,
     group: &'a Communicator,
     /// Elements sent to each member.
     to: Vec<usize>,
