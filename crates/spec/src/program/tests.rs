@@ -85,7 +85,7 @@ fn all_reduces_add_every_contribution_once_for_any_number_of_members() {
                 check_all_reduce(algorithm, &units, len, hosts, Compensation::Every);
             }
             // Rows of 1 to 4 values with padding between them, and a tensor of two rows.
-            let tensors: Vec<_> = (0..30).map(|i| 6 * i..6 * i + i % 5).chain([190..320]).collect();
+            let tensors: Vec<_> = (0..30).map(|i| 6 * i..6 * i + i % 5).chain(Some(190..320)).collect();
             let units = Units::of_tensors(Codec::U4, 321, &tensors);
             check_all_reduce(algorithm, &units, 321, hosts, Compensation::AsPrinted);
         }
