@@ -17,6 +17,7 @@ pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 use crate::emulation::Emulation;
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
+use crate::program::Algorithm;
 use crate::topology::{Groups, Numbering, Topology};
 use crate::wire::Wire;
 use std::ops::Range;
@@ -32,6 +33,8 @@ pub struct Deployment {
     pub dataflow: Dataflow,
     /// Wire formats of floats.
     pub wire: Wire,
+    /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
+    pub all_reduce: Algorithm,
     /// Nodes whose dense gradients the only rank emulates; `None` where every rank has its own.
     pub emulation: Option<Emulation>,
 }

@@ -10,6 +10,7 @@
 use crate::model::Parameter;
 use crate::run::RunError;
 use crate::schedule::Bucket;
+use crate::topology::Topology;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,13 @@ impl Emulation {
     /// Host of each node.
     pub fn hosts(&self) -> Vec<usize> {
         (0..self.nodes).map(|node| self.host_of(node)).collect()
+    }
+
+    /// Cluster that is emulated; `None` where its hosts have different numbers of nodes.
+    pub fn topology(&self) -> Option<Topology> {
+        let per_host = self.ranks_per_host.min(self.nodes);
+        let even = self.nodes.is_multiple_of(per_host);
+        even.then(|| Topology::new(self.nodes / per_host, per_host).ok()).flatten()
     }
 
     /// Whether the gradients of a bucket are reduced among the nodes; `parameters` are those of the model.

@@ -20,6 +20,7 @@ pub mod run;
 pub mod schedule;
 pub mod schema;
 pub mod synthetic;
+mod text;
 pub mod topology;
 pub mod towers;
 pub mod transport;

@@ -145,14 +145,7 @@ impl Program {
     ) -> Self {
         let mut program = Self { me, ..Self::default() };
         if hosts.len() > 1 {
-            match algorithm {
-                Algorithm::Direct => direct::all_reduce(&mut program, units, hosts.len(), compensation),
-                Algorithm::Ring => ring::all_reduce(&mut program, units, hosts.len(), compensation),
-                Algorithm::RecursiveDoubling => {
-                    recursive_doubling::all_reduce(&mut program, units, hosts, compensation)
-                }
-                Algorithm::TwoLevel => two_level::all_reduce(&mut program, units, hosts, compensation),
-            }
+            algorithm.append(&mut program, units, hosts, compensation);
         }
         program
     }

@@ -10,6 +10,7 @@
 //! assert_eq!(config.check(None).unwrap().dim(), 64);
 //! ```
 
+mod all_reduce;
 mod check;
 mod config;
 mod every;
@@ -19,6 +20,7 @@ mod regularisation;
 mod selection;
 mod split;
 
+pub use all_reduce::AllReduce;
 pub use check::{Length, Optimizers};
 pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
@@ -34,6 +36,7 @@ use crate::dataflow::{Dataflow, Deployment};
 use crate::emulation::Emulation;
 use crate::model::Model;
 use crate::placement::Placement;
+use crate::program::Algorithm;
 use crate::schedule::{Schedule, Task};
 use crate::topology::Topology;
 use crate::wire::Wire;
@@ -50,6 +53,8 @@ pub struct Run {
     pub dataflow: Dataflow,
     /// Wire formats of floats.
     pub wire: Wire,
+    /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
+    pub all_reduce: Algorithm,
     /// Nodes whose dense gradients the only rank emulates; `None` by default.
     pub emulation: Option<Emulation>,
     /// Update rule and learning rate of the dense layers.
@@ -181,6 +186,7 @@ impl Run {
             placement: self.placement.clone(),
             dataflow: self.dataflow.clone(),
             wire: self.wire,
+            all_reduce: self.all_reduce,
             emulation: self.emulation,
         }
     }

@@ -31,6 +31,7 @@ fn schedules() -> Vec<Schedule> {
             placement: planning::placement::balanced(model, topology, replicate),
             dataflow: Dataflow::Flat(AllToAll::Flat),
             wire: Wire::default(),
+            all_reduce: Default::default(),
             emulation: None,
         })
     });
@@ -67,8 +68,14 @@ fn phases_of_a_leg() {
     let names = |all_to_all, wire: &str| -> Vec<String> {
         let (model, placement) = (model.clone(), placement.clone());
         let wire = wire.parse::<WireConfig>().unwrap().check();
-        let deployment =
-            Deployment { model, placement, dataflow: Dataflow::Flat(all_to_all), wire, emulation: None };
+        let deployment = Deployment {
+            model,
+            placement,
+            dataflow: Dataflow::Flat(all_to_all),
+            wire,
+            all_reduce: Default::default(),
+            emulation: None,
+        };
         let schedule = Schedule::new(&deployment, Task::Evaluate, 1 << 20);
         let names = schedule.phases().iter().filter(|phase| !phase.ahead).map(|phase| phase.name.clone());
         names.take_while(|name| name != "restore order").filter(|name| !name.starts_with("bottom")).collect()
@@ -90,7 +97,8 @@ fn phases_of_parallel_branches() {
     let model = Preset::Demo.model(ModelKind::DeepFm, None, Some(1000)).unwrap();
     let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Wire::default());
-    let deployment = Deployment { model, placement, dataflow, wire, emulation: None };
+    let deployment =
+        Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None };
     let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
     let computed = |phase: &&spec::schedule::Phase| matches!(phase.work, Work::Compute(_)) && !phase.ahead;
     let names: Vec<&str> = schedule.phases().iter().filter(computed).map(|phase| &phase.name[..]).collect();
@@ -158,6 +166,7 @@ fn by_towers() -> Vec<Deployment> {
                 placement,
                 dataflow,
                 wire: Wire::default(),
+                all_reduce: Default::default(),
                 emulation: None,
             });
         }
@@ -414,6 +423,7 @@ fn communication_hides_behind_computation() {
         placement,
         dataflow: Dataflow::Flat(AllToAll::Flat),
         wire: Wire::default(),
+        all_reduce: Default::default(),
         emulation: None,
     };
     let flat = Schedule::new(&flat, Task::Train, 1 << 20);

@@ -1,5 +1,7 @@
-//! Algorithms of the all-reduce.
+//! Algorithms of the all-reduce. A new one is a variant here, and a file beside this one that appends its steps.
 
+use super::{Program, Units, direct, recursive_doubling, ring, two_level};
+use crate::codec::Compensation;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -40,6 +42,22 @@ impl Algorithm {
             Self::TwoLevel => "two-level",
         }
     }
+
+    /// Appends the steps of an all-reduce to a program without steps. Member `i` is on host `hosts[i]`.
+    pub(super) fn append(
+        self,
+        program: &mut Program,
+        units: &Units,
+        hosts: &[usize],
+        compensation: Compensation,
+    ) {
+        match self {
+            Self::Direct => direct::all_reduce(program, units, hosts, compensation),
+            Self::Ring => ring::all_reduce(program, units, hosts, compensation),
+            Self::RecursiveDoubling => recursive_doubling::all_reduce(program, units, hosts, compensation),
+            Self::TwoLevel => two_level::all_reduce(program, units, hosts, compensation),
+        }
+    }
 }
 
 impl fmt::Display for Algorithm {
@@ -54,9 +72,8 @@ impl FromStr for Algorithm {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|algorithm| algorithm.name() == text);
         known.ok_or_else(|| {
-            format!(
-                "unknown all-reduce algorithm {text:?}; use direct, ring, recursive-doubling or two-level"
-            )
+            let [others @ .., last] = Self::ALL.map(Self::name);
+            format!("unknown all-reduce algorithm {text:?}; use {} or {last}", others.join(", "))
         })
     }
 }

@@ -12,9 +12,10 @@ use super::{Area, Move, Program, Target, Units, in_place};
 use crate::codec::Compensation;
 use std::ops::Range;
 
-/// Appends an all-reduce among `members` members.
-pub(super) fn all_reduce(program: &mut Program, units: &Units, members: usize, compensation: Compensation) {
-    let (all, me) = (0..members, program.me);
+/// Appends an all-reduce among as many members as there are `hosts`: whatever host they are on.
+pub(super) fn all_reduce(program: &mut Program, units: &Units, hosts: &[usize], compensation: Compensation) {
+    let (members, me) = (hosts.len(), program.me);
+    let all = 0..members;
     let compensated = compensation != Compensation::None;
     let share = |member| units.share(members, member);
     let areas = program.contribute(units, compensated);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Members of equal index in all groups reduce one share together. A half that was encoded in one round of pairs is sent as it is
-//! in the next: encoding a decoded value again would change nothing. So the encoded halves that the last member holds are also
+//! in the next, since the paper takes DQ(DQ(x)) for DQ(x). So the encoded halves that the last member holds are also
 //! what all members receive and decode.
 //!
 //! As printed, only the reduced halves are compensated (the function DQE of Algorithm 3): neither first sends of halves, nor sums

@@ -14,9 +14,9 @@
 use super::{Area, Move, Program, Units};
 use crate::codec::Compensation;
 
-/// Appends an all-reduce among `members` members.
-pub(super) fn all_reduce(program: &mut Program, units: &Units, members: usize, compensation: Compensation) {
-    let me = program.me;
+/// Appends an all-reduce among as many members as there are `hosts`: whatever host they are on.
+pub(super) fn all_reduce(program: &mut Program, units: &Units, hosts: &[usize], compensation: Compensation) {
+    let (members, me) = (hosts.len(), program.me);
     let (left, right) = ((me + members - 1) % members, (me + 1) % members);
     // Chunk of member `me`, or of the one that is `back` members to the left of it.
     let chunk = |back: usize| units.share(members, (me + 2 * members - back) % members);

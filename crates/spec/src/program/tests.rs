@@ -80,13 +80,14 @@ fn all_reduces_add_every_contribution_once_for_any_number_of_members() {
         shapes.extend(divisors.map(|hosts| shape(hosts, members / hosts, hosts % 2 == 0)));
         shapes.push((0..members).map(|i| i * i % 3).collect());
         for (hosts, algorithm) in shapes.iter().flat_map(|hosts| Algorithm::ALL.map(|a| (hosts, a))) {
-            for len in [0, 1, members - 1, members, 101] {
+            for len in [0, 1, members - 1, members, 2 * members + 1] {
                 let units = one_tensor(Codec::F32, len);
                 check_all_reduce(algorithm, &units, len, hosts, Compensation::Every);
             }
-            let tensors = [0..300, 304..305, 320..1000, 1001..1003];
-            let units = Units::of_tensors(Codec::U4, 1010, &tensors);
-            check_all_reduce(algorithm, &units, 1010, hosts, Compensation::AsPrinted);
+            // Rows of 1 to 4 values with padding between them, and a tensor of two rows.
+            let tensors: Vec<_> = (0..30).map(|i| 6 * i..6 * i + i % 5).chain(Some(190..320)).collect();
+            let units = Units::of_tensors(Codec::U4, 321, &tensors);
+            check_all_reduce(algorithm, &units, 321, hosts, Compensation::AsPrinted);
         }
     }
 }

@@ -19,7 +19,7 @@ use std::ops::Range;
 pub(super) fn all_reduce(program: &mut Program, units: &Units, hosts: &[usize], compensation: Compensation) {
     let groups = match Groups::by_host(hosts, program.me) {
         Some(groups) if groups.count > 1 && groups.size > 1 => groups,
-        _ => return direct::all_reduce(program, units, hosts.len(), compensation),
+        _ => return direct::all_reduce(program, units, hosts, compensation),
     };
     let compensated = compensation != Compensation::None;
     let (inside, across) = (0..groups.size, 0..groups.count);

@@ -2,16 +2,16 @@
 
 use crate::Error;
 use crate::dataflow::{self, Carries, Dataflow, Flat, Input, LossWeights, Payload, Sptt};
-use crate::layers::dense::{BucketState, Parameters};
+use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
+use crate::step::emulation::EmulatedNodes;
 use crate::step::norm::GradientNorm;
 use collectives::Pending;
 use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
-use spec::emulation::Emulation;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Regularisation, Run};
@@ -38,6 +38,8 @@ pub struct RankState {
     dataflow: Box<dyn Dataflow>,
     /// Modules of the towers of this rank's group.
     towers: Vec<Tower>,
+    /// Nodes that this rank emulates, if any.
+    emulation: EmulatedNodes,
     /// Reductions of buckets that are under way.
     reductions: Vec<Option<Pending<Buffer<f32>>>>,
     inputs: [Input; 2],
@@ -78,9 +80,7 @@ impl RankState {
         }
         let list = run.model.dense_parameter_list();
         let mut parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
-        if let Some(Emulation { nodes, .. }) = run.emulation {
-            schedule.emulated_buckets().try_for_each(|bucket| parameters.emulate(&device, bucket, nodes))?;
-        }
+        let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
             network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
@@ -92,6 +92,7 @@ impl RankState {
                 Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
             towers: towers(run, rank, &parameters)?,
+            emulation,
             reductions: buckets.iter().map(|_| None).collect(),
             parameters,
             model: run.model.clone(),
@@ -209,13 +210,7 @@ impl RankState {
                 dataflow.update(device, tables, input, update)
             }
             Operation::ReduceEmulated(bucket) => {
-                let BucketState { gradient, node_gradients, .. } = &mut parameters.buckets[*bucket];
-                let [sum, others @ ..] = node_gradients.as_mut_slice() else { return Ok(()) };
-                for other in others {
-                    device.add(other.len(), other, sum)?;
-                }
-                std::mem::swap(gradient, sum);
-                Ok(())
+                Ok(self.emulation.reduce(device, *bucket, self.steps, &mut parameters.buckets[*bucket])?)
             }
             Operation::TowerNorm => self.norm.take_towers(device, &parameters.buckets, &self.regularisation),
             Operation::GradientNorm => self.norm.take(device, &parameters.buckets, &self.regularisation),
