@@ -23,7 +23,7 @@ pub struct Emulation {
     /// Number of nodes, at least 2.
     pub nodes: usize,
     /// Number of nodes on a host; the last host may have fewer.
-    pub ranks_per_host: usize,
+    pub nodes_per_host: usize,
     /// Layers whose gradients are reduced among the nodes.
     pub layers: EmulatedLayers,
 }
@@ -42,14 +42,14 @@ pub enum EmulatedLayers {
 
 impl Default for Emulation {
     fn default() -> Self {
-        Self { nodes: 2, ranks_per_host: 8, layers: EmulatedLayers::All }
+        Self { nodes: 2, nodes_per_host: 8, layers: EmulatedLayers::All }
     }
 }
 
 impl Emulation {
     /// Host of a node.
     pub fn host_of(&self, node: usize) -> usize {
-        node / self.ranks_per_host
+        node / self.nodes_per_host
     }
 
     /// Host of each node.
@@ -59,7 +59,7 @@ impl Emulation {
 
     /// Cluster that is emulated; `None` where its hosts have different numbers of nodes.
     pub fn topology(&self) -> Option<Topology> {
-        let per_host = self.ranks_per_host.min(self.nodes);
+        let per_host = self.nodes_per_host.min(self.nodes);
         let even = self.nodes.is_multiple_of(per_host);
         even.then(|| Topology::new(self.nodes / per_host, per_host).ok()).flatten()
     }
@@ -86,7 +86,7 @@ pub struct EmulationConfig {
     pub nodes: Option<usize>,
     /// Number of emulated nodes on a host. Default: 8.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ranks_per_host: Option<usize>,
+    pub nodes_per_host: Option<usize>,
     /// Layers whose gradients are reduced among the nodes: `all`, or `divisible`, those whose number of outputs is a multiple of
     /// `nodes`. Default: `all`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,8 +96,8 @@ pub struct EmulationConfig {
 impl EmulationConfig {
     /// Makes a config with every setting of an emulation written out.
     pub fn explicit(emulation: Option<Emulation>) -> Self {
-        let Some(Emulation { nodes, ranks_per_host, layers }) = emulation else { return Self::default() };
-        Self { nodes: Some(nodes), ranks_per_host: Some(ranks_per_host), layers: Some(layers) }
+        let Some(Emulation { nodes, nodes_per_host, layers }) = emulation else { return Self::default() };
+        Self { nodes: Some(nodes), nodes_per_host: Some(nodes_per_host), layers: Some(layers) }
     }
 
     /// Whether the section says nothing.
@@ -115,12 +115,12 @@ impl EmulationConfig {
             }
             _ => {}
         }
-        if self.ranks_per_host == Some(0) {
-            return refuse("ranks_per_host", "a host has at least one node; use at least 1".into());
+        if self.nodes_per_host == Some(0) {
+            return refuse("nodes_per_host", "a host has at least one node; use at least 1".into());
         }
         let nodes = self.nodes.unwrap_or(1);
         if nodes == 1 {
-            if self.ranks_per_host.is_some() || self.layers.is_some() {
+            if self.nodes_per_host.is_some() || self.layers.is_some() {
                 return refuse(
                     "nodes",
                     "the section sets other keys, but emulates no nodes; use at least 2".into(),
@@ -128,10 +128,10 @@ impl EmulationConfig {
             }
             return Ok(None);
         }
-        let Emulation { ranks_per_host, layers, .. } = Emulation::default();
+        let Emulation { nodes_per_host, layers, .. } = Emulation::default();
         Ok(Some(Emulation {
             nodes,
-            ranks_per_host: self.ranks_per_host.unwrap_or(ranks_per_host),
+            nodes_per_host: self.nodes_per_host.unwrap_or(nodes_per_host),
             layers: self.layers.unwrap_or(layers),
         }))
     }

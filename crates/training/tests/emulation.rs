@@ -24,7 +24,7 @@ fn eight_emulated_nodes_are_eight_ranks() {
             let real = digest(set(config(kind, true, hosts, ranks_per_host)));
             let mut emulated = set(config(kind, true, 1, 1));
             emulated.emulation.nodes = Some(8);
-            emulated.emulation.ranks_per_host = Some(ranks_per_host);
+            emulated.emulation.nodes_per_host = Some(ranks_per_host);
             assert_eq!(real, digest(emulated.clone()), "{kind:?} on {hosts} × {ranks_per_host}, {wire}");
             emulated.emulation.layers = Some(EmulatedLayers::Divisible);
             assert_ne!(real, digest(emulated));
