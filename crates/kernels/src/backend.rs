@@ -9,9 +9,9 @@
 
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
-    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
+    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -73,6 +73,9 @@ pub(crate) trait Backend {
     /// Refuses keys that do not fit the tables and the index.
     fn update_tables(&self, args: UpdateTables) -> Result;
 
+    /// Refuses values that are not finite in codecs with a header; then anything may be in the outputs.
+    fn encode_rows(&self, args: Encode) -> Result;
+    fn decode_rows(&self, args: Decode) -> Result;
     fn encode(
         &self,
         format: HalfFormat,

@@ -4,6 +4,7 @@
 //! by one thread, in one order. Scratch belongs to the pool and is reused; after warm-up nothing is allocated.
 
 mod backend;
+pub(crate) mod codec;
 pub(crate) mod dropout;
 pub(crate) mod elementwise;
 pub(crate) mod fm;

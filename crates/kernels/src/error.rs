@@ -1,6 +1,6 @@
 //! Errors of device operations.
 
-/// Reason why an operation was refused before it began; no buffer was changed.
+/// Reason why an operation was refused before it began; no buffer was changed, unless the variant says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KernelError {
     /// A buffer is too short for the shape it was given.
@@ -66,6 +66,16 @@ pub enum KernelError {
         lives: &'static str,
         /// Name of the device that runs the operation.
         runs: &'static str,
+    },
+    /// A value is infinite or NaN, which the codec cannot encode. What the operation writes may hold anything.
+    #[error("{op}: value {at} is {value}, but only finite values can be encoded")]
+    NotFinite {
+        /// Name of the operation.
+        op: &'static str,
+        /// Offset of the value in the floats that are encoded; the smallest if several are not finite.
+        at: usize,
+        /// The value: `NaN`, `inf` or `-inf`.
+        value: &'static str,
     },
     /// Dense layers cannot use the update rule.
     #[error("{rule} updates tables only; choose another optimizer for dense layers")]

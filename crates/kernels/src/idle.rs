@@ -3,9 +3,9 @@
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
-    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
+    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
@@ -118,6 +118,14 @@ impl Backend for Idle {
     }
 
     fn update_tables(&self, _: UpdateTables) -> Result {
+        Ok(())
+    }
+
+    fn encode_rows(&self, _: Encode) -> Result {
+        Ok(())
+    }
+
+    fn decode_rows(&self, _: Decode) -> Result {
         Ok(())
     }
 

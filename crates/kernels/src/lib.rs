@@ -26,6 +26,7 @@ pub use embedding::{BagIndex, Segment, SortedIds, Table};
 pub use error::KernelError;
 pub use memory::Space;
 pub use memory::host::resident;
+pub use op::codec::{CarriedError, Decode, Encode, Round, Rows};
 pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut, SumBlocks};
 pub use op::embedding::{IndexBags, Lookup, UpdateTables};
 pub use op::fm::FmShape;

@@ -4,6 +4,7 @@
 //! comparison measures the fast kernel's rounding alone; sums whose order is promised (`sum_blocks`, the gradient of a
 //! table row) are added in single precision in that order.
 
+pub mod codec;
 pub mod elementwise;
 pub mod embedding;
 pub mod fm;
@@ -15,9 +16,9 @@ pub mod wire;
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
-    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
+    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 use elementwise::Targets;
 
@@ -178,6 +179,14 @@ impl Backend for Reference {
 
     fn update_tables(&self, args: UpdateTables) -> Result {
         embedding::update_tables(args)
+    }
+
+    fn encode_rows(&self, args: Encode) -> Result {
+        codec::encode(args)
+    }
+
+    fn decode_rows(&self, args: Decode) -> Result {
+        codec::decode(args)
     }
 
     fn encode(

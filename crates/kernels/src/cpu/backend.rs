@@ -1,16 +1,16 @@
 //! The operations of the host's cores, each in the module of its family.
 
 use super::{
-    Cpu, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort, update,
-    wire,
+    Cpu, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort,
+    update, wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, DotShape, Dropout, FmShape,
-    HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
+    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 
 impl Backend for Cpu {
@@ -156,6 +156,15 @@ impl Backend for Cpu {
 
     fn update_tables(&self, args: UpdateTables) -> Result {
         update::update_tables(self, args)
+    }
+
+    fn encode_rows(&self, args: Encode) -> Result {
+        codec::encode(self, args)
+    }
+
+    fn decode_rows(&self, args: Decode) -> Result {
+        codec::decode(self, args);
+        Ok(())
     }
 
     fn encode(

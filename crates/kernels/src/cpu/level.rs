@@ -67,9 +67,10 @@ fn with_avx2<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// `to = from` in half precision, rounded to nearest even. Elements past the shorter of both stay as they are.
+/// `to = from` in half precision, two bytes each, rounded to nearest even. Elements past the shorter of both stay as they are.
 #[inline(always)]
-pub(crate) fn to_f16(level: Level, from: &[f32], to: &mut [u16]) {
+pub(crate) fn to_f16(level: Level, from: &[f32], to: &mut [u8]) {
+    let to = to.as_chunks_mut::<2>().0;
     let (mut done, len) = (0, from.len().min(to.len()));
     #[cfg(target_arch = "x86_64")]
     if level != Level::Portable {
@@ -77,12 +78,14 @@ pub(crate) fn to_f16(level: Level, from: &[f32], to: &mut [u16]) {
         done = unsafe { to_f16_by_eight(&from[..len], &mut to[..len]) };
     }
     let _ = level;
-    to[done..len].iter_mut().zip(&from[done..]).for_each(|(to, from)| *to = f16::from_f32(*from).to_bits());
+    let rest = to[done..len].iter_mut().zip(&from[done..]);
+    rest.for_each(|(to, from)| *to = f16::from_f32(*from).to_ne_bytes());
 }
 
-/// The other way.
+/// `to = from`, where `from` holds floats in half precision, two bytes each.
 #[inline(always)]
-pub(crate) fn from_f16(level: Level, from: &[u16], to: &mut [f32]) {
+pub(crate) fn from_f16(level: Level, from: &[u8], to: &mut [f32]) {
+    let from = from.as_chunks::<2>().0;
     let (mut done, len) = (0, from.len().min(to.len()));
     #[cfg(target_arch = "x86_64")]
     if level != Level::Portable {
@@ -90,13 +93,14 @@ pub(crate) fn from_f16(level: Level, from: &[u16], to: &mut [f32]) {
         done = unsafe { from_f16_by_eight(&from[..len], &mut to[..len]) };
     }
     let _ = level;
-    to[done..len].iter_mut().zip(&from[done..]).for_each(|(to, from)| *to = f16::from_bits(*from).to_f32());
+    let rest = to[done..len].iter_mut().zip(&from[done..]);
+    rest.for_each(|(to, from)| *to = f16::from_ne_bytes(*from).to_f32());
 }
 
 /// Converts as many values as fit into groups of eight, and returns their number.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,f16c")]
-fn to_f16_by_eight(from: &[f32], to: &mut [u16]) -> usize {
+fn to_f16_by_eight(from: &[f32], to: &mut [[u8; 2]]) -> usize {
     use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps};
     let eights = from.as_chunks::<8>().0;
     for (from, to) in eights.iter().zip(to.as_chunks_mut::<8>().0) {
@@ -112,7 +116,7 @@ fn to_f16_by_eight(from: &[f32], to: &mut [u16]) -> usize {
 /// The other way.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,f16c")]
-fn from_f16_by_eight(from: &[u16], to: &mut [f32]) -> usize {
+fn from_f16_by_eight(from: &[[u8; 2]], to: &mut [f32]) -> usize {
     use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
     let eights = from.as_chunks::<8>().0;
     for (from, to) in eights.iter().zip(to.as_chunks_mut::<8>().0) {

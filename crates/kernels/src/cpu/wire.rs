@@ -89,7 +89,7 @@ pub(crate) fn copy_blocks(cpu: &Cpu, blocks: &[BlockCopy], size: usize, from: &[
 #[inline(always)]
 fn encode_piece(level: Level, format: HalfFormat, from: &[f32], to: &mut [u16]) {
     match format {
-        HalfFormat::F16 => to_f16(level, from, to),
+        HalfFormat::F16 => to_f16(level, from, bytemuck::cast_slice_mut(to)),
         HalfFormat::Bf16 => to.iter_mut().zip(from).for_each(|(to, from)| *to = to_bf16(*from)),
     }
 }
@@ -97,7 +97,7 @@ fn encode_piece(level: Level, format: HalfFormat, from: &[f32], to: &mut [u16]) 
 #[inline(always)]
 fn decode_piece(level: Level, format: HalfFormat, from: &[u16], to: &mut [f32]) {
     match format {
-        HalfFormat::F16 => from_f16(level, from, to),
+        HalfFormat::F16 => from_f16(level, bytemuck::cast_slice(from), to),
         HalfFormat::Bf16 => {
             to.iter_mut().zip(from).for_each(|(to, &from)| *to = f32::from_bits(u32::from(from) << 16))
         }
