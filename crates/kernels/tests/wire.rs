@@ -1,11 +1,11 @@
 //! Formats of the wire: every device against `half`, and `half` against the definition of rounding.
 
 use half::{bf16, f16};
-use kernels::{BlockCopy, Buffer, Device, KernelError, SumBlocks, SumEncoded};
+use kernels::{BlockCopy, Buffer, Decode, Device, Encode, KernelError, Round, Rows, SumBlocks};
 use proptest::prelude::*;
-use spec::codec::Codec;
+use spec::codec::{Codec, Row};
 
-const FORMATS: [Codec; 2] = [Codec::F16, Codec::Bf16];
+const CODECS: [Codec; 2] = [Codec::F16, Codec::Bf16];
 
 fn devices() -> Vec<Device> {
     let cpus = [1, 3].map(|threads| kernels::Cpu::new(threads).unwrap());
@@ -23,20 +23,48 @@ fn whole(len: usize) -> BlockCopy {
     BlockCopy { from: 0, to: 0, len }
 }
 
-fn encoded(device: &Device, format: Codec, values: &[f32]) -> Vec<u16> {
-    let mut to = buffer(&vec![0u16; values.len()]);
-    device.encode(format, whole(values.len()), &buffer(values), &mut to).unwrap();
-    to.to_vec().unwrap()
+/// Encodes `values[lead..]` to the halves from `at` on.
+fn encode(
+    device: &Device,
+    codec: Codec,
+    values: &[f32],
+    lead: usize,
+    to: &mut Buffer<u8>,
+    at: usize,
+) -> Result<(), KernelError> {
+    let rows = [Row { at: lead, byte: 0, width: values.len() - lead }];
+    let (from, rows, round) = (&buffer(values), Rows::once(&rows), Round::Nearest);
+    device.encode_rows(Encode { codec, round, rows, from, to, to_at: 2 * at, error: None })
 }
 
-fn decoded(device: &Device, format: Codec, bits: &[u16]) -> Vec<f32> {
-    let mut to = buffer(&vec![0f32; bits.len()]);
-    device.decode(format, whole(bits.len()), &buffer(bits), &mut to).unwrap();
-    to.to_vec().unwrap()
+fn encoded(device: &Device, codec: Codec, values: &[f32]) -> Vec<u16> {
+    let mut to = buffer(&vec![0u8; 2 * values.len()]);
+    encode(device, codec, values, 0, &mut to, 0).unwrap();
+    halves(&to)
 }
 
-fn by_half(format: Codec, value: f32) -> u16 {
-    match format {
+fn halves(bytes: &Buffer<u8>) -> Vec<u16> {
+    bytes.to_vec().unwrap().chunks_exact(2).map(|pair| u16::from_ne_bytes([pair[0], pair[1]])).collect()
+}
+
+/// Sum of `blocks` blocks of halves in `out[1..]`, which holds 9 before.
+fn summed(device: &Device, codec: Codec, blocks: usize, len: usize, bits: &[u16]) -> Vec<f32> {
+    let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_ne_bytes()).collect();
+    let mut out = buffer(&vec![9f32; len + 2]);
+    let rows = [Row { at: 0, byte: 0, width: len }];
+    let (rows, from, to, block_bytes) = (Rows::once(&rows), &buffer(&bytes), &mut out, 2 * len);
+    device
+        .decode_rows(Decode { codec, rows, blocks, block_bytes, from, from_at: 0, to, to_at: 1, add: false })
+        .unwrap();
+    out.to_vec().unwrap()
+}
+
+fn decoded(device: &Device, codec: Codec, bits: &[u16]) -> Vec<f32> {
+    summed(device, codec, 1, bits.len(), bits)[1..=bits.len()].to_vec()
+}
+
+fn by_half(codec: Codec, value: f32) -> u16 {
+    match codec {
         Codec::F16 => f16::from_f32(value).to_bits(),
         _ => bf16::from_f32(value).to_bits(),
     }
@@ -47,17 +75,17 @@ fn by_half(format: Codec, value: f32) -> u16 {
 fn all_values_survive() {
     let all: Vec<u16> = (0..=u16::MAX).collect();
     for device in devices() {
-        for format in FORMATS {
-            let floats = decoded(&device, format, &all);
-            let again = encoded(&device, format, &floats);
+        for codec in CODECS {
+            let floats = decoded(&device, codec, &all);
+            let again = encoded(&device, codec, &floats);
             for ((&bits, again), float) in all.iter().zip(again).zip(floats) {
-                let infinity = if format == Codec::F16 { 0x7c00 } else { 0x7f80 };
+                let infinity = if codec == Codec::F16 { 0x7c00 } else { 0x7f80 };
                 let nan = bits & 0x7fff > infinity;
-                assert_eq!(float.is_nan(), nan, "{bits:04x} of {format}");
+                assert_eq!(float.is_nan(), nan, "{bits:04x} of {codec}");
                 if nan {
-                    assert!(again & 0x7fff > infinity, "{bits:04x} of {format} became {again:04x}");
+                    assert!(again & 0x7fff > infinity, "{bits:04x} of {codec} became {again:04x}");
                 } else {
-                    assert_eq!(again, bits, "{format}");
+                    assert_eq!(again, bits, "{codec}");
                 }
             }
         }
@@ -68,25 +96,25 @@ fn all_values_survive() {
 #[test]
 fn rounding_is_to_nearest_even() {
     for device in devices() {
-        for (format, infinity) in [(Codec::F16, 0x7c00), (Codec::Bf16, 0x7f80)] {
+        for (codec, infinity) in [(Codec::F16, 0x7c00), (Codec::Bf16, 0x7f80)] {
             let finite: Vec<u16> = (0..infinity).collect();
-            let floats = decoded(&device, format, &finite);
+            let floats = decoded(&device, codec, &finite);
             let middle = |i: usize| ((f64::from(floats[i]) + f64::from(floats[i + 1])) / 2.0) as f32;
             let middles: Vec<f32> = (0..floats.len() - 1).map(middle).collect();
             let (below, above): (Vec<f32>, Vec<f32>) =
                 middles.iter().map(|m| (m.next_down(), m.next_up())).unzip();
-            let got = [below, middles, above].map(|values| encoded(&device, format, &values));
+            let got = [below, middles, above].map(|values| encoded(&device, codec, &values));
             for i in 0..floats.len() - 1 {
                 let (low, high) = (finite[i], finite[i + 1]);
                 let even = if low % 2 == 0 { low } else { high };
                 // The smallest of bf16 have middles that are no singles: they were rounded already.
-                if format == Codec::Bf16
+                if codec == Codec::Bf16
                     || f64::from(middle(i)) * 2.0 == f64::from(floats[i]) + f64::from(floats[i + 1])
                 {
                     assert_eq!(
                         [got[0][i], got[1][i], got[2][i]],
                         [low, even, high],
-                        "{format} above {low:04x}"
+                        "{codec} above {low:04x}"
                     );
                 }
             }
@@ -97,20 +125,18 @@ fn rounding_is_to_nearest_even() {
     }
 }
 
-/// What does not fit is refused, and so is a format that encodes nothing.
+/// What does not fit is refused, and so are blocks that overlap.
 #[test]
 fn operands_are_checked() {
-    let (floats, mut bits) = (buffer(&[1.0f32; 4]), buffer(&[7u16; 4]));
+    let mut to = buffer(&[7u8; 8]);
     for device in devices() {
-        for block in [BlockCopy { from: 1, to: 0, len: 4 }, BlockCopy { from: 0, to: usize::MAX, len: 1 }] {
-            let refused = device.encode(Codec::Bf16, block, &floats, &mut bits);
+        for at in [1, usize::MAX / 2] {
+            let refused = encode(&device, Codec::Bf16, &[1.0; 4], 0, &mut to, at);
             assert!(matches!(refused, Err(KernelError::TooShort { .. })));
         }
-        let refused = device.encode(Codec::F32, whole(1), &floats, &mut bits);
-        assert!(matches!(refused, Err(KernelError::Mismatch { .. })));
         let overlapping = [whole(3), BlockCopy { from: 0, to: 2, len: 1 }];
-        assert!(device.copy_blocks(&overlapping, &floats, &mut buffer(&[0f32; 4])).is_err());
-        assert_eq!(bits.to_vec().unwrap(), [7; 4]);
+        assert!(device.copy_blocks(&overlapping, &buffer(&[1f32; 4]), &mut buffer(&[0f32; 4])).is_err());
+        assert_eq!(to.to_vec().unwrap(), [7; 8]);
     }
 }
 
@@ -118,14 +144,14 @@ fn operands_are_checked() {
 #[test]
 fn many_elements() {
     let values: Vec<f32> = (0..100_000).map(|i| (i as f32 - 5e4) * 1.2345e-3).collect();
-    for format in FORMATS {
-        let expected: Vec<u16> = values.iter().map(|&value| by_half(format, value)).collect();
+    for codec in CODECS {
+        let expected: Vec<u16> = values.iter().map(|&value| by_half(codec, value)).collect();
         for device in devices() {
-            assert_eq!(encoded(&device, format, &values), expected);
+            assert_eq!(encoded(&device, codec, &values), expected);
             assert_eq!(
-                decoded(&device, format, &expected),
-                decoded(&Device::Reference, format, &expected),
-                "{format}"
+                decoded(&device, codec, &expected),
+                decoded(&Device::Reference, codec, &expected),
+                "{codec}"
             );
         }
     }
@@ -140,15 +166,14 @@ proptest! {
         let values: Vec<f32> = bits.into_iter().map(f32::from_bits).collect();
         let lead = lead.min(values.len());
         for device in devices() {
-            for format in FORMATS {
-                let mut to = buffer(&vec![1u16; values.len() + 3]);
-                let block = BlockCopy { from: lead, to: 2, len: values.len() - lead };
-                device.encode(format, block, &buffer(&values), &mut to).unwrap();
-                let mut expected = vec![1; values.len() + 3];
+            for codec in CODECS {
+                let mut to = buffer(&vec![1u8; 2 * values.len() + 6]);
+                encode(&device, codec, &values, lead, &mut to, 2).unwrap();
+                let mut expected = vec![0x0101; values.len() + 3];
                 for (to, &value) in expected[2..].iter_mut().zip(&values[lead..]) {
-                    *to = by_half(format, value);
+                    *to = by_half(codec, value);
                 }
-                prop_assert_eq!(to.to_vec().unwrap(), expected);
+                prop_assert_eq!(halves(&to), expected);
             }
         }
     }
@@ -160,15 +185,13 @@ proptest! {
         len in 0..10usize,
     ) {
         prop_assume!(count * len <= values.len());
-        for format in FORMATS {
-            let bits = buffer(&encoded(&Device::Reference, format, &values));
-            let floats = buffer(&decoded(&Device::Reference, format, &bits.to_vec().unwrap()));
+        for codec in CODECS {
+            let bits = encoded(&Device::Reference, codec, &values);
+            let floats = buffer(&decoded(&Device::Reference, codec, &bits));
             let mut expected = buffer(&vec![9f32; len + 2]);
             Device::Reference.sum_blocks(SumBlocks { count, len, blocks: &floats, out: &mut expected, out_at: 1 }).unwrap();
             for device in devices() {
-                let mut out = buffer(&vec![9f32; len + 2]);
-                device.sum_encoded(format, SumEncoded { count, len, blocks: &bits, out: &mut out, out_at: 1 }).unwrap();
-                prop_assert_eq!(out.to_vec().unwrap(), expected.to_vec().unwrap());
+                prop_assert_eq!(summed(&device, codec, count, len, &bits), expected.to_vec().unwrap());
             }
         }
     }

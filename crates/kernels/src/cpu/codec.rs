@@ -248,3 +248,6 @@ impl Decoder<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
