@@ -32,8 +32,11 @@
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
 mod communicator;
+<<<<<<< HEAD
 mod emulation;
 mod encoded;
+=======
+>>>>>>> main
 mod error;
 mod failure;
 mod label;
@@ -43,8 +46,10 @@ mod meter;
 mod mpi_job;
 mod operation;
 mod pending;
+mod prepared;
 mod progress;
 mod reductions;
+mod running;
 mod sync;
 mod transport;
 
@@ -58,6 +63,8 @@ pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
 pub use mpi_job::{MpiJob, MpiOptions};
 pub use pending::{Completion, Output, Pending};
+pub use prepared::{Lossy, Prepared};
+pub use reductions::Vectors;
 #[cfg(feature = "mpi")]
 pub use transport::mpi::{Watch, watch_if_asked};
 

@@ -19,6 +19,7 @@ use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
 use crate::program::Algorithm;
 use crate::topology::{Groups, Numbering, Topology};
+use crate::towers::Module;
 use crate::wire::Wire;
 use std::ops::Range;
 
@@ -93,6 +94,8 @@ pub struct GroupOutput {
     pub offset: usize,
     /// Number of columns.
     pub width: usize,
+    /// Number of columns of each vector that the columns are made of.
+    pub vector: usize,
 }
 
 /// Origin of columns that leave a group.
@@ -239,7 +242,7 @@ impl Sptt {
                         let offset = part.offset + here.start - part.columns.start;
                         let (width, source) =
                             (here.len(), OutputSource::Table { feature: shard.feature, columns: here });
-                        plan.outputs.push(GroupOutput { source, column: 0, offset, width });
+                        plan.outputs.push(GroupOutput { source, column: 0, offset, width, vector: width });
                         continue;
                     };
                     match group_of_tower[tower].replace(group) {
@@ -255,6 +258,10 @@ impl Sptt {
             plan.towers.sort_unstable();
         }
         let mut offset = model.tower_offset(0);
+        let vector = |width: usize| match model.tower_module() {
+            Module::Dlrm { d, .. } | Module::Dcn { d, .. } if width.is_multiple_of(d) => d,
+            _ => width,
+        };
         for (tower, group) in group_of_tower.iter().enumerate() {
             let width = model.towers()[tower].output_width();
             if let Some(group) = *group {
@@ -263,6 +270,7 @@ impl Sptt {
                     column: 0,
                     offset,
                     width,
+                    vector: vector(width),
                 });
             }
             offset += width;
@@ -315,6 +323,12 @@ impl GroupPlan {
     /// Number of columns per sample that leave the group.
     pub fn output_width(&self) -> usize {
         self.outputs.last().map_or(0, |output| output.column + output.width)
+    }
+
+    /// Widths of the vectors of a sample that leave the group, in the order of their columns.
+    pub fn vector_widths(&self) -> impl Iterator<Item = usize> {
+        let vectors = |output: &GroupOutput| output.width.checked_div(output.vector).unwrap_or(0);
+        self.outputs.iter().flat_map(move |output| std::iter::repeat_n(output.vector, vectors(output)))
     }
 
     /// Puts what leaves in the order in which the interaction sees it.

@@ -267,6 +267,18 @@ impl Schedule {
         &self.tower_buckets
     }
 
+    /// Collective that reduces the value of a slot to all members of its group; `None` if there is none.
+    pub fn reduction_of(&self, slot: Slot) -> Option<&Collective> {
+        self.phases.iter().find_map(|phase| match &phase.work {
+            Work::Collective(collective)
+                if collective.kind == CollectiveKind::AllReduce && phase.writes.contains(&slot) =>
+            {
+                Some(collective)
+            }
+            _ => None,
+        })
+    }
+
     /// Deployment that the schedule follows from.
     pub fn deployment(&self) -> &Deployment {
         &self.deployment
@@ -291,7 +303,7 @@ impl Schedule {
     pub fn sent(&self, id: PhaseId, sizes: &BatchSizes, rank: usize) -> LinkBytes {
         match &self.phases[id.0].work {
             Work::Compute(_) => LinkBytes::default(),
-            Work::Collective(c) => c.traffic.sent(&self.deployment, sizes, rank),
+            Work::Collective(c) => c.sent(&self.deployment, sizes, rank),
         }
     }
 

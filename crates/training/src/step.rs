@@ -9,4 +9,5 @@ pub(crate) mod pacing;
 pub(crate) mod phase_time;
 pub(crate) mod phases;
 pub(crate) mod rank_state;
+mod rounding;
 pub(crate) mod trace;

@@ -2,12 +2,15 @@
 //! others send, because everything sent is a function of (sender, receiver, position). So the same cases run whether
 //! ranks are threads or processes.
 
-use collectives::{CollectiveError, Communicator, Label, Pending};
+use collectives::{CollectiveError, Communicator, Label, Lossy, Pending, Prepared, Vectors};
 use kernels::reference::wire::{decoded, encoded};
-use kernels::{Buffer, Element, HalfFormat};
-use spec::codec::Codec;
+use kernels::{Buffer, Element, HalfFormat, Round};
+use spec::codec::{Codec, Compensation};
 use spec::placement::share;
+use spec::program::{Algorithm, Program, Units};
 use spec::topology::{LinkClass, Topology};
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub type Outcome = Result<(), CollectiveError>;
@@ -185,7 +188,10 @@ pub fn encoded_all_reduce(world: Communicator) -> Outcome {
         for len in [0, 1, 3, 8, 1001] {
             let mine: Vec<f32> = (0..len).map(|i| float(me, i, len) * 1e-3).collect();
             let buffer = Buffer::from_slice(world.device(), &mine)?;
-            let sums = world.start_all_reduce_as(&label, wire, buffer)?.wait()?;
+            let units = Units::of_tensors(wire, len, &[]);
+            let prepared = world.prepare_all_reduce(units, Algorithm::Direct, Compensation::None);
+            let lossy = Lossy::none(world.device());
+            let (_, sums) = world.start_all_reduce_by(&label, &Arc::new(prepared), buffer, lossy)?.wait()?;
             let sum = |i| ordered_sum((0..size).map(|rank| rounded(wire, float(rank, i, len) * 1e-3)));
             let expected: Vec<f32> = match size {
                 1 => mine,
@@ -208,12 +214,21 @@ pub fn encoded_scatter_and_gather(world: Communicator) -> Outcome {
             let value = |rank: usize, i: usize| float(rank, i, round_number) * 1e-3;
             let given = |rank| (0..total).map(move |i| value(rank, i));
             let send = Buffer::from_slice(world.device(), &given(me).collect::<Vec<f32>>())?;
-            let scatter =
-                world.start_reduce_scatter_as(&label, wire, send, &counts, Buffer::new(world.device()))?;
+            let units = Units::of_tensors(wire, total, &[]);
+            let ends = counts.iter().scan(0, |end, count| {
+                *end += count;
+                Some(*end - count..*end)
+            });
+            let shares: Vec<Range<usize>> = ends.collect();
+            let vectors = |send| Vectors { send, recv: Buffer::new(world.device()), round: Round::Nearest };
+            let program = Program::reduce_scatter(&units, &shares, me);
+            let prepared = Arc::new(Prepared { units: units.clone(), program });
+            let scatter = world.start_reduce_scatter_by(&label, &prepared, &shares, vectors(send))?;
             let mine: Vec<f32> = given(me).take(counts[me]).collect();
             let mine = Buffer::from_slice(world.device(), &mine)?;
-            let gather =
-                world.start_all_gather_as(&label, wire, mine, &counts, Buffer::new(world.device()))?;
+            let program = Program::all_gather(&units, &shares, me);
+            let prepared = Arc::new(Prepared { units, program });
+            let gather = world.start_all_gather_by(&label, &prepared, &shares, vectors(mine))?;
 
             let gathered: Vec<f32> = (0..size)
                 .flat_map(|from| {

@@ -1,6 +1,5 @@
 //! The phases that every dataflow has: input and updates here, the dense network in `network.rs`.
 
-use super::operation::WORD;
 use super::*;
 use crate::emulation::{EmulatedLayers, Emulation};
 use crate::model::Parameter;
@@ -78,7 +77,7 @@ impl<'a> Build<'a> {
     pub fn read_ahead(&mut self) {
         self.push_ahead(self.computation(Operation::ReadBatch, &[], &[Slot::Batch]));
         if self.variable() {
-            let traffic = Traffic::ToHolders { item: Item::Length, bytes: WORD };
+            let traffic = Traffic::ToHolders { item: Item::Length, codec: Codec::F32 };
             self.push_ahead(world("lengths exchange", traffic, Slot::Batch, Slot::Lengths));
         }
     }
@@ -89,7 +88,7 @@ impl<'a> Build<'a> {
             self.push_ahead(self.computation(Operation::ReadLengths, &[Slot::Lengths], &[Slot::Counts]));
         }
         let exchange = |name, item, to, variable: bool| {
-            let mut phase = world(name, Traffic::ToHolders { item, bytes: WORD }, Slot::Batch, to);
+            let mut phase = world(name, Traffic::ToHolders { item, codec: Codec::F32 }, Slot::Batch, to);
             phase.reads.extend(variable.then_some(Slot::Counts));
             phase
         };
@@ -154,7 +153,7 @@ impl<'a> Build<'a> {
 
 /// An all-to-all over the world of what is never encoded.
 fn world(name: &str, traffic: Traffic, from: Slot, to: Slot) -> Phase {
-    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, Codec::F32, from, to)
+    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, from, to)
 }
 
 /// A collective on the exchange lane.
@@ -163,11 +162,10 @@ pub(super) fn exchange(
     kind: CollectiveKind,
     group: Group,
     traffic: Traffic,
-    wire: Codec,
     from: Slot,
     to: Slot,
 ) -> Phase {
-    let collective = Collective { kind, group, traffic, wire };
+    let collective = Collective::new(kind, group, traffic);
     phase(name, Work::Collective(collective), Lane::Exchange, &[from], &[to])
 }
 
