@@ -3,9 +3,10 @@
 //! Every member does what a rank would do, step by step, with the same operations of the device. Where ranks exchange bytes, bytes
 //! are copied from the memory of one member to that of another. So the result has the bits that a group of ranks would get.
 
-use kernels::{Buffer, CarriedError, Decode, Device, Encode, KernelError, Round, Rows};
+use crate::running::{of_encode, repeated};
+use kernels::{Buffer, CarriedError, Decode, Device, Encode, KernelError, Round};
 use spec::codec::{Compensation, Row};
-use spec::program::{Algorithm, Area, Program, Repeats, Step, Units};
+use spec::program::{Algorithm, Area, Program, Step, Units};
 use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
@@ -37,8 +38,8 @@ pub struct EmulatedAllReduce {
 /// Program of a member, and the memory that it needs besides the vector.
 #[derive(Debug)]
 struct Member {
-    /// Steps between two exchanges, before the first and behind the last.
-    stretches: Vec<Vec<Step>>,
+    /// Steps between two exchanges, before the first and behind the last, each with its number in the program, from 1.
+    stretches: Vec<Vec<(u64, Step)>>,
     scratch: [Buffer<u8>; 2],
     /// Errors that are carried from one run to the next.
     error: Buffer<f32>,
@@ -106,14 +107,14 @@ impl EmulatedAllReduce {
     ) -> Result {
         let (codec, rows) = (self.units.codec(), &mut self.rows);
         let Member { stretches, scratch, error } = &mut self.members[member];
-        for step in &stretches[stretch] {
+        for (number, step) in &stretches[stretch] {
             rows.clear();
             match step {
                 Step::Encode { units, from, area, at, error: carried } => {
                     let repeats = self.units.rows(units.clone(), *from, rows);
                     device.encode_rows(Encode {
                         codec,
-                        round,
+                        round: of_encode(round, *number),
                         rows: repeated(rows, repeats),
                         from: vector,
                         to: &mut scratch[index(*area)],
@@ -171,7 +172,9 @@ impl Member {
         for (i, step) in steps.iter().enumerate() {
             match step {
                 Step::Exchange { .. } => stretches.push(Vec::new()),
-                step if needed(i, step) => stretches.last_mut().unwrap_or(&mut Vec::new()).push(step.clone()),
+                step if needed(i, step) => {
+                    stretches.last_mut().unwrap_or(&mut Vec::new()).push((i as u64 + 1, step.clone()));
+                }
                 _ => {}
             }
         }
@@ -250,10 +253,6 @@ impl Transfer {
 /// Index of a scratch area.
 fn index(area: Area) -> usize {
     usize::from(area == Area::Second)
-}
-
-fn repeated(rows: &[Row], Repeats { count, floats, bytes }: Repeats) -> Rows<'_> {
-    Rows { rows, count, floats, bytes }
 }
 
 #[cfg(test)]

@@ -32,11 +32,7 @@
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
 mod communicator;
-<<<<<<< HEAD
 mod emulation;
-mod encoded;
-=======
->>>>>>> main
 mod error;
 mod failure;
 mod label;

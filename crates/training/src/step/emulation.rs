@@ -1,11 +1,10 @@
 //! Nodes that one rank emulates: the reduction of their dense gradients.
 
 use crate::layers::dense::{BucketState, Parameters};
+use crate::step::rounding::Rounding;
 use collectives::EmulatedAllReduce;
-use kernels::{Device, KernelError, Round};
-use spec::codec::Rounding;
+use kernels::{Device, KernelError};
 use spec::program::Units;
-use spec::random::RandomSequence;
 use spec::run::Run;
 use spec::schedule::Schedule;
 
@@ -13,9 +12,17 @@ use spec::schedule::Schedule;
 #[derive(Debug)]
 pub struct EmulatedNodes {
     /// Reduction of each bucket; `None` where ranks reduce it.
-    reductions: Vec<Option<EmulatedAllReduce>>,
-    rounding: Rounding,
-    seed: u64,
+    reductions: Vec<Option<EmulatedReduction>>,
+    /// Rounding of each node.
+    rounding: Vec<Rounding>,
+}
+
+/// Reduction of one bucket among all nodes.
+#[derive(Debug)]
+struct EmulatedReduction {
+    sum: EmulatedAllReduce,
+    /// Name of the phase in which ranks would reduce the bucket.
+    phase: String,
 }
 
 impl EmulatedNodes {
@@ -27,18 +34,18 @@ impl EmulatedNodes {
         parameters: &mut Parameters,
     ) -> Result<Self, KernelError> {
         let mut reductions: Vec<_> = parameters.buckets.iter().map(|_| None).collect();
-        if let Some(emulation) = run.emulation {
-            let (dense, hosts) = (run.wire.dense, emulation.hosts());
-            for bucket in schedule.emulated_buckets() {
-                parameters.emulate(device, bucket, emulation.nodes)?;
-                let BucketState { gradient, tensors, .. } = &parameters.buckets[bucket];
-                let units = Units::of_tensors(dense.codec, gradient.len(), tensors);
-                let reduction =
-                    EmulatedAllReduce::new(device, run.all_reduce, units, &hosts, dense.compensation)?;
-                reductions[bucket] = Some(reduction);
-            }
+        let Some(emulation) = run.emulation else { return Ok(Self { reductions, rounding: Vec::new() }) };
+        let (dense, hosts, nodes) = (run.wire.dense, emulation.hosts(), emulation.nodes);
+        for bucket in schedule.emulated_buckets() {
+            parameters.emulate(device, bucket, nodes)?;
+            let BucketState { gradient, tensors, .. } = &parameters.buckets[bucket];
+            let units = Units::of_tensors(dense.codec, gradient.len(), tensors);
+            let sum = EmulatedAllReduce::new(device, run.all_reduce, units, &hosts, dense.compensation)?;
+            let phase = format!("reduce bucket {bucket}");
+            reductions[bucket] = Some(EmulatedReduction { sum, phase });
         }
-        Ok(Self { reductions, rounding: run.wire.rounding, seed: run.seed })
+        let rounding = (0..nodes).map(|node| Rounding::of_node(run, node, nodes)).collect();
+        Ok(Self { reductions, rounding })
     }
 
     /// Reduces the gradient of a bucket among all nodes, in step `step` of the run.
@@ -49,17 +56,10 @@ impl EmulatedNodes {
         step: u64,
         state: &mut BucketState,
     ) -> Result<(), KernelError> {
-        let Self { reductions, rounding, seed } = self;
-        let Some(reduction) = &mut reductions[bucket] else { return Ok(()) };
+        let Self { reductions, rounding } = self;
+        let Some(EmulatedReduction { sum, phase }) = &mut reductions[bucket] else { return Ok(()) };
         let BucketState { gradient, node_gradients, .. } = state;
-        reduction.run(device, node_gradients, |node| match rounding {
-            Rounding::Nearest => Round::Nearest,
-            Rounding::Stochastic => {
-                let sequence = RandomSequence::new(*seed, "emulated reduction");
-                let at = (step << 24) ^ ((bucket as u64) << 12) ^ node as u64;
-                Round::Stochastic { key: sequence.bits(at) }
-            }
-        })?;
+        sum.run(device, node_gradients, |node| rounding[node].of_phase(phase, step))?;
         // Every node has the same sum.
         std::mem::swap(gradient, &mut node_gradients[0]);
         Ok(())

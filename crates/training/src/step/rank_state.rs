@@ -39,15 +39,10 @@ pub struct RankState {
     dataflow: Box<dyn Dataflow>,
     /// Modules of the towers of this rank's group.
     towers: Vec<Tower>,
-<<<<<<< HEAD
     /// Nodes that this rank emulates, if any.
     emulation: EmulatedNodes,
-    /// Reductions of buckets that are under way.
-    reductions: Vec<Option<Pending<Buffer<f32>>>>,
-=======
     /// Reductions of the buckets' gradients.
     pub reductions: Vec<Reduction>,
->>>>>>> main
     inputs: [Input; 2],
     /// Source of the rank's samples.
     pub source: Source,
@@ -104,12 +99,8 @@ impl RankState {
                 Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
             towers: towers(run, rank, &parameters)?,
-<<<<<<< HEAD
             emulation,
-            reductions: buckets.iter().map(|_| None).collect(),
-=======
             reductions,
->>>>>>> main
             parameters,
             model: run.model.clone(),
             placement: run.placement.clone(),
