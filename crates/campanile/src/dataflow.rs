@@ -1,7 +1,9 @@
 //! Description of the dataflow of a run.
 
+use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, Dataflow, PeerPermute};
 use spec::model::Model;
+use spec::program::Algorithm;
 use spec::run::Run;
 use spec::wire::Wire;
 
@@ -34,12 +36,20 @@ pub fn towers_described(model: &Model) -> Option<String> {
     })
 }
 
-/// Dataflow, towers and wire format of a run, in words.
+/// Dataflow, towers, wire format and all-reduce of a run, in words; the last two only where they are not the usual ones.
 pub fn of_run(run: &Run) -> String {
     let towers = towers_described(&run.model).map_or(String::new(), |towers| format!("; {towers}"));
-    let wire =
-        if run.wire == Wire::default() { String::new() } else { format!("; {} on the wire", run.wire) };
-    described(&run.dataflow) + &towers + &wire
+    let usual = Wire { rounding: run.wire.rounding, ..Wire::default() };
+    let wire = match run.wire.rounding {
+        _ if run.wire == usual => String::new(),
+        Rounding::Nearest => format!("; {} on the wire", run.wire),
+        Rounding::Stochastic => format!("; {} on the wire, rounded stochastically", run.wire),
+    };
+    let all_reduce = match run.all_reduce {
+        Algorithm::Direct => String::new(),
+        algorithm => format!("; {algorithm} all-reduce"),
+    };
+    described(&run.dataflow) + &towers + &wire + &all_reduce
 }
 
 fn counted(count: usize, what: &str) -> String {

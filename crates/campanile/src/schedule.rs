@@ -6,6 +6,7 @@ use spec::dataflow::Sptt;
 use spec::run::{Config, Run};
 use spec::schedule::{PhaseId, Schedule, Work};
 use spec::volume::BatchSizes;
+use spec::wire::WireConfig;
 
 /// A step as people read it.
 pub fn to_text(run: &Run, schedule: &Schedule) -> String {
@@ -62,6 +63,8 @@ pub fn to_json(schedule: &Schedule, batch: usize, explicit: &Config) -> Value {
         "ranks_per_host": topology.ranks_per_host(),
         "batch": batch,
         "dataflow": dataflow.kind(),
+        "wire": WireConfig::explicit(schedule.deployment().wire),
+        "all_reduce": schedule.deployment().all_reduce,
         "groups": dataflow.sptt().map(groups_to_json),
         "buckets": schedule.buckets(),
         "tower_buckets": schedule.tower_buckets(),

@@ -3,6 +3,7 @@
 use crate::train::WarmStarted;
 use serde_json::json;
 use spec::run::Run;
+use spec::wire::WireConfig;
 use training::metrics::METRICS;
 use training::metrics::breakdown::{GroupScores, SliceScores};
 use training::{KeptBest, LabelScores, Outcome, Scores};
@@ -29,6 +30,8 @@ pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -
         "final_loss": outcome.losses.last(),
         "threads_per_rank": outcome.threads,
         "dataflow": run.dataflow.kind(),
+        "wire": WireConfig::explicit(run.wire),
+        "all_reduce": run.all_reduce,
         "towers": run.model.towers().len(),
         "parameters_sha256": outcome.parameters_sha256,
         "reading_s": outcome.reading_s,

@@ -7,11 +7,12 @@ use anyhow::{Context, Result, ensure};
 use campanile::file::{read_config, whole};
 use campanile::logs::is_prepared;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
 use spec::presets::{ModelKind, Preset};
-use spec::run::{Config, DataFormat, Optimizer, Run};
+use spec::run::{AllReduce, Config, DataFormat, Optimizer, Run};
 use spec::towers::{Assignment, Module, TowersFile};
 use spec::wire::WireConfig;
 use std::path::PathBuf;
@@ -70,11 +71,24 @@ pub struct RunArgs {
     /// hosts first, then between hosts: fewer, longer messages, the same results) [default: flat]
     #[arg(long, value_name = "HOW", help_heading = "Cluster")]
     pub all_to_all: Option<AllToAll>,
-    /// Wire format, in which floats are sent between ranks: f32, f16 or bf16 for everything, or by what is sent:
-    /// vectors=bf16,gradients=f16,dense=f32 (embedding vectors, their gradients, gradients of dense layers). Sums are in f32
-    /// [default: f32]
+    /// How ranks sum the gradients of dense layers: direct (every rank sums one share, which all others send to it), ring
+    /// (shares pass from rank to rank), recursive-doubling (inside hosts first, then hosts in pairs: the fewest messages),
+    /// two-level (inside hosts first, then directly: --ranks-per-host times fewer bytes between hosts than direct), or auto (by
+    /// the number of hosts and ranks and the size of the gradients alone). Sums differ in their last bits [default: direct]
+    #[arg(long, value_name = "HOW", help_heading = "Cluster")]
+    pub all_reduce: Option<AllReduce>,
+    /// Wire format, in which floats are sent between ranks: one for everything, or by what is sent, such as
+    /// vectors=u4,gradients=u4,dense=u4+ec,towers=bf16 (embedding vectors, their gradients, gradients of dense layers and of
+    /// tower modules; towers as dense unless given). 128 floats take 512 bytes in f32, 256 in f16 or bf16, 132 in fp8 (e4m3
+    /// forward, e5m2 backward; fp8-e4m3 and fp8-e5m2 choose), and 136 in u8, 72 in u4 and 40 in u2, integers with a scale and a
+    /// minimum for each row. For dense and towers, +ec behind the format carries what rounding loses to the next step (error
+    /// compensation); +ec-paper does so only where its authors do. Sums are in f32 [default: f32]
     #[arg(long, value_name = "FORMAT", help_heading = "Cluster")]
     pub wire: Option<WireConfig>,
+    /// Rounding of values that a wire format cannot represent: nearest (ties to even), or stochastic (up or down at random, so
+    /// that the mean is the value; the same run rounds the same way) [default: nearest]
+    #[arg(long, value_name = "HOW", help_heading = "Cluster")]
+    pub wire_rounding: Option<Rounding>,
     /// What --dataflow sptt brings into peer order: vectors (after the lookup), ids (before it), or none (ranks are numbered
     /// in peer order) [default: ids, which costs nothing]
     #[arg(long, value_name = "WHAT", help_heading = "Cluster")]
@@ -246,6 +260,8 @@ impl RunArgs {
         if let Some(wire) = &self.wire {
             config.wire = config.wire.overlaid(wire);
         }
+        set(&mut config.wire.rounding, &self.wire_rounding);
+        set(&mut config.train.all_reduce, &self.all_reduce);
         set(&mut config.placement.cut, &self.cut);
         // What a run that is resumed says of its groups does not fit another dataflow or cluster.
         if self.dataflow == Some(DataflowKind::Flat) && self.peer_permute.is_none() {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use spec::model::{BlockName, Model};
 use spec::run::Run;
 use spec::schedule::Task;
+use spec::wire::WireConfig;
 use training::{Cluster, MemoryNeed, MemoryUse};
 
 #[derive(clap::Args)]
@@ -53,6 +54,8 @@ fn to_json(run: &Run) -> Value {
         "dense_features": model.dense_features(),
         "dim": model.dim(),
         "dataflow": run.dataflow.kind(),
+        "wire": WireConfig::explicit(run.wire),
+        "all_reduce": run.all_reduce,
         "towers": towers::of_run(run),
         "compression_ratio": model.compression_ratio(),
         "memory_bytes": world.total(),

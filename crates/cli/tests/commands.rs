@@ -3,7 +3,7 @@
 #[path = "support/skipped.rs"]
 mod skipped;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use skipped::skipped;
 use std::fs;
 use std::process::{Command, Output};
@@ -303,6 +303,7 @@ fn mistakes_are_refused_with_what_to_do() {
     let unknown = file("unknown.toml", "[train]\nbatch = 64\nbach = 3\n");
     let broken = file("broken.toml", "[train\nbatch = 64\n");
     let wrong = file("wrong.toml", "[topology]\nhosts = \"two\"\n");
+    let compensated = file("compensated.toml", "[wire]\ngradients = \"u4+ec\"\n");
     let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
         (vec!["train", &unknown], vec!["unknown.toml", "line 3", "bach"]),
         (vec!["train", &broken], vec!["broken.toml", "line 1"]),
@@ -313,6 +314,11 @@ fn mistakes_are_refused_with_what_to_do() {
         (vec!["train", "--preset", "criteo"], vec!["criteo", "kaggle, mlperf or terabyte"]),
         (vec!["train", "--model", "resnet"], vec!["resnet", "dlrm, dcn or deepfm"]),
         (vec!["train", "--format", "xml"], vec!["xml", "synthetic"]),
+        (vec!["train", "--wire", "dense=int4"], vec!["dense", "int4", "bf16, fp8", "u4 or u2"]),
+        (vec!["train", "--wire", "vectors=u4+ec"], vec!["vectors", "other samples in every step", "use u4"]),
+        (vec!["train", &compensated], vec!["compensated.toml", "line 2", "other samples in every step"]),
+        (vec!["train", "--wire-rounding", "up"], vec!["up", "nearest or stochastic"]),
+        (vec!["train", "--all-reduce", "fast"], vec!["fast", "auto, direct", "two-level"]),
         (vec!["train", "--preset", "terabyte", "--dim", "4096"], vec!["GB are free", "rows_cap"]),
         (vec!["train", "--hosts", "1025", "--ranks-per-host", "1"], vec!["1025 ranks", "1024"]),
         (vec!["train", "--epochs", "18446744073709551615", "--lr", "1e20"], vec!["loss of step"]),
@@ -344,6 +350,29 @@ fn flags_override_the_file() {
     // The file says 1024 samples a step.
     assert_eq!(with_flags["samples"], 4 * 256);
     fs::remove_file(path).unwrap();
+}
+
+/// How values travel, as it was requested and with `auto` resolved, wherever a run is described.
+#[test]
+fn wire_and_all_reduce_are_told() {
+    let wire = "vectors=u4,gradients=fp8,dense=u4+ec,towers=bf16";
+    let flags =
+        ["--wire", wire, "--wire-rounding", "stochastic", "--all-reduce", "auto", "--hosts", "1", "--json"];
+    let explicit = json!({
+        "vectors": "u4", "gradients": "fp8-e5m2", "dense": "u4+ec", "towers": "bf16", "rounding": "stochastic"
+    });
+    for command in [&["describe"][..], &["schedule"], &["train", "--dry-run"]] {
+        let told = json(&[command, &flags].concat());
+        assert_eq!((&told["wire"], &told["all_reduce"]), (&explicit, &json!("direct")), "{command:?}");
+    }
+    let plan = json(&[&["train", "--dry-run"], &flags[..]].concat());
+    assert_eq!(
+        (&plan["config"]["wire"], &plan["config"]["train"]["all_reduce"]),
+        (&explicit, &json!("direct"))
+    );
+    let usual = json(&[&["train", "--json", "--steps", "1"], SMALL].concat());
+    let wire = json!({ "vectors": "f32", "gradients": "f32", "dense": "f32", "rounding": "nearest" });
+    assert_eq!((&usual["wire"], &usual["all_reduce"]), (&wire, &json!("direct")));
 }
 
 /// Completions and manual pages come from the command line's own description.

@@ -71,11 +71,14 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         clip_norm: train.clip_norm,
     };
     let checkpoints_kept = config.checkpoint.check()?;
+    let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
+    let reduced_bytes = model.dense_parameters().saturating_mul(4).min(bucket_bytes as u64);
     Ok(Run {
         model,
         placement,
         dataflow,
         wire: config.wire.check(),
+        all_reduce: train.all_reduce.unwrap_or_default().algorithm(topology, reduced_bytes),
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
         regularisation,
@@ -86,7 +89,7 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         steps: length.steps,
         seed: train.seed.unwrap_or(0),
         threads: train.threads,
-        bucket_bytes: train.bucket_bytes.unwrap_or(4 << 20),
+        bucket_bytes,
         overlap: train.overlap.unwrap_or(true),
         wait_limit_s: train.wait_limit_s.unwrap_or(300.0),
         eval_every: evaluations.every,

@@ -13,7 +13,7 @@ mod builtin;
 mod layout;
 
 use crate::system::System;
-use spec::run::{Config, PlacementConfig, Run, RunError};
+use spec::run::{AllReduce, Config, PlacementConfig, Run, RunError};
 use spec::wire::WireConfig;
 
 /// A model that runs, before it is laid on a cluster.
@@ -77,6 +77,12 @@ impl Trained {
     /// Samples a device where nobody says: those of a rank of the run, and 16,384 for a built-in model.
     pub fn per_device_batch(&self) -> usize {
         self.per_device
+    }
+
+    /// The model with another all-reduce of dense gradients than its config says.
+    pub fn with_all_reduce(mut self, all_reduce: AllReduce) -> Self {
+        self.config.train.all_reduce = Some(all_reduce);
+        self
     }
 
     /// The model with a rank on every device of `system`, and `per_device` samples for each; `wire` goes before what the

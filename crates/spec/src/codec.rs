@@ -14,6 +14,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// Codec of a row of floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -118,6 +119,31 @@ pub enum Rounding {
     /// Up or down at random, so that the mean is the value itself. The random numbers follow from the seed, the step, the
     /// collective, the rank and the position of the value, so that a run stays reproducible.
     Stochastic,
+}
+
+impl Rounding {
+    /// Name of the rounding as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rounding::Nearest => "nearest",
+            Rounding::Stochastic => "stochastic",
+        }
+    }
+}
+
+impl FromStr for Rounding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = [Rounding::Nearest, Rounding::Stochastic].into_iter().find(|r| r.name() == text);
+        known.ok_or_else(|| format!("unknown rounding {text:?}; use nearest or stochastic"))
+    }
+}
+
+impl fmt::Display for Rounding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// Whether what encoding loses is carried to the next step: the error of an encode is kept and added to the values that the same

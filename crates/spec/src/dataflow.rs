@@ -16,6 +16,7 @@ pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
+use crate::program::Algorithm;
 use crate::topology::{Groups, Numbering, Topology};
 use crate::wire::Wire;
 use std::ops::Range;
@@ -31,6 +32,8 @@ pub struct Deployment {
     pub dataflow: Dataflow,
     /// Wire formats of floats.
     pub wire: Wire,
+    /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
+    pub all_reduce: Algorithm,
 }
 
 /// Dataflow: how vectors get from the tables to the samples.

@@ -8,12 +8,13 @@
 //! use spec::memory::{Buffers, Rounding};
 //! use spec::placement::{Layout, Placement};
 //! use spec::presets::{ModelKind, Preset};
-//! use spec::{topology::Topology, wire::Wire};
+//! use spec::{program::Algorithm, topology::Topology, wire::Wire};
 //! let model = Preset::Demo.model(ModelKind::Dcn, None, None).unwrap();
 //! let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 2 }).collect();
 //! let placement = Placement::new(&model, Topology::new(1, 2).unwrap(), layouts).unwrap();
 //! let dataflow = Dataflow::Flat(AllToAll::Flat);
-//! let deployment = Deployment { model, placement, dataflow, wire: Wire::default() };
+//! let (wire, all_reduce) = (Wire::default(), Algorithm::Direct);
+//! let deployment = Deployment { model, placement, dataflow, wire, all_reduce };
 //! let bytes = |batch, trains| Buffers::new(&deployment, batch, trains, Rounding::NONE).activations(0);
 //! assert_eq!(bytes(128, true), 2.0 * bytes(64, true));
 //! assert!(bytes(64, false) < bytes(64, true));

@@ -10,6 +10,7 @@
 //! assert_eq!(config.check(None).unwrap().dim(), 64);
 //! ```
 
+mod all_reduce;
 mod check;
 mod config;
 mod every;
@@ -19,6 +20,7 @@ mod regularisation;
 mod selection;
 mod split;
 
+pub use all_reduce::AllReduce;
 pub use check::{Length, Optimizers};
 pub use config::{
     CheckpointConfig, Config, DataConfig, DataFormat, ModelConfig, Optimizer, OptimizerConfig,
@@ -33,6 +35,7 @@ pub use split::{Split, SplitBy};
 use crate::dataflow::{Dataflow, Deployment};
 use crate::model::Model;
 use crate::placement::Placement;
+use crate::program::Algorithm;
 use crate::schedule::{Schedule, Task};
 use crate::topology::Topology;
 use crate::wire::Wire;
@@ -49,6 +52,8 @@ pub struct Run {
     pub dataflow: Dataflow,
     /// Wire formats of floats.
     pub wire: Wire,
+    /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
+    pub all_reduce: Algorithm,
     /// Update rule and learning rate of the dense layers.
     pub dense_optimizer: Optimizer,
     /// Update rule and learning rate of the tables.
@@ -173,8 +178,13 @@ impl Run {
 
     /// Deployment of the model on its cluster, from which the schedule follows.
     pub fn deployment(&self) -> Deployment {
-        let (model, placement) = (self.model.clone(), self.placement.clone());
-        Deployment { model, placement, dataflow: self.dataflow.clone(), wire: self.wire }
+        Deployment {
+            model: self.model.clone(),
+            placement: self.placement.clone(),
+            dataflow: self.dataflow.clone(),
+            wire: self.wire,
+            all_reduce: self.all_reduce,
+        }
     }
 
     /// Batches of the training samples.

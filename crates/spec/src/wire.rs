@@ -1,72 +1,27 @@
 //! The wire of a run: with which codec each payload travels between ranks. Arithmetic is always in f32.
 //!
 //! ```
-//! use spec::codec::Codec;
+//! use spec::codec::{Codec, Compensation};
 //! use spec::wire::WireConfig;
-//! let wire = "vectors=bf16,dense=f16".parse::<WireConfig>().unwrap().check();
-//! assert_eq!((wire.vectors, wire.gradients, wire.dense.codec), (Codec::Bf16, Codec::F32, Codec::F16));
-//! assert_eq!("bf16".parse::<WireConfig>().unwrap().check().dense.codec, Codec::Bf16);
+//! let wire = "vectors=bf16,dense=u4+ec".parse::<WireConfig>().unwrap().check();
+//! assert_eq!((wire.vectors, wire.gradients), (Codec::Bf16, Codec::F32));
+//! assert_eq!((wire.dense.codec, wire.dense.compensation), (Codec::U4, Compensation::Every));
+//! // Gradients of tower modules travel as those of other dense layers, unless users say otherwise.
+//! assert_eq!(wire.towers, wire.dense);
+//! assert_eq!(wire.to_string(), "vectors=bf16,gradients=f32,dense=u4+ec");
 //! ```
 
+mod format;
+
+pub use format::{Direction, Format, ReducedFormat};
+
 use crate::codec::{Codec, Compensation, Rounding};
+use crate::text::listed;
 use crate::volume::Leg;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-
-/// Format of a payload as users write it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// Single precision: 4 bytes.
-    #[default]
-    F32,
-    /// IEEE half precision: 2 bytes, 11 significant bits, beyond ±65504 infinite.
-    F16,
-    /// bfloat16, the upper half of an f32: 2 bytes, 8 significant bits, the range of f32.
-    Bf16,
-}
-
-impl Format {
-    /// Name of the format as users write it.
-    pub fn name(self) -> &'static str {
-        self.codec().name()
-    }
-
-    /// Codec of the format.
-    pub fn codec(self) -> Codec {
-        match self {
-            Format::F32 => Codec::F32,
-            Format::F16 => Codec::F16,
-            Format::Bf16 => Codec::Bf16,
-        }
-    }
-
-    /// Format that gives a codec.
-    fn of(codec: Codec) -> Self {
-        match codec {
-            Codec::F16 => Format::F16,
-            Codec::Bf16 => Format::Bf16,
-            _ => Format::F32,
-        }
-    }
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = [Format::F32, Format::F16, Format::Bf16].into_iter().find(|format| format.name() == text);
-        known.ok_or_else(|| format!("unknown wire format {text:?}; use f32, f16 or bf16"))
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// Wire of a run. Ids, bag lengths and weights of ids are never encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -92,20 +47,37 @@ pub struct Reduced {
     pub compensation: Compensation,
 }
 
+impl fmt::Display for Reduced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ReducedFormat::of(*self).fmt(f)
+    }
+}
+
 impl Wire {
     /// Codec of the vectors or gradients that a leg exchanges.
     pub fn of(&self, leg: Leg) -> Codec {
         if leg.backward() { self.gradients } else { self.vectors }
     }
+
+    /// Format that gives all four payloads, if there is one.
+    fn single(&self) -> Option<ReducedFormat> {
+        let compensation = self.dense.compensation;
+        let gives = |format: &ReducedFormat| {
+            WireConfig { rounding: Some(self.rounding), ..WireConfig::all(*format) }.check() == *self
+        };
+        Format::ALL.map(|format| ReducedFormat { format, compensation }).into_iter().find(gives)
+    }
 }
 
+/// Formats of the wire as `--wire` reads them; rounding is not part of the text.
 impl fmt::Display for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (vectors, gradients, dense) = (self.vectors, self.gradients, self.dense.codec);
-        if vectors == gradients && gradients == dense {
-            return f.pad(vectors.name());
+        if let Some(format) = self.single() {
+            return format.fmt(f);
         }
-        f.pad(&format!("vectors={vectors},gradients={gradients},dense={dense}"))
+        let Self { vectors, gradients, dense, towers, .. } = self;
+        let towers = if towers == dense { String::new() } else { format!(",towers={towers}") };
+        f.pad(&format!("vectors={vectors},gradients={gradients},dense={dense}{towers}"))
     }
 }
 
@@ -113,34 +85,52 @@ impl fmt::Display for Wire {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WireConfig {
-    /// Format of pooled vectors.
+    /// Format of pooled vectors, partial sums and tower outputs, in the forward pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vectors: Option<Format>,
     /// Format of the gradients of pooled vectors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradients: Option<Format>,
-    /// Format of dense gradients.
+    /// Format of dense gradients, which are reduced; `u4+ec` carries what encoding loses to the next step.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub dense: Option<Format>,
+    pub dense: Option<ReducedFormat>,
+    /// Format of the gradients of tower modules, which are reduced inside tower groups. Default: as `dense`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub towers: Option<ReducedFormat>,
+    /// Rounding of values that a format cannot represent: `nearest` or `stochastic`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounding: Option<Rounding>,
 }
 
 impl WireConfig {
-    /// Makes a config with all formats of `wire` written out.
-    pub fn explicit(wire: Wire) -> Self {
-        let of = |codec| Some(Format::of(codec));
-        Self { vectors: of(wire.vectors), gradients: of(wire.gradients), dense: of(wire.dense.codec) }
+    /// Makes a config with one format for everything; error compensation applies to what is reduced.
+    pub fn all(format: ReducedFormat) -> Self {
+        let (of_vectors, of_sums) = (Some(format.format), Some(format));
+        Self { vectors: of_vectors, gradients: of_vectors, dense: of_sums, towers: of_sums, rounding: None }
     }
 
-    /// Wire of a run; formats that were left out are f32.
+    /// Makes a config with all formats of `wire` written out; that of towers only where it is another than that of dense
+    /// gradients.
+    pub fn explicit(wire: Wire) -> Self {
+        let differs = wire.towers != wire.dense;
+        Self {
+            vectors: Some(Format::of(wire.vectors)),
+            gradients: Some(Format::of(wire.gradients)),
+            dense: Some(ReducedFormat::of(wire.dense)),
+            towers: differs.then(|| ReducedFormat::of(wire.towers)),
+            rounding: Some(wire.rounding),
+        }
+    }
+
+    /// Wire of a run; formats that were left out are f32, and that of towers is that of dense gradients.
     pub fn check(&self) -> Wire {
-        let codec = |format: Option<Format>| format.unwrap_or_default().codec();
-        let dense = Reduced { codec: codec(self.dense), compensation: Compensation::None };
+        let dense = self.dense.unwrap_or_default();
         Wire {
-            vectors: codec(self.vectors),
-            gradients: codec(self.gradients),
-            dense,
-            towers: dense,
-            rounding: Rounding::Nearest,
+            vectors: self.vectors.unwrap_or_default().codec(Direction::Forward),
+            gradients: self.gradients.unwrap_or_default().codec(Direction::Backward),
+            dense: dense.reduced(),
+            towers: self.towers.unwrap_or(dense).reduced(),
+            rounding: self.rounding.unwrap_or_default(),
         }
     }
 
@@ -150,32 +140,46 @@ impl WireConfig {
             vectors: over.vectors.or(self.vectors),
             gradients: over.gradients.or(self.gradients),
             dense: over.dense.or(self.dense),
+            towers: over.towers.or(self.towers),
+            rounding: over.rounding.or(self.rounding),
         }
     }
 }
 
+/// Payloads that have a format each.
+const PAYLOADS: [&str; 4] = ["vectors", "gradients", "dense", "towers"];
+
 impl FromStr for WireConfig {
     type Err = String;
 
-    /// One format for all, or `vectors=bf16,gradients=f16,dense=f32`, any of them left out.
+    /// One format for all, or `vectors=bf16,gradients=f16,dense=u4+ec,towers=f32`, any of them left out.
     fn from_str(text: &str) -> Result<Self, String> {
         if !text.contains('=') {
-            let all = Some(text.parse()?);
-            return Ok(Self { vectors: all, gradients: all, dense: all });
+            return text.parse().map(Self::all);
         }
         let mut config = Self::default();
         for part in text.split(',') {
-            let (name, format) = part.split_once('=').unwrap_or((part, ""));
-            let place = match name {
-                "vectors" => &mut config.vectors,
-                "gradients" => &mut config.gradients,
-                "dense" => &mut config.dense,
-                _ => return Err(format!("unknown payload {name:?}; use vectors, gradients or dense")),
-            };
-            if place.replace(format.parse()?).is_some() {
-                return Err(format!("{name} has two wire formats; give one"));
+            let (payload, format) = part.split_once('=').unwrap_or((part, ""));
+            let given_twice = match payload {
+                "vectors" => set(&mut config.vectors, payload, format),
+                "gradients" => set(&mut config.gradients, payload, format),
+                "dense" => set(&mut config.dense, payload, format),
+                "towers" => set(&mut config.towers, payload, format),
+                _ => Err(format!("unknown payload {payload:?}; use {}", listed(&PAYLOADS))),
+            }?;
+            if given_twice {
+                return Err(format!("{payload} has two wire formats; give one"));
             }
         }
         Ok(config)
     }
 }
+
+/// Sets the format of a payload, and tells whether it had one.
+fn set<T: FromStr<Err = String>>(place: &mut Option<T>, payload: &str, format: &str) -> Result<bool, String> {
+    let format = format.parse().map_err(|problem| format!("{payload}: {problem}"))?;
+    Ok(place.replace(format).is_some())
+}
+
+#[cfg(test)]
+mod tests;

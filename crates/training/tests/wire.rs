@@ -18,8 +18,7 @@ const FORMATS: [Format; 2] = [Format::F16, Format::Bf16];
 fn on(kind: ModelKind, hosts: usize, ranks: usize, format: Format) -> Config {
     let mut config = config(kind, true, hosts, ranks);
     config.train.steps = Some(STEPS);
-    let all = Some(format);
-    config.wire = WireConfig { vectors: all, gradients: all, dense: all };
+    config.wire = WireConfig::all(format.into());
     config
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use spec::run::{Config, DataFormat, Run};
 use spec::schedule::{PhaseId, Task};
 use spec::volume::{BatchSizes, LinkBytes};
+use spec::wire::WireConfig;
 use std::path::{Path, PathBuf};
 use training::{MemoryNeed, MemoryUse, available_memory, check_size};
 
@@ -203,6 +204,8 @@ impl DryRun {
             "ranks_of_process": self.ranks_here,
             "threads_per_rank": self.threads,
             "dataflow": run.dataflow.kind(),
+            "wire": WireConfig::explicit(run.wire),
+            "all_reduce": run.all_reduce,
             "towers": model.towers().len(),
             "memory_bytes": self.memory.total(),
             "memory": self.memory,

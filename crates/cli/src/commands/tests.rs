@@ -1,4 +1,6 @@
 use super::*;
+use spec::program::Algorithm;
+use spec::wire::Format;
 use std::collections::BTreeSet;
 
 /// Names of the commands that `campanile --help` shows.
@@ -59,4 +61,29 @@ fn arguments_are_parsed_as_before() {
     let error = parse(&["campanile", "train", "--no-such-flag"]).err().expect("unknown flags are refused");
     assert_eq!(error.kind(), clap::error::ErrorKind::UnknownArgument);
     assert!(error.to_string().contains("Usage: campanile train"), "{error}");
+}
+
+/// Names that help texts list by hand: none is forgotten.
+#[test]
+fn help_names_every_wire_format_and_all_reduce() {
+    let command = command();
+    let help = |flag: &str| {
+        let train = command.find_subcommand("train").expect("a command");
+        let flag = train.get_arguments().find(|argument| argument.get_long() == Some(flag)).expect("a flag");
+        let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+        help.split([' ', ',', ';', '(', ')', ':', '=']).map(str::to_owned).collect::<BTreeSet<String>>()
+    };
+    let formats = Format::ALL.map(Format::name).into_iter().chain([
+        "vectors",
+        "gradients",
+        "dense",
+        "towers",
+        "+ec",
+        "+ec-paper",
+    ]);
+    let algorithms = Algorithm::ALL.map(Algorithm::name).into_iter().chain(["auto"]);
+    for (flag, name) in formats.map(|name| ("wire", name)).chain(algorithms.map(|name| ("all-reduce", name)))
+    {
+        assert!(help(flag).contains(name), "--{flag} does not mention {name}");
+    }
 }

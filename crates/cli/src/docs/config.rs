@@ -11,7 +11,7 @@ use spec::schema::Schema;
 use std::fmt::Write;
 
 /// Keys whose flag of `train` has another name than the key.
-const RENAMED: [(&str, &str); 10] = [
+const RENAMED: [(&str, &str); 11] = [
     ("checkpoint.every", "checkpoint-every"),
     ("data.slices", "slice"),
     ("data.train", "data"),
@@ -22,9 +22,10 @@ const RENAMED: [(&str, &str); 10] = [
     ("train.overlap", "no-overlap"),
     ("wire.dense", "wire"),
     ("wire.gradients", "wire"),
+    ("wire.rounding", "wire-rounding"),
 ];
 /// More keys that share a flag with others.
-const SHARED: [(&str, &str); 1] = [("wire.vectors", "wire")];
+const SHARED: [(&str, &str); 2] = [("wire.towers", "wire"), ("wire.vectors", "wire")];
 
 /// Pages on the config of a run and on the schema of a log.
 pub fn pages() -> Result<Vec<Page>> {

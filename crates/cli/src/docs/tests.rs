@@ -68,7 +68,7 @@ fn every_key_of_a_config_has_a_meaning_and_a_default() {
 }
 
 /// Values of which each flag of a run accepts one that is not its default.
-const VALUES: [&str; 20] = [
+const VALUES: [&str; 22] = [
     "3",
     "0.5",
     "0.25",
@@ -77,6 +77,8 @@ const VALUES: [&str; 20] = [
     "sptt",
     "hierarchical",
     "bf16",
+    "stochastic",
+    "ring",
     "vectors",
     "rows",
     "csv",

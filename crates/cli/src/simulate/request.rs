@@ -15,7 +15,7 @@ use planning::step::StepGraph;
 use planning::system::System;
 use planning::trained::Trained;
 use planning::workload::{Job, Layered, TaskKind};
-use spec::run::Run;
+use spec::run::{AllReduce, Run};
 use spec::schedule::{Schedule, Task};
 use spec::wire::WireConfig;
 
@@ -39,10 +39,14 @@ pub struct Request {
     /// others, 1 for language and vision models]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     batch: Option<u64>,
-    /// Format of floats on the wire, of trained models: f32, f16 or bf16, or by what travels, as `train --wire` has it [default:
-    /// bf16, or as the run's file says]
+    /// Format of floats on the wire, of trained models: f32, f16, bf16, fp8, u8, u4 or u2, or by what travels, as `train --wire`
+    /// has it [default: bf16, or as the run's file says]
     #[arg(long, value_name = "FORMAT")]
     wire: Option<WireConfig>,
+    /// How ranks sum dense gradients, of trained models: auto, direct, ring, recursive-doubling or two-level, as `train
+    /// --all-reduce` has it [default: direct, or as the run's file says]
+    #[arg(long, value_name = "HOW")]
+    all_reduce: Option<AllReduce>,
     #[command(flatten)]
     strategies: strategy::Flags,
 }
@@ -90,6 +94,11 @@ impl Request {
         ensure!(
             self.wire.is_none(),
             "--wire applies to models that Campanile trains; the file of {} has bytes_per_nonemb_param and bytes_per_emb_param",
+            model.name
+        );
+        ensure!(
+            self.all_reduce.is_none(),
+            "--all-reduce applies to models that Campanile trains, and {} is only simulated; leave --all-reduce out",
             model.name
         );
         let job = match task {
@@ -188,7 +197,11 @@ impl Request {
             Some(batch) => usize::try_from(batch)?,
             None => model.per_device_batch(),
         };
-        let run = model.run(system, per_device, &self.wire.unwrap_or_default());
+        let wire = self.wire.unwrap_or_default();
+        let run = match self.all_reduce {
+            Some(all_reduce) => model.clone().with_all_reduce(all_reduce).run(system, per_device, &wire),
+            None => model.run(system, per_device, &wire),
+        };
         Ok((run.with_context(|| format!("{} on {}", self.model, system.name))?, kind))
     }
 

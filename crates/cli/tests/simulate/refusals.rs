@@ -157,6 +157,10 @@ fn of_flags() {
             "--batch is set in the task file",
         ),
         (&["--model", "dlrm-a", "--wire", "bf16"], "--wire applies to models that Campanile trains"),
+        (
+            &["--model", "dlrm-a", "--all-reduce", "ring"],
+            "--all-reduce applies to models that Campanile trains",
+        ),
         (&["--model", "dlrm-a", "--mlp", "tp,tp"], "--mlp tp,tp: both levels are TP; give it once"),
         (
             &["--model", "dlrm-a", "--mlp", "mp"],

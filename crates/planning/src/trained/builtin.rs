@@ -101,6 +101,5 @@ pub(super) fn config(name: &str) -> Option<Config> {
             Config { model, ..Config::default() }
         }
     };
-    let bf16 = Some(Format::Bf16);
-    Some(Config { wire: WireConfig { vectors: bf16, gradients: bf16, dense: bf16 }, ..config })
+    Some(Config { wire: WireConfig::all(Format::Bf16.into()), ..config })
 }

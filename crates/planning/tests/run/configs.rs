@@ -2,7 +2,8 @@
 
 use spec::optimizer::{Decay, LearningRate, UpdateRule};
 use spec::placement::Layout;
-use spec::run::{Config, Optimizer};
+use spec::program::Algorithm;
+use spec::run::{AllReduce, Config, Optimizer};
 
 fn refused(change: impl Fn(&mut Config)) -> String {
     let mut config = Config::default();
@@ -163,6 +164,28 @@ fn weight_decay_is_a_constant_of_the_rules_that_have_one() {
                 .contains("ForwardWithDropout")
         );
     }
+}
+
+/// `auto` is resolved once: what is written out names the algorithm, and gives it on any cluster.
+#[test]
+fn an_automatic_all_reduce_is_written_out() {
+    let mut config = Config::default();
+    assert_eq!(planning::check(&config).unwrap().all_reduce, Algorithm::Direct, "unless requested");
+    config.train.all_reduce = Some(AllReduce::Auto);
+    (config.topology.hosts, config.topology.ranks_per_host) = (Some(16), Some(2));
+    config.model.top = Some(vec![4096, 4096, 1]);
+    let run = planning::check(&config).unwrap();
+    assert_eq!((run.all_reduce, run.deployment().all_reduce), (Algorithm::TwoLevel, Algorithm::TwoLevel));
+    let mut explicit = config.explicit(&run);
+    assert_eq!(explicit.train.all_reduce, Some(AllReduce::By(Algorithm::TwoLevel)));
+    assert_eq!(planning::check(&toml::from_str(&toml::to_string(&explicit).unwrap()).unwrap()).unwrap(), run);
+    explicit.topology.hosts = Some(1);
+    assert_eq!(planning::check(&explicit).unwrap().all_reduce, Algorithm::TwoLevel);
+    // What is reduced at once is a bucket, or all dense layers where they are smaller.
+    config.train.bucket_bytes = Some(1 << 16);
+    assert_eq!(planning::check(&config).unwrap().all_reduce, Algorithm::RecursiveDoubling);
+    (config.train.bucket_bytes, config.model.top) = (None, Some(vec![1]));
+    assert_eq!(planning::check(&config).unwrap().all_reduce, Algorithm::RecursiveDoubling);
 }
 
 #[test]

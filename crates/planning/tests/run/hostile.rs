@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use spec::Pooling;
+use spec::codec::Rounding;
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
 use spec::placement::{Cut, Layout};
@@ -13,6 +14,7 @@ use spec::schedule::{PhaseId, Task};
 use spec::synthetic::Synthetic;
 use spec::towers::{Assignment, DcnOutput, Module};
 use spec::volume::BatchSizes;
+use spec::wire::WireConfig;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -117,7 +119,12 @@ fn config() -> impl Strategy<Value = Config> {
     let permute =
         proptest::option::of(select(vec![PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None]));
     let train = (dataflow, permute, 0..50usize, 0..100usize);
-    (model(), topology, placement, train).prop_map(|(model, topology, placement, train)| {
+    let wires =
+        ["f32", "bf16", "fp8", "u2", "u4+ec", "vectors=u8,gradients=fp8-e4m3,dense=f16+ec-paper,towers=u4"];
+    let rounding = proptest::option::of(select(vec![Rounding::Nearest, Rounding::Stochastic]));
+    let all_reduces = ["auto", "direct", "ring", "recursive-doubling", "two-level"];
+    let wire = (select(wires.to_vec()), rounding, proptest::option::of(select(all_reduces.to_vec())));
+    (model(), topology, placement, train, wire).prop_map(|(model, topology, placement, train, wire)| {
         let mut config = Config { model, ..Config::default() };
         let (hosts, ranks, per_tower) = topology;
         config.topology =
@@ -125,6 +132,8 @@ fn config() -> impl Strategy<Value = Config> {
         config.placement =
             PlacementConfig { replicate_rows: placement.0, cut: placement.1, tables: placement.2 };
         (config.train.dataflow, config.train.peer_permute) = (train.0, train.1);
+        config.wire = WireConfig { rounding: wire.1, ..wire.0.parse().unwrap() };
+        config.train.all_reduce = wire.2.map(|text| text.parse().unwrap());
         (config.train.batch, config.train.bucket_bytes) = (Some(train.2), Some(train.3));
         let quiet = Synthetic { groups: 1, within: 0.0, across: 0.0, dense: 0.0, ..Default::default() };
         config.data.synthetic = Some(quiet);

@@ -31,6 +31,7 @@ fn schedules() -> Vec<Schedule> {
             placement: planning::placement::balanced(model, topology, replicate),
             dataflow: Dataflow::Flat(AllToAll::Flat),
             wire: Wire::default(),
+            all_reduce: Default::default(),
         })
     });
     let all = flat.chain(by_towers()).flat_map(on_wires);
@@ -66,7 +67,13 @@ fn phases_of_a_leg() {
     let names = |all_to_all, wire: &str| -> Vec<String> {
         let (model, placement) = (model.clone(), placement.clone());
         let wire = wire.parse::<WireConfig>().unwrap().check();
-        let deployment = Deployment { model, placement, dataflow: Dataflow::Flat(all_to_all), wire };
+        let deployment = Deployment {
+            model,
+            placement,
+            dataflow: Dataflow::Flat(all_to_all),
+            wire,
+            all_reduce: Default::default(),
+        };
         let schedule = Schedule::new(&deployment, Task::Evaluate, 1 << 20);
         let names = schedule.phases().iter().filter(|phase| !phase.ahead).map(|phase| phase.name.clone());
         names.take_while(|name| name != "restore order").filter(|name| !name.starts_with("bottom")).collect()
@@ -88,7 +95,7 @@ fn phases_of_parallel_branches() {
     let model = Preset::Demo.model(ModelKind::DeepFm, None, Some(1000)).unwrap();
     let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Wire::default());
-    let deployment = Deployment { model, placement, dataflow, wire };
+    let deployment = Deployment { model, placement, dataflow, wire, all_reduce: Default::default() };
     let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
     let computed = |phase: &&spec::schedule::Phase| matches!(phase.work, Work::Compute(_)) && !phase.ahead;
     let names: Vec<&str> = schedule.phases().iter().filter(computed).map(|phase| &phase.name[..]).collect();
@@ -151,7 +158,13 @@ fn by_towers() -> Vec<Deployment> {
             let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
             let placement = planning::placement::in_towers(&model, groups, cut);
             let dataflow = Dataflow::Sptt(Sptt::new(&model, &placement, groups, permute).unwrap());
-            all.push(Deployment { model: model.clone(), placement, dataflow, wire: Wire::default() });
+            all.push(Deployment {
+                model: model.clone(),
+                placement,
+                dataflow,
+                wire: Wire::default(),
+                all_reduce: Default::default(),
+            });
         }
     }
     all
@@ -401,8 +414,13 @@ fn communication_hides_behind_computation() {
     };
     let model = Preset::Demo.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
     let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
-    let flat =
-        Deployment { model, placement, dataflow: Dataflow::Flat(AllToAll::Flat), wire: Wire::default() };
+    let flat = Deployment {
+        model,
+        placement,
+        dataflow: Dataflow::Flat(AllToAll::Flat),
+        wire: Wire::default(),
+        all_reduce: Default::default(),
+    };
     let flat = Schedule::new(&flat, Task::Train, 1 << 20);
     overlaps(&flat, "ids exchange", "top forward");
     overlaps(&flat, "pooled exchange", "bottom forward");

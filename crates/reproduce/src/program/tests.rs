@@ -34,6 +34,8 @@ fn config(flags: &[String]) -> Result<Config, Failure> {
             "--threads" => config.train.threads = Some(value.parse()?),
             "--dataflow" => config.train.dataflow = Some(value.parse()?),
             "--all-to-all" => config.train.all_to_all = Some(value.parse()?),
+            "--all-reduce" => config.train.all_reduce = Some(value.parse()?),
+            "--wire-rounding" => config.wire.rounding = Some(value.parse()?),
             "--wire" => config.wire = config.wire.overlaid(&value.parse()?),
             _ => return Err(format!("{flag} is no flag that a measurement may use").into()),
         }

@@ -1,5 +1,6 @@
 //! Sections of a config. Every field is optional; unknown fields are refused.
 
+use super::all_reduce::AllReduce;
 use super::every::Every;
 use super::selection::KeepBest;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
@@ -161,6 +162,10 @@ pub struct TrainConfig {
     /// All-to-all of the flat dataflow: `flat`, between all pairs of ranks, or `hierarchical`, in two levels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_to_all: Option<AllToAll>,
+    /// Algorithm of the all-reduce of dense gradients, over the world and for tower modules inside their tower groups: `auto`,
+    /// `direct`, `ring`, `recursive-doubling` or `two-level`. Results differ in their last bits. Default: `direct`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_reduce: Option<AllReduce>,
     /// Values that SPTT brings into peer order: `vectors`, `ids` or `none`. Default: `ids`, which costs nothing. With `none`
     /// ranks are numbered in peer order, in `placement.tables` too.
     #[serde(skip_serializing_if = "Option::is_none")]

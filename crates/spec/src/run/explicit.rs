@@ -1,6 +1,7 @@
 //! Writes a run back as a config with every default filled in.
 
 use super::Run;
+use super::all_reduce::AllReduce;
 use super::config::{Config, ModelConfig, OptimizerConfig};
 use super::log::Data;
 use super::selection::KeepBest;
@@ -58,6 +59,7 @@ impl Config {
                 config.train.peer_permute = Some(sptt.permute());
             }
         }
+        config.train.all_reduce = Some(AllReduce::By(run.all_reduce));
         config.wire = WireConfig::explicit(run.wire);
         config.train.batch = Some(run.batch);
         config.train.steps = Some(run.steps);

@@ -10,8 +10,8 @@
 use super::config::TrainConfig;
 use super::log::Data;
 use super::{Length, RunError};
+use crate::text::as_text;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
@@ -82,23 +82,6 @@ impl FromStr for KeepBest {
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "none" { Ok(KeepBest::Never) } else { text.parse().map(KeepBest::By) }
     }
-}
-
-/// Writes and reads a value as its text.
-macro_rules! as_text {
-    ($($type:ty),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-            }
-        }
-    )*};
 }
 
 as_text!(MetricName, KeepBest);

@@ -1,4 +1,6 @@
 use super::*;
+use spec::codec::Rounding;
+use spec::wire::WireConfig;
 
 fn says(change: impl Fn(&mut Config)) -> String {
     let before = Config::default();
@@ -39,4 +41,11 @@ fn many_differences_are_cut_short_and_none_is_no_error() {
     let said = says(|c| c.model.features.as_mut().unwrap().iter_mut().for_each(|f| f.rows += 1));
     assert!(said.lines().count() == TOLD + 2 && said.contains(" more"), "{said}");
     assert_eq!(says(|c| (c.topology.hosts, c.model.preset) = (Some(1), None)), "");
+    // How values travel may change, as the cluster may.
+    let other = |c: &mut Config| {
+        c.wire =
+            WireConfig { rounding: Some(Rounding::Stochastic), ..WireConfig::all("u4+ec".parse().unwrap()) };
+        c.train.all_reduce = Some("ring".parse().unwrap());
+    };
+    assert_eq!(says(other), "");
 }

@@ -14,6 +14,8 @@ fn lists_are_toml_values_or_words() {
     let words = values("model.tower_module=none,\"dcn:d=8,rank=4\"");
     assert_eq!(words, [Value::String("none".into()), Value::String("dcn:d=8,rank=4".into())]);
     assert_eq!(values("checkpoint.every=10min"), [Value::String("10min".into())]);
+    let formats = ["bf16", "u4+ec", "fp8-e5m2"].map(|format| Value::String(format.into()));
+    assert_eq!(values("wire.dense=bf16,u4+ec,fp8-e5m2"), formats);
 }
 
 #[test]
