@@ -78,8 +78,11 @@ pub(super) trait Lanes: Copy {
     fn bytes(x: Self::I) -> [u8; 16];
     /// Lanes below 16, two in a byte, the first in the lower bits.
     fn nibbles(x: Self::I) -> [u8; 8];
+    /// Lanes below 4, four in a byte, the first in the lowest bits.
+    fn quarters(x: Self::I) -> [u8; 4];
     fn of_bytes(from: &[u8; 16]) -> Self::I;
     fn of_nibbles(from: &[u8; 8]) -> Self::I;
+    fn of_quarters(from: &[u8; 4]) -> Self::I;
     /// Floats of 16 bits, to nearest even.
     fn halves(x: Self::F) -> [u8; 32];
     fn of_halves(from: &[u8; 32]) -> Self::F;
@@ -106,21 +109,6 @@ pub(super) fn run(level: Level, work: impl Work) {
         ),
         Level::Portable => work.run::<Portable>(),
     }
-}
-
-/// Lanes below 4, four in a byte, the first in the lowest bits.
-#[inline(always)]
-pub(super) fn quarters<L: Lanes>(x: L::I) -> [u8; 4] {
-    let fours: [u32; 4] = bytemuck::cast(L::bytes(x));
-    let fours = fours.map(|four| four | four >> 6);
-    fours.map(|four| (four | four >> 12) as u8)
-}
-
-/// Lanes of two bits each, the first in the lowest bits.
-#[inline(always)]
-pub(super) fn of_quarters<L: Lanes>(from: [u8; 4]) -> L::I {
-    let fours = from.map(|four| (u32::from(four) | u32::from(four) << 12) & 0x000f_000f);
-    L::of_bytes(&bytemuck::cast(fours.map(|four| (four | four << 6) & 0x0303_0303)))
 }
 
 /// At most sixteen bytes, and zeros behind them; by way of registers, since what is stored in parts is slow to load as a whole.

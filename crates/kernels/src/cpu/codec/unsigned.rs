@@ -1,6 +1,6 @@
 //! Unsigned integers of 8, 4 and 2 bits: one pass for the range of a row, one for its codes, both in the first-level cache.
 
-use super::lanes::{LANES, Lanes, load_bytes, of_quarters, quarters, store_bytes};
+use super::lanes::{LANES, Lanes, load_bytes, store_bytes};
 use super::round::{Nearest, Random, Rounding};
 use super::{Put, RowCodec, Shape};
 use crate::op::codec::Dice;
@@ -103,23 +103,26 @@ impl<const BITS: usize> Unsigned<BITS> {
     /// Codes side by side in the first bytes, the first in the lowest bits.
     #[inline(always)]
     fn pack<L: Lanes>(codes: L::I) -> [u8; 16] {
-        let mut packed = [0; 16];
         match BITS {
-            8 => packed = L::bytes(codes),
-            4 => packed[..8].copy_from_slice(&L::nibbles(codes)),
-            _ => packed[..4].copy_from_slice(&quarters::<L>(codes)),
+            8 => L::bytes(codes),
+            4 => bytemuck::cast([u64::from_ne_bytes(L::nibbles(codes)), 0]),
+            _ => bytemuck::cast([u32::from_ne_bytes(L::quarters(codes)), 0, 0, 0]),
         }
-        packed
     }
 
     /// Codes out of the first bytes.
     #[inline(always)]
     fn unpack<L: Lanes>(packed: &[u8; 16]) -> L::I {
-        let [eight, four] = [8, 4].map(|bytes| &packed[..bytes]);
         match BITS {
             8 => L::of_bytes(packed),
-            4 => L::of_nibbles(eight.try_into().unwrap_or(&[0; 8])),
-            _ => of_quarters::<L>(four.try_into().unwrap_or([0; 4])),
+            4 => {
+                let [eight, _]: [u64; 2] = bytemuck::cast(*packed);
+                L::of_nibbles(&eight.to_ne_bytes())
+            }
+            _ => {
+                let [four, ..]: [u32; 4] = bytemuck::cast(*packed);
+                L::of_quarters(&four.to_ne_bytes())
+            }
         }
     }
 }

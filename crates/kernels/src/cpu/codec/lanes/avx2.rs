@@ -283,6 +283,17 @@ impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
+    fn quarters(x: Self::I) -> [u8; 4] {
+        // SAFETY: as above.
+        unsafe {
+            let fours = bytes(x.0, x.1);
+            let fours = _mm_or_si128(fours, _mm_srli_epi32::<6>(fours));
+            let fours = _mm_or_si128(fours, _mm_srli_epi32::<12>(fours));
+            let lowest = _mm_shuffle_epi8(fours, _mm_set1_epi32(0x0c08_0400));
+            _mm_cvtsi128_si32(lowest).to_ne_bytes()
+        }
+    }
+    #[inline(always)]
     fn of_bytes(from: &[u8; 16]) -> Self::I {
         // SAFETY: as above.
         unsafe {
@@ -298,6 +309,18 @@ impl Lanes for Avx2 {
             let pairs = _mm_or_si128(pairs, _mm_slli_epi16::<4>(pairs));
             let pairs = _mm_and_si128(pairs, _mm_set1_epi8(15));
             (_mm256_cvtepu8_epi32(pairs), _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(pairs, pairs)))
+        }
+    }
+    #[inline(always)]
+    fn of_quarters(from: &[u8; 4]) -> Self::I {
+        // SAFETY: as above.
+        unsafe {
+            let fours = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_ne_bytes(*from)));
+            let fours = _mm_or_si128(fours, _mm_slli_epi32::<12>(fours));
+            let fours = _mm_and_si128(fours, _mm_set1_epi32(0x000f_000f));
+            let bytes = _mm_or_si128(fours, _mm_slli_epi32::<6>(fours));
+            let bytes = _mm_and_si128(bytes, _mm_set1_epi32(0x0303_0303));
+            (_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)))
         }
     }
     #[inline(always)]

@@ -214,6 +214,17 @@ impl Lanes for Avx512 {
         }
     }
     #[inline(always)]
+    fn quarters(x: Self::I) -> [u8; 4] {
+        // SAFETY: as above.
+        unsafe {
+            let fours = _mm512_cvtepi32_epi8(x);
+            let fours = _mm_or_si128(fours, _mm_srli_epi32::<6>(fours));
+            let fours = _mm_or_si128(fours, _mm_srli_epi32::<12>(fours));
+            let lowest = _mm_shuffle_epi8(fours, _mm_set1_epi32(0x0c08_0400));
+            _mm_cvtsi128_si32(lowest).to_ne_bytes()
+        }
+    }
+    #[inline(always)]
     fn of_bytes(from: &[u8; 16]) -> Self::I {
         // SAFETY: as above.
         unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
@@ -225,6 +236,18 @@ impl Lanes for Avx512 {
             let pairs = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_ne_bytes(*from)));
             let pairs = _mm512_or_si512(pairs, _mm512_slli_epi64::<28>(pairs));
             _mm512_and_si512(pairs, _mm512_set1_epi32(15))
+        }
+    }
+    #[inline(always)]
+    fn of_quarters(from: &[u8; 4]) -> Self::I {
+        // SAFETY: as above.
+        unsafe {
+            let fours = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(i32::from_ne_bytes(*from)));
+            let fours = _mm_or_si128(fours, _mm_slli_epi32::<12>(fours));
+            let fours = _mm_and_si128(fours, _mm_set1_epi32(0x000f_000f));
+            let bytes = _mm_or_si128(fours, _mm_slli_epi32::<6>(fours));
+            let bytes = _mm_and_si128(bytes, _mm_set1_epi32(0x0303_0303));
+            _mm512_cvtepu8_epi32(bytes)
         }
     }
     #[inline(always)]

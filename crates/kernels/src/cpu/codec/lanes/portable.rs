@@ -152,12 +152,20 @@ impl Lanes for Portable {
         std::array::from_fn(|i| (x[2 * i] | x[2 * i + 1] << 4) as u8)
     }
     #[inline(always)]
+    fn quarters(x: Self::I) -> [u8; 4] {
+        std::array::from_fn(|i| (0..4).fold(0, |byte, j| byte | (x[4 * i + j] << (2 * j)) as u8))
+    }
+    #[inline(always)]
     fn of_bytes(from: &[u8; 16]) -> Self::I {
         from.map(u32::from)
     }
     #[inline(always)]
     fn of_nibbles(from: &[u8; 8]) -> Self::I {
         std::array::from_fn(|i| u32::from(from[i / 2]) >> (4 * (i % 2)) & 15)
+    }
+    #[inline(always)]
+    fn of_quarters(from: &[u8; 4]) -> Self::I {
+        std::array::from_fn(|i| u32::from(from[i / 4]) >> (2 * (i % 4)) & 3)
     }
     #[inline(always)]
     fn halves(x: Self::F) -> [u8; 32] {
