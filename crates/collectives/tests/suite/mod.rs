@@ -203,6 +203,54 @@ pub fn encoded_all_reduce(world: Communicator) -> Outcome {
     Ok(())
 }
 
+/// Every algorithm with every codec, for any length: in single precision within 1e-6 of the sum of absolute values, otherwise
+/// within what the codec loses. All ranks have the same bits, in every run.
+pub fn algorithms(world: Communicator) -> Outcome {
+    let (me, size, label) = (world.rank(), world.size(), Label::from("algorithms"));
+    // Between -1 and 1.
+    let value = |rank: usize, i: usize| (mix(rank, i, 7, 3) % 2001) as f32 / 1000.0 - 1.0;
+    for algorithm in Algorithm::ALL {
+        for codec in Codec::ALL {
+            for len in [0, 1, size, 1000] {
+                let tensors = [0..len / 3, (len / 3).next_multiple_of(16).min(len)..len];
+                let mine: Vec<f32> = (0..len).map(|i| value(me, i)).collect();
+                let units = Units::of_tensors(codec, len, &tensors);
+                let prepared = world.prepare_all_reduce(units, algorithm, Compensation::None);
+                let prepared = Arc::new(prepared);
+                let reduce = || {
+                    let buffer = Buffer::from_slice(world.device(), &mine)?;
+                    let lossy = Lossy::none(world.device());
+                    let (_, sums) = world.start_all_reduce_by(&label, &prepared, buffer, lossy)?.wait()?;
+                    Ok::<_, CollectiveError>(sums.to_vec()?)
+                };
+                let sums = reduce()?;
+                assert_eq!(bits(&sums), bits(&reduce()?), "{algorithm} as {codec}, twice");
+                let counts = vec![len; size];
+                let copy = Buffer::from_slice(world.device(), &sums)?;
+                let all = world.all_gather(&label, copy, &counts, Buffer::new(world.device()))?.1.to_vec()?;
+                let same = all.chunks_exact(len.max(1)).all(|other| bits(other) == bits(&sums));
+                assert!(same, "{algorithm} as {codec}: ranks differ");
+                for i in tensors.iter().cloned().flatten() {
+                    let exact: f64 = (0..size).map(|rank| f64::from(value(rank, i))).sum();
+                    let absolute: f64 = (0..size).map(|rank| f64::from(value(rank, i).abs())).sum();
+                    // What is lost goes by the largest value of a row, which is at most the number of ranks.
+                    let largest = size as f64;
+                    let within = match codec {
+                        Codec::F32 => 1e-6 * absolute,
+                        Codec::F16 | Codec::Bf16 => 0.02 * largest,
+                        Codec::U8 | Codec::Fp8E4m3 => 0.2 * largest,
+                        Codec::Fp8E5m2 | Codec::U4 => 0.5 * largest,
+                        Codec::U2 => 2.0 * largest,
+                    };
+                    let error = (f64::from(sums[i]) - exact).abs();
+                    assert!(error <= within, "{algorithm} as {codec} of {len}: {} for {exact}", sums[i]);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The same of a reduce-scatter and of an all-gather, several under way at once.
 pub fn encoded_scatter_and_gather(world: Communicator) -> Outcome {
     let (me, size, label) = (world.rank(), world.size(), Label::from("encoded"));
