@@ -1,5 +1,5 @@
-//! Rows of floats as bytes: plain loops over sixteen values at a time, compiled for the machine's vectors; threads divide the
-//! values, and cut between rows where a codec has a header.
+//! Rows of floats as bytes, sixteen values at a time (`lanes`); threads divide the values, and cut between rows where a codec
+//! has a header. Every level gives the bits of the reference.
 #![allow(unsafe_code)]
 
 mod float8;
