@@ -270,7 +270,8 @@ impl Communicator {
         exchanges: u64,
         prepare: impl FnOnce(&mut Spans) -> Result<Setup>,
     ) -> Result<Pending<O>> {
-        let index = self.endpoint.begin(&self.group, names, exchanges, |state| prepare(&mut state.spans))?;
+        let index =
+            self.endpoint.begin(&self.group, names, exchanges, |state| prepare(&mut state.scratch.spans))?;
         Ok(Pending::new(self.endpoint.clone(), index))
     }
 
@@ -312,7 +313,7 @@ impl Communicator {
         if got >= expected { Ok(()) } else { Err(self.arguments(operation, label, what, expected, got)) }
     }
 
-    fn arguments(
+    pub(crate) fn arguments(
         &self,
         operation: &'static str,
         label: &Label,

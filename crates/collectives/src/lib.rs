@@ -32,7 +32,7 @@
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
 mod communicator;
-mod encoded;
+mod emulation;
 mod error;
 mod failure;
 mod label;
@@ -42,12 +42,15 @@ mod meter;
 mod mpi_job;
 mod operation;
 mod pending;
+mod prepared;
 mod progress;
 mod reductions;
+mod running;
 mod sync;
 mod transport;
 
 pub use communicator::Communicator;
+pub use emulation::EmulatedAllReduce;
 pub use error::{Call, CollectiveError, ExternalError, Remote};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;
@@ -56,6 +59,8 @@ pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
 pub use mpi_job::{MpiJob, MpiOptions};
 pub use pending::{Completion, Output, Pending};
+pub use prepared::{Lossy, Prepared};
+pub use reductions::Vectors;
 #[cfg(feature = "mpi")]
 pub use transport::mpi::{Watch, watch_if_asked};
 

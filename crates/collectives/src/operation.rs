@@ -1,9 +1,11 @@
-//! An operation as a sequence of exchanges, and the pool of memory that operations borrow from.
+//! An operation: an exchange, or a program with several; and the pool of memory that operations borrow from.
 
+use crate::running::Running;
 use crate::transport::{GroupId, Span, Ticket};
 use crate::{CollectiveError, Label};
-use kernels::{Buffer, Bytes, Device, KernelError};
-use spec::codec::Codec;
+use kernels::{Bytes, Device, KernelError};
+use spec::codec::Row;
+use spec::program::Move;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -48,26 +50,19 @@ pub(crate) enum Stage {
     Exchange,
     /// The single exchange of a broadcast on its root, whose send buffer is what the operation returns.
     Root,
-    /// Exchange of a reduce-scatter: blocks of `len` floats arrive, to be summed into `into`.
-    ReduceScatter { into: Buffer<f32>, len: usize },
-    /// First exchange of an all-reduce of `total` floats: blocks of this rank's share arrive, to be summed into the second
-    /// scratch memory. The exchange of the shares follows.
-    AllReduce { total: usize },
-    /// Second exchange of an all-reduce: the shares of all members arrive.
-    Gather,
-    /// Exchange of an encoded reduce-scatter: blocks of `len` encoded floats arrive, to be summed into `into`. `send` is the
-    /// caller's buffer.
-    EncodedScatter { wire: Codec, send: Buffer<f32>, into: Buffer<f32>, len: usize },
-    /// First exchange of an encoded all-reduce: encoded blocks of this rank's share of `buffer` arrive, to be summed there.
-    /// The exchange of the shares follows.
-    EncodedReduce { wire: Codec, buffer: Buffer<f32> },
-    /// Exchange of an encoded all-gather, or the second one of an encoded all-reduce: the elements of `into` arrive encoded.
-    /// `send` is the caller's buffer.
-    EncodedGather { wire: Codec, send: Buffer<f32>, into: Buffer<f32> },
+    /// A program, one of whose exchanges is under way.
+    Program(Running),
     /// The operation is complete.
     Done { send: Bytes, recv: Bytes },
     /// The operation has failed.
     Failed(CollectiveError),
+}
+
+impl Stage {
+    /// Takes the stage out, to be replaced by the next.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Stage::Exchange)
+    }
 }
 
 /// First stage of an operation, and its memory.
@@ -75,22 +70,30 @@ pub(crate) struct Setup {
     pub(crate) stage: Stage,
     pub(crate) send: Bytes,
     pub(crate) recv: Bytes,
-    /// Memory of the pool that a later stage needs.
-    pub(crate) scratch: Bytes,
+    /// Memory of the pool that a program needs.
+    pub(crate) scratch: [Bytes; 2],
 }
 
 impl Setup {
     /// Setup of an operation that is a single exchange.
     pub(crate) fn exchange(send: Bytes, recv: Bytes) -> Self {
-        let scratch = Bytes::new(send.space());
+        let scratch = [(); 2].map(|()| Bytes::new(send.space()));
         Self { stage: Stage::Exchange, send, recv, scratch }
     }
 
     /// Setup of an operation that needs no exchange.
     pub(crate) fn done(send: Bytes, recv: Bytes) -> Self {
-        let [nothing, neither, scratch] = [(); 3].map(|()| Bytes::new(recv.space()));
-        Self { stage: Stage::Done { send, recv }, send: nothing, recv: neither, scratch }
+        let [nothing, neither, first, second] = [(); 4].map(|()| Bytes::new(recv.space()));
+        let (stage, scratch) = (Stage::Done { send, recv }, [first, second]);
+        Self { stage, send: nothing, recv: neither, scratch }
     }
+}
+
+/// What carrying out a step of a program needs for a moment. The vectors are reused.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) spans: Spans,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// Byte ranges of an exchange that is about to start. The vectors are reused for the next exchange.
@@ -104,6 +107,15 @@ impl Spans {
     pub(crate) fn clear(&mut self) {
         self.to.clear();
         self.from.clear();
+    }
+
+    /// Sets the ranges of an exchange among `members` members.
+    pub(crate) fn set(&mut self, members: usize, sends: &[Move], receives: &[Move]) {
+        self.clear();
+        for (spans, moves) in [(&mut self.to, sends), (&mut self.from, receives)] {
+            spans.resize(members, Span::default());
+            moves.iter().for_each(|part| spans[part.member] = Span { at: part.at, len: part.len });
+        }
     }
 }
 

@@ -5,13 +5,12 @@
 //! their operations in different orders: while a rank waits for one, it still takes part in all that it has started.
 
 use crate::meter::Meter;
-use crate::operation::{Membership, Operation, Pool, Setup, Spans, Stage};
+use crate::operation::{Membership, Operation, Pool, Scratch, Setup, Spans, Stage};
 use crate::pending::Completion;
 use crate::sync::lock;
-use crate::transport::{ExchangeRequest, Exchanged, Header, ROOM, Span, Ticket, Transport};
+use crate::transport::{ExchangeRequest, Exchanged, Header, ROOM, Ticket, Transport};
 use crate::{CollectiveError, Label};
-use kernels::{Buffer, Bytes, Device, KernelError, SumBlocks};
-use spec::placement::share;
+use kernels::{Bytes, Device, KernelError};
 use spec::topology::Topology;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -37,7 +36,7 @@ pub(crate) struct State {
     operations: Vec<Option<Operation>>,
     free: Vec<usize>,
     tickets: Vec<Ticket>,
-    pub(crate) spans: Spans,
+    pub(crate) scratch: Scratch,
     pub(crate) pool: Pool,
     pub(crate) host: Vec<f64>,
 }
@@ -81,7 +80,7 @@ impl Endpoint {
         let started = Instant::now();
         let mut state = self.state();
         let state = &mut *state;
-        state.spans.clear();
+        state.scratch.spans.clear();
         let Setup { stage, send, recv, scratch } =
             prepare(state).map_err(|cause| self.transport.abort(cause))?;
         let metered = lock(&self.meter).call(names.label);
@@ -96,13 +95,18 @@ impl Endpoint {
             stage,
             ticket: None,
             abandoned: false,
-            scratch: [Bytes::new(scratch.space()), scratch],
+            scratch,
         };
-        if !matches!(operation.stage, Stage::Done { .. }) {
-            let header =
-                Header { operation: names.operation, element: names.element, label: names.label.clone() };
-            self.exchange(&mut operation, 0, header, send, recv, &state.spans)?;
-        }
+        operation.stage = match operation.stage.take() {
+            Stage::Program(running) => self.carry_out(&mut operation, running, &mut state.scratch)?,
+            done @ Stage::Done { .. } => done,
+            stage => {
+                let header =
+                    Header { operation: names.operation, element: names.element, label: names.label.clone() };
+                self.exchange(&mut operation, 0, header, send, recv, &state.scratch.spans)?;
+                stage
+            }
+        };
         let index = state.free.pop().unwrap_or_else(|| {
             state.operations.push(None);
             state.operations.len() - 1
@@ -184,7 +188,7 @@ impl Endpoint {
                     Ok(Some(Exchanged { send, recv, at })) => {
                         operation.ticket = None;
                         operation.completed = at;
-                        if let Err(error) = self.advance(operation, send, recv, &mut state.spans) {
+                        if let Err(error) = self.advance(operation, send, recv, &mut state.scratch) {
                             operation.stage = Stage::Failed(error);
                         }
                     }
@@ -206,64 +210,14 @@ impl Endpoint {
     }
 
     /// Continues an operation whose exchange is complete and has returned `send` and `recv`.
-    fn advance(&self, operation: &mut Operation, send: Bytes, recv: Bytes, spans: &mut Spans) -> Result {
-        let (size, me) = (operation.group.members.len(), operation.group.me);
-        operation.stage = match std::mem::replace(&mut operation.stage, Stage::Exchange) {
+    fn advance(&self, operation: &mut Operation, send: Bytes, recv: Bytes, scratch: &mut Scratch) -> Result {
+        operation.stage = match operation.stage.take() {
             Stage::Exchange => Stage::Done { send, recv },
             Stage::Root => Stage::Done { send: recv, recv: send },
-            Stage::ReduceScatter { mut into, len } => {
-                operation.scratch[0] = self.sum(size, len, recv, &mut into)?;
-                Stage::Done { send, recv: into.into_bytes() }
-            }
-            Stage::AllReduce { total } => {
-                let len = share(total, size, me).len();
-                let mut own = operation.scratch[1].take().into_buffer();
-                operation.scratch[0] = self.sum(size, len, recv, &mut own)?;
-                spans.clear();
-                spans.to.resize(size, floats(0..len));
-                spans.from.extend((0..size).map(|i| floats(share(total, size, i))));
-                let header = Header {
-                    operation: "all_reduce (second half)",
-                    element: "f32",
-                    label: operation.label.clone(),
-                };
-                self.exchange(operation, 1, header, own.into_bytes(), send, spans)?;
-                Stage::Gather
-            }
-            Stage::Gather => {
-                operation.scratch[1] = send;
-                Stage::Done { send: Bytes::new(recv.space()), recv }
-            }
-            Stage::EncodedScatter { wire, send: given, mut into, len } => {
-                self.sum_scattered(operation, wire, &mut into, len, [send, recv])?;
-                Stage::Done { send: given.into_bytes(), recv: into.into_bytes() }
-            }
-            Stage::EncodedReduce { wire, mut buffer } => {
-                self.share_sum(operation, wire, &mut buffer, [send, recv], spans)?;
-                Stage::EncodedGather { wire, send: Buffer::new(buffer.space()), into: buffer }
-            }
-            Stage::EncodedGather { wire, send: given, mut into } => {
-                self.decode_gathered(operation, wire, &mut into, [send, recv])?;
-                Stage::Done { send: given.into_bytes(), recv: into.into_bytes() }
-            }
+            Stage::Program(running) => self.resume(operation, running, [send, recv], scratch)?,
             ended @ (Stage::Done { .. } | Stage::Failed(_)) => ended,
         };
         Ok(())
-    }
-
-    /// Sums `count` blocks of `len` floats into `into`, in rank order. Returns the memory of the blocks.
-    fn sum(&self, count: usize, len: usize, blocks: Bytes, into: &mut Buffer<f32>) -> Result<Bytes> {
-        let blocks = blocks.into_buffer();
-        if len > 0 {
-            self.checked(self.device.sum_blocks(SumBlocks {
-                count,
-                len,
-                blocks: &blocks,
-                out: into,
-                out_at: 0,
-            }))?;
-        }
-        Ok(blocks.into_bytes())
     }
 
     /// Ends the run if a kernel has failed.
@@ -317,7 +271,7 @@ impl State {
     /// Outstanding exchanges after which this rank must start another one, for which other ranks may be waiting.
     fn with_more_to_do(&self) -> impl Iterator<Item = &Ticket> {
         let operations = self.operations.iter().flatten();
-        let more = |stage: &Stage| matches!(stage, Stage::AllReduce { .. } | Stage::EncodedReduce { .. });
+        let more = |stage: &Stage| matches!(stage, Stage::Program(running) if running.has_more_exchanges());
         operations.filter(move |o| more(&o.stage)).filter_map(|o| o.ticket.as_ref())
     }
 
@@ -329,9 +283,4 @@ impl State {
         tickets.extend(self.with_more_to_do().filter(|&&ticket| ticket != but));
         tickets
     }
-}
-
-/// Byte range of a range of f32 values.
-pub(crate) fn floats(range: std::ops::Range<usize>) -> Span {
-    Span { at: range.start * size_of::<f32>(), len: range.len() * size_of::<f32>() }
 }

@@ -1,42 +1,78 @@
-//! Collectives that add. All of them sum in group order, `((x₀ + x₁) + x₂) + …`, above the transport, so that the result
-//! has the same bits on every rank, in every run, on every transport.
+//! Collectives that add or encode: programs of exchanges, encodes, decodes and sums.
+//!
+//! Sums are made above the transport, in an order that the program fixes, so that the result has the same bits on every rank, in
+//! every run, on every transport. The direct algorithm sums in group order, `((x₀ + x₁) + x₂) + …`. In a group of one rank
+//! nothing is sent, hence nothing is rounded.
 
 use crate::communicator::Communicator;
 use crate::operation::{Setup, Stage};
-use crate::progress::{Names, floats};
+use crate::prepared::{Lossy, Prepared};
+use crate::progress::{Names, State};
+use crate::running::{Returns, Running};
 use crate::transport::Span;
 use crate::{CollectiveError, Label, Pending};
-use kernels::{Buffer, Element};
-use spec::placement::share;
+use kernels::{Buffer, Element, Round};
+use spec::codec::Codec;
+use spec::program::{Program, Units};
+use std::ops::Range;
+use std::sync::Arc;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
+/// Buffers of a reduce-scatter or an all-gather.
+#[derive(Debug)]
+pub struct Vectors {
+    /// Floats of this rank. They come back unchanged.
+    pub send: Buffer<f32>,
+    /// Buffer that is resized to hold the result.
+    pub recv: Buffer<f32>,
+    /// Rounding of values by a lossy codec.
+    pub round: Round,
+}
+
 impl Communicator {
     /// Replaces every element by its sum over all members, and waits for the result. All members pass a buffer of the same
-    /// length.
-    ///
-    /// An all-reduce is a reduce-scatter, in which member `i` sums the `i`-th [`share`] of the elements, and then an
-    /// all-gather. The rank itself starts the second part, in any later call on one of its communicators.
+    /// length. The algorithm is direct, in f32, and its program is made on the spot; a step prepares its programs before.
     pub fn all_reduce(&self, label: &Label, buffer: Buffer<f32>) -> Result<Buffer<f32>> {
         self.start_all_reduce(label, buffer)?.wait()
     }
 
     /// Starts an all-reduce without waiting for it; arguments are those of [`Communicator::all_reduce`].
     pub fn start_all_reduce(&self, label: &Label, buffer: Buffer<f32>) -> Result<Pending<Buffer<f32>>> {
-        let names = Names { operation: "all_reduce", element: f32::NAME, label };
-        let (size, total) = (self.size(), buffer.len());
-        let index = self.endpoint.begin(&self.group, names, 2, |state| {
-            if size == 1 {
-                return Ok(Setup::done(self.nothing(), buffer.into_bytes()));
-            }
-            let own = floats(share(total, size, self.rank())).len;
-            state.spans.to.extend((0..size).map(|i| floats(share(total, size, i))));
-            state.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
-            let recv = state.pool.take(self.device(), size * own)?;
-            let scratch = state.pool.take(self.device(), own)?;
-            Ok(Setup { stage: Stage::AllReduce { total }, send: buffer.into_bytes(), recv, scratch })
-        })?;
+        let prepared = Arc::new(self.direct(buffer.len()));
+        let index = self.begin_all_reduce(label, &prepared, buffer, Lossy::none(self.device()))?;
         Ok(Pending::new(self.endpoint.clone(), index))
+    }
+
+    /// Starts an all-reduce that was prepared: its algorithm and codec are those of the program. Returns the error state and the
+    /// sums.
+    pub fn start_all_reduce_by(
+        &self,
+        label: &Label,
+        prepared: &Arc<Prepared>,
+        vector: Buffer<f32>,
+        lossy: Lossy,
+    ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
+        let index = self.begin_all_reduce(label, prepared, vector, lossy)?;
+        Ok(Pending::new(self.endpoint.clone(), index))
+    }
+
+    fn begin_all_reduce(
+        &self,
+        label: &Label,
+        prepared: &Arc<Prepared>,
+        vector: Buffer<f32>,
+        Lossy { error, round }: Lossy,
+    ) -> Result<usize> {
+        const NAME: &str = "all_reduce";
+        self.begin_program(NAME, label, prepared, |_| {
+            let Prepared { units, program } = &**prepared;
+            let needed = units.extent(0..units.count());
+            self.need_at_least(NAME, label, "elements of the vector", needed, vector.len())?;
+            self.need_at_least(NAME, label, "floats of error state", program.error_len(), error.len())?;
+            let output = Buffer::new(self.device().for_exchange());
+            Ok(Given { vector, output, error, round, returns: Returns::Vector })
+        })
     }
 
     /// Sums elements over all members and leaves a part of the sums on each, and waits for the result.
@@ -60,29 +96,112 @@ impl Communicator {
         label: &Label,
         send: Buffer<f32>,
         counts: &[usize],
-        mut recv: Buffer<f32>,
+        recv: Buffer<f32>,
     ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
         const NAME: &str = "reduce_scatter";
-        let names = Names { operation: NAME, element: f32::NAME, label };
-        let index = self.endpoint.begin(&self.group, names, 1, |state| {
-            let size = self.size();
-            self.need(NAME, label, "counts", size, counts.len())?;
-            let total = self.lay_out(NAME, label, counts, size_of::<f32>(), &mut state.spans.to)?;
-            self.need_at_least(NAME, label, "elements to send", total, send.len())?;
-            let len = counts[self.rank()];
-            if size == 1 {
-                let (sent, mut send, mut recv) = (send.len(), recv, send);
-                send.resize(sent)?;
-                recv.resize(len)?;
-                return Ok(Setup::done(send.into_bytes(), recv.into_bytes()));
+        self.need(NAME, label, "counts", self.size(), counts.len())
+            .map_err(|cause| self.endpoint.transport.abort(cause))?;
+        let mut prepared = Prepared::default();
+        let (mut shares, mut end) = (Vec::with_capacity(counts.len()), 0);
+        for &count in counts {
+            let begin = end;
+            end = self.end_of(NAME, label, begin, count)?;
+            shares.push(begin..end);
+        }
+        prepared.units = Units::of_tensors(Codec::F32, end, &[]);
+        prepared.program = Program::reduce_scatter(&prepared.units, &shares, self.rank());
+        let vectors = Vectors { send, recv, round: Round::Nearest };
+        self.start_reduce_scatter_by(label, &Arc::new(prepared), &shares, vectors)
+    }
+
+    /// Starts a reduce-scatter that was prepared for `shares`: member `i` gets the sum of the units `shares[i]`.
+    pub fn start_reduce_scatter_by(
+        &self,
+        label: &Label,
+        prepared: &Arc<Prepared>,
+        shares: &[Range<usize>],
+        vectors: Vectors,
+    ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
+        const NAME: &str = "reduce_scatter";
+        let index = self.begin_program(NAME, label, prepared, |_| {
+            let Vectors { send, mut recv, round } = vectors;
+            self.need(NAME, label, "shares", self.size(), shares.len())?;
+            let units = &prepared.units;
+            let needed = units.extent(0..units.count());
+            self.need_at_least(NAME, label, "elements to send", needed, send.len())?;
+            let own = units.extent(shares[self.rank()].clone());
+            if self.size() == 1 {
+                let (sent, mut vector, mut output) = (send.len(), recv, send);
+                vector.resize(sent)?;
+                output.resize(own)?;
+                return Ok(self.given(vector, output, round));
             }
-            state.spans.from.extend((0..size).map(|i| floats(i * len..(i + 1) * len)));
-            recv.resize(len)?;
-            let blocks = state.pool.take(self.device(), size * len * size_of::<f32>())?;
-            let (stage, scratch) = (Stage::ReduceScatter { into: recv, len }, self.nothing());
-            Ok(Setup { stage, send: send.into_bytes(), recv: blocks, scratch })
+            recv.resize(own)?;
+            Ok(self.given(send, recv, round))
         })?;
         Ok(Pending::new(self.endpoint.clone(), index))
+    }
+
+    /// Starts an all-gather that was prepared for `shares`: every member gets all units, of which member `i` has `shares[i]`. A
+    /// rank receives its own floats as others do, so that all ranks hold the same bits.
+    pub fn start_all_gather_by(
+        &self,
+        label: &Label,
+        prepared: &Arc<Prepared>,
+        shares: &[Range<usize>],
+        vectors: Vectors,
+    ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
+        const NAME: &str = "all_gather";
+        let index = self.begin_program(NAME, label, prepared, |_| {
+            let Vectors { send, mut recv, round } = vectors;
+            self.need(NAME, label, "shares", self.size(), shares.len())?;
+            let units = &prepared.units;
+            let own = units.extent(shares[self.rank()].clone());
+            self.need_at_least(NAME, label, "elements to send", own, send.len())?;
+            recv.resize(units.extent(0..units.count()))?;
+            if self.size() == 1 {
+                let (send, mut all) = (send.into_bytes(), recv.into_bytes());
+                all.copy_from(0, &send, 0, own * size_of::<f32>())?;
+                return Ok(self.given(send.into_buffer(), all.into_buffer(), round));
+            }
+            Ok(self.given(send, recv, round))
+        })?;
+        Ok(Pending::new(self.endpoint.clone(), index))
+    }
+
+    /// End of `count` elements from `begin` on.
+    fn end_of(&self, name: &'static str, label: &Label, begin: usize, count: usize) -> Result<usize> {
+        let end = begin.checked_add(count).filter(|end| end.checked_mul(size_of::<f32>()).is_some());
+        end.ok_or_else(|| {
+            let cause = self.arguments(name, label, "bytes in all", usize::MAX, usize::MAX);
+            self.endpoint.transport.abort(cause)
+        })
+    }
+
+    fn given(&self, vector: Buffer<f32>, output: Buffer<f32>, round: Round) -> Given {
+        let error = Buffer::new(self.device().for_exchange());
+        Given { vector, output, error, round, returns: Returns::Output }
+    }
+
+    /// Begins a program with the buffers that `give` has checked.
+    fn begin_program(
+        &self,
+        name: &'static str,
+        label: &Label,
+        prepared: &Arc<Prepared>,
+        give: impl FnOnce(&mut State) -> Result<Given>,
+    ) -> Result<usize> {
+        let names = Names { operation: name, element: prepared.units.codec().name(), label };
+        self.endpoint.begin(&self.group, names, prepared.program.exchanges() as u64, |state| {
+            let Given { vector, output, error, round, returns } = give(state)?;
+            let [first, second] = prepared.program.scratch();
+            let scratch = [state.pool.take(self.device(), first)?, state.pool.take(self.device(), second)?];
+            let prepared = prepared.clone();
+            let running =
+                Running { prepared, name, next: 0, exchanges: 0, vector, output, error, round, returns };
+            let (send, recv) = (self.nothing(), self.nothing());
+            Ok(Setup { stage: Stage::Program(running), send, recv, scratch })
+        })
     }
 
     /// Replaces every value by its sum over all members, and waits for the result. Every member gathers all values and adds
@@ -100,8 +219,8 @@ impl Communicator {
             let mut send = state.pool.take(self.device(), own)?.into_buffer();
             send.write(0, values)?;
             let recv = state.pool.take(self.device(), size * own)?;
-            state.spans.to.resize(size, Span { at: 0, len: own });
-            state.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
+            state.scratch.spans.to.resize(size, Span { at: 0, len: own });
+            state.scratch.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
             Ok(Setup::exchange(send.into_bytes(), recv))
         })?;
         let (send, recv, _) = self.endpoint.wait(index)?;
@@ -121,4 +240,13 @@ impl Communicator {
         state.pool.give_back(recv.into_bytes());
         Ok(())
     }
+}
+
+/// Buffers that a program is given.
+struct Given {
+    vector: Buffer<f32>,
+    output: Buffer<f32>,
+    error: Buffer<f32>,
+    round: Round,
+    returns: Returns,
 }

@@ -1,9 +1,12 @@
 //! After warm-up, collectives allocate nothing, on any thread.
 
-use collectives::{CollectiveError, Communicator, Label, Options, launch};
+use collectives::{CollectiveError, Communicator, Label, Lossy, Options, Prepared, Vectors, launch};
 use kernels::{Buffer, Device};
+use spec::codec::{Codec, Compensation};
+use spec::program::{Algorithm, Program, Units};
 use spec::topology::Topology;
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Counting;
@@ -39,10 +42,15 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+fn none(group: &Communicator) -> Lossy {
+    Lossy::none(group.device())
+}
+
 struct Round {
     send: Buffer<f32>,
     recv: Buffer<f32>,
     dense: [Buffer<f32>; 3],
+    prepared: [Arc<Prepared>; 4],
     metrics: [f64; 3],
     labels: [Label; 4],
 }
@@ -56,17 +64,20 @@ impl Round {
         let (send, recv) = (self.send.take(), self.recv.take());
         let pending = world.start_all_to_all(exchange, send, &counts, recv, &counts)?;
         let reductions = [
-            world.start_all_reduce(gradients, self.dense[0].take())?,
-            host.start_all_reduce(gradients, self.dense[1].take())?,
-            world.start_all_reduce(gradients, self.dense[2].take())?,
+            world.start_all_reduce_by(gradients, &self.prepared[0], self.dense[0].take(), none(world))?,
+            host.start_all_reduce_by(gradients, &self.prepared[1], self.dense[1].take(), none(world))?,
+            world.start_all_reduce_by(gradients, &self.prepared[2], self.dense[2].take(), none(world))?,
         ];
         (self.send, self.recv) = pending.wait()?;
         for (buffer, pending) in self.dense.iter_mut().zip(reductions).rev() {
-            *buffer = pending.wait()?;
+            *buffer = pending.wait()?.1;
         }
         world.all_reduce_f64(metrics, &mut self.metrics)?;
         let (send, recv) = (self.send.take(), self.recv.take());
-        let (send, recv) = world.reduce_scatter(other, send, &counts, recv)?;
+        let vectors = Vectors { send, recv, round: kernels::Round::Nearest };
+        let shares = [0..7, 7..14, 14..21, 21..28];
+        let scatter = world.start_reduce_scatter_by(other, &self.prepared[3], &shares, vectors)?;
+        let (send, recv) = scatter.wait()?;
         let (send, recv) = host.all_gather(other, send, &[14, 14], recv)?;
         self.send = world.broadcast(other, 1, send)?;
         self.recv = recv;
@@ -79,12 +90,25 @@ fn nothing_after_warm_up() {
     let counted = launch(
         Topology::new(2, 2).unwrap(),
         &Options::default(),
-        |_| Ok(Device::Reference),
+        |_| Device::cpu(1),
         |world| -> Result<usize, CollectiveError> {
             let device = world.device();
             let labels = ["exchange", "gradients", "metrics", "other"].map(Label::from);
             let host = world.split(&labels[3], world.rank() / 2, 0)?;
+            let reduction = |group: &Communicator, codec, len, algorithm| {
+                let units = Units::of_tensors(codec, len, std::slice::from_ref(&(0..len)));
+                Arc::new(group.prepare_all_reduce(units, algorithm, Compensation::None))
+            };
+            let units = Units::of_tensors(Codec::F32, 28, &[]);
+            let shares = [0..7, 7..14, 14..21, 21..28];
+            let program = Program::reduce_scatter(&units, &shares, world.rank());
             let mut round = Round {
+                prepared: [
+                    reduction(&world, Codec::F32, 1000, Algorithm::Direct),
+                    reduction(&host, Codec::U4, 30, Algorithm::Ring),
+                    reduction(&world, Codec::Bf16, 2001, Algorithm::TwoLevel),
+                    Arc::new(Prepared { units, program }),
+                ],
                 send: Buffer::zeroed(device, 28)?,
                 recv: Buffer::new(world.device()),
                 dense: [

@@ -34,6 +34,7 @@ cases!(
     all_reduce,
     all_reduce_f64,
     encoded_all_reduce,
+    algorithms,
     encoded_scatter_and_gather,
     outstanding,
     crossed,

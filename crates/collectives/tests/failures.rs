@@ -1,9 +1,14 @@
 //! What ends one rank ends all, soon, with a message that says who and where.
 
-use collectives::{Activity, CollectiveError, Communicator, ExternalError, Failure, Label, Options, launch};
+use collectives::{
+    Activity, CollectiveError, Communicator, ExternalError, Failure, Label, Lossy, Options, launch,
+};
 use kernels::{Buffer, Device, KernelError};
+use spec::codec::{Codec, Compensation};
+use spec::program::{Algorithm, Units};
 use spec::topology::Topology;
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -207,6 +212,22 @@ fn another_size() {
     assert_eq!((first.rank, first.sends, first.expects), (2, 4, 4));
     assert_eq!((second.rank, second.sends, second.expects), (1, 20, 4));
     says(&failure, &["rank 1 called all_to_all", "sending 20 bytes", "rank 2 called", "in phase `forward`"]);
+}
+
+#[test]
+fn a_value_that_is_not_finite() {
+    let failure = fails(|world| {
+        world.enter(&Label::from("reduce bucket 0"));
+        let mut gradient = vec![1.0; 300];
+        gradient[200] = if world.rank() == 2 { f32::NAN } else { 2.0 };
+        let units = Units::of_tensors(Codec::U4, 300, std::slice::from_ref(&(0..300)));
+        let prepared = world.prepare_all_reduce(units, Algorithm::Ring, Compensation::None);
+        let gradient = Buffer::from_slice(world.device(), &gradient)?;
+        let (label, lossy) = (Label::from("gradients"), Lossy::none(world.device()));
+        world.start_all_reduce_by(&label, &Arc::new(prepared), gradient, lossy)?.wait()?;
+        Ok(())
+    });
+    says(&failure, &["rank 2", "`reduce bucket 0`", "value 200 is NaN"]);
 }
 
 #[test]

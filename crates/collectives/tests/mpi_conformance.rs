@@ -21,6 +21,7 @@ const CASES: [(&str, suite::Case); 18] = [
     ("all_reduce", suite::all_reduce),
     ("all_reduce_f64", suite::all_reduce_f64),
     ("encoded_all_reduce", suite::encoded_all_reduce),
+    ("algorithms", suite::algorithms),
     ("encoded_scatter_and_gather", suite::encoded_scatter_and_gather),
     ("large", large),
     ("outstanding", suite::outstanding),

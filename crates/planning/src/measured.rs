@@ -19,7 +19,7 @@ use spec::machine_rates::{Amount, Class, MachineRates, MachineRatesError, Operat
 use spec::schedule::{Collective, Group, PhaseId, Schedule, Work};
 use spec::topology::LinkClass;
 use spec::transport::Transport;
-use spec::volume::{BatchSizes, Traffic};
+use spec::volume::BatchSizes;
 
 /// A step and its price.
 #[derive(Clone, Debug, PartialEq)]
@@ -230,14 +230,8 @@ fn span(group: Group, schedule: &Schedule) -> Result<Option<GroupSpan>, MachineR
 /// inside hosts as the busiest rank, is in sending or receiving.
 fn size(schedule: &Schedule, collective: &Collective, span: GroupSpan, sizes: &BatchSizes) -> f64 {
     let traffic = &collective.traffic;
-    match traffic {
-        Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes } => {
-            return (*elements as u64 * bytes) as f64;
-        }
-        Traffic::GroupAllReduce { elements, bytes } => {
-            return elements.iter().max().map_or(0.0, |&most| (most as u64 * bytes) as f64);
-        }
-        _ => {}
+    if let Some(bytes) = traffic.reduced_bytes() {
+        return bytes as f64;
     }
     let deployment = schedule.deployment();
     let topology = deployment.placement.topology();

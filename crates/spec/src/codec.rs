@@ -161,6 +161,17 @@ pub enum Compensation {
     AsPrinted,
 }
 
+impl Compensation {
+    /// Name that tensors of carried errors have.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compensation::None => "none",
+            Compensation::Every => "every",
+            Compensation::AsPrinted => "as-printed",
+        }
+    }
+}
+
 /// Place of a row: in a vector of floats, and in the encoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {

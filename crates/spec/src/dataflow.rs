@@ -14,10 +14,12 @@ mod kinds;
 
 pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
+use crate::emulation::Emulation;
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
 use crate::program::Algorithm;
 use crate::topology::{Groups, Numbering, Topology};
+use crate::towers::Module;
 use crate::wire::Wire;
 use std::ops::Range;
 
@@ -34,6 +36,8 @@ pub struct Deployment {
     pub wire: Wire,
     /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
     pub all_reduce: Algorithm,
+    /// Nodes whose dense gradients the only rank emulates; `None` where every rank has its own.
+    pub emulation: Option<Emulation>,
 }
 
 /// Dataflow: how vectors get from the tables to the samples.
@@ -90,6 +94,8 @@ pub struct GroupOutput {
     pub offset: usize,
     /// Number of columns.
     pub width: usize,
+    /// Number of columns of each vector that the columns are made of.
+    pub vector: usize,
 }
 
 /// Origin of columns that leave a group.
@@ -236,7 +242,7 @@ impl Sptt {
                         let offset = part.offset + here.start - part.columns.start;
                         let (width, source) =
                             (here.len(), OutputSource::Table { feature: shard.feature, columns: here });
-                        plan.outputs.push(GroupOutput { source, column: 0, offset, width });
+                        plan.outputs.push(GroupOutput { source, column: 0, offset, width, vector: width });
                         continue;
                     };
                     match group_of_tower[tower].replace(group) {
@@ -252,6 +258,10 @@ impl Sptt {
             plan.towers.sort_unstable();
         }
         let mut offset = model.tower_offset(0);
+        let vector = |width: usize| match model.tower_module() {
+            Module::Dlrm { d, .. } | Module::Dcn { d, .. } if width.is_multiple_of(d) => d,
+            _ => width,
+        };
         for (tower, group) in group_of_tower.iter().enumerate() {
             let width = model.towers()[tower].output_width();
             if let Some(group) = *group {
@@ -260,6 +270,7 @@ impl Sptt {
                     column: 0,
                     offset,
                     width,
+                    vector: vector(width),
                 });
             }
             offset += width;
@@ -312,6 +323,12 @@ impl GroupPlan {
     /// Number of columns per sample that leave the group.
     pub fn output_width(&self) -> usize {
         self.outputs.last().map_or(0, |output| output.column + output.width)
+    }
+
+    /// Widths of the vectors of a sample that leave the group, in the order of their columns.
+    pub fn vector_widths(&self) -> impl Iterator<Item = usize> {
+        let vectors = |output: &GroupOutput| output.width.checked_div(output.vector).unwrap_or(0);
+        self.outputs.iter().flat_map(move |output| std::iter::repeat_n(output.vector, vectors(output)))
     }
 
     /// Puts what leaves in the order in which the interaction sees it.

@@ -253,10 +253,30 @@ impl Schedule {
         &self.buckets
     }
 
+    /// Buckets whose gradients are reduced among emulated nodes.
+    pub fn emulated_buckets(&self) -> impl Iterator<Item = usize> {
+        self.phases.iter().filter_map(|phase| match phase.work {
+            Work::Compute(Operation::ReduceEmulated(bucket)) => Some(bucket),
+            _ => None,
+        })
+    }
+
     /// Bucket of the tower parameters of each group, which is reduced inside the group. On a rank, the bucket of its group
     /// follows [`buckets`](Self::buckets).
     pub fn tower_buckets(&self) -> &[Bucket] {
         &self.tower_buckets
+    }
+
+    /// Collective that reduces the value of a slot to all members of its group; `None` if there is none.
+    pub fn reduction_of(&self, slot: Slot) -> Option<&Collective> {
+        self.phases.iter().find_map(|phase| match &phase.work {
+            Work::Collective(collective)
+                if collective.kind == CollectiveKind::AllReduce && phase.writes.contains(&slot) =>
+            {
+                Some(collective)
+            }
+            _ => None,
+        })
     }
 
     /// Deployment that the schedule follows from.
@@ -283,7 +303,7 @@ impl Schedule {
     pub fn sent(&self, id: PhaseId, sizes: &BatchSizes, rank: usize) -> LinkBytes {
         match &self.phases[id.0].work {
             Work::Compute(_) => LinkBytes::default(),
-            Work::Collective(c) => c.traffic.sent(&self.deployment, sizes, rank),
+            Work::Collective(c) => c.sent(&self.deployment, sizes, rank),
         }
     }
 

@@ -7,13 +7,17 @@ mod leg;
 mod traffic;
 
 pub use leg::Leg;
-pub use traffic::{Item, LinkBytes, Traffic};
+pub use traffic::{Item, LinkBytes, ReducedVector, Traffic};
 
+use crate::codec::Codec;
 use crate::dataflow::{Deployment, Sptt};
 use crate::model::Model;
 use crate::placement::{Placement, Shard, ShardKind, share, width};
 use serde::Serialize;
 use std::fmt;
+
+/// Bytes of a float.
+const FLOAT: u64 = 4;
 
 /// Quantity of a step that a term of a volume multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,6 +53,12 @@ pub enum Quantity {
     Received(Leg),
     /// Floats that pass through this rank from its host to others, where a leg goes in two levels.
     Relayed(Leg),
+    /// Encoded bytes of what this rank lays out for a leg, its own part included.
+    EncodedSent(Leg),
+    /// Encoded bytes that arrive at this rank on a leg, including its own part.
+    EncodedReceived(Leg),
+    /// Encoded bytes that pass through this rank from its host to others, where a leg goes in two levels.
+    EncodedRelayed(Leg),
 }
 
 /// Volume: a sum of constants times quantities.
@@ -119,9 +129,12 @@ impl Quantity {
             Quantity::TowerWeights => {
                 of_group(&|sptt, g| towers(sptt, g).iter().map(|&t| model.towers()[t].weights()).sum())
             }
-            Quantity::Sent(leg) => leg.sent(deployment, sizes, rank),
-            Quantity::Received(leg) => leg.received(deployment, sizes, rank),
-            Quantity::Relayed(leg) => leg.relayed(deployment, sizes, rank),
+            Quantity::Sent(leg) => leg.sent(Codec::F32, deployment, sizes, rank) / FLOAT,
+            Quantity::Received(leg) => leg.received(Codec::F32, deployment, sizes, rank) / FLOAT,
+            Quantity::Relayed(leg) => leg.relayed(Codec::F32, deployment, sizes, rank) / FLOAT,
+            Quantity::EncodedSent(leg) => leg.sent(deployment.wire.of(leg), deployment, sizes, rank),
+            Quantity::EncodedReceived(leg) => leg.received(deployment.wire.of(leg), deployment, sizes, rank),
+            Quantity::EncodedRelayed(leg) => leg.relayed(deployment.wire.of(leg), deployment, sizes, rank),
         }
     }
 }
@@ -155,6 +168,9 @@ impl fmt::Display for Volume {
                 Quantity::Sent(leg) => format!("{each}·floats sent in the {leg} exchange"),
                 Quantity::Received(leg) => format!("{each}·floats received in the {leg} exchange"),
                 Quantity::Relayed(leg) => format!("{each}·floats relayed in the {leg} exchange"),
+                Quantity::EncodedSent(leg) => format!("{each}·bytes sent in the {leg} exchange"),
+                Quantity::EncodedReceived(leg) => format!("{each}·bytes received in the {leg} exchange"),
+                Quantity::EncodedRelayed(leg) => format!("{each}·bytes relayed in the {leg} exchange"),
             })
             .collect();
         f.pad(&terms.join(" + "))

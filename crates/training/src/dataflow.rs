@@ -7,17 +7,19 @@ mod exchange;
 mod flat;
 mod input;
 mod order;
+mod reduction;
 mod sptt;
 mod tables;
 mod vectors;
 
 pub use carries::{Carries, Payload};
-pub use exchange::{Exchange, PendingExchange};
+pub use exchange::{Exchange, PendingExchange, Sums};
 pub use flat::Flat;
 pub use input::{Input, LossWeights};
+pub use reduction::Reduction;
 pub use sptt::Sptt;
 pub use tables::allocate;
-pub use vectors::Vectors;
+pub use vectors::{Vectors, Way};
 
 use crate::Error;
 use crate::layers::tower::Tower;

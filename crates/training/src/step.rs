@@ -1,6 +1,7 @@
 //! One training step: the interpreter of schedules, the state of a rank, and the times of phases.
 
 pub(crate) mod communicators;
+pub(crate) mod emulation;
 pub(crate) mod gather;
 pub(crate) mod interpreter;
 pub(crate) mod norm;
@@ -8,4 +9,5 @@ pub(crate) mod pacing;
 pub(crate) mod phase_time;
 pub(crate) mod phases;
 pub(crate) mod rank_state;
+mod rounding;
 pub(crate) mod trace;

@@ -6,10 +6,12 @@ mod common;
 use common::config;
 use data::Batch;
 use kernels::Device;
-use spec::dataflow::PeerPermute;
+use spec::codec::Rounding;
+use spec::dataflow::{AllToAll, PeerPermute};
 use spec::placement::Cut;
 use spec::presets::ModelKind;
-use spec::run::{Config, Run};
+use spec::program::Algorithm;
+use spec::run::{AllReduce, Config, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use spec::towers::Assignment;
@@ -143,6 +145,18 @@ fn a_step_after_warm_up_allocates_nothing() {
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{all_to_all}, {wire}");
     }
+    for (wire, all_reduce) in [
+        ("u4+ec", Algorithm::Ring),
+        ("fp8", Algorithm::TwoLevel),
+        ("u2+ec-paper", Algorithm::RecursiveDoubling),
+    ] {
+        let mut config = config(ModelKind::Dlrm, true, 2, 2);
+        config.train.all_to_all = Some(AllToAll::Hierarchical);
+        (config.wire, config.train.all_reduce) = (wire.parse().unwrap(), Some(AllReduce::By(all_reduce)));
+        config.wire.rounding = Some(Rounding::Stochastic);
+        let run = with_batches(config, BATCH as usize);
+        assert_eq!(counted(&run), 0, "{wire} by {all_reduce}");
+    }
     // SPTT: every permute, every cut and both kinds of modules.
     for (kind, module, d, cluster, cut, permute) in [
         (ModelKind::Dlrm, "none", 8, (2, 2, 1), Cut::Columns, PeerPermute::Ids),
@@ -158,7 +172,13 @@ fn a_step_after_warm_up_allocates_nothing() {
         config.model.bottom = Some(vec![16, d]);
         config.placement.cut = Some(cut);
         config.train.peer_permute = Some(permute);
-        config.wire = if cut == Cut::Hotness { "bf16" } else { "f32" }.parse().unwrap();
+        config.wire = match cut {
+            Cut::Hotness => "bf16",
+            Cut::Rows => "u8+ec",
+            _ => "f32",
+        }
+        .parse()
+        .unwrap();
         // All options of regularisation, too.
         if permute == PeerPermute::Vectors {
             config = regularised(config);

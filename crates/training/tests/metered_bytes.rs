@@ -13,7 +13,8 @@ use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
 use spec::placement::{Cut, Layout, share};
 use spec::presets::ModelKind;
-use spec::run::{Config, Run};
+use spec::program::Algorithm;
+use spec::run::{AllReduce, Config, Run};
 use spec::schedule::{PhaseId, Task, Work};
 use spec::synthetic::Synthetic;
 use spec::topology::LinkClass;
@@ -298,11 +299,67 @@ fn slices_of_tables() {
     }
 }
 
+/// Wires of all codecs, by payload too.
+const WIRES: [&str; 10] = [
+    "f32",
+    "bf16",
+    "f16",
+    "vectors=f16,dense=bf16",
+    "gradients=bf16",
+    "fp8",
+    "u8",
+    "u4+ec",
+    "vectors=u4,gradients=u2,dense=u4+ec-paper,towers=u8",
+    "u2",
+];
+
+/// Every algorithm of an all-reduce sends what its program says, on hosts of equal and of single ranks.
+#[test]
+fn algorithms_of_reductions() {
+    let log = Epoch::of(&planning::check(&config(ModelKind::Dlrm, false, 1, 1)).unwrap());
+    for algorithm in Algorithm::ALL {
+        for (hosts, ranks) in [(1, 3), (2, 2), (3, 1), (3, 2)] {
+            let mut config = config(ModelKind::Dlrm, false, hosts, ranks);
+            config.train.all_reduce = Some(AllReduce::By(algorithm));
+            for wire in ["f32", "dense=u4+ec"] {
+                config.wire = wire.parse().unwrap();
+                let what = format!("of {algorithm} on {hosts} × {ranks}, {wire}");
+                check_run(&planning::check(&config).unwrap(), &log, &what);
+            }
+        }
+    }
+}
+
+/// Rows of 128 floats: 8, 4 and 2 bits send at most 1/3.75, 1/7 and 1/12 of what single precision sends.
+#[test]
+fn few_bits_send_few_bytes() {
+    let log = Epoch::of(&planning::check(&config(ModelKind::Dlrm, false, 1, 1)).unwrap());
+    let sent = |wire: &str| {
+        let mut config = config(ModelKind::Dlrm, false, 2, 2);
+        (config.model.dim, config.model.bottom) = (Some(128), Some(vec![16, 128]));
+        config.wire = wire.parse().unwrap();
+        let run = planning::check(&config).unwrap();
+        let metered = metered(&run, &log, 3);
+        let exchanges = ["pooled exchange", "gradient exchange"].map(|phase| {
+            let of_rank = metered.iter().map(|rank| sent(rank, phase));
+            of_rank.fold(0, |sum, bytes| sum + bytes.host + bytes.network) as f64
+        });
+        assert!(exchanges.iter().all(|&bytes| bytes > 0.0));
+        exchanges
+    };
+    let whole = sent("f32");
+    for (wire, factor) in [("u8", 3.75), ("u4", 7.0), ("u2", 12.0)] {
+        for (bytes, whole) in sent(wire).into_iter().zip(whole) {
+            assert!(bytes * factor <= whole, "{wire}: {bytes} of {whole} bytes");
+        }
+    }
+}
+
 /// Every format, with every reduction and exchange that knows one, and in two levels.
 #[test]
 fn formats_of_the_wire() {
     let log = multi_hot_log();
-    for text in ["bf16", "f16", "vectors=f16,dense=bf16", "gradients=bf16"] {
+    for text in WIRES {
         let wire: WireConfig = text.parse().unwrap();
         let mut sptt = in_towers(DMT_DLRM, true, (4, 2, 2), Cut::Hotness, PeerPermute::Vectors);
         sptt.wire = wire;
@@ -379,6 +436,8 @@ proptest! {
         cut in select(CUTS.to_vec()),
         permute in select(PERMUTES.to_vec()),
         batch in 1..12usize,
+        wire in select(WIRES.to_vec()),
+        all_reduce in select(Algorithm::ALL.to_vec()),
     ) {
         features.iter_mut().enumerate().for_each(|(i, feature)| feature.name = format!("C{i}"));
         let towers = towers.min(features.len());
@@ -390,6 +449,7 @@ proptest! {
         (config.model.features, config.model.dim) = (Some(features), Some(dim));
         config.model.dense_features = Some(dense);
         config.train.batch = Some(batch);
+        (config.wire, config.train.all_reduce) = (wire.parse().unwrap(), Some(AllReduce::By(all_reduce)));
         // Sums over tables of one row are large enough to make crossed models diverge at the usual rate.
         config.optimizer.peak = Some(1e-4);
         let samples = 2 * batch as u64 + 1;

@@ -5,11 +5,13 @@ mod common;
 use common::{ADAM, config, labelled_config, labelled_log, optimizer};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
+use spec::codec::Rounding;
 use spec::dataflow::PeerPermute;
 use spec::optimizer::UpdateRule;
 use spec::placement::Cut;
 use spec::presets::ModelKind;
-use spec::run::{Config, Every, LogFacts, LogFeature, LogRows, Run};
+use spec::program::Algorithm;
+use spec::run::{AllReduce, Config, Every, LogFacts, LogFeature, LogRows, Run};
 use spec::schema::{Schema, SparseColumn};
 use spec::towers::Assignment;
 use std::path::Path;
@@ -99,6 +101,27 @@ fn a_dcn_on_many_ranks_with_replicated_tables_and_evaluations() {
     let plain = train(&planning::check(&config).unwrap(), &Logs::Synthetic, &Session::default()).unwrap();
     let with = train(&run, &Logs::Synthetic, &Session::default()).unwrap();
     assert_eq!(plain.parameters_sha256, with.parameters_sha256);
+}
+
+/// Carried errors are part of the state. Another cluster or algorithm takes the run up with errors of zero.
+#[test]
+fn error_compensation() {
+    for (algorithm, wire) in [
+        (Algorithm::Ring, "dense=u4+ec"),
+        (Algorithm::RecursiveDoubling, "u4+ec-paper"),
+        (Algorithm::TwoLevel, "u2+ec"),
+    ] {
+        let mut config = long(ModelKind::Dlrm, false, 2, 2);
+        (config.wire, config.train.all_reduce) = (wire.parse().unwrap(), Some(AllReduce::By(algorithm)));
+        config.wire.rounding = (algorithm == Algorithm::TwoLevel).then_some(Rounding::Stochastic);
+        same_bits(&planning::check(&config).unwrap(), &Logs::Synthetic);
+    }
+    let mut config = long(ModelKind::Dlrm, false, 2, 2);
+    config.wire = "dense=u4+ec".parse().unwrap();
+    let run = planning::check(&config).unwrap();
+    config.train.all_reduce = Some(AllReduce::By(Algorithm::Ring));
+    let (whole, resumed) = check(&run, &planning::check(&config).unwrap(), &Logs::Synthetic);
+    assert_ne!(whole.parameters_sha256, resumed.parameters_sha256);
 }
 
 #[test]

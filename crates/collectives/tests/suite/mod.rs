@@ -2,12 +2,15 @@
 //! others send, because everything sent is a function of (sender, receiver, position). So the same cases run whether
 //! ranks are threads or processes.
 
-use collectives::{CollectiveError, Communicator, Label, Pending};
+use collectives::{CollectiveError, Communicator, Label, Lossy, Pending, Prepared, Vectors};
 use kernels::reference::wire::{decoded, encoded};
-use kernels::{Buffer, Element, HalfFormat};
-use spec::codec::Codec;
+use kernels::{Buffer, Element, HalfFormat, Round};
+use spec::codec::{Codec, Compensation};
 use spec::placement::share;
+use spec::program::{Algorithm, Program, Units};
 use spec::topology::{LinkClass, Topology};
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub type Outcome = Result<(), CollectiveError>;
@@ -185,13 +188,64 @@ pub fn encoded_all_reduce(world: Communicator) -> Outcome {
         for len in [0, 1, 3, 8, 1001] {
             let mine: Vec<f32> = (0..len).map(|i| float(me, i, len) * 1e-3).collect();
             let buffer = Buffer::from_slice(world.device(), &mine)?;
-            let sums = world.start_all_reduce_as(&label, wire, buffer)?.wait()?;
+            let units = Units::of_tensors(wire, len, &[]);
+            let prepared = world.prepare_all_reduce(units, Algorithm::Direct, Compensation::None);
+            let lossy = Lossy::none(world.device());
+            let (_, sums) = world.start_all_reduce_by(&label, &Arc::new(prepared), buffer, lossy)?.wait()?;
             let sum = |i| ordered_sum((0..size).map(|rank| rounded(wire, float(rank, i, len) * 1e-3)));
             let expected: Vec<f32> = match size {
                 1 => mine,
                 _ => (0..len).map(|i| rounded(wire, sum(i))).collect(),
             };
             assert_eq!(bits(&sums.to_vec()?), bits(&expected), "{len} elements as {wire}");
+        }
+    }
+    Ok(())
+}
+
+/// Every algorithm with every codec, for any length: in single precision within 1e-6 of the sum of absolute values, otherwise
+/// within what the codec loses. All ranks have the same bits, in every run.
+pub fn algorithms(world: Communicator) -> Outcome {
+    let (me, size, label) = (world.rank(), world.size(), Label::from("algorithms"));
+    // Between -1 and 1.
+    let value = |rank: usize, i: usize| (mix(rank, i, 7, 3) % 2001) as f32 / 1000.0 - 1.0;
+    for algorithm in Algorithm::ALL {
+        for codec in Codec::ALL {
+            for len in [0, 1, size, 1000] {
+                let tensors = [0..len / 3, (len / 3).next_multiple_of(16).min(len)..len];
+                let mine: Vec<f32> = (0..len).map(|i| value(me, i)).collect();
+                let units = Units::of_tensors(codec, len, &tensors);
+                let prepared = world.prepare_all_reduce(units, algorithm, Compensation::None);
+                let prepared = Arc::new(prepared);
+                let reduce = || {
+                    let buffer = Buffer::from_slice(world.device(), &mine)?;
+                    let lossy = Lossy::none(world.device());
+                    let (_, sums) = world.start_all_reduce_by(&label, &prepared, buffer, lossy)?.wait()?;
+                    Ok::<_, CollectiveError>(sums.to_vec()?)
+                };
+                let sums = reduce()?;
+                assert_eq!(bits(&sums), bits(&reduce()?), "{algorithm} as {codec}, twice");
+                let counts = vec![len; size];
+                let copy = Buffer::from_slice(world.device(), &sums)?;
+                let all = world.all_gather(&label, copy, &counts, Buffer::new(world.device()))?.1.to_vec()?;
+                for i in tensors.iter().cloned().flatten() {
+                    let same = (0..size).all(|rank| all[rank * len + i].to_bits() == sums[i].to_bits());
+                    assert!(same, "{algorithm} as {codec}: ranks differ at {i}");
+                    let exact: f64 = (0..size).map(|rank| f64::from(value(rank, i))).sum();
+                    let absolute: f64 = (0..size).map(|rank| f64::from(value(rank, i).abs())).sum();
+                    // What is lost goes by the largest value of a row, which is at most the number of ranks.
+                    let largest = size as f64;
+                    let within = match codec {
+                        Codec::F32 => 1e-6 * absolute,
+                        Codec::F16 | Codec::Bf16 => 0.02 * largest,
+                        Codec::U8 | Codec::Fp8E4m3 => 0.2 * largest,
+                        Codec::Fp8E5m2 | Codec::U4 => 0.5 * largest,
+                        Codec::U2 => 2.0 * largest,
+                    };
+                    let error = (f64::from(sums[i]) - exact).abs();
+                    assert!(error <= within, "{algorithm} as {codec} of {len}: {} for {exact}", sums[i]);
+                }
+            }
         }
     }
     Ok(())
@@ -208,12 +262,21 @@ pub fn encoded_scatter_and_gather(world: Communicator) -> Outcome {
             let value = |rank: usize, i: usize| float(rank, i, round_number) * 1e-3;
             let given = |rank| (0..total).map(move |i| value(rank, i));
             let send = Buffer::from_slice(world.device(), &given(me).collect::<Vec<f32>>())?;
-            let scatter =
-                world.start_reduce_scatter_as(&label, wire, send, &counts, Buffer::new(world.device()))?;
+            let units = Units::of_tensors(wire, total, &[]);
+            let ends = counts.iter().scan(0, |end, count| {
+                *end += count;
+                Some(*end - count..*end)
+            });
+            let shares: Vec<Range<usize>> = ends.collect();
+            let vectors = |send| Vectors { send, recv: Buffer::new(world.device()), round: Round::Nearest };
+            let program = Program::reduce_scatter(&units, &shares, me);
+            let prepared = Arc::new(Prepared { units: units.clone(), program });
+            let scatter = world.start_reduce_scatter_by(&label, &prepared, &shares, vectors(send))?;
             let mine: Vec<f32> = given(me).take(counts[me]).collect();
             let mine = Buffer::from_slice(world.device(), &mine)?;
-            let gather =
-                world.start_all_gather_as(&label, wire, mine, &counts, Buffer::new(world.device()))?;
+            let program = Program::all_gather(&units, &shares, me);
+            let prepared = Arc::new(Prepared { units, program });
+            let gather = world.start_all_gather_by(&label, &prepared, &shares, vectors(mine))?;
 
             let gathered: Vec<f32> = (0..size)
                 .flat_map(|from| {

@@ -77,25 +77,17 @@ impl Bound<'_> {
             Group::Tower => groups.map_or((1, 1), |groups| (groups.size(), groups.hosts_per_group())),
             Group::Peers => groups.map_or((1, 1), |groups| (groups.count(), groups.count())),
         };
-        let vector = |elements: usize, bytes: u64| (elements as u64 * bytes) as f64;
-        match (&collective.traffic, collective.kind) {
-            (Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes }, kind) => {
-                Transfer::of_vector(kind, members, nodes, vector(*elements, *bytes))
-            }
-            (Traffic::GroupAllReduce { elements, bytes }, kind) => {
-                let most = elements.iter().copied().max().unwrap_or(0);
-                Transfer::of_vector(kind, members, nodes, vector(most, *bytes))
-            }
-            (traffic, kind) => {
-                let (bytes, between_nodes) = self.busiest(traffic);
-                match kind {
-                    CollectiveKind::AllToAll => Transfer { kind, members, nodes, bytes, between_nodes },
-                    // A rank's parts for all others are all but one of the vector's.
-                    _ => {
-                        let others = (members.max(2) - 1) as f64;
-                        Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others)
-                    }
-                }
+        let (traffic, kind) = (&collective.traffic, collective.kind);
+        if let Some(bytes) = traffic.reduced_bytes() {
+            return Transfer::of_vector(kind, members, nodes, bytes as f64);
+        }
+        let (bytes, between_nodes) = self.busiest(traffic);
+        match kind {
+            CollectiveKind::AllToAll => Transfer { kind, members, nodes, bytes, between_nodes },
+            // A rank's parts for all others are all but one of the vector's.
+            _ => {
+                let others = (members.max(2) - 1) as f64;
+                Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others)
             }
         }
     }

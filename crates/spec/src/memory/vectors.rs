@@ -16,13 +16,16 @@ impl Buffers<'_> {
 
     /// Bytes of a leg that sends and receives so many floats, in so many `levels`: each level has what it exchanges once
     /// more, as it travels.
-    fn leg(&self, send: f64, recv: f64, format: Codec, levels: f64) -> f64 {
+    fn leg(&self, send: f64, recv: f64, codec: Codec, levels: f64) -> f64 {
         let plain = self.floats(send) + self.floats(recv);
-        match format.encodes() {
+        match codec.encodes() {
             false => levels * plain,
             true => {
                 let grown = self.rounding.grown;
-                plain + levels * (grown(2.0 * send) + grown(2.0 * recv))
+                // Rows are vectors of the tables, or about as wide.
+                let width = self.deployment.model.row_width().max(1) as u64;
+                let each = codec.encoded_bytes(1, width) as f64 / width as f64;
+                plain + levels * (grown(each * send) + grown(each * recv))
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use super::Bucket;
 use crate::dataflow::Deployment;
-use crate::model::{BlockName, Parameter};
+use crate::model::{BlockName, Model, Parameter};
+use crate::volume::ReducedVector;
 use std::ops::Range;
 
 /// Parameters of a bucket begin at multiples of this many floats: a cache line.
@@ -48,6 +49,14 @@ pub(super) fn of_towers(deployment: &Deployment, first: usize) -> Vec<Bucket> {
 }
 
 impl Bucket {
+    /// Floats of the bucket as a vector that is reduced.
+    pub(super) fn vector(&self, model: &Model) -> ReducedVector {
+        let list = model.dense_parameter_list();
+        let tensors = self.parameters.iter().zip(&self.starts);
+        let tensors = tensors.map(|(&parameter, &start)| start..start + list[parameter].len).collect();
+        ReducedVector { elements: self.elements, tensors }
+    }
+
     fn add(&mut self, index: usize, parameter: &Parameter) {
         self.parameters.push(index);
         self.starts.push(self.elements);

@@ -1,7 +1,7 @@
 //! The phases that every dataflow has: input and updates here, the dense network in `network.rs`.
 
-use super::operation::WORD;
 use super::*;
+use crate::emulation::{EmulatedLayers, Emulation};
 use crate::model::Parameter;
 use crate::volume::Item;
 
@@ -20,7 +20,10 @@ pub(super) struct Build<'a> {
 impl<'a> Build<'a> {
     pub fn new(deployment: &'a Deployment, task: Task, bucket_bytes: usize) -> Self {
         let parameters = deployment.model.network().parameters();
-        let buckets = buckets::of_network(&parameters, bucket_bytes);
+        // Layers that are emulated have buckets of their own, where others are not.
+        let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
+        let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
+        let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
         Self { deployment, task, norm: false, buckets, tower_buckets, parameters, phases: Vec::new() }
     }
@@ -34,6 +37,12 @@ impl<'a> Build<'a> {
         let Self { deployment, task, buckets, tower_buckets, mut phases, .. } = self;
         dependencies::derive(&mut phases);
         Schedule { deployment: deployment.clone(), task, buckets, tower_buckets, phases }
+    }
+
+    /// Emulation that reduces the gradient of a bucket; `None` where ranks do.
+    pub(super) fn emulation_of(&self, bucket: usize) -> Option<Emulation> {
+        let emulation = self.deployment.emulation;
+        emulation.filter(|emulation| emulation.covers(&self.buckets[bucket], &self.parameters))
     }
 
     pub fn push(&mut self, phase: Phase) {
@@ -68,7 +77,7 @@ impl<'a> Build<'a> {
     pub fn read_ahead(&mut self) {
         self.push_ahead(self.computation(Operation::ReadBatch, &[], &[Slot::Batch]));
         if self.variable() {
-            let traffic = Traffic::ToHolders { item: Item::Length, bytes: WORD };
+            let traffic = Traffic::ToHolders { item: Item::Length, codec: Codec::F32 };
             self.push_ahead(world("lengths exchange", traffic, Slot::Batch, Slot::Lengths));
         }
     }
@@ -79,7 +88,7 @@ impl<'a> Build<'a> {
             self.push_ahead(self.computation(Operation::ReadLengths, &[Slot::Lengths], &[Slot::Counts]));
         }
         let exchange = |name, item, to, variable: bool| {
-            let mut phase = world(name, Traffic::ToHolders { item, bytes: WORD }, Slot::Batch, to);
+            let mut phase = world(name, Traffic::ToHolders { item, codec: Codec::F32 }, Slot::Batch, to);
             phase.reads.extend(variable.then_some(Slot::Counts));
             phase
         };
@@ -144,7 +153,7 @@ impl<'a> Build<'a> {
 
 /// An all-to-all over the world of what is never encoded.
 fn world(name: &str, traffic: Traffic, from: Slot, to: Slot) -> Phase {
-    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, Codec::F32, from, to)
+    exchange(name, CollectiveKind::AllToAll, Group::World, traffic, from, to)
 }
 
 /// A collective on the exchange lane.
@@ -153,11 +162,10 @@ pub(super) fn exchange(
     kind: CollectiveKind,
     group: Group,
     traffic: Traffic,
-    wire: Codec,
     from: Slot,
     to: Slot,
 ) -> Phase {
-    let collective = Collective { kind, group, traffic, wire };
+    let collective = Collective::new(kind, group, traffic);
     phase(name, Work::Collective(collective), Lane::Exchange, &[from], &[to])
 }
 

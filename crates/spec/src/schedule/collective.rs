@@ -1,23 +1,29 @@
 //! Collectives of a step: kind, group of ranks, traffic and wire format.
 
 use super::Part;
-use crate::codec::Codec;
-use crate::volume::Traffic;
-use serde::{Deserialize, Serialize};
+use crate::codec::Compensation;
+use crate::dataflow::Deployment;
+use crate::program::{Algorithm, Program};
+use crate::topology::LinkClass;
+use crate::volume::{BatchSizes, LinkBytes, Traffic};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// A collective over a group of ranks.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Collective {
     /// Kind of the collective.
     pub kind: CollectiveKind,
     /// Ranks that take part together.
     pub group: Group,
-    /// Rule that says how many bytes go from each rank to each other rank.
+    /// Rule that says what goes from each rank to each other rank, and with which codec. A reduction encodes and decodes floats
+    /// itself; those of an all-to-all are encoded by the phase before it. Ids and lengths are never encoded.
     pub traffic: Traffic,
-    /// Wire format of floats. A reduction encodes and decodes floats itself; those of an all-to-all are encoded by the phase
-    /// before it. Ids and lengths are never encoded.
-    pub wire: Codec,
+    /// Algorithm of an all-reduce; other collectives are always direct.
+    pub algorithm: Algorithm,
+    /// Whether a reduction carries what encoding loses to the next step.
+    pub compensation: Compensation,
 }
 
 /// Collectives that a step uses.
@@ -80,9 +86,64 @@ impl Group {
 }
 
 impl Collective {
+    /// Direct collective, which carries no errors.
+    pub fn new(kind: CollectiveKind, group: Group, traffic: Traffic) -> Self {
+        Self { kind, group, traffic, algorithm: Algorithm::Direct, compensation: Compensation::None }
+    }
+
+    /// World ranks of the group that `rank` is in, in the order of the group.
+    pub fn members(&self, deployment: &Deployment, rank: usize) -> Vec<usize> {
+        self.traffic.receivers(deployment, rank)
+    }
+
+    /// Program that `rank` carries out in an all-reduce; `None` for other collectives.
+    pub fn program(&self, deployment: &Deployment, rank: usize) -> Option<Program> {
+        let units = self.traffic.reduced(deployment, rank)?.units(self.traffic.codec());
+        let members = self.members(deployment, rank);
+        let topology = deployment.placement.topology();
+        let hosts: Vec<usize> = members.iter().map(|&member| topology.host_of(member)).collect();
+        let me = members.iter().position(|&member| member == rank)?;
+        Some(Program::all_reduce(self.algorithm, &units, &hosts, me, self.compensation))
+    }
+
+    /// Bytes that `rank` sends, by class of links.
+    pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
+        let topology = deployment.placement.topology();
+        let members = self.members(deployment, rank);
+        let mut sent = LinkBytes::default();
+        let mut add = |to: usize, bytes: u64| match topology.link(rank, to) {
+            LinkClass::Local => {}
+            LinkClass::Host => sent.host += bytes,
+            LinkClass::Network => sent.network += bytes,
+        };
+        match self.program(deployment, rank) {
+            Some(program) => program.sent().for_each(|part| add(members[part.member], part.len as u64)),
+            None => {
+                let between = |to| self.traffic.between(deployment, sizes, rank, to);
+                members.iter().for_each(|&to| add(to, between(to)));
+            }
+        }
+        sent
+    }
+
     /// Part of a step that the collective belongs to.
     pub fn part(&self) -> Part {
         part_of(&self.traffic)
+    }
+}
+
+impl Serialize for Collective {
+    /// All fields, and the codec of the traffic as `wire`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { kind, group, traffic, algorithm, compensation } = self;
+        let mut fields = serializer.serialize_struct("Collective", 6)?;
+        fields.serialize_field("kind", kind)?;
+        fields.serialize_field("group", group)?;
+        fields.serialize_field("traffic", traffic)?;
+        fields.serialize_field("wire", &traffic.codec())?;
+        fields.serialize_field("algorithm", algorithm)?;
+        fields.serialize_field("compensation", compensation)?;
+        fields.end()
     }
 }
 

@@ -24,25 +24,17 @@ impl Build<'_> {
             from = Slot::PeerPooled;
         }
         let arriving = if wire.encodes() { Slot::Arriving(leg) } else { to };
-        let traffic = leg.traffic(wire.encoded_bytes(1, 1));
+        let traffic = leg.traffic(wire);
         if !hierarchical {
-            self.push(exchange(&format!("{leg} exchange"), kind, group, traffic, wire, from, arriving));
+            self.push(exchange(&format!("{leg} exchange"), kind, group, traffic, from, arriving));
             return;
         }
         let (name, of) = (format!("{leg} exchange in host"), Box::new(traffic.clone()));
         let (in_host, regrouped) = (Slot::InHost(leg), Slot::Regrouped(leg));
-        self.push(exchange(&name, kind, Group::Host, Traffic::InHost { of }, wire, from, in_host));
+        self.push(exchange(&name, kind, Group::Host, Traffic::InHost { of }, from, in_host));
         self.compute(Operation::Regroup(leg), &[in_host], &[regrouped]);
         let (name, of) = (format!("{leg} exchange between hosts"), Box::new(traffic));
-        self.push(exchange(
-            &name,
-            kind,
-            Group::Across,
-            Traffic::BetweenHosts { of },
-            wire,
-            regrouped,
-            arriving,
-        ));
+        self.push(exchange(&name, kind, Group::Across, Traffic::BetweenHosts { of }, regrouped, arriving));
     }
 
     /// Decodes what a leg brings as `to`, where it is encoded.

@@ -2,7 +2,10 @@
 
 use super::build::{Build, phase};
 use super::*;
+use crate::codec::Compensation;
 use crate::model::{Block, BlockSource, Layers};
+use crate::volume::ReducedVector;
+use crate::wire::Reduced;
 use std::ops::Range;
 
 impl Build<'_> {
@@ -85,9 +88,21 @@ impl Build<'_> {
         }
         for (bucket, layers) in parts {
             self.backward_part(block, layers, Some(bucket));
-            let (elements, wire) = (self.buckets[bucket].elements, self.deployment.wire.dense.codec);
-            let traffic = Traffic::AllReduce { elements, bytes: wire.encoded_bytes(1, 1) };
-            self.push(reduction(&format!("reduce bucket {bucket}"), Group::World, traffic, wire, bucket));
+            // Where one rank emulates nodes, what they do not reduce is the gradient of the whole batch, in f32.
+            let Reduced { codec, compensation } = match (self.deployment.emulation, self.emulation_of(bucket))
+            {
+                (_, Some(_)) => {
+                    let slot = [Slot::BucketGradient(bucket)];
+                    self.compute(Operation::ReduceEmulated(bucket), &slot, &slot);
+                    continue;
+                }
+                (Some(_), None) => Reduced::default(),
+                (None, None) => self.deployment.wire.dense,
+            };
+            let elements = self.buckets[bucket].vector(&self.deployment.model);
+            let traffic = Traffic::AllReduce { elements, codec };
+            let collective = self.reduction(Group::World, traffic, compensation);
+            self.reduce(&format!("reduce bucket {bucket}"), collective, bucket);
         }
     }
 
@@ -144,10 +159,11 @@ impl Build<'_> {
         let writes = [Slot::TowerInputGradient, Slot::BucketGradient(bucket)];
         let towers = 0..self.deployment.model.towers().len();
         self.compute(Operation::Backward(BlockName::TOWERS, towers), &reads, &writes);
-        let elements = self.tower_buckets.iter().map(|bucket| bucket.elements).collect();
-        let wire = self.deployment.wire.towers.codec;
-        let traffic = Traffic::GroupAllReduce { elements, bytes: wire.encoded_bytes(1, 1) };
-        self.push(reduction("reduce tower gradients", Group::Tower, traffic, wire, bucket));
+        let vectors = self.tower_buckets.iter().map(|bucket| bucket.vector(&self.deployment.model));
+        let Reduced { codec, compensation } = self.deployment.wire.towers;
+        let traffic = Traffic::GroupAllReduce { elements: vectors.collect(), codec };
+        let collective = self.reduction(Group::Tower, traffic, compensation);
+        self.reduce("reduce tower gradients", collective, bucket);
     }
 
     /// The norm of the towers' gradients, if updates wait for norms: towers differ by group, so their squares are added up among
@@ -158,16 +174,20 @@ impl Build<'_> {
         }
         let slot = [Slot::TowerNorm];
         self.compute(Operation::TowerNorm, &[Slot::BucketGradient(self.buckets.len())], &slot);
-        let traffic = Traffic::PeerAllReduce { elements: 1, bytes: Codec::F32.encoded_bytes(1, 1) };
-        let (kind, group, wire) = (CollectiveKind::AllReduce, Group::Peers, Codec::F32);
-        let work = Work::Collective(Collective { kind, group, traffic, wire });
+        let traffic = Traffic::PeerAllReduce { elements: ReducedVector::whole(1), codec: Codec::F32 };
+        let work = Work::Collective(Collective::new(CollectiveKind::AllReduce, Group::Peers, traffic));
         self.push(phase("reduce tower norm", work, Lane::Gradients, &slot, &slot));
     }
-}
 
-/// The reduction of a bucket's gradient.
-fn reduction(name: &str, group: Group, traffic: Traffic, wire: Codec, bucket: usize) -> Phase {
-    let collective = Collective { kind: CollectiveKind::AllReduce, group, traffic, wire };
-    let slot = [Slot::BucketGradient(bucket)];
-    phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot)
+    /// A reduction by the algorithm of the deployment.
+    fn reduction(&self, group: Group, traffic: Traffic, compensation: Compensation) -> Collective {
+        let algorithm = self.deployment.all_reduce;
+        Collective { algorithm, compensation, ..Collective::new(CollectiveKind::AllReduce, group, traffic) }
+    }
+
+    /// Adds the reduction of a bucket's gradient.
+    fn reduce(&mut self, name: &str, collective: Collective, bucket: usize) {
+        let slot = [Slot::BucketGradient(bucket)];
+        self.push(phase(name, Work::Collective(collective), Lane::Gradients, &slot, &slot));
+    }
 }

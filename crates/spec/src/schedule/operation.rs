@@ -69,6 +69,8 @@ pub enum Operation {
     ReversePermute,
     /// Backward pass of the lookup fused with the tables' optimizer.
     UpdateTables,
+    /// Reduction of one bucket of dense gradients among the nodes that this rank emulates.
+    ReduceEmulated(usize),
     /// Square of the norm of the gradients of this rank's towers.
     TowerNorm,
     /// Norm of all dense gradients, by which they are clipped.
@@ -124,7 +126,15 @@ impl Description {
 impl Operation {
     /// Name, class, part and cost of the operation in a step of a deployment, with the buckets of its network.
     pub fn describe(&self, deployment: &Deployment, buckets: &[Bucket]) -> Description {
-        let wire = |leg: &Leg| deployment.wire.of(*leg).encoded_bytes(1, 1);
+        // Bytes of an encoded value, for codecs whose rows have no header.
+        let value = |leg: &Leg| {
+            let codec = deployment.wire.of(*leg);
+            (!codec.by_rows()).then(|| codec.encoded_bytes(1, 1))
+        };
+        let recoded = |of: Description, leg: &Leg, floats, bytes| match value(leg) {
+            Some(value) => of.touching(WORD + value, floats),
+            None => of.touching(WORD, floats).touching(1, bytes),
+        };
         let features = 2 * WORD * deployment.model.network().features_width() as u64;
         let of = |name: &str, class, part| Description::new(name, class, part);
         let exchange = |leg: &Leg| if leg.backward() { Part::GradientExchange } else { Part::VectorExchange };
@@ -152,12 +162,21 @@ impl Operation {
                 .touching(2 * WORD, Quantity::OwnedVectors),
             Self::PermuteForHosts => of("peer permute", Class::Permute, Part::VectorExchange)
                 .touching(2 * WORD, Quantity::Sent(Leg::Pooled)),
-            Self::Encode(leg) => Description::new(format!("encode {leg}"), Class::Encode, exchange(leg))
-                .touching(WORD + wire(leg), Quantity::Sent(*leg)),
-            Self::Decode(leg) => Description::new(format!("decode {leg}"), Class::Decode, exchange(leg))
-                .touching(WORD + wire(leg), Quantity::Received(*leg)),
-            Self::Regroup(leg) => Description::new(format!("{leg} regroup"), Class::Regroup, exchange(leg))
-                .touching(2 * wire(leg), Quantity::Relayed(*leg)),
+            Self::Encode(leg) => {
+                let of = Description::new(format!("encode {leg}"), Class::Encode, exchange(leg));
+                recoded(of, leg, Quantity::Sent(*leg), Quantity::EncodedSent(*leg))
+            }
+            Self::Decode(leg) => {
+                let of = Description::new(format!("decode {leg}"), Class::Decode, exchange(leg));
+                recoded(of, leg, Quantity::Received(*leg), Quantity::EncodedReceived(*leg))
+            }
+            Self::Regroup(leg) => {
+                let of = Description::new(format!("{leg} regroup"), Class::Regroup, exchange(leg));
+                match value(leg) {
+                    Some(value) => of.touching(2 * value, Quantity::Relayed(*leg)),
+                    None => of.touching(2, Quantity::EncodedRelayed(*leg)),
+                }
+            }
             Self::Transpose => of("transpose", Class::Transpose, Part::VectorExchange)
                 .touching(2 * WORD, Quantity::GatheredVectors),
             Self::RestoreOrder => of("restore order", Class::RestoreOrder, Part::VectorExchange)
@@ -181,6 +200,14 @@ impl Operation {
                 .by_ids()
                 .flops(2, Quantity::HeldRows)
                 .touching(3 * WORD, Quantity::HeldRows),
+            // The gradient of every node is read and written once as sums are made, and once as sums are shared.
+            Self::ReduceEmulated(bucket) => {
+                let nodes = deployment.emulation.map_or(1, |emulation| emulation.nodes as u64);
+                let elements = buckets[*bucket].elements as u64;
+                Description::new(format!("emulate reduction {bucket}"), Class::Decode, Part::DenseExchange)
+                    .flops((nodes - 1) * elements, Quantity::Step)
+                    .touching(4 * WORD * nodes * elements, Quantity::Step)
+            }
             // Every gradient is read once, squared and added.
             Self::TowerNorm => of("tower norm", Class::UpdateDense, Part::DenseUpdate)
                 .flops(2, Quantity::TowerWeights)

@@ -62,10 +62,9 @@ impl OptionalSteps {
         }
         build.depart(Leg::Group, Group::Tower, whole, Slot::Gathered);
         if self.rows {
-            let wire = build.deployment.wire.vectors;
-            let traffic = Traffic::PartialSums { bytes: wire.encoded_bytes(1, 1) };
+            let traffic = Traffic::PartialSums { codec: build.deployment.wire.vectors };
             let kind = CollectiveKind::ReduceScatter;
-            build.push(exchange("group sums", kind, Group::Tower, traffic, wire, partial, Slot::Summed));
+            build.push(exchange("group sums", kind, Group::Tower, traffic, partial, Slot::Summed));
         }
         // The next batch is read while vectors travel inside the group.
         build.read_ahead();
@@ -97,10 +96,9 @@ impl OptionalSteps {
         let (mut whole, mut partial) = (Slot::ArrivedGradient, Slot::ArrivedSumGradient);
         build.depart(Leg::GroupGradient, Group::Tower, Slot::GatheredGradient, whole);
         if self.rows {
-            let wire = build.deployment.wire.gradients;
-            let traffic = Traffic::SumGradients { bytes: wire.encoded_bytes(1, 1) };
+            let traffic = Traffic::SumGradients { codec: build.deployment.wire.gradients };
             let (kind, from) = (CollectiveKind::AllGather, Slot::SummedGradient);
-            build.push(exchange("group gather", kind, Group::Tower, traffic, wire, from, partial));
+            build.push(exchange("group gather", kind, Group::Tower, traffic, from, partial));
         }
         // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
         build.index_ahead();

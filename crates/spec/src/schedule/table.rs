@@ -1,6 +1,8 @@
 //! A schedule as text.
 
 use super::*;
+use crate::codec::Compensation;
+use crate::program::Algorithm;
 use std::fmt::Write;
 
 /// One row per phase: number, name, lane, what, dependencies, and the largest volume of any rank.
@@ -15,8 +17,18 @@ pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
             let what = match &phase.work {
                 Work::Compute(_) => String::new(),
                 Work::Collective(c) => {
-                    let wire = if c.wire.encodes() { format!(" as {}", c.wire) } else { String::new() };
-                    format!("{} over {}: {}{wire}", c.kind, c.group, c.traffic)
+                    let codec = c.traffic.codec();
+                    let wire = if codec.encodes() { format!(" as {codec}") } else { String::new() };
+                    let how = match c.algorithm {
+                        Algorithm::Direct => String::new(),
+                        other => format!(", {other}"),
+                    };
+                    let compensated = match c.compensation {
+                        Compensation::None => "",
+                        Compensation::Every => " with error compensation",
+                        Compensation::AsPrinted => " with error compensation as printed",
+                    };
+                    format!("{} over {}: {}{wire}{compensated}{how}", c.kind, c.group, c.traffic)
                 }
             };
             let after: Vec<String> = phase

@@ -1,6 +1,7 @@
 //! Legs: the exchanges of vectors and of their gradients.
 
 use super::{BatchSizes, Item, Traffic};
+use crate::codec::Codec;
 use crate::dataflow::Deployment;
 use serde::Serialize;
 use std::fmt;
@@ -29,21 +30,33 @@ impl Leg {
         matches!(self, Leg::Gradient | Leg::PeerGradient | Leg::GroupGradient)
     }
 
-    /// Traffic of the leg, at `bytes` bytes per float.
-    pub fn traffic(self, bytes: u64) -> Traffic {
+    /// Name of the leg.
+    pub fn name(self) -> &'static str {
         match self {
-            Leg::Pooled => Traffic::ToSamples { item: Item::Vector, bytes },
-            Leg::Gradient => Traffic::ToHolders { item: Item::Vector, bytes },
-            Leg::Group => Traffic::ToGroup { bytes },
-            Leg::Peer => Traffic::ToPeers { bytes },
-            Leg::PeerGradient => Traffic::FromPeers { bytes },
-            Leg::GroupGradient => Traffic::FromGroup { bytes },
+            Leg::Pooled => "pooled",
+            Leg::Gradient => "gradient",
+            Leg::Group => "group",
+            Leg::Peer => "peer",
+            Leg::PeerGradient => "peer gradient",
+            Leg::GroupGradient => "group gradient",
         }
     }
 
-    /// Floats that a rank lays out, those for itself included.
-    pub(super) fn sent(self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
-        let traffic = self.traffic(1);
+    /// Traffic of the leg, whose vectors are encoded by `codec`.
+    pub fn traffic(self, codec: Codec) -> Traffic {
+        match self {
+            Leg::Pooled => Traffic::ToSamples { item: Item::Vector, codec },
+            Leg::Gradient => Traffic::ToHolders { item: Item::Vector, codec },
+            Leg::Group => Traffic::ToGroup { codec },
+            Leg::Peer => Traffic::ToPeers { codec },
+            Leg::PeerGradient => Traffic::FromPeers { codec },
+            Leg::GroupGradient => Traffic::FromGroup { codec },
+        }
+    }
+
+    /// Bytes that a rank lays out as `codec` encodes them, those for itself included.
+    pub(super) fn sent(self, codec: Codec, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
+        let traffic = self.traffic(codec);
         traffic
             .receivers(deployment, rank)
             .into_iter()
@@ -51,17 +64,30 @@ impl Leg {
             .sum()
     }
 
-    /// Floats that arrive at a rank, those from itself included.
-    pub(super) fn received(self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
-        let traffic = self.traffic(1);
+    /// Bytes that arrive at a rank as `codec` encodes them, those from itself included.
+    pub(super) fn received(
+        self,
+        codec: Codec,
+        deployment: &Deployment,
+        sizes: &BatchSizes,
+        rank: usize,
+    ) -> u64 {
+        let traffic = self.traffic(codec);
         // Who sends to a rank is whom it sends to.
         let senders = traffic.receivers(deployment, rank).into_iter();
         senders.map(|from| traffic.block(deployment, sizes, from, rank)).sum()
     }
 
-    /// Floats that pass through a rank, from its host to all ranks of its index, in the second of two levels.
-    pub(super) fn relayed(self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
-        let traffic = Traffic::BetweenHosts { of: Box::new(self.traffic(1)) };
+    /// Bytes that pass through a rank as `codec` encodes them, from its host to all ranks of its index, in the second of two
+    /// levels.
+    pub(super) fn relayed(
+        self,
+        codec: Codec,
+        deployment: &Deployment,
+        sizes: &BatchSizes,
+        rank: usize,
+    ) -> u64 {
+        let traffic = Traffic::BetweenHosts { of: Box::new(self.traffic(codec)) };
         traffic
             .receivers(deployment, rank)
             .into_iter()
@@ -72,13 +98,6 @@ impl Leg {
 
 impl fmt::Display for Leg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Leg::Pooled => "pooled",
-            Leg::Gradient => "gradient",
-            Leg::Group => "group",
-            Leg::Peer => "peer",
-            Leg::PeerGradient => "peer gradient",
-            Leg::GroupGradient => "group gradient",
-        })
+        f.pad(self.name())
     }
 }

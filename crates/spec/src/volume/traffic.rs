@@ -1,11 +1,14 @@
 //! Traffic: the rule that says what one rank sends to another in a collective, for any number of ranks.
 
 use super::{BatchSizes, peer_samples};
+use crate::codec::Codec;
 use crate::dataflow::{Deployment, Sptt};
-use crate::placement::{Placement, Shard, share, width};
-use crate::topology::{Groups, LinkClass};
-use serde::Serialize;
+use crate::placement::{Placement, Shard};
+use crate::program::Units;
+use crate::topology::Groups;
+use serde::{Serialize, Serializer};
 use std::fmt;
+use std::ops::Range;
 
 /// Item that is sent for a feature: a scalar or a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -29,46 +32,54 @@ pub enum Traffic {
     ToHolders {
         /// Item that is sent.
         item: Item,
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Items go from the only holder of a shard to the rank that has the samples.
     ToSamples {
         /// Item that is sent.
         item: Item,
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Vectors of whole shards go from their holder to each member of its group, for the samples of the member's peers.
     ToGroup {
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Gradients of the vectors of whole shards go from each member of a group back to the holder.
     FromGroup {
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Partial sums of tables cut by rows go from every member of a group to every other, for the samples of the receiver's
     /// peers.
     PartialSums {
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Gradients of the sums of tables cut by rows; every member of the group gets the same ones.
     SumGradients {
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Columns that leave a rank's group go to its peers, for their samples.
     ToPeers {
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// Gradients of the columns that left a rank's group go from its peers back to the rank.
     FromPeers {
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
     /// First level of an exchange over the world: items go, inside a host, to the rank with the receiver's index.
     InHost {
@@ -81,49 +92,118 @@ pub enum Traffic {
         /// Traffic of the whole exchange.
         of: Box<Traffic>,
     },
-    /// A reduction of a vector over the world, as a reduce-scatter and an all-gather over [`share`]s of it.
+    /// A reduction of a vector over the world.
     AllReduce {
-        /// Length of the vector.
-        elements: usize,
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Vector that is reduced.
+        elements: ReducedVector,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
-    /// A reduction of a vector inside every group, as a reduce-scatter and an all-gather.
+    /// A reduction of a vector inside every group.
     GroupAllReduce {
-        /// Length of each group's vector.
-        elements: Vec<usize>,
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Vector of each group.
+        elements: Vec<ReducedVector>,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
-    /// A reduction of a vector among peers, as a reduce-scatter and an all-gather.
+    /// A reduction of a vector among peers.
     PeerAllReduce {
-        /// Length of the vector.
-        elements: usize,
-        /// Size of one scalar in the wire format, in bytes.
-        bytes: u64,
+        /// Vector that is reduced.
+        elements: ReducedVector,
+        /// Codec of the floats; words are written as they are.
+        #[serde(rename = "bytes", serialize_with = "value_bytes")]
+        codec: Codec,
     },
 }
 
+/// Vector that is reduced: the floats of a bucket, in which tensors lie apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReducedVector {
+    /// Length of the vector, in floats.
+    pub elements: usize,
+    /// Tensors in the vector; what lies between them is padding.
+    pub tensors: Vec<Range<usize>>,
+}
+
+impl ReducedVector {
+    /// Vector of a single tensor.
+    pub fn whole(elements: usize) -> Self {
+        Self { elements, tensors: vec![0..elements] }
+    }
+
+    /// Units of the vector that a codec never divides.
+    pub fn units(&self, codec: Codec) -> Units {
+        Units::of_tensors(codec, self.elements, &self.tensors)
+    }
+}
+
+impl Serialize for ReducedVector {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.elements.serialize(serializer)
+    }
+}
+
+/// Bytes of one value without the header of its row: a whole number for codecs of whole bytes.
+fn value_bytes<S: Serializer>(codec: &Codec, serializer: S) -> Result<S::Ok, S::Error> {
+    match codec.bits() {
+        bits if bits % 8 == 0 => (bits / 8).serialize(serializer),
+        bits => (bits as f64 / 8.0).serialize(serializer),
+    }
+}
+
 impl Traffic {
-    /// Bytes of one scalar on the wire.
-    pub fn scalar_bytes(&self) -> u64 {
+    /// Codec of the floats.
+    pub fn codec(&self) -> Codec {
         match self {
-            Traffic::ToHolders { bytes, .. }
-            | Traffic::ToSamples { bytes, .. }
-            | Traffic::ToGroup { bytes }
-            | Traffic::FromGroup { bytes }
-            | Traffic::PartialSums { bytes }
-            | Traffic::SumGradients { bytes }
-            | Traffic::ToPeers { bytes }
-            | Traffic::FromPeers { bytes }
-            | Traffic::AllReduce { bytes, .. }
-            | Traffic::GroupAllReduce { bytes, .. }
-            | Traffic::PeerAllReduce { bytes, .. } => *bytes,
-            Traffic::InHost { of } | Traffic::BetweenHosts { of } => of.scalar_bytes(),
+            Traffic::ToHolders { codec, .. }
+            | Traffic::ToSamples { codec, .. }
+            | Traffic::ToGroup { codec }
+            | Traffic::FromGroup { codec }
+            | Traffic::PartialSums { codec }
+            | Traffic::SumGradients { codec }
+            | Traffic::ToPeers { codec }
+            | Traffic::FromPeers { codec }
+            | Traffic::AllReduce { codec, .. }
+            | Traffic::GroupAllReduce { codec, .. }
+            | Traffic::PeerAllReduce { codec, .. } => *codec,
+            Traffic::InHost { of } | Traffic::BetweenHosts { of } => of.codec(),
         }
     }
 
-    /// Bytes from `from` to `to`; none from a rank to itself.
+    /// Vector that `rank` reduces; `None` for traffic that is no reduction to all members.
+    pub fn reduced(&self, deployment: &Deployment, rank: usize) -> Option<&ReducedVector> {
+        match self {
+            Traffic::AllReduce { elements, .. } | Traffic::PeerAllReduce { elements, .. } => Some(elements),
+            Traffic::GroupAllReduce { elements, .. } => {
+                let groups = deployment.dataflow.sptt()?.groups();
+                elements.get(groups.group_of(rank))
+            }
+            _ => None,
+        }
+    }
+
+    /// Encoded bytes of the vector that a reduction to all members reduces, of the longest if groups differ; `None` for other
+    /// traffic.
+    pub fn reduced_bytes(&self) -> Option<u64> {
+        let bytes = |vector: &ReducedVector, codec: Codec| {
+            let units = vector.units(codec);
+            units.bytes(0..units.count()) as u64
+        };
+        match self {
+            Traffic::AllReduce { elements, codec } | Traffic::PeerAllReduce { elements, codec } => {
+                Some(bytes(elements, *codec))
+            }
+            Traffic::GroupAllReduce { elements, codec } => {
+                Some(elements.iter().map(|vector| bytes(vector, *codec)).max().unwrap_or(0))
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes from `from` to `to`; none from a rank to itself. Reductions to all members are not pairwise: what they send follows
+    /// from their program.
     pub fn between(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
         if from == to { 0 } else { self.block(deployment, sizes, from, to) }
     }
@@ -131,22 +211,18 @@ impl Traffic {
     /// Bytes that `from` has for `to`; if both are the same rank, the bytes that it keeps.
     pub fn block(&self, deployment: &Deployment, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
         let Deployment { model, placement, dataflow, .. } = deployment;
-        let scalars = |item: Item, shard: &Shard, rank: usize| match item {
+        let bytes = |item: Item, codec: Codec, shard: &Shard, rank: usize| match item {
             Item::Length if !placement.lengths_vary(model, shard) => 0,
-            Item::Length => sizes.samples[rank],
-            Item::Id | Item::Weight => sizes.ids_of(rank, shard),
-            Item::Vector => sizes.samples[rank] * shard.columns.len() as u64,
+            Item::Length => codec.encoded_bytes(sizes.samples[rank], 1),
+            Item::Id | Item::Weight => codec.encoded_bytes(sizes.ids_of(rank, shard), 1),
+            Item::Vector => codec.encoded_bytes(sizes.samples[rank], shard.columns.len() as u64),
         };
         match self {
-            Traffic::ToHolders { item, bytes } => {
-                placement.held_by(to).iter().map(|shard| bytes * scalars(*item, shard, from)).sum()
+            Traffic::ToHolders { item, codec } => {
+                placement.held_by(to).iter().map(|shard| bytes(*item, *codec, shard, from)).sum()
             }
-            Traffic::ToSamples { item, bytes } => {
-                placement.owned_by(from).iter().map(|shard| bytes * scalars(*item, shard, to)).sum()
-            }
-            Traffic::AllReduce { elements, bytes } => {
-                let part = |rank| share(*elements, placement.topology().ranks(), rank).len() as u64;
-                bytes * (part(to) + part(from))
+            Traffic::ToSamples { item, codec } => {
+                placement.owned_by(from).iter().map(|shard| bytes(*item, *codec, shard, to)).sum()
             }
             Traffic::InHost { of } => {
                 let hosts = Groups::of_hosts(placement.topology());
@@ -169,27 +245,25 @@ impl Traffic {
         let groups = sptt.groups();
         let together = groups.group_of(from) == groups.group_of(to);
         let peers = groups.index_of(from) == groups.index_of(to);
-        let whole = |rank| width(placement.whole_by(rank)) as u64;
-        let rows = |rank| width(placement.rows_by(rank)) as u64;
-        let leaving = |rank| sptt.plan(groups.group_of(rank)).output_width() as u64;
+        let shards = |codec: &Codec, shards: &[Shard], samples: u64| -> u64 {
+            shards.iter().map(|shard| codec.encoded_bytes(samples, shard.columns.len() as u64)).sum()
+        };
+        let leaving = |codec: &Codec, rank: usize, samples: u64| -> u64 {
+            let widths = sptt.plan(groups.group_of(rank)).vector_widths();
+            widths.map(|width| codec.encoded_bytes(samples, width as u64)).sum()
+        };
+        let of_peers = |rank| peer_samples(sptt, sizes, rank);
         match self {
-            Traffic::ToGroup { bytes } if together => bytes * whole(from) * peer_samples(sptt, sizes, to),
-            Traffic::FromGroup { bytes } if together => bytes * whole(to) * peer_samples(sptt, sizes, from),
-            Traffic::PartialSums { bytes } if together => bytes * rows(from) * peer_samples(sptt, sizes, to),
-            Traffic::SumGradients { bytes } if together => {
-                bytes * rows(from) * peer_samples(sptt, sizes, from)
+            Traffic::ToGroup { codec } if together => shards(codec, placement.whole_by(from), of_peers(to)),
+            Traffic::FromGroup { codec } if together => shards(codec, placement.whole_by(to), of_peers(from)),
+            Traffic::PartialSums { codec } if together => {
+                shards(codec, placement.rows_by(from), of_peers(to))
             }
-            Traffic::ToPeers { bytes } if peers => bytes * leaving(from) * sizes.samples[to],
-            Traffic::FromPeers { bytes } if peers => bytes * leaving(to) * sizes.samples[from],
-            Traffic::GroupAllReduce { elements, bytes } if together => {
-                let elements = elements[groups.group_of(from)];
-                let part = |rank| share(elements, groups.size(), groups.index_of(rank)).len() as u64;
-                bytes * (part(to) + part(from))
+            Traffic::SumGradients { codec } if together => {
+                shards(codec, placement.rows_by(from), of_peers(from))
             }
-            Traffic::PeerAllReduce { elements, bytes } if peers => {
-                let part = |rank| share(*elements, groups.count(), groups.group_of(rank)).len() as u64;
-                bytes * (part(to) + part(from))
-            }
+            Traffic::ToPeers { codec } if peers => leaving(codec, from, sizes.samples[to]),
+            Traffic::FromPeers { codec } if peers => leaving(codec, to, sizes.samples[from]),
             _ => 0,
         }
     }
@@ -211,21 +285,6 @@ impl Traffic {
             _ => groups.members(groups.group_of(rank)).collect(),
         }
     }
-
-    /// Bytes that `rank` sends, by class of links.
-    pub fn sent(&self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> LinkBytes {
-        let topology = deployment.placement.topology();
-        let mut sent = LinkBytes::default();
-        for to in self.receivers(deployment, rank) {
-            let bytes = self.between(deployment, sizes, rank, to);
-            match topology.link(rank, to) {
-                LinkClass::Local => {}
-                LinkClass::Host => sent.host += bytes,
-                LinkClass::Network => sent.network += bytes,
-            }
-        }
-        sent
-    }
 }
 
 impl fmt::Display for Traffic {
@@ -236,28 +295,30 @@ impl fmt::Display for Traffic {
             Item::Weight => "weights",
             Item::Vector => "vectors",
         };
-        match self {
-            Traffic::ToHolders { item, bytes } => f.pad(&format!("{} → holders, {bytes} B each", name(item))),
-            Traffic::ToSamples { item, bytes } => f.pad(&format!("{} → samples, {bytes} B each", name(item))),
-            Traffic::ToGroup { bytes } => f.pad(&format!("vectors → group, for their peers, {bytes} B each")),
-            Traffic::FromGroup { bytes } => f.pad(&format!("their gradients → holders, {bytes} B each")),
-            Traffic::PartialSums { bytes } => {
-                f.pad(&format!("partial sums → group, for their peers, {bytes} B each"))
+        let value = match self.codec().bits() {
+            bits if bits % 8 == 0 => format!("{} B", bits / 8),
+            bits => format!("{bits} bits"),
+        };
+        f.pad(&match self {
+            Traffic::ToHolders { item, .. } => format!("{} → holders, {value} each", name(item)),
+            Traffic::ToSamples { item, .. } => format!("{} → samples, {value} each", name(item)),
+            Traffic::ToGroup { .. } => format!("vectors → group, for their peers, {value} each"),
+            Traffic::FromGroup { .. } => format!("their gradients → holders, {value} each"),
+            Traffic::PartialSums { .. } => format!("partial sums → group, for their peers, {value} each"),
+            Traffic::SumGradients { .. } => format!("gradients of sums → group, {value} each"),
+            Traffic::ToPeers { .. } => format!("tower outputs → samples of peers, {value} each"),
+            Traffic::FromPeers { .. } => format!("their gradients → towers, {value} each"),
+            Traffic::InHost { of } => format!("{of}, to the receiver's index"),
+            Traffic::BetweenHosts { of } => format!("{of}, from the whole host"),
+            Traffic::PeerAllReduce { elements, .. } if elements.elements == 1 => format!("1 sum of {value}"),
+            Traffic::AllReduce { elements, .. } | Traffic::PeerAllReduce { elements, .. } => {
+                format!("{} sums, {value} each", elements.elements)
             }
-            Traffic::SumGradients { bytes } => f.pad(&format!("gradients of sums → group, {bytes} B each")),
-            Traffic::ToPeers { bytes } => f.pad(&format!("tower outputs → samples of peers, {bytes} B each")),
-            Traffic::FromPeers { bytes } => f.pad(&format!("their gradients → towers, {bytes} B each")),
-            Traffic::InHost { of } => f.pad(&format!("{of}, to the receiver's index")),
-            Traffic::BetweenHosts { of } => f.pad(&format!("{of}, from the whole host")),
-            Traffic::PeerAllReduce { elements: 1, bytes } => f.pad(&format!("1 sum of {bytes} B")),
-            Traffic::AllReduce { elements, bytes } | Traffic::PeerAllReduce { elements, bytes } => {
-                f.pad(&format!("{elements} sums, {bytes} B each"))
+            Traffic::GroupAllReduce { elements, .. } => {
+                let most = elements.iter().map(|vector| vector.elements).max().unwrap_or(0);
+                format!("up to {most} sums, {value} each")
             }
-            Traffic::GroupAllReduce { elements, bytes } => {
-                let most = elements.iter().max().unwrap_or(&0);
-                f.pad(&format!("up to {most} sums, {bytes} B each"))
-            }
-        }
+        })
     }
 }
 

@@ -6,11 +6,13 @@
 //! bottom.0.weight               outputs × inputs, and so on for every dense parameter
 //! towers.0.each.weight          the same of a tower's layers
 //! optimizer.bottom.0.weight.0   first thing that the rule keeps of the parameter (Adam: .0 first moment, .1 second)
+//! optimizer.errors.ring.u4.every.2x4.0.3   errors that rank 3 of 2 × 4 carries in the reduction of bucket 0
 //! ```
 //!
 //! Each rank keeps the shards it owns, the first of each tower group the parameters of its towers, and rank 0 what all
 //! ranks have. A reader asks by name and range, so that another topology can take the state up. Only row-wise Adagrad ties
-//! its state to how a table's columns are cut, since every slice of a row has a number of its own.
+//! its state to how a table's columns are cut, since every slice of a row has a number of its own. Carried errors belong to one
+//! rank of one cluster, one algorithm and one codec: where another of these goes on, errors begin at zero.
 
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::step::rank_state::RankState;
@@ -18,6 +20,7 @@ use kernels::{Buffer, KernelError};
 use spec::model::{BlockName, Parameter};
 use spec::placement::{Layout, Shard, share};
 use spec::run::Run;
+use spec::wire::Reduced;
 use std::ops::Range;
 
 /// Copies what `index`, a rank of `run`, has to keep.
@@ -73,6 +76,13 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
             pieces.push(part(dense_state(&parameter.name, i), &bucket.state, range)?);
         }
     }
+    let towers = bucket_of_towers(run, rank);
+    for (bucket, reduction) in rank.reductions.iter().enumerate() {
+        if !reduction.error.is_empty() {
+            let name = errors(run, (bucket, bucket == towers), index);
+            pieces.push(Piece::whole(name, vec![reduction.error.len()], reduction.error.to_vec()?));
+        }
+    }
     Ok(pieces)
 }
 
@@ -117,9 +127,36 @@ pub(crate) fn restore(
         }
     }
     if what == Restore::Everything {
+        let towers = bucket_of_towers(run, rank);
+        for (bucket, reduction) in rank.reductions.iter_mut().enumerate() {
+            let name = errors(run, (bucket, bucket == towers), index);
+            let len = reduction.error.len();
+            let mut tensors = checkpoint.tensors();
+            if len > 0 && tensors.any(|(there, shape)| there == name && shape == [len]) {
+                let mut data = vec![0.0; len];
+                checkpoint.read_rows(&name, 0..len, 0..1, &mut data)?;
+                reduction.error.write(0, &data)?;
+            }
+        }
         rank.steps = checkpoint.manifest().step;
     }
     Ok(())
+}
+
+/// Beginning of the names of carried errors.
+pub(super) const ERRORS: &str = "optimizer.errors.";
+
+/// Index of the bucket of towers, which is the last where a dataflow goes by way of groups; behind all buckets where none does.
+fn bucket_of_towers(run: &Run, rank: &RankState) -> usize {
+    rank.reductions.len() - usize::from(run.dataflow.sptt().is_some())
+}
+
+/// Errors that rank `index` carries in the reduction of a bucket, named by all that they depend on.
+fn errors(run: &Run, (bucket, towers): (usize, bool), index: usize) -> String {
+    let Reduced { codec, compensation } = if towers { run.wire.towers } else { run.wire.dense };
+    let (topology, algorithm) = (run.topology(), run.all_reduce);
+    let (hosts, ranks) = (topology.hosts(), topology.ranks_per_host());
+    format!("{ERRORS}{algorithm}.{codec}.{}.{hosts}x{ranks}.{bucket}.{index}", compensation.name())
 }
 
 pub(crate) fn table_weight(feature: &str) -> String {

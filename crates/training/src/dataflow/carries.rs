@@ -1,9 +1,9 @@
 //! What a collective of a schedule carries, and the buffers that it works on.
 
-use super::Exchange;
+use super::{Exchange, Reduction, Sums};
 use crate::Error;
-use collectives::{Communicator, Completion, Label, Pending};
-use kernels::Buffer;
+use collectives::{Communicator, Completion, Label};
+use kernels::{Buffer, Round};
 use spec::schedule::{Collective, CollectiveKind, Phase, Slot};
 use spec::volume::{Item, Leg, Traffic};
 use std::fmt;
@@ -95,32 +95,39 @@ pub enum Payload<'a> {
     /// Weights of ids, vectors, or their gradients.
     Floats(&'a mut Exchange<f32>),
     /// Vectors or their gradients, encoded.
-    Halves(&'a mut Exchange<u16>),
+    Encoded(&'a mut Exchange<u8>),
+    /// Partial sums of vectors, or their gradients.
+    Sums(&'a mut Sums),
     /// The gradient of a bucket, or the square of the norm of some.
     Gradient {
         /// The gradient; elsewhere while it is being reduced.
         gradient: &'a mut Buffer<f32>,
-        /// The reduction, while it is under way.
-        pending: &'a mut Option<Pending<Buffer<f32>>>,
+        /// Program, error state, and the reduction while it is under way.
+        reduction: &'a mut Reduction,
     },
 }
 
 impl Payload<'_> {
-    /// Starts `collective` on these buffers, among the ranks of `group`.
-    pub fn start(self, collective: &Collective, group: &Communicator, label: &Label) -> Result<(), Error> {
-        let wire = collective.wire;
-        match (self, collective.kind) {
+    /// Starts a collective of this kind on these buffers, among the ranks of `group`; values are rounded by `round`.
+    pub fn start(
+        self,
+        kind: CollectiveKind,
+        group: &Communicator,
+        label: &Label,
+        round: Round,
+    ) -> Result<(), Error> {
+        match (self, kind) {
             (Payload::Words(words), CollectiveKind::AllToAll) => words.start(group, label)?,
-            (Payload::Halves(halves), CollectiveKind::AllToAll) => halves.start(group, label)?,
+            (Payload::Encoded(encoded), CollectiveKind::AllToAll) => encoded.start(group, label)?,
             (Payload::Floats(floats), CollectiveKind::AllToAll) => floats.start(group, label)?,
-            (Payload::Floats(floats), CollectiveKind::ReduceScatter) => {
-                floats.start_reduce_scatter(group, label, wire)?;
+            (Payload::Sums(sums), CollectiveKind::ReduceScatter) => {
+                sums.start_reduce_scatter(group, label, round)?;
             }
-            (Payload::Floats(floats), CollectiveKind::AllGather) => {
-                floats.start_all_gather(group, label, wire)?;
+            (Payload::Sums(sums), CollectiveKind::AllGather) => {
+                sums.start_all_gather(group, label, round)?;
             }
-            (Payload::Gradient { gradient, pending }, CollectiveKind::AllReduce) => {
-                *pending = Some(group.start_all_reduce_as(label, wire, gradient.take())?);
+            (Payload::Gradient { gradient, reduction }, CollectiveKind::AllReduce) => {
+                reduction.start(group, label, gradient, round)?;
             }
             (_, kind) => {
                 return Err(Error::Payload { phase: label.as_str().into(), collective: kind });
@@ -134,13 +141,9 @@ impl Payload<'_> {
         match self {
             Payload::Words(words) => words.finish(),
             Payload::Floats(floats) => floats.finish(),
-            Payload::Halves(halves) => halves.finish(),
-            Payload::Gradient { gradient, pending } => {
-                let Some(pending) = pending.take() else { return Ok(None) };
-                let (sum, completion) = pending.wait_timed()?;
-                *gradient = sum;
-                Ok(Some(completion))
-            }
+            Payload::Encoded(encoded) => encoded.finish(),
+            Payload::Sums(sums) => sums.finish(),
+            Payload::Gradient { gradient, reduction } => reduction.finish(gradient),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Buffers that travel together.
 
 use crate::Error;
-use collectives::{CollectiveError, Communicator, Completion, Label, Pending};
-use kernels::{Buffer, Device, Element};
+use collectives::{CollectiveError, Communicator, Completion, Label, Pending, Prepared};
+use kernels::{Buffer, Device, Element, Round};
 use spec::codec::Codec;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Buffers of an exchange: what is sent, by destination, and what arrives, by source.
 #[derive(Debug)]
@@ -54,28 +56,88 @@ impl<T: Element> Exchange<T> {
     }
 }
 
-impl Exchange<f32> {
-    /// Starts a reduce-scatter of what is sent, in a format of the wire.
+/// Partial sums of vectors that the members of a group add up, or their gradients that every member gets.
+#[derive(Debug)]
+pub struct Sums {
+    codec: Codec,
+    /// Widths of the vectors of a sample.
+    widths: Vec<usize>,
+    /// What is sent; empty while the collective is under way.
+    pub send: Buffer<f32>,
+    /// What arrived; empty while the collective is under way.
+    pub recv: Buffer<f32>,
+    /// Samples of each member.
+    pub samples: Vec<usize>,
+    shares: Vec<Range<usize>>,
+    prepared: Arc<Prepared>,
+    pending: Option<PendingExchange<f32>>,
+}
+
+impl Sums {
+    /// Sums of vectors of these widths among `members` ranks.
+    pub fn new(device: &Device, members: usize, codec: Codec, widths: Vec<usize>) -> Self {
+        Self {
+            codec,
+            widths,
+            send: Buffer::new(device.for_exchange()),
+            recv: Buffer::new(device.for_exchange()),
+            samples: vec![0; members],
+            shares: Vec::with_capacity(members),
+            prepared: Arc::default(),
+            pending: None,
+        }
+    }
+
+    /// Starts a reduce-scatter, in which each member gets the sums of its samples.
     pub(super) fn start_reduce_scatter(
         &mut self,
         group: &Communicator,
         label: &Label,
-        wire: Codec,
+        round: Round,
     ) -> Result<(), CollectiveError> {
-        let (send, recv) = self.take();
-        self.pending = Some(group.start_reduce_scatter_as(label, wire, send, &self.to, recv)?);
+        let (prepared, shares) = self.prepare();
+        prepared.program.set_reduce_scatter(&prepared.units, shares, group.rank());
+        let vectors = collectives::Vectors { send: self.send.take(), recv: self.recv.take(), round };
+        let pending = group.start_reduce_scatter_by(label, &self.prepared, &self.shares, vectors)?;
+        self.pending = Some(pending);
         Ok(())
     }
 
-    /// Starts an all-gather of what is sent, in a format of the wire.
+    /// Starts an all-gather, in which every member gets the gradients of all samples.
     pub(super) fn start_all_gather(
         &mut self,
         group: &Communicator,
         label: &Label,
-        wire: Codec,
+        round: Round,
     ) -> Result<(), CollectiveError> {
-        let (send, recv) = self.take();
-        self.pending = Some(group.start_all_gather_as(label, wire, send, &self.from, recv)?);
+        let (prepared, shares) = self.prepare();
+        prepared.program.set_all_gather(&prepared.units, shares, group.rank());
+        let vectors = collectives::Vectors { send: self.send.take(), recv: self.recv.take(), round };
+        self.pending = Some(group.start_all_gather_by(label, &self.prepared, &self.shares, vectors)?);
         Ok(())
+    }
+
+    /// Units of all samples, and those of each member, in memory that no collective uses any more.
+    fn prepare(&mut self) -> (&mut Prepared, &[Range<usize>]) {
+        let Self { codec, widths, samples, shares, prepared, .. } = self;
+        let prepared = Arc::make_mut(prepared);
+        prepared.units.set_vectors(*codec, widths, samples.iter().sum());
+        let of_sample = if codec.by_rows() { widths.len() } else { widths.iter().sum() };
+        shares.clear();
+        let mut end = 0;
+        for samples in samples {
+            let begin = end;
+            end += *samples * of_sample;
+            shares.push(begin..end);
+        }
+        (prepared, shares)
+    }
+
+    /// Waits for the collective under way and puts its buffers back; `None` where none is.
+    pub(super) fn finish(&mut self) -> Result<Option<Completion>, Error> {
+        let Some(pending) = self.pending.take() else { return Ok(None) };
+        let (buffers, completion) = pending.wait_timed()?;
+        (self.send, self.recv) = buffers;
+        Ok(Some(completion))
     }
 }

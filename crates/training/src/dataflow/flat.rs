@@ -8,7 +8,7 @@
 use super::input::Input;
 use super::order::Order;
 use super::tables::{SideBySide, columns};
-use super::vectors::Vectors;
+use super::vectors::{Vectors, Way};
 use super::{Dataflow, merge, no_phase, reversed};
 use crate::Error;
 use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table, Update};
@@ -73,9 +73,12 @@ impl Flat {
             AllToAll::Flat => None,
             AllToAll::Hierarchical => Some(Groups::of_hosts(placement.topology())),
         };
-        let leg = |leg| match hosts {
-            None => Vectors::direct(device, ranks, wire.of(leg)),
-            Some(hosts) => Vectors::by_hosts(device, hosts, rank, wire.of(leg)),
+        let widths = |shards: &[Shard]| shards.iter().map(|shard| shard.columns.len()).collect();
+        let owned_widths: Vec<Vec<usize>> = (0..ranks).map(|r| widths(placement.owned_by(r))).collect();
+        let held_widths: Vec<Vec<usize>> = (0..ranks).map(|r| widths(placement.held_by(r))).collect();
+        let leg = |leg: Leg, way, widths: &[Vec<usize>]| match hosts {
+            None => Vectors::direct(device, wire.of(leg), way, widths, rank),
+            Some(hosts) => Vectors::by_hosts(device, hosts, wire.of(leg), way, widths, rank),
         };
         Self {
             rank,
@@ -90,9 +93,9 @@ impl Flat {
             replicated: into_order(placement.replicated(), &|_| true),
             order: Order::new(model),
             holders: hosts.map_or((0..ranks).collect(), |hosts| hosts.peer_order()),
-            pooled: leg(Leg::Pooled),
+            pooled: leg(Leg::Pooled, Way::Forward, &owned_widths),
             own_pooled: Buffer::new(device),
-            gradients: leg(Leg::Gradient),
+            gradients: leg(Leg::Gradient, Way::Backward, &held_widths),
         }
     }
 }
@@ -140,7 +143,7 @@ impl Dataflow for Flat {
             out: &mut self.own_pooled,
         })?;
         let (samples, widths) = (&input.samples, &self.widths);
-        self.pooled.expect(self.rank, |from, to| samples[to].len() * widths[from].0);
+        self.pooled.expect(|from, to| samples[to].len() * widths[from].0);
         Ok(())
     }
 
@@ -192,7 +195,7 @@ impl Dataflow for Flat {
         self.order.take_dense(device, rows, dfeatures, ddense)?;
         let from_width = self.order.width;
         let (samples, widths) = (&input.samples, &self.widths);
-        self.gradients.expect(self.rank, |from, to| samples[from].len() * widths[to].1);
+        self.gradients.expect(|from, to| samples[from].len() * widths[to].1);
         let send = self.gradients.outgoing();
         send.resize(rows * widths.iter().map(|(_, held)| held).sum::<usize>())?;
         let mut at = 0;

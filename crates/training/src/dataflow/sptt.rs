@@ -14,10 +14,10 @@
 mod routes;
 
 use super::carries::{Carries, Payload};
-use super::exchange::Exchange;
+use super::exchange::Sums;
 use super::input::Input;
 use super::tables::SideBySide;
-use super::vectors::Vectors;
+use super::vectors::{Vectors, Way};
 use super::{Dataflow, no_phase};
 use crate::Error;
 use crate::layers::tower::Tower;
@@ -25,7 +25,7 @@ use kernels::{Buffer, ColumnCopy, Device, Lookup, Matrix, MatrixMut, Table, Upda
 use routes::{HeldTables, SpttRoutes, TransposeCopies};
 use spec::dataflow::{self, PeerPermute};
 use spec::model::Model;
-use spec::placement::Placement;
+use spec::placement::{Placement, Shard};
 use spec::volume::Leg;
 use spec::wire::Wire;
 
@@ -38,7 +38,7 @@ pub struct Sptt {
     /// Step d: vectors of whole tables.
     gathered: Vectors,
     /// Step d: partial sums.
-    sums: Exchange<f32>,
+    sums: Sums,
     /// Step f.
     leaving: Vectors,
     /// Step f in reverse.
@@ -46,7 +46,7 @@ pub struct Sptt {
     /// Step d in reverse, of whole tables.
     gathered_gradients: Vectors,
     /// Step d in reverse, of sums.
-    sum_gradients: Exchange<f32>,
+    sum_gradients: Sums,
     /// Gradients back in the order of ranks, where step c was taken.
     ordered_gradients: [Buffer<f32>; 2],
 }
@@ -62,16 +62,25 @@ impl Sptt {
         rank: usize,
     ) -> Self {
         let routes = SpttRoutes::new(model, placement, plan, rank);
-        let (peers, members) = (routes.groups.count(), routes.groups.size());
+        let (groups, members) = (routes.groups, routes.groups.size());
+        let (group, index) = (groups.group_of(rank), groups.index_of(rank));
+        let widths = |shards: &[Shard]| -> Vec<usize> { shards.iter().map(|s| s.columns.len()).collect() };
+        let of_members: Vec<Vec<usize>> =
+            (0..members).map(|member| widths(placement.whole_by(groups.rank(group, member)))).collect();
+        let of_groups: Vec<Vec<usize>> =
+            (0..groups.count()).map(|group| plan.plan(group).vector_widths().collect()).collect();
+        let in_group = |codec, way| Vectors::direct(device, codec, way, &of_members, index);
+        let among_peers = |codec, way| Vectors::direct(device, codec, way, &of_groups, group);
+        let sums = |codec| Sums::new(device, members, codec, widths(placement.rows_by(rank)));
         Self {
             routes,
             unordered: [Buffer::new(device), Buffer::new(device)],
-            gathered: Vectors::direct(device, members, wire.vectors),
-            sums: Exchange::new(device, members),
-            leaving: Vectors::direct(device, peers, wire.vectors),
-            returned: Vectors::direct(device, peers, wire.gradients),
-            gathered_gradients: Vectors::direct(device, members, wire.gradients),
-            sum_gradients: Exchange::new(device, members),
+            gathered: in_group(wire.vectors, Way::Forward),
+            sums: sums(wire.vectors),
+            leaving: among_peers(wire.vectors, Way::Forward),
+            returned: among_peers(wire.gradients, Way::Backward),
+            gathered_gradients: in_group(wire.gradients, Way::Backward),
+            sum_gradients: sums(wire.gradients),
             ordered_gradients: [Buffer::new(device), Buffer::new(device)],
         }
     }
@@ -121,8 +130,8 @@ impl Dataflow for Sptt {
     fn payload(&mut self, carries: Carries) -> Result<Payload<'_>, Error> {
         match carries {
             Carries::Vectors(leg) => Ok(self.leg(leg)?.last()),
-            Carries::PartialSums => Ok(Payload::Floats(&mut self.sums)),
-            Carries::SumGradients => Ok(Payload::Floats(&mut self.sum_gradients)),
+            Carries::PartialSums => Ok(Payload::Sums(&mut self.sums)),
+            Carries::SumGradients => Ok(Payload::Sums(&mut self.sum_gradients)),
             carries => no_phase(self.name(), format_args!("an exchange of {carries}")),
         }
     }
@@ -161,7 +170,7 @@ impl Dataflow for Sptt {
         for member in 0..self.routes.groups.size() {
             let samples = self.samples_of(input, member);
             self.gathered.floats.to[member] = samples * self.routes.whole.width;
-            self.sums.to[member] = samples * self.routes.rows.width;
+            self.sums.samples[member] = samples;
             self.gathered.floats.from[member] = self.peer_rows(input) * self.routes.members[member].0;
         }
         Ok(())
@@ -314,7 +323,7 @@ impl Dataflow for Sptt {
             let samples = self.samples_of(input, member);
             self.gathered_gradients.floats.to[member] = rows * self.routes.members[member].0;
             self.gathered_gradients.floats.from[member] = samples * self.routes.whole.width;
-            self.sum_gradients.from[member] = samples * self.routes.rows.width;
+            self.sum_gradients.samples[member] = samples;
         }
         let Self { routes, returned, .. } = self;
         let (gathered, sums) = (&mut self.gathered_gradients.floats.send, &mut self.sum_gradients.send);

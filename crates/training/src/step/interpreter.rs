@@ -169,7 +169,9 @@ impl Execution {
                 Work::Collective(collective) => {
                     let carries = Carries::of(&self.schedule.phases()[phase], collective)?;
                     let group = communicators.of(collective.group)?;
-                    rank.payload(carries, batch)?.start(collective, group, &self.labels[phase])?;
+                    let round = rank.round(&self.schedule.phases()[phase].name);
+                    let (kind, label) = (collective.kind, &self.labels[phase]);
+                    rank.payload(carries, batch)?.start(kind, group, label, round)?;
                     self.in_flight[phase] = Some(Started { step, issue, began, carries });
                 }
             }

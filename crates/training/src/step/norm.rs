@@ -4,9 +4,8 @@
 //! gives the sum of its own, and peers add these up in the order of groups. So all ranks scale by the same bits.
 
 use crate::Error;
-use crate::dataflow::Payload;
+use crate::dataflow::{Payload, Reduction};
 use crate::layers::dense::BucketState;
-use collectives::Pending;
 use kernels::{Buffer, Device, KernelError};
 use spec::run::Regularisation;
 
@@ -17,21 +16,21 @@ pub(crate) struct GradientNorm {
     network: usize,
     /// Sum of the squares of towers' gradients: one float, zero where there are no tower modules.
     towers: Buffer<f32>,
-    pending: Option<Pending<Buffer<f32>>>,
+    reduction: Reduction,
     /// Factor of the dense gradients of the step.
     pub scale: f32,
 }
 
 impl GradientNorm {
-    /// No norm yet, of a step with `network` buckets besides those of towers.
-    pub fn new(device: &Device, network: usize) -> Result<Self, KernelError> {
+    /// No norm yet, of a step with `network` buckets besides those of towers; `reduction` adds up the towers' squares.
+    pub fn new(device: &Device, network: usize, reduction: Reduction) -> Result<Self, KernelError> {
         let towers = Buffer::zeroed(device.for_exchange(), 1)?;
-        Ok(Self { network, towers, pending: None, scale: 1.0 })
+        Ok(Self { network, towers, reduction, scale: 1.0 })
     }
 
     /// The float that peers add up.
     pub fn payload(&mut self) -> Payload<'_> {
-        Payload::Gradient { gradient: &mut self.towers, pending: &mut self.pending }
+        Payload::Gradient { gradient: &mut self.towers, reduction: &mut self.reduction }
     }
 
     /// Takes the gradients of the towers of this rank's group.

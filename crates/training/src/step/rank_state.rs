@@ -1,20 +1,21 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{self, Carries, Dataflow, Flat, Input, LossWeights, Payload, Sptt};
+use crate::dataflow::{self, Carries, Dataflow, Flat, Input, LossWeights, Payload, Reduction, Sptt};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
+use crate::step::emulation::EmulatedNodes;
 use crate::step::norm::GradientNorm;
-use collectives::Pending;
-use kernels::{Bce, Buffer, Device, Table, Update, UpdateDense};
+use crate::step::rounding::Rounding;
+use kernels::{Bce, Buffer, Device, Round, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Regularisation, Run};
-use spec::schedule::{Bucket, Operation, Schedule};
+use spec::schedule::{Bucket, Operation, Schedule, Slot};
 use spec::volume::Leg;
 use std::ops::Range;
 
@@ -28,6 +29,7 @@ pub struct RankState {
     table_optimizer: Optimizer,
     regularisation: Regularisation,
     norm: GradientNorm,
+    rounding: Rounding,
     /// Dense parameters.
     pub parameters: Parameters,
     /// Dense layers.
@@ -37,8 +39,10 @@ pub struct RankState {
     dataflow: Box<dyn Dataflow>,
     /// Modules of the towers of this rank's group.
     towers: Vec<Tower>,
-    /// Reductions of buckets that are under way.
-    reductions: Vec<Option<Pending<Buffer<f32>>>>,
+    /// Nodes that this rank emulates, if any.
+    emulation: EmulatedNodes,
+    /// Reductions of the buckets' gradients.
+    pub reductions: Vec<Reduction>,
     inputs: [Input; 2],
     /// Source of the rank's samples.
     pub source: Source,
@@ -75,8 +79,15 @@ impl RankState {
         if let Some(plan) = run.dataflow.sptt() {
             buckets.push(schedule.tower_buckets()[plan.groups().group_of(rank)].clone());
         }
+        let reduction_of = |slot: Slot| {
+            let collective = schedule.reduction_of(slot);
+            Reduction::new(&device, collective, schedule.deployment(), rank)
+        };
+        let reductions = (0..buckets.len()).map(|bucket| reduction_of(Slot::BucketGradient(bucket)));
+        let reductions = reductions.collect::<Result<_, _>>()?;
         let list = run.model.dense_parameter_list();
-        let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let mut parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
             network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
@@ -88,14 +99,16 @@ impl RankState {
                 Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
             towers: towers(run, rank, &parameters)?,
-            reductions: buckets.iter().map(|_| None).collect(),
+            emulation,
+            reductions,
             parameters,
             model: run.model.clone(),
             placement: run.placement.clone(),
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
             regularisation: run.regularisation,
-            norm: GradientNorm::new(&device, schedule.buckets().len())?,
+            norm: GradientNorm::new(&device, schedule.buckets().len(), reduction_of(Slot::TowerNorm)?)?,
+            rounding: Rounding::new(run, rank),
             inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank)),
             source,
             steps: 0,
@@ -120,11 +133,16 @@ impl RankState {
             Carries::Weights => Ok(Payload::Floats(&mut input.weights)),
             Carries::BucketGradient(bucket) => Ok(Payload::Gradient {
                 gradient: &mut self.parameters.buckets[bucket].gradient,
-                pending: &mut self.reductions[bucket],
+                reduction: &mut self.reductions[bucket],
             }),
             Carries::TowerNorm => Ok(self.norm.payload()),
             vectors => self.dataflow.payload(vectors),
         }
+    }
+
+    /// Rounding of the values of a collective that encodes them itself, in this step.
+    pub fn round(&self, phase: &str) -> Round {
+        self.rounding.of_phase(phase, self.steps)
     }
 
     /// Carries out one operation for a batch. `next` is the range of samples to read, for [`Operation::ReadBatch`].
@@ -155,7 +173,10 @@ impl RankState {
             Operation::PermutePeers => dataflow.permute_peers(device, input),
             Operation::PermuteForHosts => dataflow.leg(Leg::Pooled)?.permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
-            Operation::Encode(leg) => dataflow.leg(*leg)?.encode(device, *leg == Leg::Pooled),
+            Operation::Encode(leg) => {
+                let round = self.rounding.of_leg(*leg, self.steps);
+                dataflow.leg(*leg)?.encode(device, *leg == Leg::Pooled, round)
+            }
             Operation::Decode(leg) => dataflow.leg(*leg)?.decode(device),
             Operation::Regroup(leg) => dataflow.leg(*leg)?.regroup(device),
             Operation::Transpose => dataflow.transpose(device, input, towers),
@@ -203,6 +224,9 @@ impl RankState {
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
                 dataflow.update(device, tables, input, update)
+            }
+            Operation::ReduceEmulated(bucket) => {
+                Ok(self.emulation.reduce(device, *bucket, self.steps, &mut parameters.buckets[*bucket])?)
             }
             Operation::TowerNorm => self.norm.take_towers(device, &parameters.buckets, &self.regularisation),
             Operation::GradientNorm => self.norm.take(device, &parameters.buckets, &self.regularisation),

@@ -3,12 +3,13 @@
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
 use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
+use spec::emulation::Emulation;
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
 use spec::placement::{Layout, Shard};
 use spec::run::Run;
-use spec::schedule::{Bucket, Schedule, Task};
+use spec::schedule::{Bucket, Schedule, Slot, Task};
 
 /// Batches of samples on the host: three read ahead, two on their way.
 const BATCHES: f64 = 5.0;
@@ -96,6 +97,7 @@ impl<'a> Shape<'a> {
             ..Parts::default()
         };
         self.add_dense(rank, &mut need);
+        need.dense += self.emulated();
         if rank < self.purpose.computing {
             self.add_tables(rank, &mut need);
         }
@@ -124,25 +126,40 @@ impl<'a> Shape<'a> {
     /// Dense layers: weights, gradients, state, and the room in which gradients are added up.
     fn add_dense(&self, rank: usize, need: &mut Parts) {
         let rule = &self.run.dense_optimizer.update;
-        let mut add = |bucket: &Bucket, members: usize, kept: bool| {
+        let mut add = |index: usize, bucket: &Bucket, kept: bool| {
             let elements = bucket.elements as f64;
             let state = rule.state_per_row(bucket.elements) as f64;
-            // Parts of all members, and the sum of this rank's.
-            let added = members > 1 && self.purpose.trains;
-            let sums = if added { exactly(elements) + exactly(elements / members as f64) } else { 0.0 };
-            need.dense += 2.0 * exactly(elements) + sums;
+            need.dense += 2.0 * exactly(elements);
+            let reduction = self.schedule.reduction_of(Slot::BucketGradient(index));
+            let program = reduction.and_then(|c| c.program(self.schedule.deployment(), rank));
+            if let Some(program) = program.filter(|_| self.purpose.trains) {
+                // Encoded parts of this rank and of others, and errors that are carried.
+                let [first, second] = program.scratch();
+                let errors = program.error_len() as f64;
+                need.dense += exactly(first as f64 / 4.0) + exactly(second as f64 / 4.0) + exactly(errors);
+                need.checkpoint += if self.purpose.saves { 4.0 * errors } else { 0.0 };
+            }
             need.optimizer += exactly(state);
             if self.purpose.saves && kept {
                 need.checkpoint += 4.0 * (elements + state);
             }
         };
-        let ranks = self.run.topology().ranks();
-        self.schedule.buckets().iter().for_each(|bucket| add(bucket, ranks, rank == 0));
+        let buckets = self.schedule.buckets();
+        buckets.iter().enumerate().for_each(|(index, bucket)| add(index, bucket, rank == 0));
         if let Some(sptt) = self.run.dataflow.sptt() {
             let groups = sptt.groups();
             let bucket = &self.schedule.tower_buckets()[groups.group_of(rank)];
-            add(bucket, groups.size(), groups.index_of(rank) == 0);
+            add(buckets.len(), bucket, groups.index_of(rank) == 0);
         }
+    }
+
+    /// Gradients of the nodes that are emulated.
+    fn emulated(&self) -> f64 {
+        let Some(Emulation { nodes, .. }) = self.run.emulation.filter(|_| self.purpose.trains) else {
+            return 0.0;
+        };
+        let elements = |bucket: usize| self.schedule.buckets()[bucket].elements as f64;
+        nodes as f64 * self.schedule.emulated_buckets().map(|bucket| exactly(elements(bucket))).sum::<f64>()
     }
 
     /// Samples of `rank`, and the ids of all samples that come to it.

@@ -1,0 +1,56 @@
+//! The reduction of a dense gradient: its program, and what it carries from step to step.
+
+use crate::Error;
+use collectives::{Communicator, Completion, Label, Lossy, Pending, Prepared};
+use kernels::{Buffer, Device, KernelError, Round};
+use spec::dataflow::Deployment;
+use spec::schedule::Collective;
+use std::sync::Arc;
+
+/// Reduction of a vector among the ranks of a group, over and over.
+#[derive(Debug)]
+pub struct Reduction {
+    prepared: Arc<Prepared>,
+    /// Errors of encodes that are carried to the next step; elsewhere while the reduction is under way.
+    pub error: Buffer<f32>,
+    pending: Option<Pending<(Buffer<f32>, Buffer<f32>)>>,
+}
+
+impl Reduction {
+    /// Reduction that `rank` takes part in by a collective of a schedule; `None` stands for one that never happens.
+    pub fn new(
+        device: &Device,
+        collective: Option<&Collective>,
+        deployment: &Deployment,
+        rank: usize,
+    ) -> Result<Self, KernelError> {
+        let prepared = collective.and_then(|collective| {
+            let units = collective.traffic.reduced(deployment, rank)?.units(collective.traffic.codec());
+            Some(Prepared { units, program: collective.program(deployment, rank)? })
+        });
+        let prepared = prepared.unwrap_or_default();
+        let error = Buffer::zeroed(device.for_exchange(), prepared.program.error_len())?;
+        Ok(Self { prepared: Arc::new(prepared), error, pending: None })
+    }
+
+    /// Starts to reduce `gradient`, which is elsewhere until the reduction is finished.
+    pub(super) fn start(
+        &mut self,
+        group: &Communicator,
+        label: &Label,
+        gradient: &mut Buffer<f32>,
+        round: Round,
+    ) -> Result<(), Error> {
+        let lossy = Lossy { error: self.error.take(), round };
+        self.pending = Some(group.start_all_reduce_by(label, &self.prepared, gradient.take(), lossy)?);
+        Ok(())
+    }
+
+    /// Waits for the reduction under way and puts its buffers back; `None` where none is.
+    pub(super) fn finish(&mut self, gradient: &mut Buffer<f32>) -> Result<Option<Completion>, Error> {
+        let Some(pending) = self.pending.take() else { return Ok(None) };
+        let ((error, sum), completion) = pending.wait_timed()?;
+        (self.error, *gradient) = (error, sum);
+        Ok(Some(completion))
+    }
+}
