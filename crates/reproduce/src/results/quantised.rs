@@ -10,17 +10,23 @@ use pages::markdown::table;
 /// Rows of some tables of the paper, from the records of a folder of `reports/quantised`.
 pub(super) fn rows(sources: &Sources, folder: &str, tables: &[Table]) -> Result<String> {
     let records = Records::<TrainedRow>::existing(&sources.reports.join("quantised").join(folder));
+    let head = ["row", "nodes", "seeds", "paper", "accuracy, %", "the same, all layers", "AUC", "logloss"];
+    let commands = tables
+        .iter()
+        .map(|table| format!("`campanile reproduce {}`", table.command()))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if !records.path().exists() {
+        return Ok(format!("{}\nNot measured yet: {commands} will.\n", table(1, &head, &[])));
+    }
     let setting: Setting = serde_json::from_value(records.what()?).map_err(Error::json("settings"))?;
     let records = records.all()?;
     let cells: Vec<Vec<String>> = tables.iter().flat_map(|table| cells(&changes(&records, *table))).collect();
-    let head = ["row", "nodes", "seeds", "paper", "accuracy, %", "the same, all layers", "AUC", "logloss"];
-    let commands: Vec<String> =
-        tables.iter().map(|table| format!("`campanile reproduce {}`", table.command())).collect();
     Ok(format!(
         "{}\n{} Measured by {}; records: `reports/quantised/{folder}/records.jsonl`, whose first line has all settings.\n",
         table(1, &head, &cells),
         described(&records, &setting),
-        commands.join(", "),
+        commands,
     ))
 }
 
