@@ -4,7 +4,7 @@
 //! emulates the all-reduce of 32, 64 or 128 nodes. Every training is compared with the one in f32 from the same seed; results are
 //! the mean over seeds of the change of test accuracy in percent (the paper's Equation 2), with its standard error.
 
-mod report;
+pub(crate) mod report;
 mod tables;
 
 pub use report::{recorded, report_of};
@@ -380,7 +380,8 @@ fn configure(args: &Args, case: Option<&Case>, steps: u64) -> Result<Config> {
 
 fn train(args: &Args, case: &Case, steps: u64, logs: &OpenLogs) -> Result<TrainedRow> {
     let began = Instant::now();
-    let trained = Training::new(configure(args, Some(case), steps)?).logs(logs.clone()).titled(case.title()).run();
+    let trained =
+        Training::new(configure(args, Some(case), steps)?).logs(logs.clone()).titled(case.title()).run();
     let mut record = TrainedRow {
         table: case.table,
         row: case.name().into(),

@@ -5,12 +5,14 @@
 mod figures;
 mod overfitting;
 mod quality;
+mod quantised;
 mod rates;
 mod steps;
 mod towers;
 
 use crate::error::{Error, Result};
 use crate::program::Program;
+use crate::quantised::Table as Quantised;
 use serde::de::DeserializeOwned;
 use std::path::Path;
 
@@ -26,7 +28,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 22] = [
+pub const TABLES: [(&str, Make); 26] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -43,6 +45,10 @@ pub const TABLES: [(&str, Make); 22] = [
     ("speedup dcn", |sources| steps::speedup(sources, "dcn")),
     ("speedup, real computation", |sources| steps::speedup_computed(sources)),
     ("predictions", |sources| steps::predictions(sources)),
+    ("quantised all-to-all", |sources| quantised::rows(sources, "synthetic", &[Quantised::Alltoall])),
+    ("quantised all-reduce", |sources| quantised::rows(sources, "synthetic", &[Quantised::Allreduce])),
+    ("quantised, combined", |sources| quantised::rows(sources, "synthetic", &[Quantised::Combined])),
+    ("quantised, real log", |sources| quantised::rows(sources, "criteo", &Quantised::ALL)),
     ("figure madmax-table1", |_| figures::figure("madmax-table1")),
     ("figure dmt-fig10", |_| figures::by_scale("dmt-fig10")),
     ("figures with numbers", |_| figures::stated()),

@@ -102,6 +102,18 @@ const COMBINED: [Row; 6] = [
 ];
 
 impl Table {
+    /// All tables, in the order of the paper.
+    pub const ALL: [Table; 3] = [Table::Alltoall, Table::Allreduce, Table::Combined];
+
+    /// Command that trains the rows of the table.
+    pub fn command(self) -> &'static str {
+        match self {
+            Table::Alltoall => "quantised-alltoall",
+            Table::Allreduce => "quantised-allreduce",
+            Table::Combined => "quantised-combined",
+        }
+    }
+
     /// Rows of the table.
     pub fn rows(self) -> &'static [Row] {
         match self {
