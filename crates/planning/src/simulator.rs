@@ -1,7 +1,7 @@
 //! A step on a system, priced: times by kind of work, what is exposed, throughput.
 
 use crate::cost::{self, CostModel};
-use crate::step::{ComputeClass, Part, Period, StepGraph, Work};
+use crate::step::{ComputeClass, Part, Period, Reduction, StepGraph, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Span, Timeline};
 use spec::schedule::{CollectiveKind, Lane};
@@ -102,7 +102,8 @@ impl Breakdown {
                 ComputeClass::Embedding => &mut self.embedding,
                 ComputeClass::Other => &mut self.other,
             },
-            Work::Transfer(transfer) => match transfer.kind {
+            Work::Transfer(Transfer { kind, .. })
+            | Work::Reduction(Reduction { vector: Transfer { kind, .. }, .. }) => match kind {
                 CollectiveKind::AllToAll => &mut self.all_to_all,
                 CollectiveKind::AllReduce => &mut self.all_reduce,
                 CollectiveKind::AllGather => &mut self.all_gather,

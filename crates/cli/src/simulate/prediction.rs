@@ -3,7 +3,7 @@
 use planning::Span;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
-use planning::step::{ComputeClass, Op, Period, StepGraph, Work};
+use planning::step::{ComputeClass, Op, Period, Reduction, StepGraph, Transfer, Work};
 use planning::system::System;
 use spec::schedule::Lane;
 
@@ -43,7 +43,8 @@ pub fn class(op: &Op) -> &'static str {
             ComputeClass::Embedding => "embedding",
             ComputeClass::Other => "other",
         },
-        Work::Transfer(transfer) => transfer.kind.name(),
+        Work::Transfer(Transfer { kind, .. })
+        | Work::Reduction(Reduction { vector: Transfer { kind, .. }, .. }) => kind.name(),
     }
 }
 
@@ -52,6 +53,7 @@ pub fn volumes(op: &Op) -> (f64, f64) {
     match &op.work {
         Work::Compute(compute) => (compute.flops, compute.bytes),
         Work::Transfer(transfer) => (0.0, transfer.bytes),
+        Work::Reduction(reduction) => (0.0, reduction.vector.bytes),
     }
 }
 
