@@ -20,8 +20,8 @@ use std::path::PathBuf;
 /// The description of a run, shared by all commands. Flags override the file, the file overrides the preset.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct RunArgs {
-    /// TOML file that describes the run, with sections model, topology, placement, train, wire, optimizer, data and
-    /// checkpoint; flags override it [default: a small built-in run]
+    /// TOML file that describes the run, with sections model, topology, placement, train, wire, optimizer, data,
+    /// checkpoint and emulation; flags override it [default: a small built-in run]
     pub config: Option<PathBuf>,
 
     /// Architecture of the network over the embedding tables: dlrm, dcn or deepfm [default: dlrm]
@@ -101,6 +101,11 @@ pub struct RunArgs {
     /// same
     #[arg(long, help_heading = "Cluster")]
     pub no_overlap: bool,
+    /// Emulate this many nodes on the only rank of the run: dense gradients are computed for each node's share of the batch and
+    /// reduced as that many ranks, 8 on a host, would reduce them, so that the effect of --wire on large clusters can be
+    /// measured [default: 1, no emulation]
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    pub emulate_nodes: Option<usize>,
     /// Number of threads of each rank [default: the cores of the machine divided by its ranks]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub threads: Option<usize>,
@@ -262,6 +267,7 @@ impl RunArgs {
         }
         set(&mut config.wire.rounding, &self.wire_rounding);
         set(&mut config.train.all_reduce, &self.all_reduce);
+        set(&mut config.emulation.nodes, &self.emulate_nodes);
         set(&mut config.placement.cut, &self.cut);
         // What a run that is resumed says of its groups does not fit another dataflow or cluster.
         if self.dataflow == Some(DataflowKind::Flat) && self.peer_permute.is_none() {

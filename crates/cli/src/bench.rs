@@ -1,5 +1,6 @@
 //! `campanile bench`: measures this machine.
 
+mod codecs;
 pub mod collectives;
 mod data;
 mod dense;
@@ -20,6 +21,8 @@ pub enum Command {
     Embedding(embedding::Args),
     /// Parsing text, preparing a log, and filling batches from it
     Data(data::Args),
+    /// Codecs of the wire: encoding and decoding on one thread, against a copy
+    Codecs(codecs::Args),
     /// Collectives: a sweep of sizes, or those of a step without its arithmetic
     Collectives(collectives::Args),
     /// The matrix products of a model's layers
@@ -37,6 +40,7 @@ pub fn run(command: Command, console: Console) -> Result<()> {
         Command::Step(args) => step::run(args),
         Command::Embedding(args) => embedding::run(args),
         Command::Data(args) => data::run(args),
+        Command::Codecs(args) => codecs::run(args),
         Command::Collectives(args) => collectives::run(args, console),
         Command::Gemm(args) => dense::gemm(args),
         Command::Mlp(args) => dense::mlp(args),

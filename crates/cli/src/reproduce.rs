@@ -8,6 +8,7 @@ use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use anyhow::Result;
 pub use program::ThisProgram;
+use reproduce::quantised::{self, Table};
 use reproduce::{Report, dmt_complexity, dmt_speedup, figures, predictions};
 
 /// Reproductions.
@@ -23,6 +24,12 @@ pub enum Command {
     Predictions(Box<predictions::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
     PlantedGroups(planted_groups::Args),
+    /// Accuracy with quantised all-to-alls (Table 2 of Yang et al., 2020)
+    QuantisedAlltoall(Box<quantised::Args>),
+    /// Accuracy with quantised all-reduces of 32 to 128 nodes (Table 3 of Yang et al., 2020)
+    QuantisedAllreduce(Box<quantised::Args>),
+    /// Accuracy with quantised all-to-alls and all-reduces (Table 4 of Yang et al., 2020)
+    QuantisedCombined(Box<quantised::Args>),
     #[command(flatten)]
     Figure(figures::Command),
 }
@@ -46,6 +53,9 @@ pub fn run(command: Command, console: Console) -> Result<()> {
             print(&predictions::report(&args, &ThisProgram::new(console)?)?, args.json)
         }
         Command::PlantedGroups(args) => planted_groups::run(args, console)?,
+        Command::QuantisedAlltoall(args) => quantised(Table::Alltoall, &args, console)?,
+        Command::QuantisedAllreduce(args) => quantised(Table::Allreduce, &args, console)?,
+        Command::QuantisedCombined(args) => quantised(Table::Combined, &args, console)?,
         Command::Figure(command) => {
             let args = command.args();
             let html = Output::check_if_any(args.html.as_deref(), args.force, &Inputs::default())?;
@@ -56,6 +66,11 @@ pub fn run(command: Command, console: Console) -> Result<()> {
             print(&figure.report(), args.json);
         }
     }
+    Ok(())
+}
+
+fn quantised(table: Table, args: &quantised::Args, console: Console) -> Result<()> {
+    print(&quantised::report(table, args, &ThisProgram::new(console)?)?, args.json);
     Ok(())
 }
 

@@ -273,6 +273,11 @@ fn benches_give_their_keys() {
     has(&json(&embedding), "lookup_gbs update_gbs memory_gbs");
     has(&json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--json"]), "layers");
     has(&json(&["bench", "mlp", "--batch", "64", "--rounds", "1", "--json"]), "mlps");
+    let codecs = json(&["bench", "codecs", "--megabytes", "0.1", "--rounds", "2", "--json"]);
+    has(&codecs, "copy_gbs codecs instructions");
+    let bytes: Vec<_> = codecs["codecs"].as_array().unwrap().iter().map(|codec| &codec["bytes"]).collect();
+    assert_eq!(bytes, [512, 256, 256, 132, 132, 136, 72, 40]);
+    has(&codecs["codecs"][6], "codec encode_gbs decode_gbs both_gbs narrow");
 }
 
 /// A readable golden file: the step of a small run. After a deliberate change, write it again with
@@ -325,6 +330,7 @@ fn mistakes_are_refused_with_what_to_do() {
         (vec!["train", "--preset", "kaggle", "--batch", "60000000"], vec!["GB are free", "train.batch"]),
         (vec!["bench", "step", "--steps", "0"], vec!["--steps 0"]),
         (vec!["bench", "embedding", "--gigabytes", "100000"], vec!["--gigabytes"]),
+        (vec!["bench", "codecs", "--megabytes", "0"], vec!["--megabytes 0", "0.01 to 10000"]),
         (vec!["train", "--lr", "1e20", "--steps", "20"], vec!["rank", "loss of step", "learning rate"]),
     ];
     for (args, expected) in cases {

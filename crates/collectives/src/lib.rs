@@ -32,6 +32,7 @@
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
 mod communicator;
+mod emulation;
 mod error;
 mod failure;
 mod label;
@@ -49,6 +50,7 @@ mod sync;
 mod transport;
 
 pub use communicator::Communicator;
+pub use emulation::EmulatedAllReduce;
 pub use error::{Call, CollectiveError, ExternalError, Remote};
 pub use failure::{Activity, CollectiveStatus, Failure, RankStatus};
 pub use label::Label;

@@ -151,14 +151,7 @@ impl Endpoint {
         rows.clear();
         let repeats = running.prepared.units.rows(units, from, rows);
         let mut to = to.into_buffer();
-        let round = match running.round {
-            Round::Nearest => Round::Nearest,
-            // Every encode of a program has random numbers of its own.
-            Round::Stochastic { key } => {
-                let keys = RandomSequence::new(key, "encode");
-                Round::Stochastic { key: keys.bits(running.next as u64) }
-            }
-        };
+        let round = of_encode(running.round, running.next as u64);
         self.checked(self.device.encode_rows(Encode {
             codec: running.prepared.units.codec(),
             round,
@@ -211,7 +204,16 @@ struct DecodeStep {
     to: Bytes,
 }
 
-fn repeated(rows: &[Row], repeats: Repeats) -> Rows<'_> {
+/// Rounding of one encode of a program, by the number of the step in the program, from 1: every encode has random numbers of its
+/// own.
+pub(crate) fn of_encode(round: Round, step: u64) -> Round {
+    match round {
+        Round::Nearest => Round::Nearest,
+        Round::Stochastic { key } => Round::Stochastic { key: RandomSequence::new(key, "encode").bits(step) },
+    }
+}
+
+pub(crate) fn repeated(rows: &[Row], repeats: Repeats) -> Rows<'_> {
     Rows { rows, count: repeats.count, floats: repeats.floats, bytes: repeats.bytes }
 }
 

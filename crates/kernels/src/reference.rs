@@ -17,10 +17,11 @@ use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape, Lookup,
+    Matrix, MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
 };
 use elementwise::Targets;
+use spec::placement::share;
 
 /// Backend of [`Device::Reference`](crate::Device::Reference).
 #[derive(Debug)]
@@ -49,9 +50,16 @@ impl Backend for Reference {
     fn linear_backward(&self, args: LinearBackward) -> Result {
         let LinearBackward { shape, at, .. } = args;
         let (w, _) = at.find(shape, args.parameters.host());
-        let dx = args.dx.map(|(dx, into)| (dx.host_mut(), into));
-        let (dw, db) = at.find_mut(shape, args.gradient.host_mut());
-        linear::linear_backward(shape, args.x.host(), w, args.dy.host(), dx, dw, db);
+        let (x, dy, count) = (args.x.host(), args.dy.host(), args.gradients.len());
+        for (i, gradient) in args.gradients.iter_mut().enumerate() {
+            let rows = share(shape.rows, count, i);
+            let (x, dy) = (&x[rows.start * shape.inputs..], &dy[rows.start * shape.outputs..]);
+            let (dw, db) = at.find_mut(shape, gradient.host_mut());
+            linear::linear_gradients(LinearShape { rows: rows.len(), ..shape }, x, dy, dw, db);
+        }
+        if let Some((dx, into)) = args.dx {
+            linear::linear_input_gradient(shape, x, w, dy, dx.host_mut(), into);
+        }
         Ok(())
     }
 

@@ -15,6 +15,8 @@
 
 mod spread;
 
+use spec::dataflow::Dataflow;
+use spec::emulation::Emulation;
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
 use spec::schema::Schema;
 use spec::topology::Topology;
@@ -55,9 +57,15 @@ pub fn check_log(config: &Config, facts: &LogFacts) -> Result<Run, RunError> {
 fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> {
     let model = config.model.check(log)?;
     let (hosts, ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
-    let topology = Topology::new(hosts.unwrap_or(2), ranks_per_host.unwrap_or(2))
+    let emulation = config.emulation.check()?;
+    // One rank emulates all nodes.
+    let usual = if emulation.is_some() { 1 } else { 2 };
+    let topology = Topology::new(hosts.unwrap_or(usual), ranks_per_host.unwrap_or(usual))
         .map_err(|e| RunError::new("topology", e.to_string()))?;
     let Spread { placement, dataflow } = spread(config, &model, topology)?;
+    if let Some(emulation) = emulation {
+        check_emulation(emulation, topology, &dataflow)?;
+    }
     let data = config.data.check(&model, log)?;
     let train = &config.train;
     let length = train.check(&data)?;
@@ -73,12 +81,14 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
     let checkpoints_kept = config.checkpoint.check()?;
     let bucket_bytes = train.bucket_bytes.unwrap_or(4 << 20);
     let reduced_bytes = model.dense_parameters().saturating_mul(4).min(bucket_bytes as u64);
+    let reducing = emulation.and_then(|emulation| emulation.topology()).unwrap_or(topology);
     Ok(Run {
         model,
         placement,
         dataflow,
         wire: config.wire.check(),
-        all_reduce: train.all_reduce.unwrap_or_default().algorithm(topology, reduced_bytes),
+        all_reduce: train.all_reduce.unwrap_or_default().algorithm(reducing, reduced_bytes),
+        emulation,
         dense_optimizer: optimizers.dense,
         table_optimizer: optimizers.tables,
         regularisation,
@@ -99,4 +109,21 @@ fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> 
         checkpoints_kept,
         data,
     })
+}
+
+/// Refuses an emulation by several ranks, or of tower groups.
+fn check_emulation(emulation: Emulation, topology: Topology, dataflow: &Dataflow) -> Result<(), RunError> {
+    let (nodes, ranks) = (emulation.nodes, topology.ranks());
+    if ranks != 1 {
+        let problem = format!(
+            "one rank emulates all {nodes} nodes, but the run has {ranks} ranks; use one host with one rank, or no emulation"
+        );
+        return Err(RunError::new("emulation.nodes", problem));
+    }
+    if dataflow.sptt().is_some() {
+        let problem =
+            "nodes are emulated with the flat dataflow only; use train.dataflow = \"flat\" and no towers";
+        return Err(RunError::new("emulation.nodes", problem));
+    }
+    Ok(())
 }

@@ -104,6 +104,14 @@ pub enum Error {
     /// Runs that have no AUC to be compared by.
     #[error("the evaluation samples have one label only, so there is no AUC")]
     NoAuc,
+    /// Formats of the wire that cannot be read.
+    #[error("{row}: {problem}")]
+    Format {
+        /// Name of the row.
+        row: &'static str,
+        /// Reason why the formats cannot be read.
+        problem: String,
+    },
     /// A list of strategies without any.
     #[error("--strategies is empty; name at least one strategy")]
     NoStrategy,

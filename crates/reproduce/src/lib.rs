@@ -7,6 +7,7 @@
 //! predictions     jobs on a cluster, timed and priced  started through a Launcher
 //! dmt_table6      runs that are trained                by a TowerTrainer that the caller passes
 //! planted_groups  runs that are trained                by a function that the caller passes
+//! quantised       runs that are trained                several at a time, in this process
 //! results         tables of docs/results               from records, and from figures
 //! ```
 //!
@@ -23,6 +24,7 @@ mod launcher;
 pub mod planted_groups;
 pub mod predictions;
 mod program;
+pub mod quantised;
 pub mod results;
 
 pub use error::{Error, Failure, Result};

@@ -14,6 +14,7 @@ mod kinds;
 
 pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
+use crate::emulation::Emulation;
 use crate::model::{Member, Model};
 use crate::placement::{Layout, Placement, Shard};
 use crate::program::Algorithm;
@@ -35,6 +36,8 @@ pub struct Deployment {
     pub wire: Wire,
     /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
     pub all_reduce: Algorithm,
+    /// Nodes whose dense gradients the only rank emulates; `None` where every rank has its own.
+    pub emulation: Option<Emulation>,
 }
 
 /// Dataflow: how vectors get from the tables to the samples.

@@ -4,6 +4,7 @@
 pub mod affinity;
 pub mod codec;
 pub mod dataflow;
+pub mod emulation;
 pub mod feature;
 pub mod links;
 pub mod machine_rates;

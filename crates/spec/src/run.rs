@@ -33,6 +33,7 @@ pub use selection::{Evaluations, KeepBest, MetricName};
 pub use split::{Split, SplitBy};
 
 use crate::dataflow::{Dataflow, Deployment};
+use crate::emulation::Emulation;
 use crate::model::Model;
 use crate::placement::Placement;
 use crate::program::Algorithm;
@@ -54,6 +55,8 @@ pub struct Run {
     pub wire: Wire,
     /// Algorithm of the all-reduce of dense gradients: over the world, and of tower modules inside tower groups.
     pub all_reduce: Algorithm,
+    /// Nodes whose dense gradients the only rank emulates; `None` by default.
+    pub emulation: Option<Emulation>,
     /// Update rule and learning rate of the dense layers.
     pub dense_optimizer: Optimizer,
     /// Update rule and learning rate of the tables.
@@ -184,6 +187,7 @@ impl Run {
             dataflow: self.dataflow.clone(),
             wire: self.wire,
             all_reduce: self.all_reduce,
+            emulation: self.emulation,
         }
     }
 

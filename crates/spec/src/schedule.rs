@@ -253,6 +253,14 @@ impl Schedule {
         &self.buckets
     }
 
+    /// Buckets whose gradients are reduced among emulated nodes.
+    pub fn emulated_buckets(&self) -> impl Iterator<Item = usize> {
+        self.phases.iter().filter_map(|phase| match phase.work {
+            Work::Compute(Operation::ReduceEmulated(bucket)) => Some(bucket),
+            _ => None,
+        })
+    }
+
     /// Bucket of the tower parameters of each group, which is reduced inside the group. On a rank, the bucket of its group
     /// follows [`buckets`](Self::buckets).
     pub fn tower_buckets(&self) -> &[Bucket] {

@@ -1,6 +1,7 @@
 //! One training step: the interpreter of schedules, the state of a rank, and the times of phases.
 
 pub(crate) mod communicators;
+pub(crate) mod emulation;
 pub(crate) mod gather;
 pub(crate) mod interpreter;
 pub(crate) mod norm;

@@ -101,7 +101,7 @@ pub fn gemm(args: Args) -> Result<()> {
                     at,
                     dy: &dy,
                     dx,
-                    gradient: &mut gradient,
+                    gradients: std::slice::from_mut(&mut gradient),
                 })?)
             })?;
             Ok((forward, backward))

@@ -11,10 +11,11 @@ use spec::schema::Schema;
 use std::fmt::Write;
 
 /// Keys whose flag of `train` has another name than the key.
-const RENAMED: [(&str, &str); 11] = [
+const RENAMED: [(&str, &str); 12] = [
     ("checkpoint.every", "checkpoint-every"),
     ("data.slices", "slice"),
     ("data.train", "data"),
+    ("emulation.nodes", "emulate-nodes"),
     ("model.kind", "model"),
     ("optimizer.dense", "optimizer"),
     ("optimizer.peak", "lr"),

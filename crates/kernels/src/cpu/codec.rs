@@ -4,12 +4,12 @@
 
 mod float8;
 mod half;
+mod lanes;
 mod round;
 mod unsigned;
 mod walk;
 
 use super::Cpu;
-use super::level::Level;
 use super::shared::Shared;
 use crate::op::Result;
 use crate::op::codec::Dice;
@@ -17,10 +17,12 @@ use crate::reference::codec::not_finite;
 use crate::{CarriedError, Decode, Encode};
 use float8::Float8;
 use half::{Bf16, F16, F32};
+use lanes::{LANES, Lanes, Work};
 use spec::codec::Codec;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unsigned::Unsigned;
-use walk::{Run, Runs};
+use walk::{Run, Runs, Shape};
 
 // Packed values and bytes of floats change places in registers.
 #[cfg(not(target_endian = "little"))]
@@ -30,22 +32,30 @@ compile_error!("codecs need a little-endian machine");
 const GRAIN: usize = 16 << 10;
 /// Values that stay in the first-level cache between passes.
 const BLOCK: usize = 2048;
-/// Values that are encoded or decoded at once: one register of the widest kind.
-const LANES: usize = 16;
 
 /// Codec of rows. All of it is inlined, so that it is compiled for the vectors of its caller.
 trait RowCodec: Copy + Sync {
-    /// Encodes a row, or a run of values of a codec without header; gives `false` if the codec cannot, since a value is not
-    /// finite. `offset` is that of the first value, for its random number.
-    fn encode(self, level: Level, row: &[f32], dice: Option<Dice>, offset: u32, to: &mut [u8]) -> bool;
+    /// Encodes rows of this shape one behind the other, or a run of values of a codec without header; gives `false` if the codec
+    /// cannot, since a value is not finite. `offset` is that of the first value, for its random number.
+    fn encode<L: Lanes>(
+        self,
+        shape: Shape,
+        from: &[f32],
+        dice: Option<Dice>,
+        offset: u32,
+        to: &mut [u8],
+    ) -> bool;
 
-    /// Decodes a row, or a run of values of a codec without header.
-    fn decode<P: Put>(self, level: Level, from: &[u8], row: &mut [f32]);
+    /// Decodes rows of this shape one behind the other, or a run of values of a codec without header.
+    fn decode<L: Lanes, P: Put>(self, shape: Shape, from: &[u8], to: &mut [f32]);
 }
 
-/// What is done with a decoded value.
+/// What is done with decoded values.
 trait Put {
-    fn put(to: &mut f32, value: f32);
+    fn put_one(to: &mut f32, value: f32);
+    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F);
+    /// At most sixteen values.
+    fn put_some<L: Lanes>(to: &mut [f32], values: L::F);
 }
 
 /// Sets values.
@@ -57,22 +67,46 @@ struct Subtract;
 
 impl Put for Set {
     #[inline(always)]
-    fn put(to: &mut f32, value: f32) {
+    fn put_one(to: &mut f32, value: f32) {
         *to = value;
+    }
+    #[inline(always)]
+    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F) {
+        L::store(values, to);
+    }
+    #[inline(always)]
+    fn put_some<L: Lanes>(to: &mut [f32], values: L::F) {
+        L::store_some(values, to);
     }
 }
 
 impl Put for Add {
     #[inline(always)]
-    fn put(to: &mut f32, value: f32) {
+    fn put_one(to: &mut f32, value: f32) {
         *to += value;
+    }
+    #[inline(always)]
+    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F) {
+        L::store(L::add(L::load(to), values), to);
+    }
+    #[inline(always)]
+    fn put_some<L: Lanes>(to: &mut [f32], values: L::F) {
+        L::store_some(L::add(L::load_some(to, values), values), to);
     }
 }
 
 impl Put for Subtract {
     #[inline(always)]
-    fn put(to: &mut f32, value: f32) {
+    fn put_one(to: &mut f32, value: f32) {
         *to -= value;
+    }
+    #[inline(always)]
+    fn put<L: Lanes>(to: &mut [f32; LANES], values: L::F) {
+        L::store(L::sub(L::load(to), values), to);
+    }
+    #[inline(always)]
+    fn put_some<L: Lanes>(to: &mut [f32], values: L::F) {
+        L::store_some(L::sub(L::load_some(to, values), values), to);
     }
 }
 
@@ -81,8 +115,8 @@ pub(crate) fn encode(cpu: &Cpu, args: Encode) -> Result {
         Codec::F32 => encode_by(cpu, F32, args),
         Codec::F16 => encode_by(cpu, F16, args),
         Codec::Bf16 => encode_by(cpu, Bf16, args),
-        Codec::Fp8E4m3 => encode_by(cpu, Float8::<3>, args),
-        Codec::Fp8E5m2 => encode_by(cpu, Float8::<2>, args),
+        Codec::Fp8E4m3 => encode_by(cpu, Float8::<3, 20>, args),
+        Codec::Fp8E5m2 => encode_by(cpu, Float8::<2, 21>, args),
         Codec::U8 => encode_by(cpu, Unsigned::<8>, args),
         Codec::U4 => encode_by(cpu, Unsigned::<4>, args),
         Codec::U2 => encode_by(cpu, Unsigned::<2>, args),
@@ -94,8 +128,8 @@ pub(crate) fn decode(cpu: &Cpu, args: Decode) {
         Codec::F32 => decode_by(cpu, F32, args),
         Codec::F16 => decode_by(cpu, F16, args),
         Codec::Bf16 => decode_by(cpu, Bf16, args),
-        Codec::Fp8E4m3 => decode_by(cpu, Float8::<3>, args),
-        Codec::Fp8E5m2 => decode_by(cpu, Float8::<2>, args),
+        Codec::Fp8E4m3 => decode_by(cpu, Float8::<3, 20>, args),
+        Codec::Fp8E5m2 => decode_by(cpu, Float8::<2, 21>, args),
         Codec::U8 => decode_by(cpu, Unsigned::<8>, args),
         Codec::U4 => decode_by(cpu, Unsigned::<4>, args),
         Codec::U2 => decode_by(cpu, Unsigned::<2>, args),
@@ -107,30 +141,11 @@ fn encode_by(cpu: &Cpu, codec: impl RowCodec, args: Encode) -> Result {
     let Some(first) = rows.rows.first() else { return Ok(()) };
     let (runs, from) = (Runs::new(args.codec, rows), from.host());
     let carried = error.as_mut().map(|CarriedError { buffer, at }| (Shared::new(buffer.host_mut()), *at));
-    let most = if carried.is_some() { BLOCK } else { usize::MAX };
     let refused = AtomicUsize::new(usize::MAX);
-    let to = Shared::new(to.host_mut());
-    let work = Encoder {
-        level: cpu.level,
-        dice: args.round.dice(),
-        from,
-        to,
-        to_at,
-        carried,
-        first: first.at,
-        refused: &refused,
-    };
-    cpu.divide(runs.values(), GRAIN, &|_, range| {
-        cpu.level.run(
-            #[inline(always)]
-            || {
-                let mut walk = runs.walk(range.start);
-                while let Some(run) = walk.next(range.end, most) {
-                    work.encode(codec, run);
-                }
-            },
-        )
-    });
+    let (to, dice, refused_at) = (Shared::new(to.host_mut()), args.round.dice(), &refused);
+    let work =
+        Encoder { codec, runs: &runs, dice, from, to, to_at, carried, first: first.at, refused: refused_at };
+    cpu.divide(runs.values(), GRAIN, &|_, range| lanes::run(cpu.level, (&work, range)));
     match refused.into_inner() {
         usize::MAX => Ok(()),
         at => Err(not_finite(at, error.map_or(from[at], |e| e.buffer.host()[e.at + at - first.at]))),
@@ -138,8 +153,9 @@ fn encode_by(cpu: &Cpu, codec: impl RowCodec, args: Encode) -> Result {
 }
 
 /// Operands of an encode.
-struct Encoder<'a> {
-    level: Level,
+struct Encoder<'a, C> {
+    codec: C,
+    runs: &'a Runs<'a>,
     dice: Option<Dice>,
     from: &'a [f32],
     to: Shared<'a, u8>,
@@ -152,33 +168,46 @@ struct Encoder<'a> {
     refused: &'a AtomicUsize,
 }
 
-impl Encoder<'_> {
+impl<C: RowCodec> Work for (&Encoder<'_, C>, Range<usize>) {
+    /// Encodes the rows of a range of values.
     #[inline(always)]
-    fn encode(&self, codec: impl RowCodec, run: Run) {
-        let row = &self.from[run.at..][..run.width];
-        let byte = self.to_at + run.byte;
+    fn run<L: Lanes>(self) {
+        let (encoder, range) = self;
+        let most = if encoder.carried.is_some() { BLOCK } else { usize::MAX };
+        let mut walk = encoder.runs.walk(range.start);
+        while let Some(run) = walk.next(range.end, most) {
+            encoder.encode::<L>(run);
+        }
+    }
+}
+
+impl<C: RowCodec> Encoder<'_, C> {
+    #[inline(always)]
+    fn encode<L: Lanes>(&self, run: Run) {
+        let from = &self.from[run.at..][..run.values()];
+        let (byte, offset) = (self.to_at + run.byte, run.at as u32);
         // SAFETY: rows do not overlap in `to`, and no two pieces share a run.
-        let bytes = unsafe { self.to.piece(byte..byte + run.bytes) };
+        let to = unsafe { self.to.piece(byte..byte + run.bytes()) };
         let Some((errors, error_at)) = &self.carried else {
-            if !codec.encode(self.level, row, self.dice, run.at as u32, bytes) {
-                self.refuse(run.at, row);
+            if !self.codec.encode::<L>(run.shape, from, self.dice, offset, to) {
+                self.refuse(run.at, from);
             }
             return;
         };
         let at = error_at + run.at - self.first;
         // SAFETY: rows do not overlap where errors are carried, and no two pieces share a run.
-        let z = unsafe { errors.piece(at..at + run.width) };
-        z.iter_mut().zip(row).for_each(|(z, x)| *z += x);
-        if codec.encode(self.level, z, self.dice, run.at as u32, bytes) {
-            codec.decode::<Subtract>(self.level, bytes, z);
+        let z = unsafe { errors.piece(at..at + run.values()) };
+        z.iter_mut().zip(from).for_each(|(z, x)| *z += x);
+        if self.codec.encode::<L>(run.shape, z, self.dice, offset, to) {
+            self.codec.decode::<L, Subtract>(run.shape, to, z);
         } else {
             self.refuse(run.at, z);
         }
     }
 
     #[cold]
-    fn refuse(&self, at: usize, row: &[f32]) {
-        let index = row.iter().position(|x| !x.is_finite()).unwrap_or(0);
+    fn refuse(&self, at: usize, values: &[f32]) {
+        let index = values.iter().position(|x| !x.is_finite()).unwrap_or(0);
         self.refused.fetch_min(at + index, Ordering::Relaxed);
     }
 }
@@ -187,34 +216,16 @@ fn decode_by(cpu: &Cpu, codec: impl RowCodec, args: Decode) {
     let Decode { rows, blocks, block_bytes, from_at, to_at, add, .. } = args;
     let Some(first) = rows.rows.first() else { return };
     let (runs, from, to) = (Runs::new(args.codec, rows), args.from.host(), Shared::new(args.to.host_mut()));
-    let work = Decoder { level: cpu.level, block_bytes, from, from_at, to, to_at, first: first.at, add };
-    let most = if blocks > 1 { BLOCK } else { usize::MAX };
-    cpu.divide(runs.values(), GRAIN, &|_, range| {
-        cpu.level.run(
-            #[inline(always)]
-            || {
-                let mut walk = runs.walk(range.start);
-                while !walk.done(range.end) {
-                    // Rows of all blocks, while their sums stay in the first-level cache.
-                    let (start, end) = (walk, range.end.min(walk.position().saturating_add(most)));
-                    for block in 0..blocks.max(1) {
-                        walk = start;
-                        while let Some(run) = walk.next(end, usize::MAX) {
-                            match blocks {
-                                0 => work.fill(run),
-                                _ => work.decode(codec, run, block),
-                            }
-                        }
-                    }
-                }
-            },
-        )
-    });
+    let runs = &runs;
+    let work = Decoder { codec, runs, blocks, block_bytes, from, from_at, to, to_at, first: first.at, add };
+    cpu.divide(runs.values(), GRAIN, &|_, range| lanes::run(cpu.level, (&work, range)));
 }
 
 /// Operands of a decode.
-struct Decoder<'a> {
-    level: Level,
+struct Decoder<'a, C> {
+    codec: C,
+    runs: &'a Runs<'a>,
+    blocks: usize,
     block_bytes: usize,
     from: &'a [u8],
     from_at: usize,
@@ -225,26 +236,41 @@ struct Decoder<'a> {
     add: bool,
 }
 
-impl Decoder<'_> {
+impl<C: RowCodec> Work for (&Decoder<'_, C>, Range<usize>) {
+    /// Decodes the rows of a range of values, of all blocks while their sums stay in the first-level cache.
     #[inline(always)]
-    fn decode(&self, codec: impl RowCodec, run: Run, block: usize) {
-        let at = self.to_at + run.at - self.first;
-        // SAFETY: rows do not overlap in `to`, and no two pieces share a run.
-        let row = unsafe { self.to.piece(at..at + run.width) };
-        let bytes = &self.from[self.from_at + block * self.block_bytes + run.byte..][..run.bytes];
-        match block == 0 && !self.add {
-            true => codec.decode::<Set>(self.level, bytes, row),
-            false => codec.decode::<Add>(self.level, bytes, row),
+    fn run<L: Lanes>(self) {
+        let (decoder, range) = self;
+        let most = if decoder.blocks > 1 { BLOCK } else { usize::MAX };
+        let mut walk = decoder.runs.walk(range.start);
+        while !walk.done(range.end) {
+            let (start, end) = (walk, range.end.min(walk.position().saturating_add(most)));
+            for block in 0..decoder.blocks.max(1) {
+                walk = start;
+                while let Some(run) = walk.next(end, usize::MAX) {
+                    decoder.decode::<L>(run, block);
+                }
+            }
         }
     }
+}
 
-    /// Sum of no blocks.
-    fn fill(&self, run: Run) {
+impl<C: RowCodec> Decoder<'_, C> {
+    #[inline(always)]
+    fn decode<L: Lanes>(&self, run: Run, block: usize) {
         let at = self.to_at + run.at - self.first;
         // SAFETY: rows do not overlap in `to`, and no two pieces share a run.
-        let row = unsafe { self.to.piece(at..at + run.width) };
-        if !self.add {
-            row.fill(0.0);
+        let to = unsafe { self.to.piece(at..at + run.values()) };
+        if self.blocks == 0 {
+            if !self.add {
+                to.fill(0.0);
+            }
+            return;
+        }
+        let from = &self.from[self.from_at + block * self.block_bytes + run.byte..][..run.bytes()];
+        match block == 0 && !self.add {
+            true => self.codec.decode::<L, Set>(run.shape, from, to),
+            false => self.codec.decode::<L, Add>(run.shape, from, to),
         }
     }
 }

@@ -8,8 +8,9 @@ use super::Cpu;
 use super::gemm::{Cross, Finish, gemm, scratch_bytes};
 use super::pack::Operand;
 use super::shared::Shared;
-use crate::{InputGradient, LinearBackward, LinearCrossForward, LinearForward, LinearShape};
+use crate::{InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape};
 use spec::Activation;
+use spec::placement::share;
 
 /// Floats that are worth a thread of their own in a pass over memory.
 const GRAIN: usize = 16 << 10;
@@ -41,28 +42,41 @@ pub(crate) fn forward_cross(cpu: &Cpu, args: LinearCrossForward) {
 }
 
 pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
-    let shape = args.shape;
+    let LinearBackward { shape, at, .. } = args;
     let LinearShape { rows, inputs, outputs } = shape;
     let (x, dy) = (args.x.host(), &args.dy.host()[..rows * outputs]);
-    let (w, _) = args.at.find(shape, args.parameters.host());
-    let (dw, db) = args.at.find_mut(shape, args.gradient.host_mut());
-    let dx = args.dx.map(|(dx, into)| (dx.host_mut(), into));
+    let count = args.gradients.len();
+    for (i, gradient) in args.gradients.iter_mut().enumerate() {
+        let rows = share(rows, count, i);
+        let (x, dy) = (&x[rows.start * inputs..], &dy[rows.start * outputs..rows.end * outputs]);
+        gradients(cpu, LinearShape { rows: rows.len(), ..shape }, x, dy, at, gradient.host_mut());
+    }
+    let Some((dx, into)) = args.dx else { return };
+    let ((w, _), dx) = (at.find(shape, args.parameters.host()), dx.host_mut());
+    if outputs == 1 {
+        return input_gradient_one(cpu, shape, x, w, dy, (dx, into));
+    }
+    let a = Operand { data: dy, stride: outputs, by_k: false };
+    let b = Operand { data: w, stride: inputs, by_k: true };
+    let InputGradient { accumulate, relu } = into;
+    let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
+    gemm(cpu, [rows, inputs, outputs], a, b, dx, finish);
+}
+
+/// `dw = dyᵀ·x` and `db = Σ dy`, over the samples of `shape`.
+fn gradients(cpu: &Cpu, shape: LinearShape, x: &[f32], dy: &[f32], at: LinearAt, gradient: &mut [f32]) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let (dw, db) = at.find_mut(shape, gradient);
     if outputs == 1 {
         if let Some(db) = db {
             db[0] = dy.iter().sum();
         }
-        return backward_one(cpu, shape, x, w, dy, dx, dw);
+        return gradient_one(cpu, shape, x, dy, dw);
     }
     let a = Operand { data: dy, stride: outputs, by_k: true };
     let b = Operand { data: x, stride: inputs, by_k: true };
     let sums = db.map(|db| Shared::new(&mut db[..outputs]));
     gemm(cpu, [outputs, inputs, rows], a, b, dw, Finish { sums, ..Finish::default() });
-    if let Some((dx, InputGradient { accumulate, relu })) = dx {
-        let a = Operand { data: dy, stride: outputs, by_k: false };
-        let b = Operand { data: w, stride: inputs, by_k: true };
-        let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
-        gemm(cpu, [rows, inputs, outputs], a, b, dx, finish);
-    }
 }
 
 /// Bytes of scratch that each of `threads` threads needs for a layer's products, forward and backward.
@@ -119,16 +133,9 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-/// One output: `dw = Σᵣ dy[r]·x[r]` and `dx[r] (+)= dy[r]·w`.
-fn backward_one(
-    cpu: &Cpu,
-    LinearShape { rows, inputs, .. }: LinearShape,
-    x: &[f32],
-    w: &[f32],
-    dy: &[f32],
-    dx: Option<(&mut [f32], InputGradient)>,
-    dw: &mut [f32],
-) {
+/// One output: `dw = Σᵣ dy[r]·x[r]`.
+fn gradient_one(cpu: &Cpu, shape: LinearShape, x: &[f32], dy: &[f32], dw: &mut [f32]) {
+    let LinearShape { rows, inputs, .. } = shape;
     let dw = Shared::new(&mut dw[..inputs]);
     cpu.divide(inputs, (GRAIN / rows.max(1)).next_multiple_of(16), &|_, columns| {
         // SAFETY: pieces do not overlap.
@@ -145,7 +152,17 @@ fn backward_one(
             },
         );
     });
-    let Some((dx, InputGradient { accumulate, relu })) = dx else { return };
+}
+
+/// One output: `dx[r] (+)= dy[r]·w`.
+fn input_gradient_one(
+    cpu: &Cpu,
+    LinearShape { rows, inputs, .. }: LinearShape,
+    x: &[f32],
+    w: &[f32],
+    dy: &[f32],
+    (dx, InputGradient { accumulate, relu }): (&mut [f32], InputGradient),
+) {
     let dx = Shared::new(&mut dx[..rows * inputs]);
     cpu.divide(rows, GRAIN.div_ceil(inputs.max(1)), &|_, range| {
         cpu.level.run(

@@ -30,9 +30,9 @@ fn avx2_agrees_with_the_reference() {
             .unwrap();
         let (dy, mut z, mut out) = (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
         let dx_as = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
-        let (parameters, gradient) = (&w, &mut dw);
+        let (parameters, gradients) = (&w, std::slice::from_mut(&mut dw));
         device
-            .linear_backward(LinearBackward { shape, x: &x, parameters, at, dy: &dy, dx: dx_as, gradient })
+            .linear_backward(LinearBackward { shape, x: &x, parameters, at, dy: &dy, dx: dx_as, gradients })
             .unwrap();
         let (h, x0, x) = (&x, &dy, &y);
         device

@@ -41,6 +41,11 @@ impl Round {
 pub(crate) struct Dice(u64);
 
 impl Dice {
+    /// Lower and upper half of the number that all random numbers are hashed with.
+    pub(crate) fn halves(self) -> [u32; 2] {
+        [self.0 as u32, (self.0 >> 32) as u32]
+    }
+
     /// Random number of the value at `offset`, in 24 bits.
     #[inline(always)]
     pub(crate) fn throw(self, offset: u32) -> u32 {

@@ -114,14 +114,15 @@ pub struct LinearBackward<'a> {
     pub x: &'a Buffer<f32>,
     /// Buffer that holds matrix and bias.
     pub parameters: &'a Buffer<f32>,
-    /// Offsets of matrix and bias in `parameters`, and of their gradients in `gradient`.
+    /// Offsets of matrix and bias in `parameters`, and of their gradients in each of `gradients`.
     pub at: LinearAt,
     /// Gradient of the output before the activation, rows × outputs.
     pub dy: &'a Buffer<f32>,
     /// Gradient of the input, rows × inputs, and how it is stored; `None` if nothing needs it.
     pub dx: Option<(&'a mut Buffer<f32>, InputGradient)>,
-    /// Buffer that receives the gradients of matrix and bias.
-    pub gradient: &'a mut Buffer<f32>,
+    /// Buffers that receive the gradients of matrix and bias: one for all samples or, where samples are cut into equal
+    /// [`share`](spec::placement::share)s, one for each share, over the samples of that share alone.
+    pub gradients: &'a mut [Buffer<f32>],
 }
 
 impl Device {
@@ -185,7 +186,7 @@ impl Device {
     }
 
     /// Gradients of `y = x·wᵀ + b`: `dw = dyᵀ·x`, `db = Σ dy` and `dx = dy·w`. The gradients of `w` and `b` land in
-    /// `gradient` where `w` and `b` lie in `parameters`.
+    /// `gradients` where `w` and `b` lie in `parameters`.
     ///
     /// ```
     /// use kernels::{Buffer, Device, InputGradient, LinearAt, LinearBackward, LinearShape};
@@ -199,7 +200,7 @@ impl Device {
     ///     at: LinearAt { weight: 0, bias: Some(2) },
     ///     dy: &buffer(&[10.0])?,
     ///     dx: Some((&mut dx, InputGradient::default())),
-    ///     gradient: &mut gradient,
+    ///     gradients: std::slice::from_mut(&mut gradient),
     /// })?;
     /// assert_eq!(dx.to_vec()?, [30.0, 40.0]);
     /// assert_eq!(gradient.to_vec()?, [10.0, 20.0, 10.0]);
@@ -210,7 +211,9 @@ impl Device {
         let LinearShape { rows, inputs, outputs } = args.shape;
         check.buffer("x", args.x, size([rows, inputs]))?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
-        check.buffer("gradient", args.gradient, args.at.end(args.shape))?;
+        for gradient in &*args.gradients {
+            check.buffer("gradients", gradient, args.at.end(args.shape))?;
+        }
         check.buffer("dy", args.dy, size([rows, outputs]))?;
         if let Some((dx, _)) = &args.dx {
             check.buffer("dx", dx, size([rows, inputs]))?;

@@ -37,17 +37,8 @@ pub fn linear_cross_forward(
     cross_forward(shape.rows * shape.outputs, x0, z, x, out);
 }
 
-/// Gradients of a linear map: `dw[o, i] = Σᵣ dy[r, o]·x[r, i]`, `db[o] = Σᵣ dy[r, o]`, `dx[r, i] (+)= Σₒ dy[r, o]·w[o, i]`, and where `x` came out of a
-/// ReLU, `dx[r, i] = 0` for `x[r, i] ≤ 0`.
-pub fn linear_backward(
-    shape: LinearShape,
-    x: &[f32],
-    w: &[f32],
-    dy: &[f32],
-    dx: Option<(&mut [f32], InputGradient)>,
-    dw: &mut [f32],
-    db: Option<&mut [f32]>,
-) {
+/// Gradients of the parameters of a linear map: `dw[o, i] = Σᵣ dy[r, o]·x[r, i]`, `db[o] = Σᵣ dy[r, o]`.
+pub fn linear_gradients(shape: LinearShape, x: &[f32], dy: &[f32], dw: &mut [f32], db: Option<&mut [f32]>) {
     let LinearShape { rows, inputs, outputs } = shape;
     let at = |r: usize, o: usize| dy[r * outputs + o] as f64;
     for o in 0..outputs {
@@ -60,15 +51,27 @@ pub fn linear_backward(
             *db = (0..rows).map(|r| at(r, o)).sum::<f64>() as f32;
         }
     }
-    if let Some((dx, InputGradient { accumulate, relu })) = dx {
-        for r in 0..rows {
-            for i in 0..inputs {
-                let sum: f64 = (0..outputs).map(|o| at(r, o) * w[o * inputs + i] as f64).sum();
-                let off = relu && x[r * inputs + i] <= 0.0;
-                let dx = &mut dx[r * inputs + i];
-                let sum = (sum + if accumulate { *dx as f64 } else { 0.0 }) as f32;
-                *dx = if off { 0.0 } else { sum };
-            }
+}
+
+/// Gradient of the input of a linear map: `dx[r, i] (+)= Σₒ dy[r, o]·w[o, i]`, and where `x` came out of a ReLU, `dx[r, i] = 0`
+/// for `x[r, i] ≤ 0`.
+pub fn linear_input_gradient(
+    shape: LinearShape,
+    x: &[f32],
+    w: &[f32],
+    dy: &[f32],
+    dx: &mut [f32],
+    InputGradient { accumulate, relu }: InputGradient,
+) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let at = |r: usize, o: usize| dy[r * outputs + o] as f64;
+    for r in 0..rows {
+        for i in 0..inputs {
+            let sum: f64 = (0..outputs).map(|o| at(r, o) * w[o * inputs + i] as f64).sum();
+            let off = relu && x[r * inputs + i] <= 0.0;
+            let dx = &mut dx[r * inputs + i];
+            let sum = (sum + if accumulate { *dx as f64 } else { 0.0 }) as f32;
+            *dx = if off { 0.0 } else { sum };
         }
     }
 }

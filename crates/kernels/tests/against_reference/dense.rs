@@ -44,9 +44,21 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
                 at,
                 dy: &dy,
                 dx: into,
-                gradient: &mut gradient,
+                gradients: std::slice::from_mut(&mut gradient),
             })
             .unwrap();
+        // The same gradients, of each share of the samples.
+        let mut gradients = [(); 3].map(|()| numbers_like(parameters.len()));
+        let shares = LinearBackward {
+            shape,
+            x: &x,
+            parameters: &parameters,
+            at,
+            dy: &dy,
+            dx: None,
+            gradients: &mut gradients,
+        };
+        device.linear_backward(shares).unwrap();
         let (mut z, mut out) = (numbers_like(rows * outputs), numbers_like(rows * outputs));
         device
             .linear_cross_forward(LinearCrossForward {
@@ -60,7 +72,8 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
                 out: &mut out,
             })
             .unwrap();
-        [y, masked, dx, gradient, z, out].map(|buffer| buffer.to_vec().unwrap()).to_vec()
+        let all = [y, masked, dx, gradient, z, out].into_iter().chain(gradients);
+        all.map(|buffer| buffer.to_vec().unwrap()).collect()
     });
 }
 
@@ -268,7 +281,7 @@ fn gradients_of_the_reference_are_its_finite_differences() {
             at,
             dy: &c,
             dx: into,
-            gradient: &mut gradient,
+            gradients: std::slice::from_mut(&mut gradient),
         })
         .unwrap();
     finite_differences(&x, &dx.to_vec().unwrap(), &c.to_vec().unwrap(), |x| forward(x, &parameters));

@@ -32,6 +32,7 @@ fn schedules() -> Vec<Schedule> {
             dataflow: Dataflow::Flat(AllToAll::Flat),
             wire: Wire::default(),
             all_reduce: Default::default(),
+            emulation: None,
         })
     });
     let all = flat.chain(by_towers()).flat_map(on_wires);
@@ -73,6 +74,7 @@ fn phases_of_a_leg() {
             dataflow: Dataflow::Flat(all_to_all),
             wire,
             all_reduce: Default::default(),
+            emulation: None,
         };
         let schedule = Schedule::new(&deployment, Task::Evaluate, 1 << 20);
         let names = schedule.phases().iter().filter(|phase| !phase.ahead).map(|phase| phase.name.clone());
@@ -95,7 +97,8 @@ fn phases_of_parallel_branches() {
     let model = Preset::Demo.model(ModelKind::DeepFm, None, Some(1000)).unwrap();
     let placement = planning::placement::balanced(&model, Topology::new(2, 2).unwrap(), 0);
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Wire::default());
-    let deployment = Deployment { model, placement, dataflow, wire, all_reduce: Default::default() };
+    let deployment =
+        Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None };
     let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
     let computed = |phase: &&spec::schedule::Phase| matches!(phase.work, Work::Compute(_)) && !phase.ahead;
     let names: Vec<&str> = schedule.phases().iter().filter(computed).map(|phase| &phase.name[..]).collect();
@@ -164,6 +167,7 @@ fn by_towers() -> Vec<Deployment> {
                 dataflow,
                 wire: Wire::default(),
                 all_reduce: Default::default(),
+                emulation: None,
             });
         }
     }
@@ -420,6 +424,7 @@ fn communication_hides_behind_computation() {
         dataflow: Dataflow::Flat(AllToAll::Flat),
         wire: Wire::default(),
         all_reduce: Default::default(),
+        emulation: None,
     };
     let flat = Schedule::new(&flat, Task::Train, 1 << 20);
     overlaps(&flat, "ids exchange", "top forward");

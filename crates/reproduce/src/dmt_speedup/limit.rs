@@ -7,7 +7,7 @@ use planning::{Links, Timeline};
 use spec::links::LinkModel;
 use spec::pace::Pace;
 use spec::run::Run;
-use spec::schedule::{Collective, CollectiveKind, PhaseId, Schedule, Task, Work};
+use spec::schedule::{PhaseId, Schedule, Task, Work};
 use spec::topology::LinkClass;
 use spec::volume::BatchSizes;
 
@@ -67,14 +67,22 @@ impl StepLimit {
         let topology = deployment.placement.topology();
         let mut messages = Messages::default();
         for phase in self.schedule.phases() {
-            let Work::Collective(Collective { kind, traffic, .. }) = &phase.work else { continue };
-            // A reduction goes there and back.
-            let parts = if *kind == CollectiveKind::AllReduce { 2 } else { 1 };
+            let Work::Collective(collective) = &phase.work else { continue };
             for from in 0..self.ranks {
-                for to in (0..self.ranks).filter(|&to| topology.link(from, to) == LinkClass::Network) {
-                    let bytes = traffic.between(deployment, &self.sizes, from, to);
-                    messages.bytes += bytes;
-                    messages.count += if bytes > 0 { parts } else { 0 };
+                let mut add = |to: usize, bytes: u64| {
+                    if bytes > 0 && topology.link(from, to) == LinkClass::Network {
+                        messages.bytes += bytes;
+                        messages.count += 1;
+                    }
+                };
+                match collective.program(deployment, from) {
+                    Some(program) => {
+                        let members = collective.members(deployment, from);
+                        program.sent().for_each(|part| add(members[part.member], part.len as u64));
+                    }
+                    None => (0..self.ranks).for_each(|to| {
+                        add(to, collective.traffic.between(deployment, &self.sizes, from, to))
+                    }),
                 }
             }
         }

@@ -20,7 +20,8 @@ fn cross_layers_keep_their_inner_vectors_and_twice_their_width() {
     let layouts = vec![Layout::TableWise { rank: 0 }; 2];
     let placement = Placement::new(&model, Topology::new(1, 1).unwrap(), layouts).unwrap();
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Default::default());
-    let deployment = Deployment { model, placement, dataflow, wire, all_reduce: Default::default() };
+    let deployment =
+        Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None };
     let floats = |trains| Buffers::new(&deployment, 10, trains, Rounding::NONE).activations(0) / 40.0;
     let forward = (8 + 4) + 2 * (3 + 2 * 8) + 1;
     let backward = 8 + (2 * 8 + 3) + 2 * 8;

@@ -12,8 +12,14 @@ fn schedule() -> Schedule {
     let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
     let placement = Placement::new(&model, Topology::new(2, 2).unwrap(), layouts).unwrap();
     let dataflow = Dataflow::Flat(AllToAll::Flat);
-    let deployment =
-        Deployment { model, placement, dataflow, wire: Wire::default(), all_reduce: Default::default() };
+    let deployment = Deployment {
+        model,
+        placement,
+        dataflow,
+        wire: Wire::default(),
+        all_reduce: Default::default(),
+        emulation: None,
+    };
     Schedule::new(&deployment, Task::Train, 4 << 20)
 }
 

@@ -4,6 +4,7 @@ use super::all_reduce::AllReduce;
 use super::every::Every;
 use super::selection::KeepBest;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
+use crate::emulation::EmulationConfig;
 use crate::feature::Feature;
 use crate::model::ModelLabel;
 use crate::optimizer::{LearningRate, UpdateRule};
@@ -38,6 +39,9 @@ pub struct Config {
     pub data: DataConfig,
     /// Section `[checkpoint]`.
     pub checkpoint: CheckpointConfig,
+    /// Section `[emulation]`.
+    #[serde(skip_serializing_if = "EmulationConfig::is_empty")]
+    pub emulation: EmulationConfig,
 }
 
 /// Section `[model]` of a config: a preset, and what differs from it.

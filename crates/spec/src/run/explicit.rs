@@ -6,6 +6,7 @@ use super::config::{Config, ModelConfig, OptimizerConfig};
 use super::log::Data;
 use super::selection::KeepBest;
 use crate::dataflow::Dataflow;
+use crate::emulation::EmulationConfig;
 use crate::model::Architecture;
 use crate::presets::ModelKind;
 use crate::towers::{Assignment, Module};
@@ -61,6 +62,7 @@ impl Config {
         }
         config.train.all_reduce = Some(AllReduce::By(run.all_reduce));
         config.wire = WireConfig::explicit(run.wire);
+        config.emulation = EmulationConfig::explicit(run.emulation);
         config.train.batch = Some(run.batch);
         config.train.steps = Some(run.steps);
         config.train.eval_every = run.eval_every;

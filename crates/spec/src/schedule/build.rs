@@ -1,6 +1,7 @@
 //! The phases that every dataflow has: input and updates here, the dense network in `network.rs`.
 
 use super::*;
+use crate::emulation::{EmulatedLayers, Emulation};
 use crate::model::Parameter;
 use crate::volume::Item;
 
@@ -19,7 +20,10 @@ pub(super) struct Build<'a> {
 impl<'a> Build<'a> {
     pub fn new(deployment: &'a Deployment, task: Task, bucket_bytes: usize) -> Self {
         let parameters = deployment.model.network().parameters();
-        let buckets = buckets::of_network(&parameters, bucket_bytes);
+        // Layers that are emulated have buckets of their own, where others are not.
+        let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
+        let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
+        let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
         Self { deployment, task, norm: false, buckets, tower_buckets, parameters, phases: Vec::new() }
     }
@@ -33,6 +37,12 @@ impl<'a> Build<'a> {
         let Self { deployment, task, buckets, tower_buckets, mut phases, .. } = self;
         dependencies::derive(&mut phases);
         Schedule { deployment: deployment.clone(), task, buckets, tower_buckets, phases }
+    }
+
+    /// Emulation that reduces the gradient of a bucket; `None` where ranks do.
+    pub(super) fn emulation_of(&self, bucket: usize) -> Option<Emulation> {
+        let emulation = self.deployment.emulation;
+        emulation.filter(|emulation| emulation.covers(&self.buckets[bucket], &self.parameters))
     }
 
     pub fn push(&mut self, phase: Phase) {

@@ -88,7 +88,17 @@ impl Build<'_> {
         }
         for (bucket, layers) in parts {
             self.backward_part(block, layers, Some(bucket));
-            let Reduced { codec, compensation } = self.deployment.wire.dense;
+            // Where one rank emulates nodes, what they do not reduce is the gradient of the whole batch, in f32.
+            let Reduced { codec, compensation } = match (self.deployment.emulation, self.emulation_of(bucket))
+            {
+                (_, Some(_)) => {
+                    let slot = [Slot::BucketGradient(bucket)];
+                    self.compute(Operation::ReduceEmulated(bucket), &slot, &slot);
+                    continue;
+                }
+                (Some(_), None) => Reduced::default(),
+                (None, None) => self.deployment.wire.dense,
+            };
             let elements = self.buckets[bucket].vector(&self.deployment.model);
             let traffic = Traffic::AllReduce { elements, codec };
             let collective = self.reduction(Group::World, traffic, compensation);

@@ -69,6 +69,8 @@ pub enum Operation {
     ReversePermute,
     /// Backward pass of the lookup fused with the tables' optimizer.
     UpdateTables,
+    /// Reduction of one bucket of dense gradients among the nodes that this rank emulates.
+    ReduceEmulated(usize),
     /// Square of the norm of the gradients of this rank's towers.
     TowerNorm,
     /// Norm of all dense gradients, by which they are clipped.
@@ -198,6 +200,14 @@ impl Operation {
                 .by_ids()
                 .flops(2, Quantity::HeldRows)
                 .touching(3 * WORD, Quantity::HeldRows),
+            // The gradient of every node is read and written once as sums are made, and once as sums are shared.
+            Self::ReduceEmulated(bucket) => {
+                let nodes = deployment.emulation.map_or(1, |emulation| emulation.nodes as u64);
+                let elements = buckets[*bucket].elements as u64;
+                Description::new(format!("emulate reduction {bucket}"), Class::Decode, Part::DenseExchange)
+                    .flops((nodes - 1) * elements, Quantity::Step)
+                    .touching(4 * WORD * nodes * elements, Quantity::Step)
+            }
             // Every gradient is read once, squared and added.
             Self::TowerNorm => of("tower norm", Class::UpdateDense, Part::DenseUpdate)
                 .flops(2, Quantity::TowerWeights)

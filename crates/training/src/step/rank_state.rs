@@ -7,6 +7,7 @@ use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
 use crate::metrics::Histogram;
 use crate::samples::source::Source;
+use crate::step::emulation::EmulatedNodes;
 use crate::step::norm::GradientNorm;
 use crate::step::rounding::Rounding;
 use kernels::{Bce, Buffer, Device, Round, Table, Update, UpdateDense};
@@ -38,6 +39,8 @@ pub struct RankState {
     dataflow: Box<dyn Dataflow>,
     /// Modules of the towers of this rank's group.
     towers: Vec<Tower>,
+    /// Nodes that this rank emulates, if any.
+    emulation: EmulatedNodes,
     /// Reductions of the buckets' gradients.
     pub reductions: Vec<Reduction>,
     inputs: [Input; 2],
@@ -83,7 +86,8 @@ impl RankState {
         let reductions = (0..buckets.len()).map(|bucket| reduction_of(Slot::BucketGradient(bucket)));
         let reductions = reductions.collect::<Result<_, _>>()?;
         let list = run.model.dense_parameter_list();
-        let parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let mut parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
+        let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
         Ok(Self {
             network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
@@ -95,6 +99,7 @@ impl RankState {
                 Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
             },
             towers: towers(run, rank, &parameters)?,
+            emulation,
             reductions,
             parameters,
             model: run.model.clone(),
@@ -219,6 +224,9 @@ impl RankState {
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
                 dataflow.update(device, tables, input, update)
+            }
+            Operation::ReduceEmulated(bucket) => {
+                Ok(self.emulation.reduce(device, *bucket, self.steps, &mut parameters.buckets[*bucket])?)
             }
             Operation::TowerNorm => self.norm.take_towers(device, &parameters.buckets, &self.regularisation),
             Operation::GradientNorm => self.norm.take(device, &parameters.buckets, &self.regularisation),

@@ -22,6 +22,11 @@ impl Rounding {
         Self { rounding: run.wire.rounding, seed: run.seed, rank: rank as u64, ranks }
     }
 
+    /// Rounding of one of `nodes` nodes that the only rank of a run emulates.
+    pub fn of_node(run: &Run, node: usize, nodes: usize) -> Self {
+        Self { rounding: run.wire.rounding, seed: run.seed, rank: node as u64, ranks: nodes as u64 }
+    }
+
     /// Rounding of the vectors of a leg in a step.
     pub fn of_leg(&self, leg: Leg, step: u64) -> Round {
         match self.rounding {

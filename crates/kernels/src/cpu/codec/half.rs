@@ -1,8 +1,8 @@
-//! Codecs without header: f32 as it is, bf16 by integer arithmetic, f16 by the machine's conversions where it has them.
+//! Codecs without header: f32 as it is, bf16 by plain loops, f16 by the machine's conversions where it has them.
 
+use super::lanes::{LANES, Lanes};
 use super::round::{Random, Rounding};
-use super::{Put, RowCodec};
-use crate::cpu::level::{Level, from_f16, to_f16};
+use super::{Put, RowCodec, Shape};
 use crate::op::codec::Dice;
 
 /// The identity.
@@ -17,55 +17,82 @@ pub(super) struct F16;
 #[derive(Clone, Copy)]
 pub(super) struct Bf16;
 
-/// Values that are converted on their way to another place.
-const PIECE: usize = 256;
-
 impl RowCodec for F32 {
     #[inline(always)]
-    fn encode(self, _: Level, row: &[f32], _: Option<Dice>, _: u32, to: &mut [u8]) -> bool {
-        to.copy_from_slice(bytemuck::cast_slice(row));
+    fn encode<L: Lanes>(self, _: Shape, from: &[f32], _: Option<Dice>, _: u32, to: &mut [u8]) -> bool {
+        to.copy_from_slice(bytemuck::cast_slice(from));
         true
     }
 
     #[inline(always)]
-    fn decode<P: Put>(self, _: Level, from: &[u8], row: &mut [f32]) {
-        for (to, from) in row.iter_mut().zip(from.as_chunks::<4>().0) {
-            P::put(to, f32::from_ne_bytes(*from));
+    fn decode<L: Lanes, P: Put>(self, _: Shape, from: &[u8], to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from.as_chunks::<4>().0) {
+            P::put_one(to, f32::from_ne_bytes(*from));
         }
     }
 }
 
 impl RowCodec for F16 {
     #[inline(always)]
-    fn encode(self, level: Level, row: &[f32], dice: Option<Dice>, offset: u32, to: &mut [u8]) -> bool {
-        let Some(dice) = dice else {
-            to_f16(level, row, to);
-            return true;
-        };
-        for (i, (row, to)) in row.chunks(PIECE).zip(to.chunks_mut(2 * PIECE)).enumerate() {
-            let (mut values, first) = ([0.0; PIECE], offset.wrapping_add((i * PIECE) as u32));
-            for (lane, (to, value)) in values.iter_mut().zip(row).enumerate() {
-                *to = on_f16_grid(*value, Random { dice, first }, lane);
+    fn encode<L: Lanes>(
+        self,
+        _: Shape,
+        from: &[f32],
+        dice: Option<Dice>,
+        offset: u32,
+        to: &mut [u8],
+    ) -> bool {
+        let (chunks, tail) = from.as_chunks::<LANES>();
+        let (to, last) = to.as_chunks_mut::<{ 2 * LANES }>();
+        match dice {
+            None => {
+                for (values, to) in chunks.iter().zip(to) {
+                    *to = L::halves(L::load(values));
+                }
             }
-            to_f16(level, &values[..row.len()], to);
+            Some(dice) => {
+                for (i, (values, to)) in chunks.iter().zip(to).enumerate() {
+                    *to = L::halves(on_grid::<L>(L::load(values), Random { dice, offset }, i * LANES));
+                }
+            }
+        }
+        if !tail.is_empty() {
+            let values = L::load_some(tail, L::splat(0.0));
+            let rounded = match dice {
+                None => values,
+                Some(dice) => on_grid::<L>(values, Random { dice, offset }, chunks.len() * LANES),
+            };
+            last.copy_from_slice(&L::halves(rounded)[..2 * tail.len()]);
         }
         true
     }
 
     #[inline(always)]
-    fn decode<P: Put>(self, level: Level, from: &[u8], row: &mut [f32]) {
-        for (row, from) in row.chunks_mut(PIECE).zip(from.chunks(2 * PIECE)) {
-            let mut values = [0.0; PIECE];
-            from_f16(level, from, &mut values[..row.len()]);
-            row.iter_mut().zip(values).for_each(|(to, value)| P::put(to, value));
+    fn decode<L: Lanes, P: Put>(self, _: Shape, from: &[u8], to: &mut [f32]) {
+        let (chunks, tail) = to.as_chunks_mut::<LANES>();
+        let (from, last) = from.as_chunks::<{ 2 * LANES }>();
+        for (to, from) in chunks.iter_mut().zip(from) {
+            P::put::<L>(to, L::of_halves(from));
+        }
+        if !tail.is_empty() {
+            let mut halves = [0; 2 * LANES];
+            halves[..last.len()].copy_from_slice(last);
+            P::put_some::<L>(tail, L::of_halves(&halves));
         }
     }
 }
 
 impl RowCodec for Bf16 {
     #[inline(always)]
-    fn encode(self, _: Level, row: &[f32], dice: Option<Dice>, offset: u32, to: &mut [u8]) -> bool {
-        let all = to.as_chunks_mut::<2>().0.iter_mut().zip(row);
+    fn encode<L: Lanes>(
+        self,
+        _: Shape,
+        from: &[f32],
+        dice: Option<Dice>,
+        offset: u32,
+        to: &mut [u8],
+    ) -> bool {
+        let all = to.as_chunks_mut::<2>().0.iter_mut().zip(from);
         match dice {
             None => all.for_each(|(to, value)| *to = to_bf16(*value).to_ne_bytes()),
             Some(dice) => all.enumerate().for_each(|(i, (to, value))| {
@@ -76,9 +103,9 @@ impl RowCodec for Bf16 {
     }
 
     #[inline(always)]
-    fn decode<P: Put>(self, _: Level, from: &[u8], row: &mut [f32]) {
-        for (to, from) in row.iter_mut().zip(from.as_chunks::<2>().0) {
-            P::put(to, f32::from_bits(u32::from(u16::from_ne_bytes(*from)) << 16));
+    fn decode<L: Lanes, P: Put>(self, _: Shape, from: &[u8], to: &mut [f32]) {
+        for (to, from) in to.iter_mut().zip(from.as_chunks::<2>().0) {
+            P::put_one(to, f32::from_bits(u32::from(u16::from_ne_bytes(*from)) << 16));
         }
     }
 }
@@ -101,16 +128,20 @@ fn to_bf16_at_random(value: f32, die: u32) -> u16 {
     (bits >> 16) as u16
 }
 
-/// A neighbour of the value among those of f16, and of those that f16 would have with more bits of exponent.
+/// Neighbours of the values among those of f16, and of those that f16 would have with more bits of exponent.
 #[inline(always)]
-fn on_f16_grid(value: f32, rounding: impl Rounding, lane: usize) -> f32 {
+fn on_grid<L: Lanes>(values: L::F, rounding: impl Rounding, first: usize) -> L::F {
     const MANTISSA: u32 = 10;
     const NORMAL: u32 = (127 - 14) << 23;
-    let bits = value.to_bits();
-    let exponent = (bits & 0x7f80_0000).max(NORMAL);
-    let inverse = f32::from_bits(((254 + MANTISSA) << 23) - exponent);
-    let units = rounding.round(f32::from_bits(bits & 0x7fff_ffff) * inverse, lane);
-    let magnitude = units as i32 as f32 * f32::from_bits(exponent - (MANTISSA << 23));
-    let on_grid = f32::from_bits(magnitude.to_bits() | bits & 0x8000_0000);
-    if bits & 0x7f80_0000 == 0x7f80_0000 { value } else { on_grid }
+    let bits = L::bits(values);
+    let exponent = L::and(bits, L::splat_bits(0x7f80_0000));
+    let clamped = L::max_bits(exponent, L::splat_bits(NORMAL));
+    let inverse = L::of_bits(L::sub_bits(L::splat_bits((254 + MANTISSA) << 23), clamped));
+    let magnitude = L::of_bits(L::and(bits, L::splat_bits(0x7fff_ffff)));
+    let units = L::floats(rounding.round::<L>(L::mul(magnitude, inverse), first));
+    let unit = L::of_bits(L::sub_bits(clamped, L::splat_bits(MANTISSA << 23)));
+    let sign = L::and(bits, L::splat_bits(0x8000_0000));
+    let on_grid = L::or(L::bits(L::mul(units, unit)), sign);
+    // Infinities and NaNs stay.
+    L::of_bits(L::if_more(exponent, L::splat_bits(0x7f7f_ffff), bits, on_grid))
 }

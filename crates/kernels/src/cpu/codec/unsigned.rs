@@ -1,8 +1,8 @@
 //! Unsigned integers of 8, 4 and 2 bits: one pass for the range of a row, one for its codes, both in the first-level cache.
 
+use super::lanes::{LANES, Lanes, load_bytes, store_bytes};
 use super::round::{Nearest, Random, Rounding};
-use super::{LANES, Put, RowCodec};
-use crate::cpu::level::Level;
+use super::{Put, RowCodec, Shape};
 use crate::op::codec::Dice;
 use crate::reference::codec::unsigned::Grid;
 
@@ -15,169 +15,134 @@ const HEADER: usize = 8;
 
 impl<const BITS: usize> RowCodec for Unsigned<BITS> {
     #[inline(always)]
-    fn encode(self, _: Level, row: &[f32], dice: Option<Dice>, offset: u32, to: &mut [u8]) -> bool {
-        let Some([low, high]) = range(row) else { return false };
-        let grid = Grid::new(BITS, low, high);
-        let (header, codes) = to.split_at_mut(HEADER);
-        header[..4].copy_from_slice(&grid.scale.to_ne_bytes());
-        header[4..].copy_from_slice(&grid.low.to_ne_bytes());
+    fn encode<L: Lanes>(
+        self,
+        shape: Shape,
+        from: &[f32],
+        dice: Option<Dice>,
+        offset: u32,
+        to: &mut [u8],
+    ) -> bool {
+        let rows = from.chunks_exact(shape.width).zip(to.chunks_exact_mut(shape.bytes));
+        let mut finite = true;
         match dice {
-            None => Self::codes(row, &grid, Nearest, codes),
-            Some(dice) => Self::codes(row, &grid, Random { dice, first: offset }, codes),
+            None => {
+                for (row, to) in rows {
+                    finite &= Self::encode_row::<L>(row, Nearest, to);
+                }
+            }
+            Some(dice) => {
+                for (r, (row, to)) in rows.enumerate() {
+                    let offset = offset.wrapping_add((r * shape.width) as u32);
+                    finite &= Self::encode_row::<L>(row, Random { dice, offset }, to);
+                }
+            }
         }
-        true
+        finite
     }
 
     #[inline(always)]
-    fn decode<P: Put>(self, _: Level, from: &[u8], row: &mut [f32]) {
-        let (Some((scale, rest)), bytes) = (from.split_first_chunk::<4>(), 2 * BITS) else { return };
-        let Some((low, codes)) = rest.split_first_chunk::<4>() else { return };
-        let (scale, low) = (f32::from_ne_bytes(*scale), f32::from_ne_bytes(*low));
-        let (chunks, tail) = row.as_chunks_mut::<LANES>();
-        for (chunk, from) in chunks.iter_mut().zip(codes.chunks_exact(bytes)) {
-            let mut packed = [0; 16];
-            packed[..bytes].copy_from_slice(from);
-            Self::put::<P>(&packed, [scale, low], chunk);
-        }
-        if !tail.is_empty() {
-            let (mut packed, rest) = ([0; 16], &codes[chunks.len() * bytes..]);
-            packed[..rest.len()].copy_from_slice(rest);
-            Self::put::<P>(&packed, [scale, low], tail);
+    fn decode<L: Lanes, P: Put>(self, shape: Shape, from: &[u8], to: &mut [f32]) {
+        for (from, row) in from.chunks_exact(shape.bytes).zip(to.chunks_exact_mut(shape.width)) {
+            Self::decode_row::<L, P>(from, row);
         }
     }
 }
 
 impl<const BITS: usize> Unsigned<BITS> {
-    /// Encodes the values of a row.
+    /// Bytes of sixteen codes.
+    const BYTES: usize = 2 * BITS;
+
+    /// Encodes a row; gives `false` if a value is not finite.
     #[inline(always)]
-    fn codes(row: &[f32], grid: &Grid, rounding: impl Rounding, to: &mut [u8]) {
-        let (bytes, (chunks, tail)) = (2 * BITS, row.as_chunks::<LANES>());
-        for (i, (values, to)) in chunks.iter().zip(to.chunks_exact_mut(bytes)).enumerate() {
-            to.copy_from_slice(&Self::packed(values, grid, rounding.further(i * LANES))[..bytes]);
+    fn encode_row<L: Lanes>(row: &[f32], rounding: impl Rounding, to: &mut [u8]) -> bool {
+        let (chunks, tail) = row.as_chunks::<LANES>();
+        let Some(grid) = grid::<L>(BITS, row[0], chunks, tail) else { return false };
+        let (header, codes) = to.split_at_mut(HEADER);
+        header[..4].copy_from_slice(&grid.scale.to_ne_bytes());
+        header[4..].copy_from_slice(&grid.low.to_ne_bytes());
+        for (i, (values, to)) in chunks.iter().zip(codes.chunks_exact_mut(Self::BYTES)).enumerate() {
+            let packed = Self::pack::<L>(Self::codes::<L>(L::load(values), &grid, rounding, i * LANES));
+            to.copy_from_slice(&packed[..Self::BYTES]);
         }
         if !tail.is_empty() {
             // What fills up the last byte is encoded as zero.
-            let rounding = rounding.further(chunks.len() * LANES);
-            let codes = Self::packed(&padded(tail, grid.low), grid, rounding);
-            let to = &mut to[chunks.len() * bytes..];
-            to.copy_from_slice(&codes[..to.len()]);
+            let values = L::load_some(tail, L::splat(grid.low));
+            let last = Self::codes::<L>(values, &grid, rounding, chunks.len() * LANES);
+            store_bytes(Self::pack::<L>(last), &mut codes[chunks.len() * Self::BYTES..]);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn codes<L: Lanes>(values: L::F, grid: &Grid, rounding: impl Rounding, first: usize) -> L::I {
+        let above = L::sub(L::mul(values, L::splat(0.25)), L::splat(grid.quarter));
+        let place = L::min(L::mul(above, L::splat(grid.inverse)), L::splat(grid.most));
+        rounding.round::<L>(place, first)
+    }
+
+    #[inline(always)]
+    fn decode_row<L: Lanes, P: Put>(from: &[u8], row: &mut [f32]) {
+        let (header, codes) = from.split_at(HEADER);
+        let float =
+            |at: usize| f32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let (scale, low) = (L::splat(float(0)), L::splat(float(4)));
+        let (chunks, tail) = row.as_chunks_mut::<LANES>();
+        let whole = chunks.len();
+        for (to, from) in chunks.iter_mut().zip(codes.chunks_exact(Self::BYTES)) {
+            let mut packed = [0; 16];
+            packed[..Self::BYTES].copy_from_slice(from);
+            P::put::<L>(to, L::mul_add(scale, L::floats(Self::unpack::<L>(&packed)), low));
+        }
+        if !tail.is_empty() {
+            let codes = Self::unpack::<L>(&load_bytes(&codes[whole * Self::BYTES..]));
+            P::put_some::<L>(tail, L::mul_add(scale, L::floats(codes), low));
         }
     }
 
-    /// Encodes sixteen values.
+    /// Codes side by side in the first bytes, the first in the lowest bits.
     #[inline(always)]
-    fn packed(values: &[f32; LANES], grid: &Grid, rounding: impl Rounding) -> [u8; 16] {
-        let Grid { quarter, inverse, most, .. } = *grid;
-        let mut codes = [0; LANES];
-        for i in 0..LANES {
-            let place = (values[i] * 0.25 - quarter) * inverse;
-            codes[i] = rounding.round(if place < most { place } else { most }, i);
+    fn pack<L: Lanes>(codes: L::I) -> [u8; 16] {
+        match BITS {
+            8 => L::bytes(codes),
+            4 => bytemuck::cast([u64::from_ne_bytes(L::nibbles(codes)), 0]),
+            _ => bytemuck::cast([u32::from_ne_bytes(L::quarters(codes)), 0, 0, 0]),
         }
-        pack::<BITS>(codes)
     }
 
-    /// Decodes up to sixteen values.
+    /// Codes out of the first bytes.
     #[inline(always)]
-    fn put<P: Put>(packed: &[u8; 16], [scale, low]: [f32; 2], to: &mut [f32]) {
-        for (to, code) in to.iter_mut().zip(unpack::<BITS>(packed)) {
-            P::put(to, scale.mul_add(code as i32 as f32, low));
+    fn unpack<L: Lanes>(packed: &[u8; 16]) -> L::I {
+        match BITS {
+            8 => L::of_bytes(packed),
+            4 => {
+                let [eight, _]: [u64; 2] = bytemuck::cast(*packed);
+                L::of_nibbles(&eight.to_ne_bytes())
+            }
+            _ => {
+                let [four, ..]: [u32; 4] = bytemuck::cast(*packed);
+                L::of_quarters(&four.to_ne_bytes())
+            }
         }
     }
 }
 
-/// Smallest and largest value of a row; `None` if a value is not finite.
+/// Grid of a row; `None` if a value is not finite.
 #[inline(always)]
-fn range(row: &[f32]) -> Option<[f32; 2]> {
-    let mut range = Range { low: [row[0]; LANES], high: [row[0]; LANES], zeros: [0.0; LANES] };
-    let (chunks, tail) = row.as_chunks::<LANES>();
+fn grid<L: Lanes>(bits: usize, first: f32, chunks: &[[f32; LANES]], tail: &[f32]) -> Option<Grid> {
+    let (mut low, mut high) = (L::splat(first), L::splat(first));
+    // Zero times a value is a zero, unless the value is infinite or NaN.
+    let mut zeros = L::splat(0.0);
     for values in chunks {
-        range.extend(values);
+        let x = L::load(values);
+        (low, high) = (L::min(x, low), L::max(x, high));
+        zeros = L::mul_add(x, L::splat(0.0), zeros);
     }
     if !tail.is_empty() {
-        range.extend(&padded(tail, row[0]));
+        let x = L::load_some(tail, low);
+        (low, high) = (L::min(x, low), L::max(x, high));
+        zeros = L::mul_add(x, L::splat(0.0), zeros);
     }
-    range.ends()
-}
-
-/// Smallest and largest values of sixteen columns.
-struct Range {
-    low: [f32; LANES],
-    high: [f32; LANES],
-    /// Zeros, unless a value was infinite or NaN.
-    zeros: [f32; LANES],
-}
-
-impl Range {
-    #[inline(always)]
-    fn extend(&mut self, values: &[f32; LANES]) {
-        let Self { low, high, zeros } = self;
-        for i in 0..LANES {
-            let x = values[i];
-            low[i] = if x < low[i] { x } else { low[i] };
-            high[i] = if x > high[i] { x } else { high[i] };
-            zeros[i] += x * 0.0;
-        }
-    }
-
-    /// Smallest and largest value of all columns.
-    #[inline(always)]
-    fn ends(self) -> Option<[f32; 2]> {
-        let Self { mut low, mut high, mut zeros } = self;
-        let mut half = LANES / 2;
-        while half > 0 {
-            for i in 0..half {
-                low[i] = if low[i + half] < low[i] { low[i + half] } else { low[i] };
-                high[i] = if high[i + half] > high[i] { high[i + half] } else { high[i] };
-                zeros[i] += zeros[i + half];
-            }
-            half /= 2;
-        }
-        (zeros[0] == 0.0).then_some([low[0], high[0]])
-    }
-}
-
-/// Codes side by side in the first `2 · BITS` bytes, the first in the lowest bits.
-#[inline(always)]
-fn pack<const BITS: usize>(codes: [u32; LANES]) -> [u8; 16] {
-    let mut packed = [0; 16];
-    match BITS {
-        8 => packed = codes.map(|code| code as u8),
-        4 => {
-            let pairs: [u64; 8] = bytemuck::cast(codes);
-            packed[..8].copy_from_slice(&pairs.map(|pair| (pair | pair >> 28) as u8));
-        }
-        _ => {
-            let fours: [u32; 4] = bytemuck::cast(codes.map(|code| code as u8));
-            let fours = fours.map(|four| four | four >> 6);
-            packed[..4].copy_from_slice(&fours.map(|four| (four | four >> 12) as u8));
-        }
-    }
-    packed
-}
-
-/// Codes out of the first `2 · BITS` bytes.
-#[inline(always)]
-fn unpack<const BITS: usize>(packed: &[u8; 16]) -> [u32; LANES] {
-    match BITS {
-        8 => packed.map(u32::from),
-        4 => {
-            let pairs: [u8; 8] = std::array::from_fn(|i| packed[i]);
-            let pairs = pairs.map(u64::from);
-            bytemuck::cast(pairs.map(|pair| (pair | pair << 28) & 0x0000_000f_0000_000f))
-        }
-        _ => {
-            let fours: [u8; 4] = std::array::from_fn(|i| packed[i]);
-            let fours = fours.map(|four| (u32::from(four) | u32::from(four) << 12) & 0x000f_000f);
-            let bytes: [u8; 16] = bytemuck::cast(fours.map(|four| (four | four << 6) & 0x0303_0303));
-            bytes.map(u32::from)
-        }
-    }
-}
-
-/// The values, and `with` behind them.
-#[inline(always)]
-fn padded(values: &[f32], with: f32) -> [f32; LANES] {
-    let mut padded = [with; LANES];
-    padded[..values.len()].copy_from_slice(values);
-    padded
+    let [low, high] = L::ends(low, high);
+    if L::all_numbers(zeros) { Some(Grid::new(bits, low, high)) } else { None }
 }

@@ -3,17 +3,38 @@
 use crate::Rows;
 use spec::codec::{Codec, Row};
 
-/// Run of values: a row, or a part of one where the codec has no header.
+/// Size of a row.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// Number of values.
+    pub width: usize,
+    /// Size of the encoded row, in bytes.
+    pub bytes: usize,
+}
+
+/// Rows that follow each other in the floats and in the bytes, or a part of a row where the codec has no header.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     /// Offset of the first value, in floats.
     pub at: usize,
     /// Offset of the encoded run behind that of the first row, in bytes.
     pub byte: usize,
+    /// Size of a row, or of the part of one.
+    pub shape: Shape,
+    /// Number of rows.
+    pub rows: usize,
+}
+
+impl Run {
     /// Number of values.
-    pub width: usize,
+    pub(super) fn values(&self) -> usize {
+        self.rows * self.shape.width
+    }
+
     /// Size of the encoded run, in bytes.
-    pub bytes: usize,
+    pub(super) fn bytes(&self) -> usize {
+        self.rows * self.shape.bytes
+    }
 }
 
 /// All rows and repetitions of an operation, whose values are numbered in their order.
@@ -40,6 +61,12 @@ impl<'a> Runs<'a> {
     /// Number of values.
     pub(super) fn values(&self) -> usize {
         self.rows.values()
+    }
+
+    /// Size of an encoded row of this width, in bytes.
+    #[inline(always)]
+    fn encoded(&self, width: usize) -> usize {
+        self.codec.encoded_bytes(1, width as u64) as usize
     }
 
     fn rows(&self) -> &[Row] {
@@ -94,37 +121,70 @@ impl Walk<'_> {
         self.position >= end
     }
 
-    /// The next run that begins before value `end`; of a codec without header it ends there, and has at most `most` values.
+    /// The next run that begins before value `end`: rows that begin there too and have at most `most` values together, but one
+    /// at least; or a part of a row that ends there and has at most `most` values.
     #[inline(always)]
     pub(super) fn next(&mut self, end: usize, most: usize) -> Option<Run> {
         while self.position < end {
-            let Some(row) = self.rows.get(self.row) else {
+            let Some(row) = self.rows.get(self.row).copied() else {
                 (self.repetition, self.row) = (self.repetition + 1, 0);
                 continue;
             };
+            if row.width == 0 {
+                self.row += 1;
+                continue;
+            }
             let codec = self.runs.codec;
-            let width = match codec.by_rows() {
-                true => row.width,
-                false => (row.width - self.within).min(end - self.position).min(most),
-            };
             let Rows { floats, bytes, .. } = self.runs.rows;
-            let run = Run {
-                at: row.at + self.repetition * floats + self.within,
-                byte: row.byte - self.rows[0].byte
-                    + self.repetition * bytes
-                    + codec.encoded_bytes(1, self.within as u64) as usize,
-                width,
-                bytes: codec.encoded_bytes(1, width as u64) as usize,
-            };
+            let at = row.at + self.repetition * floats + self.within;
+            let byte = row.byte - self.rows[0].byte + self.repetition * bytes;
+            if codec.by_rows() {
+                let shape = Shape { width: row.width, bytes: self.runs.encoded(row.width) };
+                let mut run = Run { at, byte, shape, rows: 1 };
+                self.position += row.width;
+                self.row += 1;
+                self.extend(&mut run, end, most);
+                return Some(run);
+            }
+            let width = (row.width - self.within).min(end - self.position).min(most);
+            let byte = byte + self.runs.encoded(self.within);
             self.position += width;
             self.within += width;
             if self.within == row.width {
                 (self.row, self.within) = (self.row + 1, 0);
             }
-            if width > 0 {
-                return Some(run);
-            }
+            return Some(Run { at, byte, shape: Shape { width, bytes: self.runs.encoded(width) }, rows: 1 });
         }
         None
+    }
+
+    /// Adds rows to the run that are as wide as its first, and follow it in the floats and in the bytes.
+    #[inline(always)]
+    fn extend(&mut self, run: &mut Run, end: usize, most: usize) {
+        let Rows { floats, bytes, count, .. } = self.runs.rows;
+        let Shape { width, bytes: size } = run.shape;
+        let (first, most) = (self.rows[0].byte, most / width);
+        while self.position < end && run.rows < most {
+            if self.row == self.rows.len() {
+                (self.repetition, self.row) = (self.repetition + 1, 0);
+                if self.rows.len() == 1 && floats == width && bytes == size {
+                    // All repetitions follow each other.
+                    let left = (end - self.position).div_ceil(width).min(most - run.rows);
+                    let rows = left.min(count - self.repetition);
+                    (run.rows, self.position) = (run.rows + rows, self.position + rows * width);
+                    (self.repetition, self.row) = (self.repetition + rows - 1, 1);
+                    continue;
+                }
+            }
+            let row = self.rows[self.row];
+            let follows = row.at + self.repetition * floats == run.at + run.values()
+                && row.byte - first + self.repetition * bytes == run.byte + run.bytes();
+            if row.width != width || !follows {
+                return;
+            }
+            run.rows += 1;
+            self.position += width;
+            self.row += 1;
+        }
     }
 }

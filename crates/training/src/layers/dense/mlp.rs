@@ -1,6 +1,6 @@
 //! `y = act(x·Wᵀ + b)`, and stacks of it.
 
-use super::Parameters;
+use super::{BucketState, Parameters};
 use crate::Error;
 use kernels::{
     Buffer, Device, Dropout, InputGradient, KernelError, LinearAt, LinearBackward, LinearCrossForward,
@@ -108,8 +108,13 @@ impl Linear {
         dy: &Buffer<f32>,
         dx: Option<(&mut Buffer<f32>, InputGradient)>,
     ) -> Result {
-        let bucket = &mut parameters.buckets[self.bucket];
-        let (shape, weights) = (self.shape(rows), &bucket.weights);
+        let BucketState { weights, gradient, node_gradients, .. } = &mut parameters.buckets[self.bucket];
+        // Nodes that are emulated have a gradient each, of their samples.
+        let gradients = match node_gradients.as_mut_slice() {
+            [] => std::slice::from_mut(gradient),
+            nodes => nodes,
+        };
+        let shape = self.shape(rows);
         device.linear_backward(LinearBackward {
             shape,
             x,
@@ -117,7 +122,7 @@ impl Linear {
             at: self.at,
             dy,
             dx,
-            gradient: &mut bucket.gradient,
+            gradients,
         })
     }
 }

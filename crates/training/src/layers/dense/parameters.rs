@@ -18,6 +18,8 @@ pub struct BucketState {
     /// Gradient: of this rank after backward; after the reduction of the world, or for towers of their group, which is the same
     /// sum.
     pub gradient: Buffer<f32>,
+    /// Gradient of each node that is emulated, after backward; empty where none is.
+    pub node_gradients: Vec<Buffer<f32>>,
     /// State of the optimizer.
     pub state: Buffer<f32>,
     /// Range of each tensor among the weights, ascending: some rules look at a tensor as a whole.
@@ -65,10 +67,19 @@ impl Parameters {
                 weights,
                 tensors,
                 gradient: Buffer::zeroed(device.for_exchange(), bucket.elements)?,
+                node_gradients: Vec::new(),
                 state: Buffer::zeroed(device, rule.state_per_row(bucket.elements))?,
             });
         }
         Ok(Self { space: device.into(), list, places, buckets: states })
+    }
+
+    /// Gives each of `nodes` nodes that are emulated a gradient of a bucket.
+    pub fn emulate(&mut self, device: &Device, bucket: usize, nodes: usize) -> Result<(), KernelError> {
+        let BucketState { weights, node_gradients, .. } = &mut self.buckets[bucket];
+        let gradient = |_| Buffer::zeroed(device.for_exchange(), weights.len());
+        *node_gradients = (0..nodes).map(gradient).collect::<Result<_, _>>()?;
+        Ok(())
     }
 
     /// Space of the device that the parameters live on.

@@ -3,6 +3,7 @@
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
 use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
+use spec::emulation::Emulation;
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
@@ -96,6 +97,7 @@ impl<'a> Shape<'a> {
             ..Parts::default()
         };
         self.add_dense(rank, &mut need);
+        need.dense += self.emulated();
         if rank < self.purpose.computing {
             self.add_tables(rank, &mut need);
         }
@@ -149,6 +151,15 @@ impl<'a> Shape<'a> {
             let bucket = &self.schedule.tower_buckets()[groups.group_of(rank)];
             add(buckets.len(), bucket, groups.index_of(rank) == 0);
         }
+    }
+
+    /// Gradients of the nodes that are emulated.
+    fn emulated(&self) -> f64 {
+        let Some(Emulation { nodes, .. }) = self.run.emulation.filter(|_| self.purpose.trains) else {
+            return 0.0;
+        };
+        let elements = |bucket: usize| self.schedule.buckets()[bucket].elements as f64;
+        nodes as f64 * self.schedule.emulated_buckets().map(|bucket| exactly(elements(bucket))).sum::<f64>()
     }
 
     /// Samples of `rank`, and the ids of all samples that come to it.
