@@ -26,7 +26,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 22] = [
+pub const TABLES: [(&str, Make); 24] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -45,6 +45,8 @@ pub const TABLES: [(&str, Make); 22] = [
     ("predictions", |sources| steps::predictions(sources)),
     ("figure madmax-table1", |_| figures::figure("madmax-table1")),
     ("figure dmt-fig10", |_| figures::by_scale("dmt-fig10")),
+    ("figure dmt-wires", |_| figures::by_quantity("dmt-wires")),
+    ("figure dmt-all-reduces", |_| figures::by_quantity("dmt-all-reduces")),
     ("figures with numbers", |_| figures::stated()),
     ("exploration", |sources| rates::exploration(sources)),
     ("whole steps", |sources| rates::steps(sources)),

@@ -1,11 +1,15 @@
 //! A priced step and its inputs, which every form of output shows.
 
+use crate::dataflow;
 use planning::Span;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::{ComputeClass, Op, Period, Reduction, StepGraph, Transfer, Work};
 use planning::system::System;
+use spec::program::Algorithm;
+use spec::run::Run;
 use spec::schedule::Lane;
+use spec::wire::Wire;
 
 /// A step on a system.
 pub struct Prediction {
@@ -31,8 +35,30 @@ pub struct Prediction {
 pub struct Spread {
     /// Description in words.
     pub described: String,
-    /// Whether Campanile trains the model, so that no strategy applies.
-    pub trained: bool,
+    /// Wire and all-reduce of a model that Campanile trains, to which no strategy applies.
+    pub trained: Option<Exchanged>,
+}
+
+/// How a model that Campanile trains exchanges floats.
+pub struct Exchanged {
+    /// Codecs of vectors and gradients.
+    pub wire: Wire,
+    /// Algorithm that sums dense gradients.
+    pub all_reduce: Algorithm,
+}
+
+impl Spread {
+    /// Spread of a run. Wire and all-reduce are named even where they are the usual ones: they are what is priced.
+    pub fn of_run(run: &Run) -> Self {
+        let mut described = dataflow::of_run(run);
+        if run.wire == (Wire { rounding: run.wire.rounding, ..Wire::default() }) {
+            described += "; f32 on the wire";
+        }
+        if run.all_reduce == Algorithm::Direct {
+            described += "; direct all-reduce";
+        }
+        Self { described, trained: Some(Exchanged { wire: run.wire, all_reduce: run.all_reduce }) }
+    }
 }
 
 /// Kinds of work, as outputs name them.

@@ -4,7 +4,6 @@ use super::prediction::{Prediction, Spread};
 use super::read::{self, Hardware, Subject};
 use super::strategy;
 use super::task::{self, RequestedTask};
-use crate::dataflow;
 use crate::output::Inputs;
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, bail, ensure};
@@ -44,7 +43,7 @@ pub struct Request {
     #[arg(long, value_name = "FORMAT")]
     wire: Option<WireConfig>,
     /// How ranks sum dense gradients, of trained models: auto, direct, ring, recursive-doubling or two-level, as `train
-    /// --all-reduce` has it [default: direct, or as the run's file says]
+    /// --all-reduce` has it [default: auto for models by name, or as the run's file says]
     #[arg(long, value_name = "HOW")]
     all_reduce: Option<AllReduce>,
     #[command(flatten)]
@@ -129,7 +128,7 @@ impl Request {
         if model.sparse.is_some() {
             spread.push(format!("tables {}", job.strategies.embedding));
         }
-        let spread = Spread { described: spread.join(", "), trained: false };
+        let spread = Spread { described: spread.join(", "), trained: None };
         Ok(self.prediction(&model.name, job.task.to_string(), spread, system, step, memory))
     }
 
@@ -138,8 +137,7 @@ impl Request {
         let schedule = run.schedule(schedule_task(kind));
         let step = StepGraph::of_schedule(&schedule, run.batch);
         let step = if self.cost() == CostKind::MadMax { step.on_two_lanes() } else { step };
-        let (memory, spread) =
-            (memory(&run, &schedule), Spread { described: dataflow::of_run(&run), trained: true });
+        let (memory, spread) = (memory(&run, &schedule), Spread::of_run(&run));
         Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
     }
 
@@ -160,7 +158,7 @@ impl Request {
         Ok(Prediction {
             model: model.name().into(),
             task: kind.to_string(),
-            spread: Spread { described: dataflow::of_run(&run), trained: true },
+            spread: Spread::of_run(&run),
             cost: "what was measured",
             memory: memory(&run, &schedule),
             system,

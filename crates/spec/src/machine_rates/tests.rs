@@ -3,8 +3,14 @@ use crate::links::GroupSpan;
 use crate::schedule::CollectiveKind;
 
 fn calibration() -> MachineRates {
-    let link =
-        |collective, group, ranks| LinkModel { collective, group, ranks, latency_s: 1e-5, bytes_per_s: 1e9 };
+    let link = |collective, group, ranks| LinkModel {
+        collective,
+        algorithm: Default::default(),
+        group,
+        ranks,
+        latency_s: 1e-5,
+        bytes_per_s: 1e9,
+    };
     MachineRates {
         about: "a test".into(),
         hosts: 2,
