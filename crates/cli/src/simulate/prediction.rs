@@ -48,16 +48,24 @@ pub struct Exchanged {
 }
 
 impl Spread {
-    /// Spread of a run. Wire and all-reduce are named even where they are the usual ones: they are what is priced.
+    /// Spread of a run.
     pub fn of_run(run: &Run) -> Self {
-        let mut described = dataflow::of_run(run);
-        if run.wire == (Wire { rounding: run.wire.rounding, ..Wire::default() }) {
-            described += "; f32 on the wire";
+        let trained = Some(Exchanged { wire: run.wire, all_reduce: run.all_reduce });
+        Self { described: dataflow::of_run(run), trained }
+    }
+
+    /// Description in words that names wire and all-reduce even if they are the usual ones: they are what is priced.
+    pub fn in_full(&self) -> String {
+        let mut text = self.described.clone();
+        if let Some(Exchanged { wire, all_reduce }) = &self.trained {
+            if *wire == (Wire { rounding: wire.rounding, ..Wire::default() }) {
+                text += "; f32 on the wire";
+            }
+            if *all_reduce == Algorithm::Direct {
+                text += "; direct all-reduce";
+            }
         }
-        if run.all_reduce == Algorithm::Direct {
-            described += "; direct all-reduce";
-        }
-        Self { described, trained: Some(Exchanged { wire: run.wire, all_reduce: run.all_reduce }) }
+        text
     }
 }
 

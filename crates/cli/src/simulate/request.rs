@@ -43,7 +43,7 @@ pub struct Request {
     #[arg(long, value_name = "FORMAT")]
     wire: Option<WireConfig>,
     /// How ranks sum dense gradients, of trained models: auto, direct, ring, recursive-doubling or two-level, as `train
-    /// --all-reduce` has it [default: auto for models by name, or as the run's file says]
+    /// --all-reduce` has it [default: auto for models by name, but direct on a measured system; or as the run's file says]
     #[arg(long, value_name = "HOW")]
     all_reduce: Option<AllReduce>,
     #[command(flatten)]
@@ -151,7 +151,12 @@ impl Request {
         }
         let memory_bytes = file.memory_bytes.unwrap_or(f64::INFINITY);
         let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
-        let (run, kind) = self.run(model, &system, task)?;
+        // What was measured is what the trainer does, unless another algorithm is asked for.
+        let by_name = Trained::named(&self.model).is_ok();
+        let (run, kind) = match by_name && self.all_reduce.is_none() {
+            true => self.run(&model.clone().with_all_reduce(AllReduce::default()), &system, task)?,
+            false => self.run(model, &system, task)?,
+        };
         let schedule = run.schedule(schedule_task(kind));
         let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)
             .with_context(|| self.system.clone())?;
