@@ -156,6 +156,11 @@ impl EmulatedAllReduce {
     pub fn errors(&self) -> impl Iterator<Item = &Buffer<f32>> {
         self.members.iter().map(|member| &member.error)
     }
+
+    /// Errors that each member carries to the next run, to be replaced.
+    pub fn errors_mut(&mut self) -> impl Iterator<Item = &mut Buffer<f32>> {
+        self.members.iter_mut().map(|member| &mut member.error)
+    }
 }
 
 impl Member {

@@ -19,7 +19,7 @@ use campanile::{Config, Control, Training, chain};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use spec::emulation::{EmulatedLayers, EmulationConfig};
-use spec::optimizer::{LearningRate, UpdateRule};
+use spec::optimizer::{Decay, LearningRate, UpdateRule};
 use spec::presets::Preset;
 use spec::run::{AllReduce, DataFormat, Optimizer, Run};
 use spec::synthetic::Synthetic;
@@ -85,6 +85,13 @@ pub struct Args {
     #[arg(long, value_name = "E", default_value_t = 1, help_heading = "Data")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     epochs: u64,
+    /// Learning rate of SGD, held for the first half of a training and then lowered to zero, so that the last steps' noise does not
+    /// hide small changes
+    #[arg(long, value_name = "RATE", default_value_t = 1.0, help_heading = "Data")]
+    rate: f32,
+    /// Keep the learning rate to the end, as the paper does
+    #[arg(long, help_heading = "Data")]
+    constant_rate: bool,
     /// Number of trainings at a time, of one thread each [default: the cores of the machine]
     #[arg(long, value_name = "N", help_heading = "Execution")]
     jobs: Option<usize>,
@@ -139,6 +146,8 @@ pub struct Setting {
     pub batch: usize,
     /// Learning rate of SGD.
     pub rate: f32,
+    /// Whether the learning rate is kept to the end, instead of lowered to zero over the second half of a training.
+    pub constant_rate: bool,
 }
 
 /// Result of one training.
@@ -244,13 +253,13 @@ pub fn report(table: Table, args: &Args, program: &dyn Program) -> Result<Report
 }
 
 fn measure(table: Table, args: &Args, program: &dyn Program) -> Result<()> {
-    let plain = configure(args, None)?;
+    let plain = configure(args, None, 0)?;
     let logs = logs::open(&plain.data, None, &Control::default()).map_err(campanile::Error::from);
     let logs = logs.map_err(|error| Error::Program(error.into()))?;
     let run = logs.check(&plain)?;
     let all = cases(table, args);
     for case in &all {
-        logs.check(&configure(args, Some(case))?).during(|| case.title())?;
+        logs.check(&configure(args, Some(case), run.steps)?).during(|| case.title())?;
     }
     let records = Records::<TrainedRow>::open(&args.out, &json!(setting(args, &run)))?;
     if let Some(taken) = records.taken()? {
@@ -268,7 +277,8 @@ fn measure(table: Table, args: &Args, program: &dyn Program) -> Result<()> {
     std::thread::scope(|scope| {
         let (results, arrived) = mpsc::channel();
         for _ in 0..jobs.clamp(1, left.len().max(1)) {
-            let (results, left, next, longest, logs) = (results.clone(), &left, &next, &longest, &logs);
+            let (results, left, next, longest) = (results.clone(), &left, &next, &longest);
+            let (logs, run) = (&logs, &run);
             scope.spawn(move || {
                 while let Some(case) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let usual = Duration::from_millis(longest.load(Ordering::Relaxed) as u64);
@@ -276,7 +286,7 @@ fn measure(table: Table, args: &Args, program: &dyn Program) -> Result<()> {
                         break;
                     }
                     let start = Instant::now();
-                    let result = train(args, case, logs);
+                    let result = train(args, case, run.steps, logs);
                     longest.fetch_max(start.elapsed().as_millis() as usize, Ordering::Relaxed);
                     let failed = result.is_err();
                     if results.send((*case, result)).is_err() || failed {
@@ -309,19 +319,18 @@ fn setting(args: &Args, run: &Run) -> Setting {
         test_rows: run.data.eval_samples(),
         rows_cap: args.rows_cap,
         batch: run.batch,
-        rate: RATE,
+        rate: args.rate,
+        constant_rate: args.constant_rate,
     }
 }
 
-/// Learning rate of the paper (§4).
-const RATE: f32 = 1.0;
 /// Global batch of the paper (§4).
 const BATCH: usize = 1024;
 /// Share of the rows of a log that are tested on.
 const TEST_SHARE: f64 = 0.15;
 
-/// The model of the paper (its Table 1), trained as in §4; as the row says, or in f32.
-fn configure(args: &Args, case: Option<&Case>) -> Result<Config> {
+/// The model of the paper (its Table 1), trained for `steps` steps as in §4; as the row says, or in f32.
+fn configure(args: &Args, case: Option<&Case>, steps: u64) -> Result<Config> {
     let mut config = Config::default();
     config.model.preset = Some(Preset::Kaggle);
     config.model.rows_cap = Some(args.rows_cap);
@@ -330,7 +339,13 @@ fn configure(args: &Args, case: Option<&Case>) -> Result<Config> {
     config.train.epochs = Some(args.epochs);
     config.train.eval_every = Some(u64::MAX);
     config.train.threads = Some(1);
-    let sgd = Optimizer { update: UpdateRule::Sgd, rate: LearningRate::constant(RATE) };
+    let half = steps / 2;
+    let decay = match args.constant_rate || half == 0 {
+        true => Decay::None,
+        false => Decay::Linear { steps: steps - half, floor: 0.0 },
+    };
+    let rate = LearningRate { peak: args.rate, warm_up: 0, hold: half, decay };
+    let sgd = Optimizer { update: UpdateRule::Sgd, rate };
     (config.optimizer.dense, config.optimizer.tables) = (Some(sgd), Some(sgd));
     match &args.data {
         None => {
@@ -363,9 +378,9 @@ fn configure(args: &Args, case: Option<&Case>) -> Result<Config> {
     Ok(config)
 }
 
-fn train(args: &Args, case: &Case, logs: &OpenLogs) -> Result<TrainedRow> {
+fn train(args: &Args, case: &Case, steps: u64, logs: &OpenLogs) -> Result<TrainedRow> {
     let began = Instant::now();
-    let trained = Training::new(configure(args, Some(case))?).logs(logs.clone()).titled(case.title()).run();
+    let trained = Training::new(configure(args, Some(case), steps)?).logs(logs.clone()).titled(case.title()).run();
     let mut record = TrainedRow {
         table: case.table,
         row: case.name().into(),

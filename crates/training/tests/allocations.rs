@@ -157,6 +157,11 @@ fn a_step_after_warm_up_allocates_nothing() {
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{wire} by {all_reduce}");
     }
+    let mut emulated = config(ModelKind::Dlrm, true, 1, 1);
+    emulated.emulation.nodes = Some(8);
+    emulated.wire = "vectors=u4,gradients=u2,dense=u4+ec".parse().unwrap();
+    emulated.train.all_reduce = Some("recursive-doubling".parse().unwrap());
+    assert_eq!(counted(&with_batches(emulated, BATCH as usize)), 0, "emulated nodes");
     // SPTT: every permute, every cut and both kinds of modules.
     for (kind, module, d, cluster, cut, permute) in [
         (ModelKind::Dlrm, "none", 8, (2, 2, 1), Cut::Columns, PeerPermute::Ids),

@@ -11,11 +11,11 @@ use std::time::Instant;
 /// Arguments of `bench codecs`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Size of the floats in megabytes; beyond the second-level cache
-    #[arg(long, value_name = "M", default_value_t = 8.0)]
+    /// Size of the floats in megabytes: small enough for the second-level cache, or more to measure the memory too
+    #[arg(long, value_name = "M", default_value_t = 0.25)]
     megabytes: f64,
     /// Number of interleaved repetitions of each measurement
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     rounds: u16,
     /// Print one JSON object
     #[arg(long)]

@@ -1,5 +1,5 @@
-//! Rows of floats as bytes: plain loops over sixteen values at a time, compiled for the machine's vectors; threads divide the
-//! values, and cut between rows where a codec has a header.
+//! Rows of floats as bytes, sixteen values at a time (`lanes`); threads divide the values, and cut between rows where a codec
+//! has a header. Every level gives the bits of the reference.
 #![allow(unsafe_code)]
 
 mod float8;
@@ -10,6 +10,7 @@ mod unsigned;
 mod walk;
 
 use super::Cpu;
+use super::level::Level;
 use super::shared::Shared;
 use crate::op::Result;
 use crate::op::codec::Dice;
@@ -19,6 +20,7 @@ use float8::Float8;
 use half::{Bf16, F16, F32};
 use lanes::{LANES, Lanes, Work};
 use spec::codec::Codec;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use unsigned::Unsigned;
@@ -143,9 +145,19 @@ fn encode_by(cpu: &Cpu, codec: impl RowCodec, args: Encode) -> Result {
     let carried = error.as_mut().map(|CarriedError { buffer, at }| (Shared::new(buffer.host_mut()), *at));
     let refused = AtomicUsize::new(usize::MAX);
     let (to, dice, refused_at) = (Shared::new(to.host_mut()), args.round.dice(), &refused);
-    let work =
-        Encoder { codec, runs: &runs, dice, from, to, to_at, carried, first: first.at, refused: refused_at };
-    cpu.divide(runs.values(), GRAIN, &|_, range| lanes::run(cpu.level, (&work, range)));
+    let work = Encoder {
+        level: cpu.level,
+        codec,
+        runs: &runs,
+        dice,
+        from,
+        to,
+        to_at,
+        carried,
+        first: first.at,
+        refused: refused_at,
+    };
+    cpu.divide(runs.values(), GRAIN, &|_, range| work.run(range));
     match refused.into_inner() {
         usize::MAX => Ok(()),
         at => Err(not_finite(at, error.map_or(from[at], |e| e.buffer.host()[e.at + at - first.at]))),
@@ -154,6 +166,7 @@ fn encode_by(cpu: &Cpu, codec: impl RowCodec, args: Encode) -> Result {
 
 /// Operands of an encode.
 struct Encoder<'a, C> {
+    level: Level,
     codec: C,
     runs: &'a Runs<'a>,
     dice: Option<Dice>,
@@ -168,28 +181,24 @@ struct Encoder<'a, C> {
     refused: &'a AtomicUsize,
 }
 
-impl<C: RowCodec> Work for (&Encoder<'_, C>, Range<usize>) {
+impl<C: RowCodec> Encoder<'_, C> {
     /// Encodes the rows of a range of values.
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let (encoder, range) = self;
-        let most = if encoder.carried.is_some() { BLOCK } else { usize::MAX };
-        let mut walk = encoder.runs.walk(range.start);
+    fn run(&self, range: Range<usize>) {
+        let most = if self.carried.is_some() { BLOCK } else { usize::MAX };
+        let mut walk = self.runs.walk(range.start);
         while let Some(run) = walk.next(range.end, most) {
-            encoder.encode::<L>(run);
+            self.encode(run);
         }
     }
-}
 
-impl<C: RowCodec> Encoder<'_, C> {
-    #[inline(always)]
-    fn encode<L: Lanes>(&self, run: Run) {
+    fn encode(&self, run: Run) {
         let from = &self.from[run.at..][..run.values()];
         let (byte, offset) = (self.to_at + run.byte, run.at as u32);
         // SAFETY: rows do not overlap in `to`, and no two pieces share a run.
         let to = unsafe { self.to.piece(byte..byte + run.bytes()) };
+        let Self { level, codec, dice, .. } = *self;
         let Some((errors, error_at)) = &self.carried else {
-            if !self.codec.encode::<L>(run.shape, from, self.dice, offset, to) {
+            if !lanes::run(level, EncodeRun { codec, shape: run.shape, from, dice, offset, to }) {
                 self.refuse(run.at, from);
             }
             return;
@@ -198,8 +207,11 @@ impl<C: RowCodec> Encoder<'_, C> {
         // SAFETY: rows do not overlap where errors are carried, and no two pieces share a run.
         let z = unsafe { errors.piece(at..at + run.values()) };
         z.iter_mut().zip(from).for_each(|(z, x)| *z += x);
-        if self.codec.encode::<L>(run.shape, z, self.dice, offset, to) {
-            self.codec.decode::<L, Subtract>(run.shape, to, z);
+        if lanes::run(level, EncodeRun { codec, shape: run.shape, from: z, dice, offset, to }) {
+            lanes::run(
+                level,
+                DecodeRun { codec, shape: run.shape, from: to, to: z, put: PhantomData::<Subtract> },
+            );
         } else {
             self.refuse(run.at, z);
         }
@@ -216,13 +228,15 @@ fn decode_by(cpu: &Cpu, codec: impl RowCodec, args: Decode) {
     let Decode { rows, blocks, block_bytes, from_at, to_at, add, .. } = args;
     let Some(first) = rows.rows.first() else { return };
     let (runs, from, to) = (Runs::new(args.codec, rows), args.from.host(), Shared::new(args.to.host_mut()));
-    let runs = &runs;
-    let work = Decoder { codec, runs, blocks, block_bytes, from, from_at, to, to_at, first: first.at, add };
-    cpu.divide(runs.values(), GRAIN, &|_, range| lanes::run(cpu.level, (&work, range)));
+    let (level, runs) = (cpu.level, &runs);
+    let work =
+        Decoder { level, codec, runs, blocks, block_bytes, from, from_at, to, to_at, first: first.at, add };
+    cpu.divide(runs.values(), GRAIN, &|_, range| work.run(range));
 }
 
 /// Operands of a decode.
 struct Decoder<'a, C> {
+    level: Level,
     codec: C,
     runs: &'a Runs<'a>,
     blocks: usize,
@@ -236,28 +250,23 @@ struct Decoder<'a, C> {
     add: bool,
 }
 
-impl<C: RowCodec> Work for (&Decoder<'_, C>, Range<usize>) {
+impl<C: RowCodec> Decoder<'_, C> {
     /// Decodes the rows of a range of values, of all blocks while their sums stay in the first-level cache.
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let (decoder, range) = self;
-        let most = if decoder.blocks > 1 { BLOCK } else { usize::MAX };
-        let mut walk = decoder.runs.walk(range.start);
+    fn run(&self, range: Range<usize>) {
+        let most = if self.blocks > 1 { BLOCK } else { usize::MAX };
+        let mut walk = self.runs.walk(range.start);
         while !walk.done(range.end) {
             let (start, end) = (walk, range.end.min(walk.position().saturating_add(most)));
-            for block in 0..decoder.blocks.max(1) {
+            for block in 0..self.blocks.max(1) {
                 walk = start;
                 while let Some(run) = walk.next(end, usize::MAX) {
-                    decoder.decode::<L>(run, block);
+                    self.decode(run, block);
                 }
             }
         }
     }
-}
 
-impl<C: RowCodec> Decoder<'_, C> {
-    #[inline(always)]
-    fn decode<L: Lanes>(&self, run: Run, block: usize) {
+    fn decode(&self, run: Run, block: usize) {
         let at = self.to_at + run.at - self.first;
         // SAFETY: rows do not overlap in `to`, and no two pieces share a run.
         let to = unsafe { self.to.piece(at..at + run.values()) };
@@ -268,10 +277,49 @@ impl<C: RowCodec> Decoder<'_, C> {
             return;
         }
         let from = &self.from[self.from_at + block * self.block_bytes + run.byte..][..run.bytes()];
+        let (codec, shape) = (self.codec, run.shape);
         match block == 0 && !self.add {
-            true => self.codec.decode::<L, Set>(run.shape, from, to),
-            false => self.codec.decode::<L, Add>(run.shape, from, to),
+            true => lanes::run(self.level, DecodeRun { codec, shape, from, to, put: PhantomData::<Set> }),
+            false => lanes::run(self.level, DecodeRun { codec, shape, from, to, put: PhantomData::<Add> }),
         }
+    }
+}
+
+/// Encodes a run; gives whether all values are finite. One function for each codec and level, so that registers suffice.
+struct EncodeRun<'a, C> {
+    codec: C,
+    shape: Shape,
+    from: &'a [f32],
+    dice: Option<Dice>,
+    offset: u32,
+    to: &'a mut [u8],
+}
+
+impl<C: RowCodec> Work for EncodeRun<'_, C> {
+    type Out = bool;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> bool {
+        self.codec.encode::<L>(self.shape, self.from, self.dice, self.offset, self.to)
+    }
+}
+
+/// Decodes a run.
+struct DecodeRun<'a, C, P> {
+    codec: C,
+    shape: Shape,
+    from: &'a [u8],
+    to: &'a mut [f32],
+    put: PhantomData<P>,
+}
+
+impl<C: RowCodec, P: Put> Work for DecodeRun<'_, C, P> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Self { codec, shape, from, to, .. } = self;
+        codec.decode::<L, P>(shape, from, to);
     }
 }
 

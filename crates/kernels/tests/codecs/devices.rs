@@ -36,6 +36,9 @@ fn layouts(codec: Codec) -> Vec<Layout> {
     let mut layouts = vec![Layout::new(codec, &WIDTHS, 2), Layout::new(codec, &[], 3)];
     layouts.push(Layout::new(codec, &[16], 2500));
     layouts.push(Layout::new(codec, &[40_000], 1));
+    // Without gaps: widths that 6 divides.
+    layouts.push(Layout::new(codec, &[12], 3000));
+    layouts.push(Layout::new(codec, &[24, 24, 24, 24, 24, 0, 96, 96, 6], 60));
     layouts
 }
 

@@ -181,13 +181,14 @@ pub(crate) fn described(records: &[TrainedRow], setting: &Setting) -> String {
     };
     format!(
         "Changes beside training in f32 from the same seed: mean ± standard error; the paper accepts changes of accuracy above {ACCEPTED} \
-         %. {}: {} steps of {} rows, {} test rows; SGD with a learning rate of {}. In f32: accuracy {:.4}, AUC {:.4}, logloss {:.4}, \
+         %. {}: {} steps of {} rows, {} test rows; SGD with a learning rate of {}{}. In f32: accuracy {:.4}, AUC {:.4}, logloss {:.4}, \
          {} seeds.",
         if setting.data == "synthetic" { "Synthetic log".into() } else { setting.data.clone() },
         setting.steps,
         setting.batch,
         setting.test_rows,
         setting.rate,
+        if setting.constant_rate { "" } else { ", lowered to zero over the second half" },
         of(|record| record.accuracy),
         of(|record| record.auc),
         of(|record| record.logloss),

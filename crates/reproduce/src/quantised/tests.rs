@@ -14,7 +14,7 @@ fn args(words: &str) -> Args {
 
 #[test]
 fn the_model_is_that_of_the_paper() {
-    let run = planning::check(&configure(&args(""), None).unwrap()).unwrap();
+    let run = planning::check(&configure(&args(""), None, 0).unwrap()).unwrap();
     let widths = |block: &str| -> Vec<[usize; 2]> {
         let maps = run.model.network().blocks().iter().filter(|b| b.name.to_string() == block);
         maps.flat_map(|block| block.layers.maps()).map(|map| [map.inputs, map.outputs]).collect()
@@ -32,7 +32,7 @@ fn layers_that_nodes_do_not_divide_are_left_out() {
         let row = Some(&Table::Allreduce.rows()[1]);
         let case =
             Case { table: Some(Table::Allreduce), row, nodes: Some(nodes), layers: Some(layers), seed: 0 };
-        let run = planning::check(&configure(&args, Some(&case)).unwrap()).unwrap();
+        let run = planning::check(&configure(&args, Some(&case), 600).unwrap()).unwrap();
         let schedule = run.schedule(spec::schedule::Task::Train);
         (schedule.emulated_buckets().count(), schedule.buckets().len())
     };

@@ -83,6 +83,10 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
             pieces.push(Piece::whole(name, vec![reduction.error.len()], reduction.error.to_vec()?));
         }
     }
+    for (bucket, node, error) in rank.emulation.errors() {
+        let (name, shape) = (emulated_errors(run, bucket, node), vec![error.len()]);
+        pieces.push(Piece::whole(name, shape, error.to_vec()?));
+    }
     Ok(pieces)
 }
 
@@ -130,15 +134,28 @@ pub(crate) fn restore(
         let towers = bucket_of_towers(run, rank);
         for (bucket, reduction) in rank.reductions.iter_mut().enumerate() {
             let name = errors(run, (bucket, bucket == towers), index);
-            let len = reduction.error.len();
-            let mut tensors = checkpoint.tensors();
-            if len > 0 && tensors.any(|(there, shape)| there == name && shape == [len]) {
-                let mut data = vec![0.0; len];
-                checkpoint.read_rows(&name, 0..len, 0..1, &mut data)?;
-                reduction.error.write(0, &data)?;
-            }
+            restore_errors(checkpoint, &name, &mut reduction.error)?;
+        }
+        for (bucket, node, error) in rank.emulation.errors_mut() {
+            restore_errors(checkpoint, &emulated_errors(run, bucket, node), error)?;
         }
         rank.steps = checkpoint.manifest().step;
+    }
+    Ok(())
+}
+
+/// Reads carried errors, if the checkpoint has them.
+fn restore_errors(
+    checkpoint: &Checkpoint,
+    name: &str,
+    errors: &mut Buffer<f32>,
+) -> Result<(), CheckpointError> {
+    let len = errors.len();
+    let mut tensors = checkpoint.tensors();
+    if len > 0 && tensors.any(|(there, shape)| there == name && shape == [len]) {
+        let mut data = vec![0.0; len];
+        checkpoint.read_rows(name, 0..len, 0..1, &mut data)?;
+        errors.write(0, &data)?;
     }
     Ok(())
 }
@@ -157,6 +174,15 @@ fn errors(run: &Run, (bucket, towers): (usize, bool), index: usize) -> String {
     let (topology, algorithm) = (run.topology(), run.all_reduce);
     let (hosts, ranks) = (topology.hosts(), topology.ranks_per_host());
     format!("{ERRORS}{algorithm}.{codec}.{}.{hosts}x{ranks}.{bucket}.{index}", compensation.name())
+}
+
+/// Errors that an emulated node carries in the reduction of a bucket, named by all that they depend on.
+fn emulated_errors(run: &Run, bucket: usize, node: usize) -> String {
+    let (Reduced { codec, compensation }, algorithm) = (run.wire.dense, run.all_reduce);
+    let (nodes, per_host) =
+        run.emulation.map_or((1, 1), |emulation| (emulation.nodes, emulation.nodes_per_host));
+    let compensation = compensation.name();
+    format!("{ERRORS}{algorithm}.{codec}.{compensation}.{nodes}-emulated-by-{per_host}.{bucket}.{node}")
 }
 
 pub(crate) fn table_weight(feature: &str) -> String {

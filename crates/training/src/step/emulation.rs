@@ -3,7 +3,7 @@
 use crate::layers::dense::{BucketState, Parameters};
 use crate::step::rounding::Rounding;
 use collectives::EmulatedAllReduce;
-use kernels::{Device, KernelError};
+use kernels::{Buffer, Device, KernelError};
 use spec::program::Units;
 use spec::run::Run;
 use spec::schedule::Schedule;
@@ -63,5 +63,20 @@ impl EmulatedNodes {
         // Every node has the same sum.
         std::mem::swap(gradient, &mut node_gradients[0]);
         Ok(())
+    }
+
+    /// Errors that nodes carry from one step to the next, by bucket and node; none where nothing is compensated.
+    pub fn errors(&self) -> impl Iterator<Item = (usize, usize, &Buffer<f32>)> {
+        let all = self.reductions.iter().enumerate().filter_map(|(bucket, of)| Some((bucket, of.as_ref()?)));
+        let errors =
+            all.flat_map(|(bucket, of)| of.sum.errors().enumerate().map(move |(i, e)| (bucket, i, e)));
+        errors.filter(|(_, _, error)| !error.is_empty())
+    }
+
+    /// Errors that nodes carry, to be replaced.
+    pub fn errors_mut(&mut self) -> impl Iterator<Item = (usize, usize, &mut Buffer<f32>)> {
+        let all =
+            self.reductions.iter_mut().enumerate().filter_map(|(bucket, of)| Some((bucket, of.as_mut()?)));
+        all.flat_map(|(bucket, of)| of.sum.errors_mut().enumerate().map(move |(i, e)| (bucket, i, e)))
     }
 }

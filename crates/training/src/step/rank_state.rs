@@ -40,7 +40,7 @@ pub struct RankState {
     /// Modules of the towers of this rank's group.
     towers: Vec<Tower>,
     /// Nodes that this rank emulates, if any.
-    emulation: EmulatedNodes,
+    pub emulation: EmulatedNodes,
     /// Reductions of the buckets' gradients.
     pub reductions: Vec<Reduction>,
     inputs: [Input; 2],

@@ -68,8 +68,8 @@ impl<const MANTISSA: u32, const REST: u32> Float8<MANTISSA, REST> {
         }
         let scale = Self::FORMAT.scale(f32::from_bits(most));
         let inverse = L::splat(inverse(scale));
-        let (header, codes) = to.split_at_mut(HEADER);
-        header.copy_from_slice(&scale.to_ne_bytes());
+        let Some((header, codes)) = to.split_first_chunk_mut::<HEADER>() else { return true };
+        *header = scale.to_ne_bytes();
         let (codes, last) = codes.as_chunks_mut::<LANES>();
         for (i, (values, to)) in chunks.iter().zip(codes).enumerate() {
             *to = L::bytes(Self::codes::<L>(L::mul(L::load(values), inverse), rounding, i * LANES));
@@ -99,8 +99,8 @@ impl<const MANTISSA: u32, const REST: u32> Float8<MANTISSA, REST> {
 
     #[inline(always)]
     fn decode_row<L: Lanes, P: Put>(from: &[u8], row: &mut [f32]) {
-        let (header, codes) = from.split_at(HEADER);
-        let scale = L::splat(f32::from_ne_bytes([header[0], header[1], header[2], header[3]]));
+        let Some((header, codes)) = from.split_first_chunk::<HEADER>() else { return };
+        let scale = L::splat(f32::from_ne_bytes(*header));
         let (chunks, tail) = row.as_chunks_mut::<LANES>();
         let (codes, last) = codes.as_chunks::<LANES>();
         for (to, codes) in chunks.iter_mut().zip(codes) {

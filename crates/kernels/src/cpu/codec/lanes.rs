@@ -36,6 +36,7 @@ pub(super) trait Lanes: Copy {
     fn add(a: Self::F, b: Self::F) -> Self::F;
     fn sub(a: Self::F, b: Self::F) -> Self::F;
     fn mul(a: Self::F, b: Self::F) -> Self::F;
+    fn div(a: Self::F, b: Self::F) -> Self::F;
     /// `a · b + c`, rounded once.
     fn mul_add(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `a` where `a < b`, else `b`.
@@ -90,12 +91,15 @@ pub(super) trait Lanes: Copy {
 
 /// Work that is compiled for the lanes of each level, as far as it is inlined.
 pub(super) trait Work {
-    fn run<L: Lanes>(self);
+    /// Result of the work.
+    type Out;
+
+    fn run<L: Lanes>(self) -> Self::Out;
 }
 
 /// Runs `work` with the lanes of `level`.
 #[inline(always)]
-pub(super) fn run(level: Level, work: impl Work) {
+pub(super) fn run<W: Work>(level: Level, work: W) -> W::Out {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => level.run(
@@ -114,19 +118,18 @@ pub(super) fn run(level: Level, work: impl Work) {
 /// At most sixteen bytes, and zeros behind them; by way of registers, since what is stored in parts is slow to load as a whole.
 #[inline(always)]
 pub(super) fn load_bytes(from: &[u8]) -> [u8; 16] {
-    let len = from.len().min(16);
-    let eight = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| from[at + i]));
-    let four = |at: usize| u64::from(u32::from_ne_bytes(std::array::from_fn(|i| from[at + i])));
-    let [low, high] = match len {
-        0 => [0, 0],
-        1..4 => {
-            let (middle, last) = (len / 2, len - 1);
-            let [a, b, c] = [0, middle, last].map(|at| u64::from(from[at]) << (8 * at));
-            [a | b | c, 0]
-        }
-        4..8 => [four(0) | four(len - 4) << (8 * (len - 4)), 0],
-        8 => [eight(0), 0],
-        _ => [eight(0), eight(len - 8) >> (8 * (16 - len))],
+    let len = from.len();
+    if let Some(all) = from.first_chunk::<16>() {
+        return *all;
+    }
+    let [low, high] = if let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>()) {
+        let behind = u128::from(u64::from_ne_bytes(*last)) << 64 >> (8 * (16 - len));
+        [u64::from_ne_bytes(*first), (behind >> 64) as u64]
+    } else if let (Some(first), Some(last)) = (from.first_chunk::<4>(), from.last_chunk::<4>()) {
+        let last = u64::from(u32::from_ne_bytes(*last)) << (8 * (len - 4));
+        [u64::from(u32::from_ne_bytes(*first)) | last, 0]
+    } else {
+        [from.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0]
     };
     bytemuck::cast([low, high])
 }
@@ -134,18 +137,22 @@ pub(super) fn load_bytes(from: &[u8]) -> [u8; 16] {
 /// Stores the first bytes, at most sixteen.
 #[inline(always)]
 pub(super) fn store_bytes(bytes: [u8; 16], to: &mut [u8]) {
-    let len = to.len().min(16);
-    let all = u128::from_ne_bytes(bytes);
-    match len {
-        0 => {}
-        1..4 => [0, len / 2, len - 1].into_iter().for_each(|at| to[at] = (all >> (8 * at)) as u8),
-        4..8 => {
-            to[len - 4..len].copy_from_slice(&((all >> (8 * (len - 4))) as u32).to_ne_bytes());
-            to[..4].copy_from_slice(&(all as u32).to_ne_bytes());
+    let (len, all) = (to.len(), u128::from_ne_bytes(bytes));
+    let behind = |bytes: usize| all >> (8 * (len - bytes).min(15));
+    // Two stores that may overlap; arrays are assigned, since copies are checked, and slow, in builds with debug assertions.
+    if let Some(to) = to.first_chunk_mut::<16>() {
+        *to = bytes;
+    } else if let Some(first) = to.first_chunk_mut::<8>() {
+        *first = (all as u64).to_ne_bytes();
+        if let Some(last) = to.last_chunk_mut::<8>() {
+            *last = (behind(8) as u64).to_ne_bytes();
         }
-        _ => {
-            to[len - 8..len].copy_from_slice(&((all >> (8 * (len - 8))) as u64).to_ne_bytes());
-            to[..8].copy_from_slice(&(all as u64).to_ne_bytes());
+    } else if let Some(first) = to.first_chunk_mut::<4>() {
+        *first = (all as u32).to_ne_bytes();
+        if let Some(last) = to.last_chunk_mut::<4>() {
+            *last = (behind(4) as u32).to_ne_bytes();
         }
+    } else {
+        to.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
     }
 }

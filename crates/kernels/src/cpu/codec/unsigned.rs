@@ -4,7 +4,8 @@ use super::lanes::{LANES, Lanes, load_bytes, store_bytes};
 use super::round::{Nearest, Random, Rounding};
 use super::{Put, RowCodec, Shape};
 use crate::op::codec::Dice;
-use crate::reference::codec::unsigned::Grid;
+use crate::reference::codec::SMALLEST_SCALE;
+use crate::reference::codec::unsigned::{Grid, HUGE, REDUCED, most};
 
 /// Codec of `BITS` bits for each value.
 #[derive(Clone, Copy)]
@@ -23,18 +24,24 @@ impl<const BITS: usize> RowCodec for Unsigned<BITS> {
         offset: u32,
         to: &mut [u8],
     ) -> bool {
-        let rows = from.chunks_exact(shape.width).zip(to.chunks_exact_mut(shape.bytes));
+        let Shape { width, bytes } = shape;
         let mut finite = true;
-        match dice {
-            None => {
-                for (row, to) in rows {
-                    finite &= Self::encode_row::<L>(row, Nearest, to);
-                }
+        // Headers of sixteen rows are computed at once.
+        let groups = from.chunks(LANES * width).zip(to.chunks_mut(LANES * bytes));
+        for (g, (from, to)) in groups.enumerate() {
+            let mut grids = Grids::new();
+            for (r, row) in from.chunks_exact(width).enumerate() {
+                finite &= grids.find::<L>(r, row);
             }
-            Some(dice) => {
-                for (r, (row, to)) in rows.enumerate() {
-                    let offset = offset.wrapping_add((r * shape.width) as u32);
-                    finite &= Self::encode_row::<L>(row, Random { dice, offset }, to);
+            grids.finish::<L>(BITS);
+            for (r, (row, to)) in from.chunks_exact(width).zip(to.chunks_exact_mut(bytes)).enumerate() {
+                let grid = grids.grid(BITS, r);
+                match dice {
+                    None => Self::encode_row::<L>(row, &grid, Nearest, to),
+                    Some(dice) => {
+                        let offset = offset.wrapping_add(((g * LANES + r) * width) as u32);
+                        Self::encode_row::<L>(row, &grid, Random { dice, offset }, to);
+                    }
                 }
             }
         }
@@ -53,25 +60,22 @@ impl<const BITS: usize> Unsigned<BITS> {
     /// Bytes of sixteen codes.
     const BYTES: usize = 2 * BITS;
 
-    /// Encodes a row; gives `false` if a value is not finite.
+    /// Encodes a row.
     #[inline(always)]
-    fn encode_row<L: Lanes>(row: &[f32], rounding: impl Rounding, to: &mut [u8]) -> bool {
+    fn encode_row<L: Lanes>(row: &[f32], grid: &Grid, rounding: impl Rounding, to: &mut [u8]) {
         let (chunks, tail) = row.as_chunks::<LANES>();
-        let Some(grid) = grid::<L>(BITS, row[0], chunks, tail) else { return false };
-        let (header, codes) = to.split_at_mut(HEADER);
-        header[..4].copy_from_slice(&grid.scale.to_ne_bytes());
-        header[4..].copy_from_slice(&grid.low.to_ne_bytes());
-        for (i, (values, to)) in chunks.iter().zip(codes.chunks_exact_mut(Self::BYTES)).enumerate() {
-            let packed = Self::pack::<L>(Self::codes::<L>(L::load(values), &grid, rounding, i * LANES));
-            to.copy_from_slice(&packed[..Self::BYTES]);
+        let Some((header, codes)) = to.split_first_chunk_mut::<HEADER>() else { return };
+        *header = bytemuck::cast([grid.scale, grid.low]);
+        for (i, values) in chunks.iter().enumerate() {
+            let packed = Self::pack::<L>(Self::codes::<L>(L::load(values), grid, rounding, i * LANES));
+            store_bytes(packed, &mut codes[i * Self::BYTES..][..Self::BYTES]);
         }
         if !tail.is_empty() {
             // What fills up the last byte is encoded as zero.
             let values = L::load_some(tail, L::splat(grid.low));
-            let last = Self::codes::<L>(values, &grid, rounding, chunks.len() * LANES);
+            let last = Self::codes::<L>(values, grid, rounding, chunks.len() * LANES);
             store_bytes(Self::pack::<L>(last), &mut codes[chunks.len() * Self::BYTES..]);
         }
-        true
     }
 
     #[inline(always)]
@@ -83,15 +87,13 @@ impl<const BITS: usize> Unsigned<BITS> {
 
     #[inline(always)]
     fn decode_row<L: Lanes, P: Put>(from: &[u8], row: &mut [f32]) {
-        let (header, codes) = from.split_at(HEADER);
-        let float =
-            |at: usize| f32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let (scale, low) = (L::splat(float(0)), L::splat(float(4)));
+        let Some((header, codes)) = from.split_first_chunk::<HEADER>() else { return };
+        let [scale, low]: [f32; 2] = bytemuck::cast(*header);
+        let (scale, low) = (L::splat(scale), L::splat(low));
         let (chunks, tail) = row.as_chunks_mut::<LANES>();
         let whole = chunks.len();
-        for (to, from) in chunks.iter_mut().zip(codes.chunks_exact(Self::BYTES)) {
-            let mut packed = [0; 16];
-            packed[..Self::BYTES].copy_from_slice(from);
+        for (i, to) in chunks.iter_mut().enumerate() {
+            let packed = load_bytes(&codes[i * Self::BYTES..][..Self::BYTES]);
             P::put::<L>(to, L::mul_add(scale, L::floats(Self::unpack::<L>(&packed)), low));
         }
         if !tail.is_empty() {
@@ -127,22 +129,61 @@ impl<const BITS: usize> Unsigned<BITS> {
     }
 }
 
-/// Grid of a row; `None` if a value is not finite.
-#[inline(always)]
-fn grid<L: Lanes>(bits: usize, first: f32, chunks: &[[f32; LANES]], tail: &[f32]) -> Option<Grid> {
-    let (mut low, mut high) = (L::splat(first), L::splat(first));
-    // Zero times a value is a zero, unless the value is infinite or NaN.
-    let mut zeros = L::splat(0.0);
-    for values in chunks {
-        let x = L::load(values);
-        (low, high) = (L::min(x, low), L::max(x, high));
-        zeros = L::mul_add(x, L::splat(0.0), zeros);
+/// Grids of up to sixteen rows, as [`Grid::new`] makes them one by one.
+struct Grids {
+    scale: [f32; LANES],
+    low: [f32; LANES],
+    high: [f32; LANES],
+    inverse: [f32; LANES],
+}
+
+impl Grids {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { scale: [0.0; LANES], low: [0.0; LANES], high: [0.0; LANES], inverse: [0.0; LANES] }
     }
-    if !tail.is_empty() {
-        let x = L::load_some(tail, low);
-        (low, high) = (L::min(x, low), L::max(x, high));
-        zeros = L::mul_add(x, L::splat(0.0), zeros);
+
+    /// Finds the range of row `r`; gives `false` if a value is not finite.
+    #[inline(always)]
+    fn find<L: Lanes>(&mut self, r: usize, row: &[f32]) -> bool {
+        let (chunks, tail) = row.as_chunks::<LANES>();
+        let (mut low, mut high) = (L::splat(row[0]), L::splat(row[0]));
+        // Zero times a value is a zero, unless the value is infinite or NaN.
+        let mut zeros = L::splat(0.0);
+        for values in chunks {
+            let x = L::load(values);
+            (low, high) = (L::min(x, low), L::max(x, high));
+            zeros = L::mul_add(x, L::splat(0.0), zeros);
+        }
+        if !tail.is_empty() {
+            let x = L::load_some(tail, low);
+            (low, high) = (L::min(x, low), L::max(x, high));
+            zeros = L::mul_add(x, L::splat(0.0), zeros);
+        }
+        [self.low[r], self.high[r]] = L::ends(low, high);
+        L::all_numbers(zeros)
     }
-    let [low, high] = L::ends(low, high);
-    if L::all_numbers(zeros) { Some(Grid::new(bits, low, high)) } else { None }
+
+    /// Computes all scales.
+    #[inline(always)]
+    fn finish<L: Lanes>(&mut self, bits: usize) {
+        let (low, high) = (L::add(L::load(&self.low), L::splat(0.0)), L::load(&self.high));
+        let range = L::sub(L::mul(high, L::splat(0.5)), L::mul(low, L::splat(0.5)));
+        let scale = L::div(range, L::splat(most(bits) * 0.5));
+        let scale = L::max(L::splat(SMALLEST_SCALE), scale);
+        let reduced = L::mul(scale, L::splat(REDUCED));
+        let scale = L::if_less(high, L::splat(HUGE), scale, reduced);
+        let inverse = L::div(L::splat(4.0), scale);
+        L::store(low, &mut self.low);
+        L::store(L::if_less(low, high, scale, L::splat(0.0)), &mut self.scale);
+        L::store(L::if_less(low, high, inverse, L::splat(0.0)), &mut self.inverse);
+    }
+
+    /// Grid of row `r`.
+    #[inline(always)]
+    fn grid(&self, bits: usize, r: usize) -> Grid {
+        let low = self.low[r];
+        let (scale, inverse) = (self.scale[r], self.inverse[r]);
+        Grid { scale, low, quarter: low * 0.25, inverse, most: most(bits) }
+    }
 }

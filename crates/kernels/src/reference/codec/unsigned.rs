@@ -5,6 +5,17 @@
 
 use super::{SMALLEST_SCALE, rounds_up};
 
+/// Values from here on need a reduced scale, so that the largest code is not decoded to an infinity.
+pub(crate) const HUGE: f32 = f32::MAX / 2.0;
+/// Factor of a reduced scale.
+pub(crate) const REDUCED: f32 = 1.0 - 2.0 * f32::EPSILON;
+
+/// Largest code of `bits` bits.
+#[inline(always)]
+pub(crate) fn most(bits: usize) -> f32 {
+    ((1u32 << bits) - 1) as f32
+}
+
 /// Values that a row can be decoded to: `low + scale · code`.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
@@ -22,17 +33,15 @@ pub struct Grid {
 
 impl Grid {
     /// Grid of codes of `bits` bits, for a row of finite values between `low` and `high`.
-    #[inline(always)]
     pub fn new(bits: usize, low: f32, high: f32) -> Self {
-        let most = ((1u32 << bits) - 1) as f32;
+        let most = most(bits);
         let low = low + 0.0;
         let mut scale = (high * 0.5 - low * 0.5) / (most * 0.5);
         if scale < SMALLEST_SCALE {
             scale = SMALLEST_SCALE;
         }
-        // The largest code must not be decoded to an infinity.
-        if high >= f32::MAX / 2.0 {
-            scale *= 1.0 - 2.0 * f32::EPSILON;
+        if high >= HUGE {
+            scale *= REDUCED;
         }
         let constant = high == low;
         Self {

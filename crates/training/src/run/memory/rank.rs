@@ -3,11 +3,11 @@
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
 use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
-use spec::emulation::Emulation;
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
 use spec::placement::{Layout, Shard};
+use spec::program::{Program, Units};
 use spec::run::Run;
 use spec::schedule::{Bucket, Schedule, Slot, Task};
 
@@ -153,13 +153,18 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Gradients of the nodes that are emulated.
+    /// Gradients of the nodes that are emulated, their scratch and the errors that they carry.
     fn emulated(&self) -> f64 {
-        let Some(Emulation { nodes, .. }) = self.run.emulation.filter(|_| self.purpose.trains) else {
-            return 0.0;
+        let Some(emulation) = self.run.emulation.filter(|_| self.purpose.trains) else { return 0.0 };
+        let (dense, hosts) = (self.run.wire.dense, emulation.hosts());
+        let of_node = |bucket: usize| {
+            let elements = self.schedule.buckets()[bucket].elements;
+            let units = Units::of_tensors(dense.codec, elements, std::slice::from_ref(&(0..elements)));
+            let program = Program::all_reduce(self.run.all_reduce, &units, &hosts, 0, dense.compensation);
+            let scratch: f64 = program.scratch().iter().map(|&bytes| exactly(bytes as f64 / 4.0)).sum();
+            exactly(elements as f64) + exactly(program.error_len() as f64) + scratch
         };
-        let elements = |bucket: usize| self.schedule.buckets()[bucket].elements as f64;
-        nodes as f64 * self.schedule.emulated_buckets().map(|bucket| exactly(elements(bucket))).sum::<f64>()
+        emulation.nodes as f64 * self.schedule.emulated_buckets().map(of_node).sum::<f64>()
     }
 
     /// Samples of `rank`, and the ids of all samples that come to it.

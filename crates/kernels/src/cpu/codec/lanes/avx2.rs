@@ -81,8 +81,8 @@ unsafe fn first(lanes: usize) -> (__m256i, __m256i) {
 }
 
 // Every block below is one operation.
-// SAFETY of all of them: lanes are used where their instructions were detected; what is read and written has the length of the
-// arrays, and needs no alignment.
+// SAFETY of all of them: lanes are used where their instructions were detected. Arrays and registers of one size hold any bits; they
+// change by value, since loads through addresses are checked, and slow, in builds with debug assertions.
 impl Lanes for Avx2 {
     type F = (__m256, __m256);
     type I = (__m256i, __m256i);
@@ -94,16 +94,12 @@ impl Lanes for Avx2 {
     }
     #[inline(always)]
     fn load(from: &[f32; LANES]) -> Self::F {
-        // SAFETY: as above.
-        unsafe { (_mm256_loadu_ps(from.as_ptr()), _mm256_loadu_ps(from[8..].as_ptr())) }
+        let [low, high]: [__m256; 2] = bytemuck::cast(*from);
+        (low, high)
     }
     #[inline(always)]
     fn store(x: Self::F, to: &mut [f32; LANES]) {
-        // SAFETY: as above.
-        unsafe {
-            _mm256_storeu_ps(to.as_mut_ptr(), x.0);
-            _mm256_storeu_ps(to[8..].as_mut_ptr(), x.1);
-        }
+        *to = bytemuck::cast([x.0, x.1]);
     }
     #[inline(always)]
     fn load_some(from: &[f32], with: Self::F) -> Self::F {
@@ -139,6 +135,11 @@ impl Lanes for Avx2 {
     fn mul(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as above.
         unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as above.
+        unsafe { (_mm256_div_ps(a.0, b.0), _mm256_div_ps(a.1, b.1)) }
     }
     #[inline(always)]
     fn mul_add(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
@@ -327,20 +328,16 @@ impl Lanes for Avx2 {
     fn halves(x: Self::F) -> [u8; 32] {
         // SAFETY: as above.
         unsafe {
-            let mut halves = [0; 32];
             let low = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x.0);
             let high = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x.1);
-            _mm_storeu_si128(halves.as_mut_ptr().cast(), low);
-            _mm_storeu_si128(halves[16..].as_mut_ptr().cast(), high);
-            halves
+            bytemuck::cast([low, high])
         }
     }
     #[inline(always)]
     fn of_halves(from: &[u8; 32]) -> Self::F {
         // SAFETY: as above.
         unsafe {
-            let (low, high) =
-                (_mm_loadu_si128(from.as_ptr().cast()), _mm_loadu_si128(from[16..].as_ptr().cast()));
+            let [low, high]: [__m128i; 2] = bytemuck::cast(*from);
             (_mm256_cvtph_ps(low), _mm256_cvtph_ps(high))
         }
     }

@@ -3,6 +3,7 @@
 
 use super::{LANES, Lanes};
 use std::arch::x86_64::*;
+use std::mem::transmute;
 
 /// Lanes of AVX-512.
 #[derive(Clone, Copy)]
@@ -37,8 +38,8 @@ fn first(lanes: usize) -> __mmask16 {
 }
 
 // Every block below is one operation.
-// SAFETY of all of them: lanes are used where their instructions were detected; what is read and written has the length of the
-// arrays, and needs no alignment.
+// SAFETY of all of them: lanes are used where their instructions were detected. Arrays and registers of one size hold any bits; they
+// change by value, since loads through addresses are checked, and slow, in builds with debug assertions.
 impl Lanes for Avx512 {
     type F = __m512;
     type I = __m512i;
@@ -51,12 +52,12 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn load(from: &[f32; LANES]) -> Self::F {
         // SAFETY: as above.
-        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+        unsafe { transmute::<[f32; LANES], __m512>(*from) }
     }
     #[inline(always)]
     fn store(x: Self::F, to: &mut [f32; LANES]) {
         // SAFETY: as above.
-        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
+        unsafe { *to = transmute::<__m512, [f32; LANES]>(x) }
     }
     #[inline(always)]
     fn load_some(from: &[f32], with: Self::F) -> Self::F {
@@ -82,6 +83,11 @@ impl Lanes for Avx512 {
     fn mul(a: Self::F, b: Self::F) -> Self::F {
         // SAFETY: as above.
         unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: as above.
+        unsafe { _mm512_div_ps(a, b) }
     }
     #[inline(always)]
     fn mul_add(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
@@ -227,7 +233,7 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn of_bytes(from: &[u8; 16]) -> Self::I {
         // SAFETY: as above.
-        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
+        unsafe { _mm512_cvtepu8_epi32(transmute::<[u8; 16], __m128i>(*from)) }
     }
     #[inline(always)]
     fn of_nibbles(from: &[u8; 8]) -> Self::I {
@@ -254,15 +260,14 @@ impl Lanes for Avx512 {
     fn halves(x: Self::F) -> [u8; 32] {
         // SAFETY: as above.
         unsafe {
-            let mut halves = [0; 32];
-            let rounded = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
-            _mm256_storeu_si256(halves.as_mut_ptr().cast(), rounded);
-            halves
+            transmute::<__m256i, [u8; 32]>(
+                _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x),
+            )
         }
     }
     #[inline(always)]
     fn of_halves(from: &[u8; 32]) -> Self::F {
         // SAFETY: as above.
-        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
+        unsafe { _mm512_cvtph_ps(transmute::<[u8; 32], __m256i>(*from)) }
     }
 }

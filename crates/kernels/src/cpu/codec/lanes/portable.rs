@@ -49,6 +49,10 @@ impl Lanes for Portable {
         each(a, b, |a, b| a * b)
     }
     #[inline(always)]
+    fn div(a: Self::F, b: Self::F) -> Self::F {
+        each(a, b, |a, b| a / b)
+    }
+    #[inline(always)]
     fn mul_add(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i].mul_add(b[i], c[i]))
     }
