@@ -66,7 +66,7 @@ pub enum Work {
     /// A collective whose algorithm is not given: an all-to-all, or any collective of a model that is only simulated.
     Transfer(Transfer),
     /// A reduction or a gather of a schedule, by the program that its ranks execute.
-    Reduction(Reduction),
+    Reduction(Box<Reduction>),
 }
 
 /// A computation.

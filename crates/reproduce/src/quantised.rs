@@ -380,7 +380,8 @@ fn configure(args: &Args, case: Option<&Case>, steps: u64) -> Result<Config> {
 
 fn train(args: &Args, case: &Case, steps: u64, logs: &OpenLogs) -> Result<TrainedRow> {
     let began = Instant::now();
-    let trained = Training::new(configure(args, Some(case), steps)?).logs(logs.clone()).titled(case.title()).run();
+    let trained =
+        Training::new(configure(args, Some(case), steps)?).logs(logs.clone()).titled(case.title()).run();
     let mut record = TrainedRow {
         table: case.table,
         row: case.name().into(),

@@ -4,7 +4,7 @@ use crate::dataflow;
 use planning::Span;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
-use planning::step::{ComputeClass, Op, Period, Reduction, StepGraph, Transfer, Work};
+use planning::step::{ComputeClass, Op, Period, StepGraph, Work};
 use planning::system::System;
 use spec::program::Algorithm;
 use spec::run::Run;
@@ -77,8 +77,8 @@ pub fn class(op: &Op) -> &'static str {
             ComputeClass::Embedding => "embedding",
             ComputeClass::Other => "other",
         },
-        Work::Transfer(Transfer { kind, .. })
-        | Work::Reduction(Reduction { vector: Transfer { kind, .. }, .. }) => kind.name(),
+        Work::Transfer(transfer) => transfer.kind.name(),
+        Work::Reduction(reduction) => reduction.vector.kind.name(),
     }
 }
 

@@ -84,15 +84,16 @@ impl Bound<'_> {
                 let (bytes, between_nodes) = self.busiest(&collective.traffic);
                 Work::Transfer(Transfer { kind, members, nodes, bytes, between_nodes })
             }
-            CollectiveKind::AllReduce => Work::Reduction(
-                self.all_reduce(collective, |bytes| Transfer::of_vector(kind, members, nodes, bytes)),
-            ),
+            CollectiveKind::AllReduce => {
+                let vector = |bytes| Transfer::of_vector(kind, members, nodes, bytes);
+                Work::Reduction(Box::new(self.all_reduce(collective, vector)))
+            }
             CollectiveKind::ReduceScatter | CollectiveKind::AllGather => {
                 let (bytes, _) = self.busiest(&collective.traffic);
                 // A rank's parts for all others are all but one of the vector's.
                 let others = (members.max(2) - 1) as f64;
                 let vector = Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others);
-                Work::Reduction(self.scattered(collective, vector))
+                Work::Reduction(Box::new(self.scattered(collective, vector)))
             }
         }
     }
