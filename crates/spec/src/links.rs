@@ -34,9 +34,6 @@ pub enum GroupSpan {
 pub struct LinkModel {
     /// Collective that was measured.
     pub collective: CollectiveKind,
-    /// Algorithm of an all-reduce; direct for other collectives, and in files that name none.
-    #[serde(default)]
-    pub algorithm: Algorithm,
     /// Ranks that took part together.
     pub group: GroupSpan,
     /// Number of ranks that take part together.
@@ -45,6 +42,9 @@ pub struct LinkModel {
     pub latency_s: f64,
     /// Bandwidth: bytes per second that a rank sends or reduces.
     pub bytes_per_s: f64,
+    /// Algorithm of an all-reduce; direct for other collectives, and in files that name none.
+    #[serde(default)]
+    pub algorithm: Algorithm,
 }
 
 impl LinkModel {

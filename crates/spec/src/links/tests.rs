@@ -8,4 +8,8 @@ fn it_survives_json() {
     let text = serde_json::to_string(&line).unwrap();
     assert!(text.contains(r#""collective":"all_reduce","group":"host""#), "{text}");
     assert_eq!(serde_json::from_str::<LinkModel>(&text).unwrap(), line);
+    // Files from before there was a choice name no algorithm.
+    let older = text.replace(r#","algorithm":"direct""#, "");
+    assert!(older.len() < text.len(), "{text}");
+    assert_eq!(serde_json::from_str::<LinkModel>(&older).unwrap(), line);
 }
