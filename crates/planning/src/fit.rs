@@ -90,7 +90,7 @@ pub fn link(
     let rates = non_negative(&points)?;
     let rises = rates[1] > 0.0;
     let (algorithm, latency_s, bytes_per_s) = (Algorithm::Direct, rates[0], 1.0 / rates[1]);
-    rises.then(|| LinkModel { collective, algorithm, group, ranks, latency_s, bytes_per_s })
+    rises.then_some(LinkModel { collective, algorithm, group, ranks, latency_s, bytes_per_s })
 }
 
 /// Rates of a class of computation, through measured amounts and seconds. Only those amounts count that the class goes by.

@@ -7,14 +7,15 @@ use planning::trained::Trained;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::codec::{Codec, Compensation};
-use spec::program::{Algorithm, Program, Units};
+use spec::program::{Algorithm, Program};
 use spec::run::AllReduce;
 use spec::schedule::{CollectiveKind, Task};
+use spec::volume::ReducedVector;
 use std::time::Instant;
 
 /// All-reduce of one tensor among all devices of a system.
 fn reduction(algorithm: Algorithm, codec: Codec, elements: usize, system: &System) -> Reduction {
-    let units = Units::of_tensors(codec, elements, &[0..elements]);
+    let units = ReducedVector::whole(elements).units(codec);
     let devices = system.devices();
     let hosts: Vec<usize> = (0..devices).map(|device| device / system.devices_per_node).collect();
     let bytes = units.bytes(0..units.count()) as f64;

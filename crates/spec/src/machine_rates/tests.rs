@@ -65,6 +65,20 @@ fn what_cannot_have_been_measured_is_refused() {
         "flops_per_s of top-forward is -1; expected a number above 0"
     );
     assert_eq!(
+        refused(&|c| c.links[0].algorithm = Algorithm::Ring),
+        "the line of all-to-all over world has the algorithm ring; only an all-reduce has one, so leave it out"
+    );
+    let of = |c: &mut MachineRates, algorithm| {
+        c.links.push(LinkModel { collective: CollectiveKind::AllReduce, algorithm, ..c.links[0] });
+    };
+    assert_eq!(
+        refused(&|c| [Algorithm::Direct, Algorithm::TwoLevel, Algorithm::TwoLevel]
+            .map(|each| of(c, each))
+            .into_iter()
+            .collect()),
+        "the line of two-level all-reduce over world is given twice"
+    );
+    assert_eq!(
         refused(&|c| c.operations[1].overhead_s = f64::NAN),
         "overhead_s of loss is NaN; expected 0, or a number above it"
     );

@@ -2,7 +2,7 @@ use super::*;
 use spec::codec::{Codec, Compensation};
 use spec::program::Algorithm;
 use spec::schedule::{CollectiveKind, Task, Work};
-use spec::volume::BatchSizes;
+use spec::volume::{BatchSizes, ReducedVector};
 
 /// What the stages of every rank sum up to is what the schedule says that the rank sends, of every algorithm and codec.
 #[test]
@@ -57,7 +57,7 @@ fn some_members_speak_for_all() {
         let hosts: Vec<usize> = (0..hosts * per_host).map(|member| member / per_host).collect();
         for algorithm in Algorithm::ALL {
             for codec in [Codec::F32, Codec::U8] {
-                let units = Units::of_tensors(codec, 1 << 16, &[0..1 << 16]);
+                let units = ReducedVector::whole(1 << 16).units(codec);
                 let program = |me| Program::all_reduce(algorithm, &units, &hosts, me, Compensation::Every);
                 let vector = Transfer::of_vector(CollectiveKind::AllReduce, hosts.len(), 2, 1.0);
                 let some = Reduction::new(vector, &units, &hosts, program);
