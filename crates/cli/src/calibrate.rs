@@ -22,6 +22,7 @@ use kernels::Buffer;
 use runs::{TimedSteps, Trial};
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::MachineRates;
+use spec::program::Algorithm;
 use spec::run::Config;
 use spec::schedule::CollectiveKind;
 use spec::topology::Topology;
@@ -35,7 +36,9 @@ use training::{Cluster, Logs, Outcome, Session};
     campanile calibrate --out here.toml
     campanile simulate --model run.toml --system here.toml
   A cluster: every rank runs the command, rank 0 writes
-    mpirun -np 8 campanile calibrate --transport mpi --out cluster.toml")]
+    mpirun -np 8 campanile calibrate --transport mpi --out cluster.toml
+  For runs with another all-reduce
+    campanile calibrate --all-reduce two-level --out here.toml")]
 pub struct Args {
     #[command(flatten)]
     transport: TransportArgs,
@@ -46,6 +49,10 @@ pub struct Args {
     /// 2]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     ranks_per_host: Option<usize>,
+    /// Also measure all-reduces of this algorithm, for runs that use it: ring, recursive-doubling or two-level [default: direct
+    /// ones only]
+    #[arg(long, value_name = "ALGORITHM", help_heading = "Measurement")]
+    all_reduce: Option<Algorithm>,
     /// Name of this cluster in the system file
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
@@ -104,7 +111,8 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let run = planning::check(&config)?;
     let topology = run.topology();
     let effort = if args.quick { QUICK } else { FULL };
-    agree_on(&mut cluster, &format!("calibrate {topology}, {effort:?}"))?;
+    let all_reduce = args.all_reduce.unwrap_or_default();
+    agree_on(&mut cluster, &format!("calibrate {topology}, {effort:?}, {all_reduce} all-reduce"))?;
     let threads = training::threads(&run, &cluster);
     let trials = runs::trials(topology, threads, effort.steps, effort.divisor)?;
     for trial in &trials {
@@ -112,7 +120,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             .with_context(|| trial.name.clone())?;
     }
     let largest = effort.sizes.iter().max().map_or(0, |&size| size as u64);
-    let job = Job { topology, cluster: &cluster, trials: &trials, effort, console };
+    let job = Job { topology, cluster: &cluster, trials: &trials, effort, all_reduce, console };
     let Some(measured) = on_ranks(&cluster, topology, largest.saturating_mul(6), |world| job.on_rank(world))?
     else {
         return Ok(());
@@ -170,6 +178,7 @@ struct Job<'a> {
     cluster: &'a Cluster,
     trials: &'a [Trial],
     effort: Effort,
+    all_reduce: Algorithm,
     console: Console,
 }
 
@@ -214,9 +223,13 @@ impl Job<'_> {
 
     fn sweep(&self) -> Sweep {
         let spans = [GroupSpan::World, GroupSpan::Host, GroupSpan::Peers].into_iter();
+        // Norms of gradients are always reduced directly, and the runs that are timed reduce all else so, too.
+        let mut algorithms = vec![Algorithm::Direct, self.all_reduce];
+        algorithms.dedup();
         Sweep {
             topology: self.topology,
             kinds: CollectiveKind::ALL.to_vec(),
+            algorithms,
             spans: spans.filter(|span| span.members(self.topology) > 1).collect(),
             sizes: self.effort.sizes.to_vec(),
             rounds: self.effort.sweep,
@@ -243,10 +256,11 @@ fn taken_by(outcome: &Outcome) -> Taken {
 fn lines(swept: Swept) -> Vec<LinkModel> {
     let Swept { points, mut links } = swept;
     for point in points.iter().rev() {
-        let Point { collective, group, ranks, bytes, median_s, .. } = *point;
-        if !links.iter().any(|link| link.collective == collective && link.group == group) {
+        let Point { collective, algorithm, group, ranks, bytes, median_s, .. } = *point;
+        let of = |link: &LinkModel| (link.collective, link.algorithm, link.group);
+        if !links.iter().any(|link| of(link) == (collective, algorithm, group)) {
             let bytes_per_s = bytes as f64 / median_s;
-            links.push(LinkModel { collective, group, ranks, latency_s: 0.0, bytes_per_s });
+            links.push(LinkModel { collective, algorithm, group, ranks, latency_s: 0.0, bytes_per_s });
         }
     }
     links

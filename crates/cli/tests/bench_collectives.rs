@@ -83,6 +83,19 @@ fn a_sweep_gives_every_collective_in_every_group() {
     }
 }
 
+/// Two levels send half as much between hosts of two ranks as the direct algorithm, as the transport counts it.
+#[test]
+fn an_all_reduce_has_the_algorithm_that_is_asked_for() {
+    let only = ["--collectives", "all-reduce", "--groups", "world", "--from", "16KiB", "--to", "64KiB"];
+    let swept = json(&bench(&[&only[..], &["--all-reduce", "two-level", "--json"]].concat()));
+    let points = swept["points"].as_array().unwrap();
+    assert!(points.len() == 2 && points.iter().all(|point| point["algorithm"] == "two-level"), "{swept}");
+    assert_eq!(points[1]["network_bytes"], 4 * 2 * 16384);
+    assert_eq!((&points[1]["messages"], &points[1]["message_bytes"]), (&4.into(), &32768.into()));
+    let table = text(&bench(&[&only[..], &["--all-reduce", "ring"]].concat()));
+    assert!(table.contains("ring all-reduce") && table.contains("world of 4"), "{table}");
+}
+
 #[test]
 fn a_sweep_prints_a_table() {
     let only = ["--collectives", "all-to-all", "--groups", "peers", "--hosts", "3", "--ranks-per-host", "1"];
@@ -105,6 +118,11 @@ fn mistakes_are_refused_with_what_to_do() {
         (&["--to", "1TiB"], &["--to 1099511627776", "at most"]),
         (&["--collectives", "broadcast"], &["broadcast", "all-to-all"]),
         (&["--groups", "racks"], &["racks", "peers"]),
+        (&["--all-reduce", "auto"], &["auto", "two-level"]),
+        (
+            &["--all-reduce", "ring", "--collectives", "all-to-all"],
+            &["--all-reduce", "leave --all-reduce out"],
+        ),
         (&["--hosts", "0"], &["0 hosts", "at least 1"]),
         (&["--hosts", "1", "--groups", "peers"], &["1 × 2", "more than one rank"]),
         (&["--hosts", "1025", "--ranks-per-host", "1", "--to", "1KiB"], &["1025", "1024"]),

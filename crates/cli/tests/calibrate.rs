@@ -37,17 +37,29 @@ fn records(folder: &Path) {
 fn a_calibration_is_a_file_that_predicts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("in-process.toml");
-    let result = json(&["calibrate", "--quick", "--name", "test", "--out", file.to_str().unwrap(), "--json"]);
+    let name = ["--name", "test", "--out", file.to_str().unwrap(), "--json"];
+    let result = json(&[&["calibrate", "--quick", "--all-reduce", "two-level"][..], &name].concat());
     let measured = &result["measured"];
     // 26 classes of phases, and reading ahead; four collectives over three groups.
     assert_eq!(measured["operations"].as_array().unwrap().len(), 27, "{measured}");
-    assert_eq!(measured["links"].as_array().unwrap().len(), 12, "{measured}");
+    let links = measured["links"].as_array().unwrap();
+    let direct = links.iter().filter(|link| link["algorithm"] == "direct").count();
+    // And all-reduces in two levels.
+    assert_eq!((direct, links.len()), (12, 15), "{measured}");
     assert_eq!((&measured["ranks_per_machine"], &measured["transport"]), (&4.into(), &"in-process".into()));
     for step in result["steps"].as_array().unwrap() {
         assert!(step["priced_s"].as_f64().unwrap() > 0.0, "{step}");
     }
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.starts_with("name = \"test\"") && text.contains("[measured]"), "{text}");
+
+    let on_it =
+        ["simulate", "--system", file.to_str().unwrap(), "--model", "dlrm", "--batch", "64", "--json"];
+    assert_eq!(json(&on_it)["all_reduce"], "direct");
+    assert_eq!(json(&[&on_it[..], &["--all-reduce", "auto"]].concat())["all_reduce"], "two-level");
+    let refused = campanile(&[&on_it[..], &["--all-reduce", "ring"]].concat());
+    let refused = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.contains("run `campanile calibrate --all-reduce ring` to measure it"), "{refused}");
 
     records(folder.path());
     let out = folder.path().to_str().unwrap();

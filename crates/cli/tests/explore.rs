@@ -58,6 +58,9 @@ fn trained_models_are_compared_with_the_first() {
     assert_eq!(told["points"], 2);
     assert_eq!(told["best"][1]["baseline"]["model"], "dlrm");
     assert!(told["best"][1]["memory_free_speedup"].as_f64().unwrap() > 1.0);
+    assert!(told.to_string().contains("as it is trained, two-level all-reduce, bf16 on the wire"), "{told}");
+    let direct = json(&[&args[..], &["--all-reduce", "direct"]].concat());
+    assert!(direct.to_string().contains("as it is trained, direct all-reduce"), "{direct}");
 }
 
 #[test]
@@ -73,6 +76,7 @@ fn what_cannot_be_is_refused() {
         (&["--task", "play"], "pretrain"),
         (&["--cost", "free"], "madmax"),
         (&["--combine"], "--what-if"),
+        (&["--all-reduce", "ring"], "dlrm-a is only simulated; leave --all-reduce out"),
     ] {
         refused_with(&[&["explore"], args].concat(), &[part]);
     }

@@ -102,6 +102,28 @@ fn trained_models_at_every_scale() {
     assert!(wide["all_to_all_ms"].as_f64() > train["all_to_all_ms"].as_f64());
 }
 
+/// Algorithm and codec of the schedule are what is priced, and what the output names.
+#[test]
+fn the_algorithm_and_the_codec_are_priced() {
+    let of = |args: &[&str]| json(&[&["--model", "8t-dlrm", "--system", "h100:64"], args].concat());
+    let usual = of(&[]);
+    assert_eq!((&usual["all_reduce"], &usual["wire"]), (&"two-level".into(), &"bf16".into()));
+    let direct = of(&["--all-reduce", "direct"]);
+    assert_eq!(direct["all_reduce"], "direct");
+    assert!(direct["all_reduce_ms"].as_f64() > usual["all_reduce_ms"].as_f64(), "{direct}");
+    let mut exchanges: Vec<f64> = Vec::new();
+    for wire in ["f32", "bf16", "u8", "fp8", "u4", "u2"] {
+        exchanges.push(of(&["--wire", wire])["all_to_all_ms"].as_f64().unwrap());
+    }
+    assert!(exchanges.windows(2).all(|pair| pair[1] < pair[0]), "{exchanges:?}");
+    let text = campanile(&["--model", "dlrm", "--all-reduce", "direct", "--wire", "f32"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("flat; f32 on the wire; direct all-reduce"), "{text}");
+    let rules =
+        |all_reduce: &str| of(&["--cost", "madmax", "--all-reduce", all_reduce])["iteration_ms"].clone();
+    assert_eq!(rules("ring"), rules("two-level"), "MAD-Max's rules know no algorithm");
+}
+
 #[test]
 fn what_does_not_fit_says_so_and_what_to_do() {
     let args = ["--model", "gpt-3", "--system", "llm-a100", "--transformer", "ddp"];

@@ -3,6 +3,10 @@
 //! - `madmax`: the rules of MAD-Max, for comparison with what it prints.
 //! - `roofline`: Neo's appendix B: achievable rates, and the step as its Equation 1 composes it.
 //! - `hierarchical`: ours.
+//!
+//! Reductions of a schedule come with the stages of their program, which say what algorithm and codec send and compute. Only
+//! `hierarchical` prices these; the published rules of the other two have no algorithm: a vector's encoded bytes over one mixed
+//! bandwidth.
 
 mod hierarchical;
 mod madmax;
@@ -12,7 +16,7 @@ pub use hierarchical::{Constants, Hierarchical};
 pub use madmax::MadMax;
 pub use roofline::Roofline;
 
-use crate::step::{Compute, Op, Period, StepGraph, Transfer, Work};
+use crate::step::{Compute, Op, Period, Reduction, StepGraph, Transfer, Work};
 use crate::system::System;
 use crate::timeline::{Item, Timeline};
 use crate::workload::Convention;
@@ -23,8 +27,12 @@ use std::str::FromStr;
 pub trait CostModel {
     /// Seconds of a computation on a device.
     fn compute(&self, work: &Compute, system: &System) -> f64;
-    /// Seconds of a collective.
+    /// Seconds of a collective whose algorithm is not given.
     fn transfer(&self, work: &Transfer, system: &System) -> f64;
+    /// Seconds of a reduction by its program. A model that has no rule for stages prices the vector.
+    fn reduction(&self, work: &Reduction, system: &System) -> f64 {
+        self.transfer(&work.vector, system)
+    }
     /// Whether collectives that cross nodes at the same time slow each other down.
     fn shares_links(&self) -> bool {
         false
@@ -37,7 +45,7 @@ pub trait CostModel {
 
 /// A step's operations on their lanes; `shares` says whether collectives across nodes slow each other down.
 fn lay(step: &StepGraph, seconds: &[f64], shares: bool) -> Timeline {
-    let crosses = |work: &Work| matches!(work, Work::Transfer(transfer) if transfer.nodes > 1);
+    let crosses = |work: &Work| work.transfer().is_some_and(|transfer| transfer.nodes > 1);
     let items = step.operations.iter().zip(seconds).map(|(op, &seconds)| Item {
         lane: op.lane,
         after: &op.after,
@@ -114,6 +122,7 @@ pub fn seconds(model: &dyn CostModel, step: &StepGraph, system: &System) -> Vec<
     let price = |op: &Op| match &op.work {
         Work::Compute(compute) => model.compute(compute, system),
         Work::Transfer(transfer) => model.transfer(transfer, system),
+        Work::Reduction(reduction) => model.reduction(reduction, system),
     };
     step.operations.iter().map(price).collect()
 }

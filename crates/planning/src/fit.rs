@@ -9,6 +9,7 @@
 
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::{Amount, Class, OperationModel};
+use spec::program::Algorithm;
 use spec::schedule::CollectiveKind;
 
 /// Amounts, and the seconds that they took together.
@@ -88,7 +89,8 @@ pub fn link(
     let points: Vec<Point> = points.iter().map(|&(bytes, s)| (vec![1.0, bytes], s)).collect();
     let rates = non_negative(&points)?;
     let rises = rates[1] > 0.0;
-    rises.then(|| LinkModel { collective, group, ranks, latency_s: rates[0], bytes_per_s: 1.0 / rates[1] })
+    let (algorithm, latency_s, bytes_per_s) = (Algorithm::Direct, rates[0], 1.0 / rates[1]);
+    rises.then_some(LinkModel { collective, algorithm, group, ranks, latency_s, bytes_per_s })
 }
 
 /// Rates of a class of computation, through measured amounts and seconds. Only those amounts count that the class goes by.

@@ -16,6 +16,7 @@ use crate::system::{Device, Link, System};
 use crate::{Links, Timeline};
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::{Amount, Class, MachineRates, MachineRatesError, OperationModel};
+use spec::program::Algorithm;
 use spec::schedule::{Collective, Group, PhaseId, Schedule, Work};
 use spec::topology::LinkClass;
 use spec::transport::Transport;
@@ -181,7 +182,7 @@ impl Machines<'_> {
     }
 }
 
-/// What a collective takes alone, by the line of its span; nothing among one rank.
+/// What a collective takes alone, by the line of its algorithm and span; nothing among one rank.
 ///
 /// # Panics
 /// If the phase is a computation.
@@ -200,8 +201,13 @@ pub fn collective_seconds(
         return Ok(0.0);
     }
     let kind = collective.kind;
-    let link = links.iter().find(|link| link.collective == kind && link.group == span);
-    let missing = || MachineRatesError::Collective { collective: kind, span, phase: phase.name.clone() };
+    let algorithm = collective.algorithm;
+    let of = |link: &LinkModel| (link.collective, link.algorithm, link.group);
+    let link = links.iter().find(|link| of(link) == (kind, algorithm, span));
+    let missing = || match (algorithm, phase.name.clone()) {
+        (Algorithm::Direct, phase) => MachineRatesError::Collective { collective: kind, span, phase },
+        (algorithm, phase) => MachineRatesError::Algorithm { algorithm, span, phase },
+    };
     let link = link.ok_or_else(missing)?;
     if link.ranks != members {
         let measured = link.ranks;

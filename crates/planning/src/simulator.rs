@@ -96,18 +96,22 @@ impl Simulation {
 impl Breakdown {
     /// Where a kind of work is counted.
     fn of(&mut self, work: &Work) -> &mut f64 {
-        match work {
-            Work::Compute(compute) => match compute.class {
-                ComputeClass::Gemm => &mut self.gemm,
-                ComputeClass::Embedding => &mut self.embedding,
-                ComputeClass::Other => &mut self.other,
-            },
-            Work::Transfer(transfer) => match transfer.kind {
-                CollectiveKind::AllToAll => &mut self.all_to_all,
-                CollectiveKind::AllReduce => &mut self.all_reduce,
-                CollectiveKind::AllGather => &mut self.all_gather,
-                CollectiveKind::ReduceScatter => &mut self.reduce_scatter,
-            },
+        let kind = match work {
+            Work::Compute(compute) => {
+                return match compute.class {
+                    ComputeClass::Gemm => &mut self.gemm,
+                    ComputeClass::Embedding => &mut self.embedding,
+                    ComputeClass::Other => &mut self.other,
+                };
+            }
+            Work::Transfer(transfer) => transfer.kind,
+            Work::Reduction(reduction) => reduction.vector.kind,
+        };
+        match kind {
+            CollectiveKind::AllToAll => &mut self.all_to_all,
+            CollectiveKind::AllReduce => &mut self.all_reduce,
+            CollectiveKind::AllGather => &mut self.all_gather,
+            CollectiveKind::ReduceScatter => &mut self.reduce_scatter,
         }
     }
 

@@ -6,7 +6,9 @@
 
 mod alike;
 mod of_schedule;
+mod reduction;
 
+pub use reduction::{Reduction, Stage};
 pub use spec::schedule::Part;
 use spec::schedule::{CollectiveKind, Distance, Lane, PhaseId};
 use std::borrow::Cow;
@@ -61,8 +63,10 @@ pub struct OperationName {
 pub enum Work {
     /// A computation.
     Compute(Compute),
-    /// A collective.
+    /// A collective whose algorithm is not given: an all-to-all, or any collective of a model that is only simulated.
     Transfer(Transfer),
+    /// A reduction or a gather of a schedule, by the program that its ranks execute.
+    Reduction(Box<Reduction>),
 }
 
 /// A computation.
@@ -137,6 +141,17 @@ impl Transfer {
     /// A reduction or a gather of a vector.
     pub fn of_vector(kind: CollectiveKind, members: usize, nodes: usize, bytes: f64) -> Self {
         Self { kind, members, nodes, bytes, between_nodes: 0.0 }
+    }
+}
+
+impl Work {
+    /// Collective from the point of view of one device; `None` for a computation.
+    pub fn transfer(&self) -> Option<&Transfer> {
+        match self {
+            Work::Compute(_) => None,
+            Work::Transfer(transfer) => Some(transfer),
+            Work::Reduction(reduction) => Some(&reduction.vector),
+        }
     }
 }
 

@@ -86,7 +86,8 @@ impl Trained {
     }
 
     /// The model with a rank on every device of `system`, and `per_device` samples for each; `wire` goes before what the
-    /// model says of the wire (bf16 for all that travels, in the built-in ones).
+    /// model says of the wire (bf16 for all that travels, in the built-in ones). Built-in models sum dense gradients by the
+    /// algorithm that follows from the system, unless [`Trained::with_all_reduce`] names one.
     ///
     /// A tower has as many hosts as divide evenly among all towers; where there are more towers than hosts, a host has
     /// several. Tables are cut by columns where there are more ranks than tables. What a config says of either stays.

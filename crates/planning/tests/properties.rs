@@ -4,7 +4,7 @@ use planning::Timeline;
 use planning::cost::{self, CostKind, CostModel, Hierarchical};
 use planning::memory::Memory;
 use planning::simulator::Simulation;
-use planning::step::{Compute, Period, StepGraph, Transfer};
+use planning::step::{Compute, Period, Reduction, StepGraph, Transfer};
 use planning::system::System;
 use planning::workload::{
     Convention, Experts, Frozen, Job, Layered, LayeredKind, Level, Parallel, Sparse, Strategies, TaskKind,
@@ -200,6 +200,10 @@ impl CostModel for LinksApart<'_> {
 
     fn transfer(&self, work: &Transfer, system: &System) -> f64 {
         self.0.transfer(work, system)
+    }
+
+    fn reduction(&self, work: &Reduction, system: &System) -> f64 {
+        self.0.reduction(work, system)
     }
 }
 

@@ -76,17 +76,15 @@ fn find<'a>(step: &'a StepGraph, name: &str) -> &'a Op {
 
 /// FLOPs and bytes of a computation.
 fn work(step: &StepGraph, name: &str) -> (f64, f64) {
-    match find(step, name).work {
+    match &find(step, name).work {
         Work::Compute(compute) => (compute.flops, compute.bytes),
-        Work::Transfer(_) => panic!("{name} is a collective"),
+        Work::Transfer(_) | Work::Reduction(_) => panic!("{name} is a collective"),
     }
 }
 
 fn transfer(step: &StepGraph, name: &str) -> Transfer {
-    match find(step, name).work {
-        Work::Transfer(transfer) => transfer,
-        Work::Compute(_) => panic!("{name} is a computation"),
-    }
+    let transfer = find(step, name).work.transfer();
+    *transfer.unwrap_or_else(|| panic!("{name} is a computation"))
 }
 
 /// Members, nodes and bytes.

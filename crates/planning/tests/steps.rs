@@ -1,15 +1,31 @@
 //! Steps of schedules: each operation has the volumes of the rank that is busiest in it, whatever ranks are looked at.
 
-use planning::step::{StepGraph, Work};
+use planning::step::{Reduction, StepGraph, Work};
 use planning::system::System;
 use planning::trained::Trained;
 use spec::feature::{Feature, Hotness};
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
-use spec::schedule::{CollectiveKind, PhaseId, Task};
+use spec::schedule::{Collective, CollectiveKind, PhaseId, Schedule, Task};
 use spec::topology::LinkClass;
 use spec::towers::Assignment;
-use spec::volume::BatchSizes;
+use spec::volume::{BatchSizes, LinkBytes};
+
+/// Holds the stages of a reduction against what all ranks send: at least what the busiest sends, and no more than the sum of
+/// what the busiest in each stage sends.
+fn check_reduction(run: &Run, schedule: &Schedule, collective: &Collective, reduction: &Reduction) {
+    assert_ne!(collective.kind, CollectiveKind::AllToAll);
+    let sizes = BatchSizes::typical(&run.model, &run.placement, run.batch);
+    let sent = (0..run.topology().ranks()).map(|rank| collective.sent(schedule.deployment(), &sizes, rank));
+    let sent: Vec<LinkBytes> = sent.collect();
+    let host: u64 = reduction.stages.iter().map(|stage| stage.sent.host).sum();
+    let network: u64 = reduction.stages.iter().map(|stage| stage.sent.network).sum();
+    let most = |of: &dyn Fn(&LinkBytes) -> u64| sent.iter().map(of).max().unwrap_or(0);
+    for (ours, most) in [(host, most(&|sent| sent.host)), (network, most(&|sent| sent.network))] {
+        // Shares differ by a float, or a row of vectors.
+        assert!(most <= ours && ours as f64 <= 1.02 * most as f64 + 2048.0, "{collective:?}: {ours} {most}");
+    }
+}
 
 /// Holds a step against all ranks, and all pairs of them.
 fn check(run: &Run) {
@@ -27,9 +43,6 @@ fn check(run: &Run) {
                 assert_eq!((compute.flops, compute.bytes), (flops, bytes), "{}", phase.name);
             }
             (spec::schedule::Work::Collective(collective), Work::Transfer(transfer)) => {
-                if collective.kind != CollectiveKind::AllToAll {
-                    continue;
-                }
                 let pair = |from, to| collective.traffic.between(deployment, &sizes, from, to);
                 let all = |from: usize, to: usize| pair(from, to);
                 let between = |from: usize, to: usize| match topology.link(from, to) {
@@ -43,6 +56,9 @@ fn check(run: &Run) {
                 };
                 let expected = (busiest(&all), busiest(&between));
                 assert_eq!((transfer.bytes, transfer.between_nodes), expected, "{}", phase.name);
+            }
+            (spec::schedule::Work::Collective(collective), Work::Reduction(reduction)) => {
+                check_reduction(run, &schedule, collective, reduction);
             }
             _ => panic!("{} became something else", phase.name),
         }

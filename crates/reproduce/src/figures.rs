@@ -7,6 +7,7 @@ mod layered;
 mod madmax;
 mod madmax_hardware;
 mod neo;
+mod wires;
 
 use crate::Report;
 use crate::error::{Error, Result};
@@ -51,6 +52,10 @@ pub enum Command {
     DmtFig13(Args),
     /// DMT, §5.3.1: the XLRM on 128 V100 and A100
     DmtXlrm(Args),
+    /// DMT, §6: step times by the format of all that travels, FP8 among them, on 64 and 512 H100
+    DmtWires(Args),
+    /// DMT: step times by the algorithm that sums dense gradients, on 64 and 512 H100
+    DmtAllReduces(Args),
     /// Neo, Figure 9: throughput of models A and I from 8 to 128 GPUs
     NeoFig9(Args),
     /// Neo, Figure 10: model A serialised and exposed, on 8 and 128 GPUs
@@ -138,6 +143,8 @@ impl Command {
             | Command::DmtFig12(args)
             | Command::DmtFig13(args)
             | Command::DmtXlrm(args)
+            | Command::DmtWires(args)
+            | Command::DmtAllReduces(args)
             | Command::NeoFig9(args)
             | Command::NeoFig10(args)
             | Command::NeoFig11(args)
@@ -164,6 +171,8 @@ impl Command {
             Command::DmtFig12(_) => dmt::fig12(),
             Command::DmtFig13(_) => dmt::fig13(),
             Command::DmtXlrm(_) => dmt::xlrm(),
+            Command::DmtWires(_) => wires::wires(),
+            Command::DmtAllReduces(_) => wires::all_reduces(),
             Command::NeoFig9(_) => neo::fig9(),
             Command::NeoFig10(_) => neo::fig10(),
             Command::NeoFig11(_) => neo::fig11(),

@@ -28,7 +28,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 26] = [
+pub const TABLES: [(&str, Make); 29] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -47,10 +47,15 @@ pub const TABLES: [(&str, Make); 26] = [
     ("predictions", |sources| steps::predictions(sources)),
     ("quantised all-to-all", |sources| quantised::rows(sources, "synthetic", &[Quantised::Alltoall])),
     ("quantised all-reduce", |sources| quantised::rows(sources, "synthetic", &[Quantised::Allreduce])),
+    ("quantised all-reduce, constant rate", |sources| {
+        quantised::rows(sources, "constant-rate", &[Quantised::Alltoall, Quantised::Allreduce])
+    }),
     ("quantised, combined", |sources| quantised::rows(sources, "synthetic", &[Quantised::Combined])),
     ("quantised, real log", |sources| quantised::rows(sources, "criteo", &Quantised::ALL)),
     ("figure madmax-table1", |_| figures::figure("madmax-table1")),
     ("figure dmt-fig10", |_| figures::by_scale("dmt-fig10")),
+    ("figure dmt-wires", |_| figures::by_quantity("dmt-wires")),
+    ("figure dmt-all-reduces", |_| figures::by_quantity("dmt-all-reduces")),
     ("figures with numbers", |_| figures::stated()),
     ("exploration", |sources| rates::exploration(sources)),
     ("whole steps", |sources| rates::steps(sources)),

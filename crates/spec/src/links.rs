@@ -5,10 +5,12 @@
 //! use spec::links::{GroupSpan, LinkModel};
 //! use spec::schedule::CollectiveKind;
 //! let (collective, group) = (CollectiveKind::AllToAll, GroupSpan::World);
-//! let line = LinkModel { collective, group, ranks: 4, latency_s: 10e-6, bytes_per_s: 1e9 };
+//! let algorithm = Default::default(); // direct
+//! let line = LinkModel { collective, algorithm, group, ranks: 4, latency_s: 10e-6, bytes_per_s: 1e9 };
 //! assert!((line.seconds(1e6) - 1.01e-3).abs() < 1e-8);
 //! ```
 
+use crate::program::Algorithm;
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
@@ -40,12 +42,28 @@ pub struct LinkModel {
     pub latency_s: f64,
     /// Bandwidth: bytes per second that a rank sends or reduces.
     pub bytes_per_s: f64,
+    /// Algorithm of an all-reduce; direct for other collectives, and in files that name none.
+    #[serde(default)]
+    pub algorithm: Algorithm,
 }
 
 impl LinkModel {
     /// Time of the collective for `bytes` bytes, in seconds.
     pub fn seconds(&self, bytes: f64) -> f64 {
         self.latency_s + bytes / self.bytes_per_s
+    }
+
+    /// Collective with its algorithm, unless that is the direct one: `two-level all-reduce`.
+    pub fn described(&self) -> String {
+        described(self.collective, self.algorithm)
+    }
+}
+
+/// Collective with its algorithm, unless that is the direct one: `two-level all-reduce`.
+pub fn described(collective: CollectiveKind, algorithm: Algorithm) -> String {
+    match algorithm {
+        Algorithm::Direct => collective.to_string(),
+        algorithm => format!("{algorithm} {collective}"),
     }
 }
 

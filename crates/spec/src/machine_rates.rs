@@ -17,6 +17,7 @@ pub use amount::Amount;
 pub use class::Class;
 
 use crate::links::{GroupSpan, LinkModel};
+use crate::program::Algorithm;
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
 use crate::transport::Transport;
@@ -124,6 +125,27 @@ pub enum MachineRatesError {
         /// Name of a phase of the step that is such a collective.
         phase: String,
     },
+    /// No speed was measured for the algorithm of an all-reduce.
+    #[error(
+        "no speed was measured for {algorithm} all-reduce over {span} (phase {phase:?}); run `campanile calibrate --all-reduce \
+         {algorithm}` to measure it"
+    )]
+    Algorithm {
+        /// Algorithm that was not measured.
+        algorithm: Algorithm,
+        /// Ranks that take part in the all-reduce together.
+        span: GroupSpan,
+        /// Name of a phase of the step that is such an all-reduce.
+        phase: String,
+    },
+    /// An algorithm is given for a collective that is no all-reduce.
+    #[error("the line of {what} has the algorithm {algorithm}; only an all-reduce has one, so leave it out")]
+    NoAlgorithms {
+        /// Collective and group of the line.
+        what: String,
+        /// Algorithm that is given.
+        algorithm: Algorithm,
+    },
     /// A collective was measured among another number of ranks.
     #[error(
         "the speed of {collective} over {span} was measured among {measured} ranks, but the step has {members}; run \
@@ -210,11 +232,17 @@ impl MachineRates {
             }
         }
         for (i, link) in self.links.iter().enumerate() {
-            let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
-            if self.links[..i].iter().any(|other| (other.collective, other.group) == (*collective, *group)) {
+            let LinkModel { collective: kind, algorithm, group, ranks, latency_s, bytes_per_s } = link;
+            let collective = link.described();
+            let of = |link: &LinkModel| (link.collective, link.algorithm, link.group);
+            if self.links[..i].iter().any(|other| of(other) == of(link)) {
                 return Err(MachineRatesError::Twice {
                     what: format!("the line of {collective} over {group}"),
                 });
+            }
+            if *kind != CollectiveKind::AllReduce && *algorithm != Algorithm::Direct {
+                let what = format!("{kind} over {group}");
+                return Err(MachineRatesError::NoAlgorithms { what, algorithm: *algorithm });
             }
             not_negative(|| format!("latency_s of {collective} over {group} of {ranks}"), *latency_s)?;
             positive(|| format!("bytes_per_s of {collective} over {group} of {ranks}"), *bytes_per_s)?;

@@ -16,6 +16,7 @@ use crate::progress::Console;
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use spec::links::GroupSpan;
+use spec::program::Algorithm;
 use spec::run::{Config, TopologyConfig};
 use spec::schedule::CollectiveKind;
 use spec::topology::Topology;
@@ -36,6 +37,9 @@ pub struct Args {
     /// Collectives to measure [default: all four]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
     collectives: Vec<Kind>,
+    /// Algorithm of the all-reduces: direct, ring, recursive-doubling or two-level [default: direct]
+    #[arg(long, value_name = "ALGORITHM", conflicts_with = "replay")]
+    all_reduce: Option<Algorithm>,
     /// Groups to measure them in: all ranks, those of a host, or those of equal index on all hosts [default: all three]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "replay")]
     groups: Vec<Over>,
@@ -139,7 +143,13 @@ impl Args {
             !spans.is_empty(),
             "{topology} ranks: no group that was requested has more than one rank; use more hosts or ranks"
         );
-        Ok(Sweep { topology, kinds, spans, sizes: sizes.map(|size| size as usize).collect(), rounds })
+        ensure!(
+            self.all_reduce.is_none() || kinds.contains(&CollectiveKind::AllReduce),
+            "--all-reduce names the algorithm of all-reduces, and --collectives asks for none; leave --all-reduce out"
+        );
+        let algorithms = vec![self.all_reduce.unwrap_or_default()];
+        let sizes = sizes.map(|size| size as usize).collect();
+        Ok(Sweep { topology, kinds, algorithms, spans, sizes, rounds })
     }
 }
 

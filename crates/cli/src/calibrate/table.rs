@@ -66,6 +66,6 @@ fn operation(operation: &OperationModel) -> Vec<String> {
 }
 
 fn link(link: &LinkModel) -> Vec<String> {
-    let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = link;
-    vec![collective.to_string(), format!("{group} of {ranks}"), seconds(*latency_s), si(*bytes_per_s)]
+    let LinkModel { group, ranks, latency_s, bytes_per_s, .. } = link;
+    vec![link.described(), format!("{group} of {ranks}"), seconds(*latency_s), si(*bytes_per_s)]
 }

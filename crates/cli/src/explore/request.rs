@@ -3,10 +3,11 @@
 use crate::output::Inputs;
 use crate::simulate::read::{self, Subject as Read};
 use crate::simulate::task::{self, RequestedTask};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use planning::cost::CostKind;
 use planning::explore::{Capability, Space, Subject, WhatIf};
 use planning::system::System;
+use spec::run::AllReduce;
 
 /// Models, systems and batch sizes to explore.
 #[derive(clap::Args, Clone, Debug)]
@@ -46,6 +47,10 @@ pub struct Request {
     /// Explore every combination of the --what-if multiples, not only each alone
     #[arg(long, requires = "what_if")]
     combine: bool,
+    /// How ranks sum dense gradients, of models that Campanile trains: auto, direct, ring, recursive-doubling or two-level, as
+    /// `train --all-reduce` has it [default: auto for models by name, or as the run's file says]
+    #[arg(long, value_name = "HOW")]
+    all_reduce: Option<AllReduce>,
 }
 
 impl Request {
@@ -66,10 +71,18 @@ impl Request {
         let models = self.model.iter().map(|name| {
             Ok(match read::model(name)? {
                 Read::Layered(model) => Subject::Layered(model),
-                Read::Trained(model) => Subject::Trained(*model),
+                Read::Trained(model) => Subject::Trained(match self.all_reduce {
+                    Some(all_reduce) => model.with_all_reduce(all_reduce),
+                    None => *model,
+                }),
             })
         });
         let models: Vec<Subject> = models.collect::<Result<_>>()?;
+        ensure!(
+            self.all_reduce.is_none() || models.iter().any(|model| matches!(model, Subject::Trained(_))),
+            "--all-reduce applies to models that Campanile trains, and {} is only simulated; leave --all-reduce out",
+            self.model.join(", ")
+        );
         let systems: Vec<System> =
             self.systems.iter().map(|name| read::system(name)).collect::<Result<_>>()?;
         let task = match task::task(&self.task)? {

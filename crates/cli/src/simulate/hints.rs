@@ -6,7 +6,7 @@ use planning::memory::TooBig;
 /// Ways to make a model fit into memory, the most promising first.
 pub fn hints(prediction: &Prediction, too_big: &TooBig) -> Vec<String> {
     let mut hints = Vec::new();
-    let trained = prediction.spread.trained;
+    let trained = prediction.spread.trained.is_some();
     match too_big.part {
         "tables" | "table optimizer state" if trained => {
             hints.push(

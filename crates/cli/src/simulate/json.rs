@@ -23,6 +23,8 @@ pub fn to_json(prediction: &Prediction) -> Value {
         "task": prediction.task,
         "cost": prediction.cost,
         "spread": prediction.spread.described,
+        "all_reduce": prediction.spread.trained.as_ref().map(|trained| trained.all_reduce),
+        "wire": prediction.spread.trained.as_ref().map(|trained| trained.wire.to_string()),
         "samples_per_step": prediction.step.samples,
         "iteration_ms": 1e3 * simulation.iteration_s(),
         "samples_per_s": simulation.samples_per_s,

@@ -1,11 +1,15 @@
 //! A priced step and its inputs, which every form of output shows.
 
+use crate::dataflow;
 use planning::Span;
 use planning::memory::Memory;
 use planning::simulator::Simulation;
 use planning::step::{ComputeClass, Op, Period, StepGraph, Work};
 use planning::system::System;
+use spec::program::Algorithm;
+use spec::run::Run;
 use spec::schedule::Lane;
+use spec::wire::Wire;
 
 /// A step on a system.
 pub struct Prediction {
@@ -31,8 +35,38 @@ pub struct Prediction {
 pub struct Spread {
     /// Description in words.
     pub described: String,
-    /// Whether Campanile trains the model, so that no strategy applies.
-    pub trained: bool,
+    /// Wire and all-reduce of a model that Campanile trains, to which no strategy applies.
+    pub trained: Option<Exchanged>,
+}
+
+/// How a model that Campanile trains exchanges floats.
+pub struct Exchanged {
+    /// Codecs of vectors and gradients.
+    pub wire: Wire,
+    /// Algorithm that sums dense gradients.
+    pub all_reduce: Algorithm,
+}
+
+impl Spread {
+    /// Spread of a run.
+    pub fn of_run(run: &Run) -> Self {
+        let trained = Some(Exchanged { wire: run.wire, all_reduce: run.all_reduce });
+        Self { described: dataflow::of_run(run), trained }
+    }
+
+    /// Description in words that names wire and all-reduce even if they are the usual ones: they are what is priced.
+    pub fn in_full(&self) -> String {
+        let mut text = self.described.clone();
+        if let Some(Exchanged { wire, all_reduce }) = &self.trained {
+            if *wire == (Wire { rounding: wire.rounding, ..Wire::default() }) {
+                text += "; f32 on the wire";
+            }
+            if *all_reduce == Algorithm::Direct {
+                text += "; direct all-reduce";
+            }
+        }
+        text
+    }
 }
 
 /// Kinds of work, as outputs name them.
@@ -44,6 +78,7 @@ pub fn class(op: &Op) -> &'static str {
             ComputeClass::Other => "other",
         },
         Work::Transfer(transfer) => transfer.kind.name(),
+        Work::Reduction(reduction) => reduction.vector.kind.name(),
     }
 }
 
@@ -52,6 +87,7 @@ pub fn volumes(op: &Op) -> (f64, f64) {
     match &op.work {
         Work::Compute(compute) => (compute.flops, compute.bytes),
         Work::Transfer(transfer) => (0.0, transfer.bytes),
+        Work::Reduction(reduction) => (0.0, reduction.vector.bytes),
     }
 }
 

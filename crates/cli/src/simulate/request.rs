@@ -4,7 +4,6 @@ use super::prediction::{Prediction, Spread};
 use super::read::{self, Hardware, Subject};
 use super::strategy;
 use super::task::{self, RequestedTask};
-use crate::dataflow;
 use crate::output::Inputs;
 use crate::system_file::SystemFile;
 use anyhow::{Context, Result, bail, ensure};
@@ -44,7 +43,7 @@ pub struct Request {
     #[arg(long, value_name = "FORMAT")]
     wire: Option<WireConfig>,
     /// How ranks sum dense gradients, of trained models: auto, direct, ring, recursive-doubling or two-level, as `train
-    /// --all-reduce` has it [default: direct, or as the run's file says]
+    /// --all-reduce` has it [default: auto for models by name, but direct on a measured system; or as the run's file says]
     #[arg(long, value_name = "HOW")]
     all_reduce: Option<AllReduce>,
     #[command(flatten)]
@@ -129,7 +128,7 @@ impl Request {
         if model.sparse.is_some() {
             spread.push(format!("tables {}", job.strategies.embedding));
         }
-        let spread = Spread { described: spread.join(", "), trained: false };
+        let spread = Spread { described: spread.join(", "), trained: None };
         Ok(self.prediction(&model.name, job.task.to_string(), spread, system, step, memory))
     }
 
@@ -138,8 +137,7 @@ impl Request {
         let schedule = run.schedule(schedule_task(kind));
         let step = StepGraph::of_schedule(&schedule, run.batch);
         let step = if self.cost() == CostKind::MadMax { step.on_two_lanes() } else { step };
-        let (memory, spread) =
-            (memory(&run, &schedule), Spread { described: dataflow::of_run(&run), trained: true });
+        let (memory, spread) = (memory(&run, &schedule), Spread::of_run(&run));
         Ok(self.prediction(model.name(), kind.to_string(), spread, system, step, memory))
     }
 
@@ -153,14 +151,19 @@ impl Request {
         }
         let memory_bytes = file.memory_bytes.unwrap_or(f64::INFINITY);
         let system = planning::measured::system(&file.name, &file.measured, memory_bytes);
-        let (run, kind) = self.run(model, &system, task)?;
+        // What was measured is what the trainer does, unless another algorithm is asked for.
+        let by_name = Trained::named(&self.model).is_ok();
+        let (run, kind) = match by_name && self.all_reduce.is_none() {
+            true => self.run(&model.clone().with_all_reduce(AllReduce::default()), &system, task)?,
+            false => self.run(model, &system, task)?,
+        };
         let schedule = run.schedule(schedule_task(kind));
         let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)
             .with_context(|| self.system.clone())?;
         Ok(Prediction {
             model: model.name().into(),
             task: kind.to_string(),
-            spread: Spread { described: dataflow::of_run(&run), trained: true },
+            spread: Spread::of_run(&run),
             cost: "what was measured",
             memory: memory(&run, &schedule),
             system,

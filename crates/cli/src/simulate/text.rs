@@ -41,7 +41,7 @@ fn headline(prediction: &Prediction) -> String {
         prediction.cluster(),
         prediction.step.samples,
         prediction.cost,
-        prediction.spread.described,
+        prediction.spread.in_full(),
         ms(step_s),
         si(simulation.samples_per_s),
         ms(exposed_s),

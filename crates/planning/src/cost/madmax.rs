@@ -1,4 +1,7 @@
 //! MAD-Max's rules: bytes over bandwidth, with no latency and no factors of the number of members.
+//!
+//! The rules know no algorithm of a reduction: whatever program a schedule has, the encoded bytes of the vector take their time at
+//! a mixture of the bandwidths inside and between nodes.
 
 use super::CostModel;
 use crate::step::{Compute, ComputeClass, Transfer};

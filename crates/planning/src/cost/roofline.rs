@@ -20,7 +20,8 @@ impl CostModel for Roofline {
         (work.flops / system.flops(work.operand)).max(work.bytes / system.memory_bytes_per_s())
     }
 
-    /// At the bandwidth that was measured for 256 MB: 7 GB/s for an all-to-all on 128 devices, 60 GB/s for an all-reduce.
+    /// At the bandwidth that was measured for 256 MB: 7 GB/s for an all-to-all on 128 devices, 60 GB/s for an all-reduce, whatever
+    /// its algorithm.
     fn transfer(&self, work: &Transfer, system: &System) -> f64 {
         MadMax.transfer(work, system)
     }

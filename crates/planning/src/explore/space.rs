@@ -189,11 +189,20 @@ impl Space {
         }
     }
 
-    /// Description of the plan of a point.
+    /// Description of the plan of a point; of a model that is trained, its all-reduce and its wire.
     pub fn described(&self, point: &Point) -> String {
         match (&self.models[point.model], point.plan) {
             (Subject::Layered(model), Some(plan)) => plan.of(model),
-            (Subject::Trained(_), _) | (_, None) => "as it is trained".into(),
+            (Subject::Trained(model), _) => {
+                let (system, per_device) = (&self.systems[point.system], self.batches[point.batch]);
+                match model.run(system, per_device, &Default::default()) {
+                    Ok(run) => {
+                        format!("as it is trained, {} all-reduce, {} on the wire", run.all_reduce, run.wire)
+                    }
+                    Err(_) => "as it is trained".into(),
+                }
+            }
+            (_, None) => "as it is trained".into(),
         }
     }
 

@@ -27,6 +27,7 @@ fn calibration(schedule: &Schedule) -> MachineRates {
     let kinds = [CollectiveKind::AllToAll, CollectiveKind::AllReduce];
     let line = |collective, group: GroupSpan| LinkModel {
         collective,
+        algorithm: Algorithm::Direct,
         group,
         ranks: group.members(topology),
         latency_s: 1e-3,
@@ -105,6 +106,22 @@ fn what_was_not_measured_is_named() {
         refused(&|c| c.links.retain(|l| l.collective != CollectiveKind::AllReduce)),
         "no speed was measured for all-reduce over world (phase \"reduce bucket 0\"); run `campanile calibrate` to measure it"
     );
+    // A line of another algorithm is another line.
+    let two_level = run(|config| config.train.all_reduce = Some("two-level".parse().expect("an algorithm")));
+    let (by_two_levels, sizes_too) = step(&two_level);
+    let mut measured = calibration(&schedule);
+    assert_eq!(
+        price(&measured, &by_two_levels, &sizes_too).unwrap_err().to_string(),
+        "no speed was measured for two-level all-reduce over world (phase \"reduce bucket 0\"); run `campanile calibrate \
+         --all-reduce two-level` to measure it"
+    );
+    let line = *measured.links.iter().find(|l| l.collective == CollectiveKind::AllReduce).expect("a line");
+    measured.links.push(LinkModel { algorithm: Algorithm::TwoLevel, latency_s: 7e-3, ..line });
+    measured.check().expect("two algorithms");
+    let (direct, two_level) =
+        (price(&measured, &schedule, &sizes), price(&measured, &by_two_levels, &sizes_too));
+    let reductions = schedule.phases().iter().filter(|p| p.name.starts_with("reduce bucket")).count() as f64;
+    assert!(near(two_level.unwrap().serial_s, direct.unwrap().serial_s + 6e-3 * reductions));
     assert_eq!(
         refused(&|c| c.links[0].ranks = 8),
         "the speed of all-to-all over world was measured among 8 ranks, but the step has 4; run `campanile calibrate` on that cluster"

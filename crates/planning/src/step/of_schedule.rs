@@ -1,7 +1,8 @@
 //! A schedule bound to a batch, as its busiest rank sees it.
 
 use super::alike::Alike;
-use super::{Compute, ComputeClass, Op, OperationName, Period, StepGraph, Transfer, Work};
+use super::{Compute, ComputeClass, Op, OperationName, Period, Reduction, StepGraph, Transfer, Work};
+use spec::program::{Program, Units};
 use spec::schedule::{Collective, CollectiveKind, Group, Operation, Phase, PhaseId, Schedule};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, Traffic};
@@ -43,7 +44,7 @@ impl Bound<'_> {
             part: self.schedule.part(phase),
             work: match &phase.work {
                 spec::schedule::Work::Compute(operation) => Work::Compute(self.compute(id, operation)),
-                spec::schedule::Work::Collective(collective) => Work::Transfer(self.transfer(collective)),
+                spec::schedule::Work::Collective(collective) => self.collective(collective),
             },
         }
     }
@@ -65,7 +66,7 @@ impl Bound<'_> {
         }
     }
 
-    fn transfer(&self, collective: &Collective) -> Transfer {
+    fn collective(&self, collective: &Collective) -> Work {
         let deployment = self.schedule.deployment();
         let topology = deployment.placement.topology();
         let groups = deployment.dataflow.sptt().map(|sptt| sptt.groups());
@@ -77,19 +78,71 @@ impl Bound<'_> {
             Group::Tower => groups.map_or((1, 1), |groups| (groups.size(), groups.hosts_per_group())),
             Group::Peers => groups.map_or((1, 1), |groups| (groups.count(), groups.count())),
         };
-        let (traffic, kind) = (&collective.traffic, collective.kind);
-        if let Some(bytes) = traffic.reduced_bytes() {
-            return Transfer::of_vector(kind, members, nodes, bytes as f64);
-        }
-        let (bytes, between_nodes) = self.busiest(traffic);
+        let kind = collective.kind;
         match kind {
-            CollectiveKind::AllToAll => Transfer { kind, members, nodes, bytes, between_nodes },
-            // A rank's parts for all others are all but one of the vector's.
-            _ => {
+            CollectiveKind::AllToAll => {
+                let (bytes, between_nodes) = self.busiest(&collective.traffic);
+                Work::Transfer(Transfer { kind, members, nodes, bytes, between_nodes })
+            }
+            CollectiveKind::AllReduce => {
+                let vector = |bytes| Transfer::of_vector(kind, members, nodes, bytes);
+                Work::Reduction(Box::new(self.all_reduce(collective, vector)))
+            }
+            CollectiveKind::ReduceScatter | CollectiveKind::AllGather => {
+                let (bytes, _) = self.busiest(&collective.traffic);
+                // A rank's parts for all others are all but one of the vector's.
                 let others = (members.max(2) - 1) as f64;
-                Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others)
+                let vector = Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others);
+                Work::Reduction(Box::new(self.scattered(collective, vector)))
             }
         }
+    }
+
+    /// All-reduce in the group whose vector is longest; `vector` describes a vector of so many encoded bytes.
+    fn all_reduce(&self, collective: &Collective, vector: impl Fn(f64) -> Transfer) -> Reduction {
+        let (deployment, traffic) = (self.schedule.deployment(), &collective.traffic);
+        let length = |&rank: &usize| traffic.reduced(deployment, rank).map(|vector| vector.elements);
+        let rank = (0..self.ranks).max_by_key(length).unwrap_or(0);
+        let units = traffic.reduced(deployment, rank).map(|vector| vector.units(traffic.codec()));
+        let units = units.unwrap_or_default();
+        let hosts = self.hosts(&collective.members(deployment, rank));
+        let Collective { algorithm, compensation, .. } = *collective;
+        let program = |me| Program::all_reduce(algorithm, &units, &hosts, me, compensation);
+        Reduction::new(vector(units.bytes(0..units.count()) as f64), &units, &hosts, program)
+    }
+
+    /// Reduce-scatter or all-gather of vectors in the group that has most of them.
+    fn scattered(&self, collective: &Collective, vector: Transfer) -> Reduction {
+        let (deployment, traffic) = (self.schedule.deployment(), &collective.traffic);
+        let block = |from: usize, to: usize| traffic.block(deployment, &self.sizes, from, to) as usize;
+        let rank = (0..self.ranks).max_by_key(|&rank| block(rank, rank)).unwrap_or(0);
+        let shards = deployment.placement.rows_by(rank).iter();
+        let widths: Vec<usize> = shards.map(|shard| shard.columns.len()).collect();
+        let sample = Units::of_vectors(traffic.codec(), &widths, 1);
+        let of_sample = sample.bytes(0..sample.count()).max(1);
+        let members = collective.members(deployment, rank);
+        let (mut shares, mut end) = (Vec::with_capacity(members.len()), 0);
+        for &member in &members {
+            let bytes = match collective.kind {
+                CollectiveKind::ReduceScatter => block(rank, member),
+                _ => block(member, rank),
+            };
+            let begin = end;
+            end += bytes / of_sample * sample.count();
+            shares.push(begin..end);
+        }
+        let units = Units::of_vectors(traffic.codec(), &widths, end / sample.count().max(1));
+        let program = |me| match collective.kind {
+            CollectiveKind::ReduceScatter => Program::reduce_scatter(&units, &shares, me),
+            _ => Program::all_gather(&units, &shares, me),
+        };
+        Reduction::new(vector, &units, &self.hosts(&members), program)
+    }
+
+    /// Hosts of ranks.
+    fn hosts(&self, ranks: &[usize]) -> Vec<usize> {
+        let topology = self.schedule.placement().topology();
+        ranks.iter().map(|&rank| topology.host_of(rank)).collect()
     }
 
     /// Bytes of the rank that sends or receives most, and of the one that sends or receives most between hosts.

@@ -3,7 +3,7 @@
 use spec::feature::{Feature, Hotness};
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::{ModelKind, Preset};
-use spec::run::{Config, ModelConfig, Optimizer, OptimizerConfig};
+use spec::run::{AllReduce, Config, ModelConfig, Optimizer, OptimizerConfig};
 use spec::towers::{Assignment, DcnOutput, Module};
 use spec::wire::{Format, WireConfig};
 
@@ -81,7 +81,8 @@ pub(super) fn names() -> Vec<&'static str> {
     on_terabyte().iter().map(|named| named.0).chain(XLRM).collect()
 }
 
-/// A model by its name, with bf16 for all that travels: the strong baseline, and what is held against it.
+/// A model by its name, with bf16 for all that travels: the strong baseline, and what is held against it. Dense gradients are
+/// summed by the algorithm that suits the cluster: on hosts of several GPUs nobody would sum them directly.
 pub(super) fn config(name: &str) -> Option<Config> {
     let config = match name {
         "xlrm" => xlrm(None, Module::None),
@@ -101,5 +102,7 @@ pub(super) fn config(name: &str) -> Option<Config> {
             Config { model, ..Config::default() }
         }
     };
-    Some(Config { wire: WireConfig::all(Format::Bf16.into()), ..config })
+    let mut config = Config { wire: WireConfig::all(Format::Bf16.into()), ..config };
+    config.train.all_reduce = Some(AllReduce::Auto);
+    Some(config)
 }

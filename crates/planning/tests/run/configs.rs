@@ -172,7 +172,7 @@ fn an_automatic_all_reduce_is_written_out() {
     let mut config = Config::default();
     assert_eq!(planning::check(&config).unwrap().all_reduce, Algorithm::Direct, "unless requested");
     config.train.all_reduce = Some(AllReduce::Auto);
-    (config.topology.hosts, config.topology.ranks_per_host) = (Some(16), Some(2));
+    (config.topology.hosts, config.topology.ranks_per_host) = (Some(64), Some(2));
     config.model.top = Some(vec![4096, 4096, 1]);
     let run = planning::check(&config).unwrap();
     assert_eq!((run.all_reduce, run.deployment().all_reduce), (Algorithm::TwoLevel, Algorithm::TwoLevel));

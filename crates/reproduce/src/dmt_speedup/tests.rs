@@ -32,7 +32,7 @@ fn links(hosts: usize) -> Vec<LinkModel> {
             GroupSpan::Peers => (hosts, 1e8),
             GroupSpan::Host => (2, 1e10),
         };
-        LinkModel { collective, group, ranks, latency_s: 0.0, bytes_per_s }
+        LinkModel { collective, algorithm: Default::default(), group, ranks, latency_s: 0.0, bytes_per_s }
     };
     let kinds = [CollectiveKind::AllToAll, CollectiveKind::AllReduce];
     let spans = [GroupSpan::World, GroupSpan::Host, GroupSpan::Peers];

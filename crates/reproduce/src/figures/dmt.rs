@@ -141,7 +141,7 @@ pub fn fig10() -> Result<Figure> {
         by_scale(&speedups, kind, &format!("DMT over flat, {}", kind.to_uppercase()), |s| s.over_flat)
     });
     let notes = vec![
-        "Local batch 16 K, bf16 on the wire. For each scale the best of the paper's towers (2 to 26; 2 to 16 for DCN), each on \
+        "Local batch 16 K, bf16 on the wire, the all-reduce that `auto` chooses (two-level). For each scale the best of the paper's towers (2 to 26; 2 to 16 for DCN), each on \
          as many hosts as divide evenly."
             .into(),
         "Beside the paper: at small scale DCN gains more here, because all its FLOPs count at one utilisation; at 256 and 512 \

@@ -64,6 +64,23 @@ pub fn by_scale(name: &str) -> Result<String> {
     Ok(format!("{}\n{}", table(1, &head, &rows), computed(name)))
 }
 
+/// A figure with a line for each case, and a column for each quantity.
+pub fn by_quantity(name: &str) -> Result<String> {
+    let figure = Figure::by_name(name)?;
+    let mut head = vec![""];
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for row in &figure.rows {
+        if !head.contains(&row.quantity.as_str()) {
+            head.push(&row.quantity);
+        }
+        match rows.last_mut().filter(|cells| cells[0] == row.case) {
+            Some(cells) => cells.push(number(row.ours)),
+            None => rows.push(vec![row.case.clone(), number(row.ours)]),
+        }
+    }
+    Ok(format!("{}\n{}", table(1, &head, &rows), computed(name)))
+}
+
 /// All numbers of all figures beside which the text of a paper states one.
 pub fn stated() -> Result<String> {
     let mut rows = Vec::new();

@@ -3,8 +3,14 @@ use crate::links::GroupSpan;
 use crate::schedule::CollectiveKind;
 
 fn calibration() -> MachineRates {
-    let link =
-        |collective, group, ranks| LinkModel { collective, group, ranks, latency_s: 1e-5, bytes_per_s: 1e9 };
+    let link = |collective, group, ranks| LinkModel {
+        collective,
+        algorithm: Default::default(),
+        group,
+        ranks,
+        latency_s: 1e-5,
+        bytes_per_s: 1e9,
+    };
     MachineRates {
         about: "a test".into(),
         hosts: 2,
@@ -57,6 +63,20 @@ fn what_cannot_have_been_measured_is_refused() {
     assert_eq!(
         refused(&|c| c.operations[0].flops_per_s = Some(-1.0)),
         "flops_per_s of top-forward is -1; expected a number above 0"
+    );
+    assert_eq!(
+        refused(&|c| c.links[0].algorithm = Algorithm::Ring),
+        "the line of all-to-all over world has the algorithm ring; only an all-reduce has one, so leave it out"
+    );
+    let of = |c: &mut MachineRates, algorithm| {
+        c.links.push(LinkModel { collective: CollectiveKind::AllReduce, algorithm, ..c.links[0] });
+    };
+    assert_eq!(
+        refused(&|c| [Algorithm::Direct, Algorithm::TwoLevel, Algorithm::TwoLevel]
+            .map(|each| of(c, each))
+            .into_iter()
+            .collect()),
+        "the line of two-level all-reduce over world is given twice"
     );
     assert_eq!(
         refused(&|c| c.operations[1].overhead_s = f64::NAN),

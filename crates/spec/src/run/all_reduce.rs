@@ -32,6 +32,9 @@ pub enum AllReduce {
 /// Number of bytes that a link carries in the time that one more message costs: 50 µs of TCP at 10 Gbit/s, or 5 µs at
 /// 100 Gbit/s. A constant, so that a run does not depend on measurements.
 const MESSAGE_COST: u64 = 64 << 10;
+/// Number of bytes that a link carries in the time that a message takes to arrive, after which the next may be sent that depends
+/// on it.
+const LATENCY_COST: u64 = 4 * MESSAGE_COST;
 
 impl AllReduce {
     /// Algorithm for a cluster on which vectors of at most `bytes` bytes are reduced at once.
@@ -41,9 +44,10 @@ impl AllReduce {
     ///    the links between hosts carry L times fewer bytes than with `direct`: `two-level`. Otherwise there is one level, and
     ///    `direct` needs the fewest rounds, two.
     /// 2. *Are messages between hosts so short that their number costs more than their bytes?* Of a share of n bytes, `direct` and
-    ///    `two-level` send 2·(H − 1) messages of n/H bytes to other hosts; `recursive-doubling` sends log₂ H messages of n bytes, and
-    ///    two more where H is no power of two. A message costs as much as 64 KiB. What costs less is chosen: recursive doubling for
-    ///    two hosts, and for short vectors on many hosts.
+    ///    `two-level` send 2·(H − 1) messages of n/H bytes to other hosts, in two exchanges. `recursive-doubling` has three exchanges
+    ///    in each of log₂ H rounds, one after the other: of n/2, n/2 and, on the way back, n bytes; and two more of n bytes if H is
+    ///    no power of two. A message costs as much as 64 KiB, and an exchange as much as 256 KiB more. What costs less is chosen:
+    ///    recursive doubling for short vectors on more than 32 hosts.
     ///
     /// `auto` never chooses `ring`: a ring sends as many bytes as `direct` in as many messages, but one after the other, and a lossy
     /// codec encodes every sum again in each of its rounds.
@@ -54,9 +58,13 @@ impl AllReduce {
             AllReduce::Auto if hosts == 1 => Algorithm::Direct,
             AllReduce::Auto => {
                 let share = bytes.div_ceil(ranks);
-                let in_shares = (2 * (hosts - 1)).saturating_mul(MESSAGE_COST + share.div_ceil(hosts));
-                let rounds = u64::from(hosts.ilog2()) + if hosts.is_power_of_two() { 0 } else { 2 };
-                let doubling = rounds.saturating_mul(MESSAGE_COST.saturating_add(share));
+                let messages = (2 * (hosts - 1)).saturating_mul(MESSAGE_COST + share.div_ceil(hosts));
+                let in_shares = messages.saturating_add(2 * LATENCY_COST);
+                let exchange = MESSAGE_COST + LATENCY_COST;
+                let round = share.saturating_mul(2).saturating_add(3 * exchange);
+                let fold = share.saturating_add(exchange).saturating_mul(2);
+                let rounds = u64::from(hosts.ilog2()).saturating_mul(round);
+                let doubling = rounds.saturating_add(if hosts.is_power_of_two() { 0 } else { fold });
                 match ranks {
                     _ if doubling < in_shares => Algorithm::RecursiveDoubling,
                     1 => Algorithm::Direct,

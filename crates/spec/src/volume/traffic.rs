@@ -130,7 +130,7 @@ pub struct ReducedVector {
 impl ReducedVector {
     /// Vector of a single tensor.
     pub fn whole(elements: usize) -> Self {
-        Self { elements, tensors: vec![0..elements] }
+        Self { elements, tensors: std::iter::once(0..elements).collect() }
     }
 
     /// Units of the vector that a codec never divides.

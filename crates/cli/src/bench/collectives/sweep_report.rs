@@ -4,7 +4,7 @@ use super::sweep::{Point, Sweep, Swept};
 use crate::text::{bytes, columns, si};
 use anyhow::Result;
 use serde_json::json;
-use spec::links::LinkModel;
+use spec::links::{LinkModel, described};
 
 pub fn print(sweep: &Sweep, swept: &Swept, as_json: bool) -> Result<()> {
     let Sweep { topology, rounds, .. } = sweep;
@@ -41,13 +41,8 @@ pub fn print(sweep: &Sweep, swept: &Swept, as_json: bool) -> Result<()> {
     println!("\nLines through them: time = latency + size / bandwidth");
     let mut rows = vec![["collective", "group", "latency", "bandwidth"].map(String::from).to_vec()];
     rows.extend(swept.links.iter().map(|line| {
-        let LinkModel { collective, group, ranks, latency_s, bytes_per_s } = line;
-        vec![
-            collective.to_string(),
-            format!("{group} of {ranks}"),
-            seconds(*latency_s),
-            per_second(*bytes_per_s),
-        ]
+        let LinkModel { group, ranks, latency_s, bytes_per_s, .. } = line;
+        vec![line.described(), format!("{group} of {ranks}"), seconds(*latency_s), per_second(*bytes_per_s)]
     }));
     print!("{}", columns(&rows));
     Ok(())
@@ -55,7 +50,7 @@ pub fn print(sweep: &Sweep, swept: &Swept, as_json: bool) -> Result<()> {
 
 fn row(point: &Point) -> Vec<String> {
     vec![
-        point.collective.to_string(),
+        described(point.collective, point.algorithm),
         format!("{} of {}", point.group, point.ranks),
         binary(point.bytes),
         seconds(point.median_s),

@@ -1,10 +1,13 @@
 //! One collective of one size on one rank: its buffers, its call, and its expected result.
 
 use anyhow::{Result, bail};
-use collectives::{Communicator, Label};
+use collectives::{Communicator, Label, Lossy, Prepared};
 use kernels::Buffer;
+use spec::codec::{Codec, Compensation};
 use spec::placement::share;
+use spec::program::{Algorithm, Units};
 use spec::schedule::CollectiveKind;
+use std::sync::Arc;
 
 /// A collective that is called repeatedly.
 pub struct Trial<'a> {
@@ -15,6 +18,8 @@ pub struct Trial<'a> {
     counts: Vec<usize>,
     /// Elements that an all-to-all brings from each member.
     from: Vec<usize>,
+    /// Program of an all-reduce.
+    prepared: Arc<Prepared>,
     send: Buffer<f32>,
     recv: Buffer<f32>,
 }
@@ -29,7 +34,12 @@ fn value(rank: usize, index: usize) -> f32 {
 
 impl<'a> Trial<'a> {
     /// A trial of `elements` floats a rank, each a value that identifies its rank.
-    pub fn new(group: &'a Communicator, kind: CollectiveKind, elements: usize) -> Result<Self> {
+    pub fn new(
+        group: &'a Communicator,
+        kind: CollectiveKind,
+        algorithm: Algorithm,
+        elements: usize,
+    ) -> Result<Self> {
         let counts: Vec<usize> = (0..group.size()).map(|i| share(elements, group.size(), i).len()).collect();
         let sent = match kind {
             CollectiveKind::AllGather => counts[group.rank()],
@@ -38,7 +48,23 @@ impl<'a> Trial<'a> {
         let values: Vec<f32> = (0..sent).map(|index| value(group.world_rank(), index)).collect();
         let send = Buffer::from_slice(group.device(), &values)?;
         let from = vec![counts[group.rank()]; group.size()];
-        Ok(Self { kind, group, elements, counts, from, send, recv: Buffer::new(group.device()) })
+        let prepared = match kind {
+            CollectiveKind::AllReduce => {
+                let units = Units::of_tensors(Codec::F32, elements, &[]);
+                group.prepare_all_reduce(units, algorithm, Compensation::None)
+            }
+            _ => Prepared::default(),
+        };
+        let (prepared, recv) = (Arc::new(prepared), Buffer::new(group.device()));
+        Ok(Self { kind, group, elements, counts, from, prepared, send, recv })
+    }
+
+    /// Number of messages that this rank sends in an all-reduce, and the size of the longest, in bytes; `None` for other
+    /// collectives.
+    pub fn sent(&self) -> Option<(usize, usize)> {
+        let all_reduces = self.kind == CollectiveKind::AllReduce;
+        let lengths = || self.prepared.program.sent().map(|sent| sent.len);
+        all_reduces.then(|| (lengths().count(), lengths().max().unwrap_or(0)))
     }
 
     /// Calls the collective once.
@@ -49,7 +75,11 @@ impl<'a> Trial<'a> {
             CollectiveKind::AllToAll => group.all_to_all(label, send, counts, recv, &self.from)?,
             CollectiveKind::ReduceScatter => group.reduce_scatter(label, send, counts, recv)?,
             CollectiveKind::AllGather => group.all_gather(label, send, counts, recv)?,
-            CollectiveKind::AllReduce => (group.all_reduce(label, send)?, recv),
+            CollectiveKind::AllReduce => {
+                let none = Lossy::none(group.device());
+                let (_, sums) = group.start_all_reduce_by(label, &self.prepared, send, none)?.wait()?;
+                (sums, recv)
+            }
         };
         Ok(())
     }

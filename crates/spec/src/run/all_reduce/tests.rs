@@ -15,22 +15,20 @@ fn auto_follows_from_the_cluster_and_the_size() {
     // Several hosts: two levels where hosts have several ranks.
     assert_eq!((auto(8, 1, 4 * MB), auto(8, 2, 4 * MB)), (Algorithm::Direct, Algorithm::TwoLevel));
     assert_eq!((auto(6, 1, 4 * MB), auto(6, 8, 4 * MB)), (Algorithm::Direct, Algorithm::TwoLevel));
-    // Between two hosts an exchange of whole shares is one message less, at the same number of bytes.
-    assert_eq!(auto(2, 2, 1 << 40), Algorithm::RecursiveDoubling);
-    // Short vectors: 3·(64 KiB + n) against 14·(64 KiB + n/8), equal at n = 8.8 · 64 KiB.
-    let equal = 44 * MESSAGE_COST / 5;
+    // Between two hosts, shares go there and back in two exchanges, and in three by recursive doubling.
+    assert_eq!((auto(2, 2, 1000), auto(2, 2, 1 << 40)), (Algorithm::TwoLevel, Algorithm::TwoLevel));
+    // In units of 64 KiB, on 64 hosts: 6·(3·5 + 2·n) against 2·4 + 126·(1 + n/64), equal at n = 44 / 10.03.
+    let equal = 44 * 64 * MESSAGE_COST / 642;
+    let (below, above) = (auto(64, 1, equal - 1000), auto(64, 1, equal + 1000));
+    assert_eq!((below, above), (Algorithm::RecursiveDoubling, Algorithm::Direct));
+    let (below, above) = (auto(64, 4, 4 * (equal - 1000)), auto(64, 4, 4 * (equal + 1000)));
+    assert_eq!((below, above), (Algorithm::RecursiveDoubling, Algorithm::TwoLevel));
+    // On 48 hosts two more exchanges, before and behind the rounds: 5·(15 + 2·n) + 2·(5 + n) against 8 + 94·(1 + n/48).
     assert_eq!(
-        (auto(8, 1, equal - 8), auto(8, 1, equal + 8)),
+        (auto(48, 1, 100_000), auto(48, 1, 120_000)),
         (Algorithm::RecursiveDoubling, Algorithm::Direct)
     );
-    let (below, above) = (auto(8, 4, 4 * (equal - 8)), auto(8, 4, 4 * (equal + 8)));
-    assert_eq!((below, above), (Algorithm::RecursiveDoubling, Algorithm::TwoLevel));
-    // Many hosts make messages of a bucket short; a number of hosts beyond a power of two costs two rounds.
-    assert_eq!(
-        (auto(128, 1, 4 * MB), auto(1024, 1, 4 * MB)),
-        (Algorithm::Direct, Algorithm::RecursiveDoubling)
-    );
-    assert_eq!((auto(4, 1, 500_000), auto(5, 1, 500_000)), (Algorithm::RecursiveDoubling, Algorithm::Direct));
+    assert_eq!((auto(32, 1, 0), auto(1024, 1, 4 * MB)), (Algorithm::Direct, Algorithm::RecursiveDoubling));
     assert_eq!(auto(3, 1, u64::MAX), Algorithm::Direct, "no overflow");
 }
 
