@@ -47,7 +47,7 @@ impl AllReduce {
     ///    `two-level` send 2·(H − 1) messages of n/H bytes to other hosts, in two exchanges. `recursive-doubling` has three exchanges
     ///    in each of log₂ H rounds, one after the other: of n/2, n/2 and, on the way back, n bytes; and two more of n bytes if H is
     ///    no power of two. A message costs as much as 64 KiB, and an exchange as much as 256 KiB more. What costs less is chosen:
-    ///    recursive doubling for short vectors on more than 32 hosts.
+    ///    recursive doubling for short vectors on 40 hosts or more.
     ///
     /// `auto` never chooses `ring`: a ring sends as many bytes as `direct` in as many messages, but one after the other, and a lossy
     /// codec encodes every sum again in each of its rounds.
