@@ -112,7 +112,7 @@ impl EmulatedAllReduce {
             match step {
                 Step::Encode { units, from, area, at, error: carried } => {
                     let repeats = self.units.rows(units.clone(), *from, rows);
-                    device.encode_rows(Encode {
+                    device.encode(Encode {
                         codec,
                         round: of_encode(round, *number),
                         rows: repeated(rows, repeats),
@@ -130,7 +130,7 @@ impl EmulatedAllReduce {
                     let inside = into.area != Area::Vector;
                     let mut floats: Option<Buffer<f32>> =
                         inside.then(|| other.take().into_bytes().into_buffer());
-                    let decoded = device.decode_rows(Decode {
+                    let decoded = device.decode(Decode {
                         codec,
                         rows: repeated(rows, repeats),
                         blocks: *blocks,

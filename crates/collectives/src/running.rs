@@ -152,7 +152,7 @@ impl Endpoint {
         let repeats = running.prepared.units.rows(units, from, rows);
         let mut to = to.into_buffer();
         let round = of_encode(running.round, running.next as u64);
-        self.checked(self.device.encode_rows(Encode {
+        self.checked(self.device.encode(Encode {
             codec: running.prepared.units.codec(),
             round,
             rows: repeated(rows, repeats),
@@ -171,7 +171,7 @@ impl Endpoint {
         let block_bytes = units.bytes(range.clone());
         let repeats = units.rows(range, 0, rows);
         let (from, mut to) = (from.into_buffer(), to.into_buffer());
-        self.checked(self.device.decode_rows(Decode {
+        self.checked(self.device.decode(Decode {
             codec: units.codec(),
             rows: repeated(rows, repeats),
             blocks,

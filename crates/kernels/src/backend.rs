@@ -10,8 +10,8 @@
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, Table, UpdateDense, UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -50,7 +50,7 @@ pub(crate) trait Backend {
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
     fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
     fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
-    fn sum_blocks(&self, args: SumBlocks) -> Result;
+
     /// Gives `None` where nothing is computed.
     fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>>;
 
@@ -74,23 +74,9 @@ pub(crate) trait Backend {
     fn update_tables(&self, args: UpdateTables) -> Result;
 
     /// Refuses values that are not finite in codecs with a header; then anything may be in the outputs.
-    fn encode_rows(&self, args: Encode) -> Result;
-    fn decode_rows(&self, args: Decode) -> Result;
-    fn encode(
-        &self,
-        format: HalfFormat,
-        block: BlockCopy,
-        from: &Buffer<f32>,
-        to: &mut Buffer<u16>,
-    ) -> Result;
-    fn decode(
-        &self,
-        format: HalfFormat,
-        block: BlockCopy,
-        from: &Buffer<u16>,
-        to: &mut Buffer<f32>,
-    ) -> Result;
-    fn sum_encoded(&self, format: HalfFormat, args: SumEncoded) -> Result;
+    fn encode(&self, args: Encode) -> Result;
+    fn decode(&self, args: Decode) -> Result;
+
     /// Copies blocks of elements of `size` bytes.
     fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result;
 }

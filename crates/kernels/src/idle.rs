@@ -4,8 +4,8 @@ use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, Table, UpdateDense, UpdateTables,
 };
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
@@ -81,10 +81,6 @@ impl Backend for Idle {
         Ok(())
     }
 
-    fn sum_blocks(&self, _: SumBlocks) -> Result {
-        Ok(())
-    }
-
     fn sum(&self, _: &Buffer<f32>) -> Result<Option<f64>> {
         Ok(None)
     }
@@ -121,23 +117,11 @@ impl Backend for Idle {
         Ok(())
     }
 
-    fn encode_rows(&self, _: Encode) -> Result {
+    fn encode(&self, _: Encode) -> Result {
         Ok(())
     }
 
-    fn decode_rows(&self, _: Decode) -> Result {
-        Ok(())
-    }
-
-    fn encode(&self, _: HalfFormat, _: BlockCopy, _: &Buffer<f32>, _: &mut Buffer<u16>) -> Result {
-        Ok(())
-    }
-
-    fn decode(&self, _: HalfFormat, _: BlockCopy, _: &Buffer<u16>, _: &mut Buffer<f32>) -> Result {
-        Ok(())
-    }
-
-    fn sum_encoded(&self, _: HalfFormat, _: SumEncoded) -> Result {
+    fn decode(&self, _: Decode) -> Result {
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub use error::KernelError;
 pub use memory::Space;
 pub use memory::host::resident;
 pub use op::codec::{CarriedError, Decode, Encode, Round, Rows};
-pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut, SumBlocks};
+pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut};
 pub use op::embedding::{IndexBags, Lookup, UpdateTables};
 pub use op::fm::FmShape;
 pub use op::interaction::{CrossBackward, DotShape};
@@ -35,4 +35,4 @@ pub use op::linear::{
     InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
 };
 pub use op::optimizer::{Update, UpdateDense};
-pub use op::wire::{BlockCopy, HalfFormat, SumEncoded};
+pub use op::wire::BlockCopy;

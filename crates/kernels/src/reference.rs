@@ -1,7 +1,7 @@
 //! Slow, obvious implementations: the specification.
 //!
 //! Matrices are row-major. Sums that a fast kernel may order differently are added in double precision here, so that a
-//! comparison measures the fast kernel's rounding alone; sums whose order is promised (`sum_blocks`, the gradient of a
+//! comparison measures the fast kernel's rounding alone; sums whose order is promised (`decode`, the gradient of a
 //! table row) are added in single precision in that order.
 
 pub mod codec;
@@ -17,8 +17,8 @@ use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape, Lookup,
-    Matrix, MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape, Lookup, Matrix,
+    MatrixMut, SortedIds, Table, UpdateDense, UpdateTables,
 };
 use elementwise::Targets;
 use spec::placement::share;
@@ -146,13 +146,6 @@ impl Backend for Reference {
         Ok(())
     }
 
-    fn sum_blocks(&self, args: SumBlocks) -> Result {
-        let SumBlocks { count, len, out_at, .. } = args;
-        let (blocks, out) = (&args.blocks.host()[..count * len], args.out.host_mut());
-        elementwise::sum_blocks(len, blocks, &mut out[out_at..out_at + len]);
-        Ok(())
-    }
-
     fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
         Ok(Some(elementwise::sum(x.host())))
     }
@@ -189,43 +182,12 @@ impl Backend for Reference {
         embedding::update_tables(args)
     }
 
-    fn encode_rows(&self, args: Encode) -> Result {
+    fn encode(&self, args: Encode) -> Result {
         codec::encode(args)
     }
 
-    fn decode_rows(&self, args: Decode) -> Result {
+    fn decode(&self, args: Decode) -> Result {
         codec::decode(args)
-    }
-
-    fn encode(
-        &self,
-        format: HalfFormat,
-        block: BlockCopy,
-        from: &Buffer<f32>,
-        to: &mut Buffer<u16>,
-    ) -> Result {
-        let (from, to) = (&from.host()[block.from..], &mut to.host_mut()[block.to..]);
-        wire::encode(format, &from[..block.len], &mut to[..block.len]);
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        format: HalfFormat,
-        block: BlockCopy,
-        from: &Buffer<u16>,
-        to: &mut Buffer<f32>,
-    ) -> Result {
-        let (from, to) = (&from.host()[block.from..], &mut to.host_mut()[block.to..]);
-        wire::decode(format, &from[..block.len], &mut to[..block.len]);
-        Ok(())
-    }
-
-    fn sum_encoded(&self, format: HalfFormat, args: SumEncoded) -> Result {
-        let SumEncoded { count, len, out_at, .. } = args;
-        let (blocks, out) = (&args.blocks.host()[..count * len], args.out.host_mut());
-        wire::sum_encoded(format, len, blocks, &mut out[out_at..out_at + len]);
-        Ok(())
     }
 
     fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result {

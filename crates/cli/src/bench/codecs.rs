@@ -113,21 +113,13 @@ impl Bench {
                     let mut encode = |round: Round| {
                         let to = &mut *encoded;
                         let from = &*from;
-                        Ok(device.encode_rows(Encode {
-                            codec,
-                            round,
-                            rows,
-                            from,
-                            to,
-                            to_at: 0,
-                            error: None,
-                        })?)
+                        Ok(device.encode(Encode { codec, round, rows, from, to, to_at: 0, error: None })?)
                     };
                     lap(&mut times.encode, &mut || encode(Round::Nearest))?;
                     lap(&mut times.stochastic, &mut || encode(Round::Stochastic { key: 1 }))?;
                     lap(&mut times.decode, &mut || {
                         let (from, to, block_bytes) = (&*encoded, &mut *decoded, bytes * rows.count);
-                        Ok(device.decode_rows(Decode {
+                        Ok(device.decode(Decode {
                             codec,
                             rows,
                             blocks: 1,

@@ -3,8 +3,7 @@
 //! ranks are threads or processes.
 
 use collectives::{CollectiveError, Communicator, Label, Lossy, Pending, Prepared, Vectors};
-use kernels::reference::wire::{decoded, encoded};
-use kernels::{Buffer, Element, HalfFormat, Round};
+use kernels::{Buffer, Element, Round};
 use spec::codec::{Codec, Compensation};
 use spec::placement::share;
 use spec::program::{Algorithm, Program, Units};
@@ -178,7 +177,11 @@ pub fn all_reduce(world: Communicator) -> Outcome {
 
 /// What a format leaves of a value.
 pub fn rounded(wire: Codec, value: f32) -> f32 {
-    HalfFormat::of(wire).map_or(value, |half| decoded(half, encoded(half, value)))
+    match wire {
+        Codec::F16 => half::f16::from_f32(value).to_f32(),
+        Codec::Bf16 => half::bf16::from_f32(value).to_f32(),
+        _ => value,
+    }
 }
 
 /// In every format: rounded, summed in rank order, and rounded again. Every rank has the same bits.

@@ -9,8 +9,8 @@ use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, HalfFormat, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, SortedIds, SumBlocks, SumEncoded, Table, UpdateDense, UpdateTables,
+    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    SortedIds, Table, UpdateDense, UpdateTables,
 };
 
 impl Backend for Cpu {
@@ -116,13 +116,6 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn sum_blocks(&self, args: SumBlocks) -> Result {
-        let SumBlocks { count, len, out_at, .. } = args;
-        let (blocks, out) = (&args.blocks.host()[..count * len], args.out.host_mut());
-        elementwise::sum_blocks(self, len, blocks, &mut out[out_at..out_at + len]);
-        Ok(())
-    }
-
     fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
         Ok(Some(elementwise::sum(self, x.host())))
     }
@@ -158,43 +151,12 @@ impl Backend for Cpu {
         update::update_tables(self, args)
     }
 
-    fn encode_rows(&self, args: Encode) -> Result {
+    fn encode(&self, args: Encode) -> Result {
         codec::encode(self, args)
     }
 
-    fn decode_rows(&self, args: Decode) -> Result {
+    fn decode(&self, args: Decode) -> Result {
         codec::decode(self, args);
-        Ok(())
-    }
-
-    fn encode(
-        &self,
-        format: HalfFormat,
-        block: BlockCopy,
-        from: &Buffer<f32>,
-        to: &mut Buffer<u16>,
-    ) -> Result {
-        let (from, to) = (&from.host()[block.from..], &mut to.host_mut()[block.to..]);
-        wire::encode(self, format, &from[..block.len], &mut to[..block.len]);
-        Ok(())
-    }
-
-    fn decode(
-        &self,
-        format: HalfFormat,
-        block: BlockCopy,
-        from: &Buffer<u16>,
-        to: &mut Buffer<f32>,
-    ) -> Result {
-        let (from, to) = (&from.host()[block.from..], &mut to.host_mut()[block.to..]);
-        wire::decode(self, format, &from[..block.len], &mut to[..block.len]);
-        Ok(())
-    }
-
-    fn sum_encoded(&self, format: HalfFormat, args: SumEncoded) -> Result {
-        let SumEncoded { count, len, out_at, .. } = args;
-        let (blocks, out) = (&args.blocks.host()[..count * len], args.out.host_mut());
-        wire::sum_encoded(self, format, len, blocks, &mut out[out_at..out_at + len]);
         Ok(())
     }
 

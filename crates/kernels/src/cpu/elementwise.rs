@@ -219,31 +219,3 @@ fn each_block(
         )
     });
 }
-
-pub(crate) fn sum_blocks(cpu: &Cpu, len: usize, blocks: &[f32], out: &mut [f32]) {
-    /// Elements summed while they stay in the first-level cache.
-    const BLOCK: usize = 2048;
-    let count = blocks.len() / len.max(1);
-    let out = Shared::new(&mut out[..len]);
-    pass(
-        cpu,
-        len,
-        #[inline(always)]
-        |range| {
-            for start in range.clone().step_by(BLOCK) {
-                let range = start..(start + BLOCK).min(range.end);
-                // SAFETY: pieces do not overlap, nor do blocks in them.
-                let out = unsafe { out.piece(range.clone()) };
-                if count == 0 {
-                    out.fill(0.0);
-                    continue;
-                }
-                out.copy_from_slice(&blocks[range.clone()]);
-                for k in 1..count {
-                    let block = &blocks[k * len + range.start..k * len + range.end];
-                    out.iter_mut().zip(block).for_each(|(out, value)| *out += value);
-                }
-            }
-        },
-    );
-}

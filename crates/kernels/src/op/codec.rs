@@ -89,7 +89,7 @@ pub struct CarriedError<'a> {
     pub at: usize,
 }
 
-/// Arguments of [`Device::encode_rows`].
+/// Arguments of [`Device::encode`].
 #[derive(Debug)]
 pub struct Encode<'a> {
     /// Codec of the rows.
@@ -108,7 +108,7 @@ pub struct Encode<'a> {
     pub error: Option<CarriedError<'a>>,
 }
 
-/// Arguments of [`Device::decode_rows`].
+/// Arguments of [`Device::decode`].
 #[derive(Debug)]
 pub struct Decode<'a> {
     /// Codec of the rows.
@@ -148,12 +148,12 @@ impl Device {
     /// let mut to = Buffer::zeroed(&device, 9)?;
     /// let rows = [Row { at: 0, byte: 0, width: 4 }];
     /// let (rows, round) = (Rows::once(&rows), Round::Nearest);
-    /// device.encode_rows(Encode { codec: Codec::U2, round, rows, from: &from, to: &mut to, to_at: 0, error: None })?;
+    /// device.encode(Encode { codec: Codec::U2, round, rows, from: &from, to: &mut to, to_at: 0, error: None })?;
     /// // Scale 1, minimum 1, and the values 0, 3, 1 and 1.
     /// assert_eq!(to.to_vec()?, [&1f32.to_ne_bytes()[..], &1f32.to_ne_bytes(), &[0b_01_01_11_00]].concat());
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
-    pub fn encode_rows(&self, args: Encode) -> Result {
+    pub fn encode(&self, args: Encode) -> Result {
         let check = Check::new("encode", self);
         let [floats, bytes] = [None, Some(args.codec)].map(|encoded| Side { rows: args.rows, encoded });
         check.buffer("from", args.from, floats.end())?;
@@ -163,7 +163,7 @@ impl Device {
             check.buffer("error", error.buffer, floats.end_behind(error.at))?;
             floats.disjoint(&check)?;
         }
-        self.backend().encode_rows(args)
+        self.backend().encode(args)
     }
 
     /// Decodes blocks of rows and adds them up in order, in f32: `to[to_at + row.at − rows[0].at + k·floats + i]` becomes
@@ -179,11 +179,11 @@ impl Device {
     /// let rows = [Row { at: 0, byte: 0, width: 1 }];
     /// let (codec, rows, blocks) = (Codec::Bf16, Rows::once(&rows), 2);
     /// let (from, from_at, block_bytes) = (&from, 0, 2);
-    /// device.decode_rows(Decode { codec, rows, blocks, block_bytes, from, from_at, to: &mut to, to_at: 0, add: true })?;
+    /// device.decode(Decode { codec, rows, blocks, block_bytes, from, from_at, to: &mut to, to_at: 0, add: true })?;
     /// assert_eq!(to.to_vec()?, [10.0 + 1.0 - 2.0]);
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
-    pub fn decode_rows(&self, args: Decode) -> Result {
+    pub fn decode(&self, args: Decode) -> Result {
         let check = Check::new("decode", self);
         let [floats, bytes] = [None, Some(args.codec)].map(|encoded| Side { rows: args.rows, encoded });
         let last_block = args.block_bytes.saturating_mul(args.blocks.saturating_sub(1));
@@ -193,7 +193,7 @@ impl Device {
         check.buffer("to", args.to, floats.end_behind(args.to_at))?;
         bytes.ascending(&check)?;
         floats.disjoint(&check)?;
-        self.backend().decode_rows(args)
+        self.backend().decode(args)
     }
 }
 

@@ -99,21 +99,6 @@ impl Dropout<'_> {
     }
 }
 
-/// Arguments of [`Device::sum_blocks`].
-#[derive(Debug)]
-pub struct SumBlocks<'a> {
-    /// Number of blocks.
-    pub count: usize,
-    /// Number of elements of a block.
-    pub len: usize,
-    /// Blocks one behind the other.
-    pub blocks: &'a Buffer<f32>,
-    /// Buffer that receives the sums.
-    pub out: &'a mut Buffer<f32>,
-    /// First element of `out` that is written.
-    pub out_at: usize,
-}
-
 impl Device {
     /// Gradient of a ReLU: `dy = 0` where the ReLU gave `y ≤ 0`, for the first `len` elements.
     ///
@@ -278,25 +263,6 @@ impl Device {
     pub fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
         check_columns(&Check::new("add_columns", self), rows, copies, from, &to)?;
         self.backend().add_columns(rows, copies, from, to)
-    }
-
-    /// Ordered sum of a reduction: `out[i] = ((block₀[i] + block₁[i]) + block₂[i]) + …`, where block `k` is
-    /// `blocks[k·len..][..len]`; zeros when there is no block.
-    ///
-    /// ```
-    /// use kernels::{Buffer, Device, SumBlocks};
-    /// let device = Device::cpu(1)?;
-    /// let blocks = Buffer::from_slice(&device, &[1.0, 2.0, 10.0, 20.0])?;
-    /// let mut out = Buffer::zeroed(&device, 3)?;
-    /// device.sum_blocks(SumBlocks { count: 2, len: 2, blocks: &blocks, out: &mut out, out_at: 1 })?;
-    /// assert_eq!(out.to_vec()?, [0.0, 11.0, 22.0]);
-    /// # Ok::<(), kernels::KernelError>(())
-    /// ```
-    pub fn sum_blocks(&self, args: SumBlocks) -> Result {
-        let check = Check::new("sum_blocks", self);
-        check.buffer("blocks", args.blocks, size([args.count, args.len]))?;
-        check.buffer("out", args.out, args.out_at.saturating_add(args.len))?;
-        self.backend().sum_blocks(args)
     }
 
     /// Sum of all elements, in no particular order: a streaming read of the buffer, for measurements. `None` on a device

@@ -119,16 +119,6 @@ pub fn add_columns(copies: &[ColumnCopy], from: &[f32], to: &mut [f32], [from_wi
     }
 }
 
-/// Ordered sum: `out[i] = (block₀[i] + block₁[i]) + …`, in this order; zeros when there is no block.
-pub fn sum_blocks(len: usize, blocks: &[f32], out: &mut [f32]) {
-    out.fill(0.0);
-    for (k, block) in blocks.chunks_exact(len.max(1)).enumerate() {
-        for (out, &value) in out.iter_mut().zip(block) {
-            *out = if k == 0 { value } else { *out + value };
-        }
-    }
-}
-
 /// Sum of all elements.
 pub fn sum(x: &[f32]) -> f64 {
     x.iter().map(|&x| f64::from(x)).sum()

@@ -60,7 +60,7 @@ fn run(device: &Device, codec: Codec, round: Round, layout: &Layout) -> Vec<Vec<
         let (from, from_at, to_at, block_bytes) = (&buffer(&blocks), 7, 3, bytes);
         let to_ = &mut to;
         let args = Decode { codec, rows, blocks: count, block_bytes, from, from_at, to: to_, to_at, add };
-        device.decode_rows(args).unwrap();
+        device.decode(args).unwrap();
         out.push(to.to_vec().unwrap());
     }
     let mut out: Vec<_> = out.iter().map(|values| bits(values)).collect();
@@ -111,7 +111,7 @@ fn sums_and_errors_follow_their_formulas() {
                 to_at: 0,
                 add: true,
             };
-            device.decode_rows(args).unwrap();
+            device.decode(args).unwrap();
             let mut expected = held.clone();
             for block in &blocks {
                 let block = coded(&device, codec, Round::Nearest, block);

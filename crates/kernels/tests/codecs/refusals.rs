@@ -90,7 +90,7 @@ fn operands_are_checked() {
             to_at: 2,
             add: false,
         };
-        device.decode_rows(args).err().map(|e| e.to_string())
+        device.decode(args).err().map(|e| e.to_string())
     };
     assert_eq!((decode(2, 10, 53), decode(0, 10, 0)), (None, None));
     assert!(decode(2, 10, 52).unwrap().contains("from holds 52 elements, but 53 are needed"));

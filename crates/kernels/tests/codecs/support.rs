@@ -24,7 +24,7 @@ pub fn encoded(device: &Device, codec: Codec, round: Round, values: &[f32]) -> R
     let mut to = buffer(&vec![0xa5; codec.encoded_bytes(1, values.len() as u64) as usize]);
     let (from, rows) = (&buffer(values), &row(values.len()));
     let rows = Rows::once(rows);
-    device.encode_rows(Encode { codec, round, rows, from, to: &mut to, to_at: 0, error: None })?;
+    device.encode(Encode { codec, round, rows, from, to: &mut to, to_at: 0, error: None })?;
     to.to_vec()
 }
 
@@ -35,7 +35,7 @@ pub fn decoded(device: &Device, codec: Codec, width: usize, bytes: &[u8]) -> Vec
     let (rows, block_bytes) = (Rows::once(rows), bytes.len());
     let args =
         Decode { codec, rows, blocks: 1, block_bytes, from, from_at: 0, to: &mut to, to_at: 0, add: false };
-    device.decode_rows(args).unwrap();
+    device.decode(args).unwrap();
     to.to_vec().unwrap()
 }
 
@@ -56,7 +56,7 @@ pub fn encode_rows(
     let mut to = buffer(&vec![0xa5; bytes]);
     let mut errors = buffer(error.map_or(&[][..], |(errors, _)| errors));
     let error = error.map(|(_, at)| CarriedError { buffer: &mut errors, at });
-    device.encode_rows(Encode { codec, round, rows, from: &buffer(from), to: &mut to, to_at, error })?;
+    device.encode(Encode { codec, round, rows, from: &buffer(from), to: &mut to, to_at, error })?;
     Ok((to.to_vec()?, errors.to_vec()?))
 }
 

@@ -136,7 +136,7 @@ impl Vectors {
         for block in Block::merged(blocks, samples) {
             let sample = block.of(samples);
             let (rows, to_at) = (sample.rows(*codec, &block, block.floats, rows), block.bytes);
-            device.encode_rows(Encode { codec: *codec, round, rows, from, to, to_at, error: None })?;
+            device.encode(Encode { codec: *codec, round, rows, from, to, to_at, error: None })?;
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Vectors {
             let rows = block.of(&self.samples).rows(self.codec, &block, 0, &mut self.rows);
             let (codec, from_at, to_at) = (self.codec, block.bytes, block.floats);
             let blocks = 1;
-            device.decode_rows(Decode {
+            device.decode(Decode {
                 codec,
                 rows,
                 blocks,

@@ -26,12 +26,12 @@ fn avx2_gives_the_bits_of_the_reference() {
             let mut errors = Buffer::from_slice(device, &vec![1e-3f32; at]).unwrap();
             let (error, rows) = (CarriedError { buffer: &mut errors, at: 0 }, Rows::once(&rows));
             let args = Encode { codec, round, rows, from: &from, to: &mut to, to_at: 0, error: Some(error) };
-            device.encode_rows(args).unwrap();
+            device.encode(args).unwrap();
             let mut sums = Buffer::from_slice(device, &floats(at)).unwrap();
             let (blocks, block_bytes, from, to_at) = (2, 0, &to, 0);
             let sum = &mut sums;
             device
-                .decode_rows(Decode {
+                .decode(Decode {
                     codec,
                     rows,
                     blocks,
