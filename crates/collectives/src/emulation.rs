@@ -3,8 +3,8 @@
 //! Every member does what a rank would do, step by step, with the same operations of the device. Where ranks exchange bytes, bytes
 //! are copied from the memory of one member to that of another. So the result has the bits that a group of ranks would get.
 
-use crate::running::{of_encode, repeated};
-use kernels::{Buffer, CarriedError, Decode, Device, Encode, KernelError, Round};
+use crate::steps::{DecodeStep, EncodeStep, of_encode};
+use kernels::{Buffer, Device, KernelError, Round};
 use spec::codec::{Compensation, Row};
 use spec::program::{Algorithm, Area, Program, Step, Units};
 use std::ops::Range;
@@ -105,45 +105,28 @@ impl EmulatedAllReduce {
         vector: &mut Buffer<f32>,
         round: Round,
     ) -> Result {
-        let (codec, rows) = (self.units.codec(), &mut self.rows);
+        let Self { units, rows, .. } = self;
         let Member { stretches, scratch, error } = &mut self.members[member];
         for (number, step) in &stretches[stretch] {
-            rows.clear();
             match step {
-                Step::Encode { units, from, area, at, error: carried } => {
-                    let repeats = self.units.rows(units.clone(), *from, rows);
-                    device.encode(Encode {
-                        codec,
-                        round: of_encode(round, *number),
-                        rows: repeated(rows, repeats),
-                        from: vector,
-                        to: &mut scratch[index(*area)],
-                        to_at: *at,
-                        error: carried.map(|at| CarriedError { buffer: error, at }),
-                    })?;
+                Step::Encode { units: range, from, area, at, error: carried } => {
+                    let round = of_encode(round, *number);
+                    let step =
+                        EncodeStep { units: range.clone(), from: *from, at: *at, error: *carried, round };
+                    step.carry_out(device, units, vector, &mut scratch[index(*area)], error, rows)?;
                 }
-                Step::Decode { units, blocks, area, at, into } => {
-                    let repeats = self.units.rows(units.clone(), into.at, rows);
-                    // Floats in a scratch area lie in its bytes.
+                Step::Decode { units: range, blocks, area, at, into } => {
+                    let step = DecodeStep { units: range.clone(), blocks: *blocks, at: *at, into: *into };
                     let [first, second] = scratch;
                     let (from, other) = if *area == Area::First { (first, second) } else { (second, first) };
-                    let inside = into.area != Area::Vector;
-                    let mut floats: Option<Buffer<f32>> =
-                        inside.then(|| other.take().into_bytes().into_buffer());
-                    let decoded = device.decode(Decode {
-                        codec,
-                        rows: repeated(rows, repeats),
-                        blocks: *blocks,
-                        block_bytes: self.units.bytes(units.clone()),
-                        from,
-                        from_at: *at,
-                        to: floats.as_mut().unwrap_or(vector),
-                        to_at: into.at,
-                        add: into.add,
-                    });
-                    if let Some(floats) = floats {
-                        *other = floats.into_bytes().into_buffer();
+                    if into.area == Area::Vector {
+                        step.carry_out(device, units, from, vector, rows)?;
+                        continue;
                     }
+                    // Floats in a scratch area lie in its bytes.
+                    let mut floats = other.take().into_bytes().into_buffer();
+                    let decoded = step.carry_out(device, units, from, &mut floats, rows);
+                    *other = floats.into_bytes().into_buffer();
                     decoded?;
                 }
                 Step::Exchange { .. } => {}

@@ -46,6 +46,7 @@ mod prepared;
 mod progress;
 mod reductions;
 mod running;
+mod steps;
 mod sync;
 mod transport;
 

@@ -7,12 +7,21 @@ use spec::program::{Algorithm, Program, Units};
 
 /// A collective that encodes or adds, prepared for a rank: the units of its vector, and the program that the rank carries out.
 /// Prepared once, it can be started any number of times without an allocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prepared {
     /// Units of the vector.
     pub units: Units,
     /// Program of the rank.
     pub program: Program,
+    /// Time that the encode or the decode of a float takes, in seconds, for a rank whose device computes nothing; 0 otherwise.
+    pub(crate) float_s: f64,
+}
+
+impl Prepared {
+    /// Collective with these units and this program.
+    pub fn new(units: Units, program: Program) -> Self {
+        Self { units, program, float_s: 0.0 }
+    }
 }
 
 /// What an all-reduce with a lossy codec needs besides its vector.
@@ -42,7 +51,7 @@ impl Communicator {
         let hosts = self.members().iter().map(|&member| self.topology().host_of(member));
         let hosts: Vec<usize> = hosts.collect();
         let program = Program::all_reduce(algorithm, &units, &hosts, self.rank(), compensation);
-        Prepared { units, program }
+        Prepared::new(units, program)
     }
 
     /// Prepares a direct all-reduce of `elements` floats.

@@ -66,7 +66,7 @@ impl Communicator {
     ) -> Result<usize> {
         const NAME: &str = "all_reduce";
         self.begin_program(NAME, label, prepared, |_| {
-            let Prepared { units, program } = &**prepared;
+            let Prepared { units, program, .. } = &**prepared;
             let needed = units.extent(0..units.count());
             self.need_at_least(NAME, label, "elements of the vector", needed, vector.len())?;
             self.need_at_least(NAME, label, "floats of error state", program.error_len(), error.len())?;

@@ -7,13 +7,12 @@ use crate::CollectiveError;
 use crate::operation::{Operation, Scratch, Stage};
 use crate::prepared::Prepared;
 use crate::progress::Endpoint;
+use crate::steps::{DecodeStep, EncodeStep, of_encode};
 use crate::transport::Header;
-use kernels::{Buffer, Bytes, CarriedError, Decode, Encode, Round, Rows};
-use spec::codec::Row;
-use spec::program::{Area, Repeats, Step, Target, Units};
-use spec::random::RandomSequence;
-use std::ops::Range;
+use kernels::{Buffer, Bytes, Round};
+use spec::program::{Area, Step};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
@@ -101,23 +100,30 @@ impl Endpoint {
         scratch: &mut Scratch,
     ) -> Result<Stage> {
         let prepared = running.prepared.clone();
+        let units_of = &prepared.units;
         while let Some(step) = prepared.program.steps().get(running.next) {
             running.next += 1;
             match step {
                 Step::Encode { units, from, area, at, error } => {
-                    let to = running.take(&mut operation.scratch, *area);
-                    let step = EncodeStep { units: units.clone(), from: *from, at: *at, error: *error };
-                    let to = self.encode(&mut running, step, to, &mut scratch.rows)?;
-                    running.put_back(&mut operation.scratch, *area, to);
+                    let mut to = running.take(&mut operation.scratch, *area).into_buffer();
+                    let round = of_encode(running.round, running.next as u64);
+                    let encode =
+                        EncodeStep { units: units.clone(), from: *from, at: *at, error: *error, round };
+                    let Running { vector, error, .. } = &mut running;
+                    let rows = &mut scratch.rows;
+                    self.checked(encode.carry_out(&self.device, units_of, vector, &mut to, error, rows))?;
+                    running.put_back(&mut operation.scratch, *area, to.into_bytes());
+                    self.rest(&prepared, step);
                 }
                 Step::Decode { units, blocks, area, at, into } => {
-                    let from = running.take(&mut operation.scratch, *area);
-                    let to = running.take(&mut operation.scratch, into.area);
-                    let (range, blocks, at, into) = (units.clone(), *blocks, *at, *into);
-                    let step = DecodeStep { range, blocks, from, at, into, to };
-                    let [from, to] = self.decode(&prepared.units, step, &mut scratch.rows)?;
-                    running.put_back(&mut operation.scratch, *area, from);
-                    running.put_back(&mut operation.scratch, into.area, to);
+                    let from = running.take(&mut operation.scratch, *area).into_buffer();
+                    let mut to = running.take(&mut operation.scratch, into.area).into_buffer();
+                    let decode = DecodeStep { units: units.clone(), blocks: *blocks, at: *at, into: *into };
+                    let rows = &mut scratch.rows;
+                    self.checked(decode.carry_out(&self.device, units_of, &from, &mut to, rows))?;
+                    running.put_back(&mut operation.scratch, *area, from.into_bytes());
+                    running.put_back(&mut operation.scratch, into.area, to.into_bytes());
+                    self.rest(&prepared, step);
                 }
                 Step::Exchange { from, to, sends, receives } => {
                     let send = running.take(&mut operation.scratch, *from);
@@ -139,83 +145,25 @@ impl Endpoint {
         Ok(running.done())
     }
 
-    /// Encodes units of the vector into `to` from a byte on, and returns `to`.
-    fn encode(
-        &self,
-        running: &mut Running,
-        step: EncodeStep,
-        to: Bytes,
-        rows: &mut Vec<Row>,
-    ) -> Result<Bytes> {
-        let EncodeStep { units, from, at, error } = step;
-        rows.clear();
-        let repeats = running.prepared.units.rows(units, from, rows);
-        let mut to = to.into_buffer();
-        let round = of_encode(running.round, running.next as u64);
-        self.checked(self.device.encode(Encode {
-            codec: running.prepared.units.codec(),
-            round,
-            rows: repeated(rows, repeats),
-            from: &running.vector,
-            to: &mut to,
-            to_at: at,
-            error: error.map(|at| CarriedError { buffer: &mut running.error, at }),
-        }))?;
-        Ok(to.into_bytes())
-    }
-
-    /// Decodes blocks of units and adds them up in `to`. Returns the memory of the blocks, and `to`.
-    fn decode(&self, units: &Units, step: DecodeStep, rows: &mut Vec<Row>) -> Result<[Bytes; 2]> {
-        let DecodeStep { range, blocks, from, at, into, to } = step;
-        rows.clear();
-        let block_bytes = units.bytes(range.clone());
-        let repeats = units.rows(range, 0, rows);
-        let (from, mut to) = (from.into_buffer(), to.into_buffer());
-        self.checked(self.device.decode(Decode {
-            codec: units.codec(),
-            rows: repeated(rows, repeats),
-            blocks,
-            block_bytes,
-            from: &from,
-            from_at: at,
-            to: &mut to,
-            to_at: into.at,
-            add: into.add,
-        }))?;
-        Ok([from.into_bytes(), to.into_bytes()])
+    /// Rests for as long as a step would take on a device that computes.
+    fn rest(&self, prepared: &Prepared, step: &Step) {
+        if prepared.float_s > 0.0 {
+            let until =
+                Instant::now() + Duration::from_secs_f64(prepared.float_s * prepared.floats_of(step) as f64);
+            // A sleep ends late, so that short rests are spent awake.
+            let left = until.saturating_duration_since(Instant::now()).saturating_sub(LATE);
+            if !left.is_zero() {
+                std::thread::sleep(left);
+            }
+            while Instant::now() < until {
+                std::thread::yield_now();
+            }
+        }
     }
 }
 
-/// Units to encode, their place in the vector, and where the encoded bytes and the errors lie.
-struct EncodeStep {
-    units: Range<usize>,
-    from: usize,
-    at: usize,
-    error: Option<usize>,
-}
-
-/// Blocks to decode, and the place of their sum.
-struct DecodeStep {
-    range: Range<usize>,
-    blocks: usize,
-    from: Bytes,
-    at: usize,
-    into: Target,
-    to: Bytes,
-}
-
-/// Rounding of one encode of a program, by the number of the step in the program, from 1: every encode has random numbers of its
-/// own.
-pub(crate) fn of_encode(round: Round, step: u64) -> Round {
-    match round {
-        Round::Nearest => Round::Nearest,
-        Round::Stochastic { key } => Round::Stochastic { key: RandomSequence::new(key, "encode").bits(step) },
-    }
-}
-
-pub(crate) fn repeated(rows: &[Row], repeats: Repeats) -> Rows<'_> {
-    Rows { rows, count: repeats.count, floats: repeats.floats, bytes: repeats.bytes }
-}
+/// How late a sleep may end.
+const LATE: Duration = Duration::from_micros(60);
 
 /// Name of an exchange of a collective.
 fn name_of(collective: &'static str, exchange: u64) -> &'static str {

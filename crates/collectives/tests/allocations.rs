@@ -107,7 +107,7 @@ fn nothing_after_warm_up() {
                     reduction(&world, Codec::F32, 1000, Algorithm::Direct),
                     reduction(&host, Codec::U4, 30, Algorithm::Ring),
                     reduction(&world, Codec::Bf16, 2001, Algorithm::TwoLevel),
-                    Arc::new(Prepared { units, program }),
+                    Arc::new(Prepared::new(units, program)),
                 ],
                 send: Buffer::zeroed(device, 28)?,
                 recv: Buffer::new(world.device()),

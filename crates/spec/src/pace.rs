@@ -8,12 +8,12 @@
 //! assert_eq!(pace.seconds("top forward", 1), Some(0.005));
 //! ```
 
-use crate::schedule::{Operation, Schedule, Work};
+use crate::schedule::{CollectiveKind, Operation, Schedule, Work};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time of every computation of a step, by the name of its phase.
+/// Time of every computation of a step, those of its reductions included, by the name of its phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
@@ -96,14 +96,18 @@ impl Pace {
         Some(self.scale * seconds)
     }
 
-    /// Fails if the pace does not match `schedule`: every computation must have a time, and nothing else may have one.
-    /// Reading lengths back may be left out, and then takes no time.
+    /// Fails if the pace does not match `schedule`: every computation must have a time, reductions to all ranks of a group may
+    /// have one, for all that they encode, decode and add, and nothing else may have one. Reading lengths back may be left out,
+    /// and then takes no time.
     pub fn check(&self, schedule: &Schedule) -> Result<(), PaceError> {
         let ranks = schedule.placement().topology().ranks();
         let computations: Vec<&str> = schedule
             .phases()
             .iter()
-            .filter(|phase| matches!(phase.work, Work::Compute(_)))
+            .filter(|phase| match &phase.work {
+                Work::Compute(_) => true,
+                Work::Collective(collective) => collective.kind == CollectiveKind::AllReduce,
+            })
             .map(|phase| phase.name.as_str())
             .collect();
         let needed = schedule.phases().iter().filter(|phase| match &phase.work {
@@ -139,7 +143,7 @@ impl Pace {
         Ok(())
     }
 
-    /// Times of a rank, one for each phase of `schedule`; zero for collectives, which are not paced.
+    /// Times of a rank, one for each phase of `schedule`: of a collective, the time of what it computes.
     pub fn of_rank(&self, schedule: &Schedule, rank: usize) -> Result<Vec<Duration>, PaceError> {
         self.check(schedule)?;
         let phases = schedule.phases().iter();

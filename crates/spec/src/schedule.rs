@@ -267,16 +267,23 @@ impl Schedule {
         &self.tower_buckets
     }
 
+    /// Phase that reduces the value of a slot to all members of a group; `None` if there is none.
+    pub fn reduced_in(&self, slot: Slot) -> Option<PhaseId> {
+        let reduces = |phase: &Phase| match &phase.work {
+            Work::Collective(collective) => {
+                collective.kind == CollectiveKind::AllReduce && phase.writes.contains(&slot)
+            }
+            Work::Compute(_) => false,
+        };
+        self.phases.iter().position(reduces).map(PhaseId)
+    }
+
     /// Collective that reduces the value of a slot to all members of its group; `None` if there is none.
     pub fn reduction_of(&self, slot: Slot) -> Option<&Collective> {
-        self.phases.iter().find_map(|phase| match &phase.work {
-            Work::Collective(collective)
-                if collective.kind == CollectiveKind::AllReduce && phase.writes.contains(&slot) =>
-            {
-                Some(collective)
-            }
-            _ => None,
-        })
+        match &self.phases[self.reduced_in(slot)?.0].work {
+            Work::Collective(collective) => Some(collective),
+            Work::Compute(_) => None,
+        }
     }
 
     /// Deployment that the schedule follows from.

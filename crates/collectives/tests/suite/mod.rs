@@ -273,12 +273,12 @@ pub fn encoded_scatter_and_gather(world: Communicator) -> Outcome {
             let shares: Vec<Range<usize>> = ends.collect();
             let vectors = |send| Vectors { send, recv: Buffer::new(world.device()), round: Round::Nearest };
             let program = Program::reduce_scatter(&units, &shares, me);
-            let prepared = Arc::new(Prepared { units: units.clone(), program });
+            let prepared = Arc::new(Prepared::new(units.clone(), program));
             let scatter = world.start_reduce_scatter_by(&label, &prepared, &shares, vectors(send))?;
             let mine: Vec<f32> = given(me).take(counts[me]).collect();
             let mine = Buffer::from_slice(world.device(), &mine)?;
             let program = Program::all_gather(&units, &shares, me);
-            let prepared = Arc::new(Prepared { units, program });
+            let prepared = Arc::new(Prepared::new(units, program));
             let gather = world.start_all_gather_by(&label, &prepared, &shares, vectors(mine))?;
 
             let gathered: Vec<f32> = (0..size)

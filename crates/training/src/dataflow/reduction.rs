@@ -6,6 +6,7 @@ use kernels::{Buffer, Device, KernelError, Round};
 use spec::dataflow::Deployment;
 use spec::schedule::Collective;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Reduction of a vector among the ranks of a group, over and over.
 #[derive(Debug)]
@@ -26,11 +27,30 @@ impl Reduction {
     ) -> Result<Self, KernelError> {
         let prepared = collective.and_then(|collective| {
             let units = collective.traffic.reduced(deployment, rank)?.units(collective.traffic.codec());
-            Some(Prepared { units, program: collective.program(deployment, rank)? })
+            Some(Prepared::new(units, collective.program(deployment, rank)?))
         });
         let prepared = prepared.unwrap_or_default();
         let error = Buffer::zeroed(device.for_exchange(), prepared.program.error_len())?;
         Ok(Self { prepared: Arc::new(prepared), error, pending: None })
+    }
+
+    /// Lets the encodes and decodes of the reduction take `time` together, on a device that computes nothing.
+    pub(crate) fn pace(&mut self, time: Duration) {
+        Arc::make_mut(&mut self.prepared).pace(time);
+    }
+
+    /// Carries out the encodes and decodes of the reduction on a copy of `gradient`, and returns the time that they took, in
+    /// seconds.
+    pub(crate) fn rehearse(&self, device: &Device, gradient: &Buffer<f32>) -> Result<f64, KernelError> {
+        if self.prepared.program.exchanges() == 0 {
+            return Ok(0.0);
+        }
+        let mut vector = Buffer::from_slice(device, &gradient.to_vec()?)?;
+        // The first time memory is cold.
+        self.prepared.rehearse(device, &mut vector)?;
+        let began = Instant::now();
+        self.prepared.rehearse(device, &mut vector)?;
+        Ok(began.elapsed().as_secs_f64())
     }
 
     /// Starts to reduce `gradient`, which is elsewhere until the reduction is finished.

@@ -19,7 +19,7 @@ use data::Split;
 use kernels::Device;
 use spec::pace::{Pace, Seconds};
 use spec::run::Run;
-use spec::schedule::{Task, Work};
+use spec::schedule::{PhaseId, Slot, Task, Work};
 use std::ops::ControlFlow;
 
 /// Steps before those that count: caches and buffers are cold, and batches are drawn.
@@ -73,6 +73,23 @@ fn measure_rank(
             mine.push(median(&taken[taken.len().saturating_sub(steps as usize)..]));
         }
     }
+    // What reductions encode, decode and add, one rank after the other.
+    let label = Label::from("turn");
+    for turn in 0..world.size() {
+        world.barrier(&label)?;
+        if turn != world.rank() {
+            continue;
+        }
+        let computes = !matches!(world.device(), Device::Idle);
+        let times = if computes { rank.rehearse_reductions()? } else { vec![0.0; rank.reductions.len()] };
+        for (bucket, time) in times.into_iter().enumerate() {
+            if let Some(PhaseId(phase)) = execution.schedule().reduced_in(Slot::BucketGradient(bucket)) {
+                names.push(execution.schedule().phases()[phase].name.clone());
+                mine.push(time);
+            }
+        }
+    }
+    world.barrier(&label)?;
     let counts = vec![mine.len(); world.size()];
     let all = gathered(world, &Label::from("pace"), &mine, &counts)?;
     Ok((names, all))

@@ -120,6 +120,7 @@ impl<'a> Trainer<'a> {
             Compute::Real => Execution::new(schedule),
             Compute::Paced(pace) => {
                 let times = pace.of_rank(&schedule, world.rank())?;
+                rank.pace_reductions(&schedule, &times);
                 Execution::new(schedule).paced(times)
             }
         };

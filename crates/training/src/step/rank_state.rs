@@ -15,9 +15,10 @@ use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
 use spec::run::{Optimizer, Regularisation, Run};
-use spec::schedule::{Bucket, Operation, Schedule, Slot};
+use spec::schedule::{Bucket, Operation, PhaseId, Schedule, Slot};
 use spec::volume::Leg;
 use std::ops::Range;
+use std::time::Duration;
 
 /// The state of one rank between and during steps.
 #[derive(Debug)]
@@ -143,6 +144,22 @@ impl RankState {
     /// Rounding of the values of a collective that encodes them itself, in this step.
     pub fn round(&self, phase: &str) -> Round {
         self.rounding.of_phase(phase, self.steps)
+    }
+
+    /// Lets the computations of reductions take the times of their phases, on a device that computes nothing.
+    pub fn pace_reductions(&mut self, schedule: &Schedule, times: &[Duration]) {
+        for (bucket, reduction) in self.reductions.iter_mut().enumerate() {
+            if let Some(PhaseId(phase)) = schedule.reduced_in(Slot::BucketGradient(bucket)) {
+                reduction.pace(times[phase]);
+            }
+        }
+    }
+
+    /// Times that the computations of each bucket's reduction take alone, in seconds.
+    pub(crate) fn rehearse_reductions(&self) -> Result<Vec<f64>, Error> {
+        let buckets = self.reductions.iter().zip(&self.parameters.buckets);
+        let times = buckets.map(|(reduction, bucket)| reduction.rehearse(&self.device, &bucket.gradient));
+        Ok(times.collect::<Result<_, _>>()?)
     }
 
     /// Carries out one operation for a batch. `next` is the range of samples to read, for [`Operation::ReadBatch`].

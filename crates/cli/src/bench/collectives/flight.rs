@@ -81,7 +81,7 @@ impl<'a> Flight<'a> {
                     .zip(program)
                     .with_context(|| format!("{name}: {traffic} is not a reduction that can be replayed"))?;
                 floats = [program.error_len(), vector.elements];
-                prepared = Prepared { units: vector.units(traffic.codec()), program };
+                prepared = Prepared::new(vector.units(traffic.codec()), program);
             }
         }
         // Memory that nobody wrote to would be one page of zeros, read from the cache.
