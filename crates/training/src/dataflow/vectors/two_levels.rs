@@ -106,7 +106,7 @@ impl Levels {
         let Self { hosts, rank } = *self;
         permute.clear();
         let mut place = 0;
-        for mate in 0..hosts.size() {
+        for (mate, to) in to.iter_mut().enumerate() {
             let before = place;
             for receiver in hosts.peers(mate) {
                 let earlier = (0..receiver).map(|other| count(rank, other)).sum();
@@ -114,7 +114,7 @@ impl Levels {
                 permute.push(BlockCopy { from: earlier, to: place, len });
                 place += len;
             }
-            to[mate] = place - before;
+            *to = place - before;
         }
         let (host, index) = (hosts.group_of(rank), hosts.index_of(rank));
         for (mate, from) in hosts.members(host).zip(from) {
