@@ -13,6 +13,7 @@ mod kills;
 mod logs;
 mod memory;
 mod need;
+mod peak;
 mod resident;
 mod resumes;
 mod signals;

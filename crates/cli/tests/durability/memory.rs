@@ -1,7 +1,7 @@
 //! `data prepare` within the memory it was given.
 
 use crate::command::{Ended, start, text};
-use crate::{logs, resident};
+use crate::{logs, peak};
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
@@ -46,7 +46,7 @@ fn prepare_within(mebibytes: u64, folder: &Path, log: &[&str]) {
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
         // The mark only rises, so what is missed is what happens in the last moment.
-        peak = peak.max(resident::most(child.id()).unwrap_or(0));
+        peak = peak.max(peak::most(child.id()).unwrap_or(0));
         sleep(Duration::from_millis(2));
     }
     let result = Ended::of(child.wait_with_output().unwrap()).json();

@@ -1,7 +1,7 @@
 //! What a run says it needs of memory, against what it takes, from one rank to 1024 in one process.
 
 use crate::command::{Ended, campanile, start};
-use crate::resident;
+use crate::peak;
 use serde_json::Value;
 use std::io::Read;
 use std::process::Child;
@@ -51,7 +51,7 @@ fn measure(args: &str) -> Measured {
 fn watch(child: &mut Child) -> u64 {
     let mut peak = 0;
     while child.try_wait().unwrap().is_none() {
-        peak = peak.max(resident::most(child.id()).unwrap_or(0));
+        peak = peak.max(peak::most(child.id()).unwrap_or(0));
         if peak > MOST + MOST / 2 {
             child.kill().unwrap();
         }

@@ -32,22 +32,8 @@ impl Samples {
     }
 }
 
-/// The most memory that a process ever had, without the pages of its files: those of the program itself are shared with others
-/// that run it, depend on how it was built, and can be dropped at any time. `None` where the process is gone.
-pub fn most(process: u32) -> Option<u64> {
-    let status = status(process)?;
-    Some(bytes(&status, "VmHWM:")?.saturating_sub(bytes(&status, "RssFile:")?))
-}
-
 fn resident(process: u32) -> Option<u64> {
-    bytes(&status(process)?, "VmRSS:")
-}
-
-fn status(process: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{process}/status")).ok()
-}
-
-fn bytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
