@@ -7,6 +7,7 @@ mod overfitting;
 mod quality;
 mod quantised;
 mod rates;
+mod reductions;
 mod steps;
 mod towers;
 
@@ -28,7 +29,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 29] = [
+pub const TABLES: [(&str, Make); 31] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -43,6 +44,7 @@ pub const TABLES: [(&str, Make); 29] = [
     ("partition times", |sources| towers::times(sources)),
     ("speedup dlrm", |sources| steps::speedup(sources, "dlrm")),
     ("speedup dcn", |sources| steps::speedup(sources, "dcn")),
+    ("speedup, wires", |sources| steps::wires(sources)),
     ("speedup, real computation", |sources| steps::speedup_computed(sources)),
     ("predictions", |sources| steps::predictions(sources)),
     ("quantised all-to-all", |sources| quantised::rows(sources, "synthetic", &[Quantised::Alltoall])),
@@ -51,6 +53,7 @@ pub const TABLES: [(&str, Make); 29] = [
         quantised::rows(sources, "constant-rate", &[Quantised::Alltoall, Quantised::Allreduce])
     }),
     ("quantised, combined", |sources| quantised::rows(sources, "synthetic", &[Quantised::Combined])),
+    ("errors of reductions", |_| reductions::errors()),
     ("quantised, real log", |sources| quantised::rows(sources, "criteo", &Quantised::ALL)),
     ("figure madmax-table1", |_| figures::figure("madmax-table1")),
     ("figure dmt-fig10", |_| figures::by_scale("dmt-fig10")),

@@ -80,14 +80,42 @@ impl fmt::Display for Way {
     }
 }
 
-/// Formats of vectors and gradients on the wire.
+/// Formats of vectors and gradients on the wire, and how dense gradients are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Wire {
     /// 32 bits
     F32,
     /// 16 bits
     Bf16,
+    /// 8 bits, with a scale and a minimum for each row
+    U8,
+    /// 4 bits, with a scale and a minimum for each row
+    U4,
+    /// 32 bits, dense gradients summed in two levels
+    F32TwoLevel,
+    /// 16 bits, dense gradients summed in two levels
+    Bf16TwoLevel,
+    /// 8 bits, dense gradients summed in two levels
+    U8TwoLevel,
+    /// 4 bits, dense gradients summed in two levels
+    U4TwoLevel,
+}
+
+impl Wire {
+    /// Flags of `campanile train`.
+    fn flags(self) -> &'static str {
+        match self {
+            Wire::F32 => "--wire f32",
+            Wire::Bf16 => "--wire bf16",
+            Wire::U8 => "--wire u8",
+            Wire::U4 => "--wire u4",
+            Wire::F32TwoLevel => "--wire f32 --all-reduce two-level",
+            Wire::Bf16TwoLevel => "--wire bf16 --all-reduce two-level",
+            Wire::U8TwoLevel => "--wire u8 --all-reduce two-level",
+            Wire::U4TwoLevel => "--wire u4 --all-reduce two-level",
+        }
+    }
 }
 
 impl fmt::Display for Wire {
@@ -95,6 +123,12 @@ impl fmt::Display for Wire {
         f.pad(match self {
             Wire::F32 => "f32",
             Wire::Bf16 => "bf16",
+            Wire::U8 => "u8",
+            Wire::U4 => "u4",
+            Wire::F32TwoLevel => "f32-two-level",
+            Wire::Bf16TwoLevel => "bf16-two-level",
+            Wire::U8TwoLevel => "u8-two-level",
+            Wire::U4TwoLevel => "u4-two-level",
         })
     }
 }
@@ -129,11 +163,11 @@ impl Case {
     /// The run as flags of `campanile train`.
     pub fn flags(&self, common: &Common) -> Vec<String> {
         let ranks = self.hosts * common.ranks_per_host;
-        let (hosts, per_host, wire) = (self.hosts, common.ranks_per_host, self.wire);
+        let (hosts, per_host, wire) = (self.hosts, common.ranks_per_host, self.wire.flags());
         let batch = common.local_batch * ranks;
         let mut flags = format!(
             "--preset terabyte --model {} --rows-cap 1000 --hosts {hosts} --ranks-per-host {per_host} --batch {batch} \
-             --wire {wire} --threads 1",
+             {wire} --threads 1",
             self.model.name()
         );
         match self.way.overlapped() {
@@ -160,8 +194,12 @@ impl Case {
 
     /// The case whose computations are measured for this one: with all the phases that this one has.
     pub fn measured(&self) -> Self {
-        // Without a format to encode into, a hierarchical all-to-all has a phase of its own.
-        let wire = if self.way == Way::Hierarchical { self.wire } else { Wire::Bf16 };
+        // In single precision there is nothing to encode; all else is measured with the 16 bits that it is compared with. Without
+        // a format to encode into, a hierarchical all-to-all has a phase of its own.
+        let wire = match self.wire {
+            Wire::F32 if self.way != Way::Hierarchical => Wire::Bf16,
+            wire => wire,
+        };
         Self { wire, way: self.way.overlapped(), ..*self }
     }
 

@@ -110,6 +110,59 @@ pub fn speedup(sources: &Sources, model: &str) -> Result<String> {
     ))
 }
 
+/// Flat and towers on wires of few bits: each against flat in 16 bits, and against the fastest flat setting.
+pub fn wires(sources: &Sources) -> Result<String> {
+    const FOLDER: &str = "wire-speedup";
+    if !sources.reports.join(FOLDER).exists() {
+        return Ok(format!(
+            "| |\n|---|\n\nNot measured yet: `campanile reproduce dmt-speedup --out reports/{FOLDER}` will.\n"
+        ));
+    }
+    let rows = rows(sources, FOLDER)?;
+    let flat = |wire: Option<&str>, model: &str| {
+        let all = rows.iter().filter(|row| row.way == "flat" && row.model == model);
+        let steps = all.filter(|row| wire.is_none_or(|wire| row.wire == wire)).map(|row| row.step_s);
+        steps.fold(f64::INFINITY, f64::min)
+    };
+    let cells = rows.iter().map(|row| {
+        let (bits, levels) =
+            row.wire.strip_suffix("-two-level").map_or((&*row.wire, "direct"), |bits| (bits, "two-level"));
+        vec![
+            row.model.clone(),
+            name(row),
+            bits.to_owned(),
+            levels.to_owned(),
+            format!("{:.0}", 1e3 * row.step_s),
+            format!("{:.0}", 1e3 * row.compute_s),
+            format!("{:.0}", 1e3 * row.exposed_s),
+            format!("{:.2}", flat(Some("bf16"), &row.model) / row.step_s),
+            format!("{:.2}", flat(None, &row.model) / row.step_s),
+            format!("{:.1}", row.network_bytes as f64 / 1e6 / row.hosts as f64),
+        ]
+    });
+    let cells: Vec<Vec<String>> = cells.collect();
+    let jobs = rows.iter().map(|row| row.jobs).min().unwrap_or(0);
+    let hosts = rows.iter().map(|row| row.hosts).max().unwrap_or(0);
+    let head = [
+        "model",
+        "way",
+        "wire",
+        "all-reduce",
+        "step, ms",
+        "compute",
+        "exposed",
+        "× flat bf16",
+        "× best flat",
+        "MB a host",
+    ];
+    Ok(format!(
+        "{}\nOn {hosts} hosts; {}; encodes, decodes and sums of reductions are paced too. Medians of {jobs} jobs. Measured by `campanile \
+         reproduce dmt-speedup --wires … --out reports/{FOLDER}`.\n",
+        table(4, &head, &cells),
+        dmt_speedup::setting(&sources.reports.join(FOLDER))?,
+    ))
+}
+
 /// Speedup where ranks compute really and share the cores of one machine.
 pub fn speedup_computed(sources: &Sources) -> Result<String> {
     const FOLDER: &str = "dmt-speedup-real";

@@ -1,5 +1,7 @@
 use super::*;
 use crate::program::tests::Flags;
+use spec::codec::{Codec, Compensation};
+use spec::program::Algorithm;
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../reports")
@@ -53,4 +55,19 @@ fn days_and_commits_are_named_once() {
     );
     assert_eq!(days(["2026-01-03T1"].into_iter()), "2026-01-03");
     assert_eq!(distinct(["b", "a", "b"].into_iter()), "a, b");
+}
+
+/// A ring rounds in every round, recursive doubling in every doubling; errors that are carried average out.
+#[test]
+fn errors_of_reductions_grow_as_the_rounds_and_average_out() {
+    let of = |nodes, algorithm, codec, compensation, steps| {
+        reductions::error(nodes, algorithm, codec, compensation, steps).unwrap()
+    };
+    let plain = |nodes, algorithm| of(nodes, algorithm, Codec::U8, Compensation::None, 1);
+    let (ring, doubling) = (Algorithm::Ring, Algorithm::RecursiveDoubling);
+    assert!(plain(128, ring) > 4.0 * plain(8, ring));
+    assert!(plain(128, doubling) < 3.0 * plain(8, doubling));
+    assert!(plain(128, ring) > 4.0 * plain(128, doubling));
+    let carried = |steps| of(8, ring, Codec::U4, Compensation::Every, steps);
+    assert!(carried(64) < 0.1 * carried(1), "{} after one, {} after 64", carried(1), carried(64));
 }
