@@ -26,7 +26,7 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("training", &["collectives", "data", "kernels", "spec"]),
         ("planning", &["spec"]),
         ("pages", &[]),
-        ("reproduce", &["campanile", "pages", "planning", "spec"]),
+        ("reproduce", &["campanile", "collectives", "kernels", "pages", "planning", "spec"]),
         ("campanile", &["collectives", "data", "kernels", "pages", "planning", "spec", "training"]),
         (
             "cli",

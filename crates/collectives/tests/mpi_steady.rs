@@ -2,12 +2,15 @@
 
 mod mpirun;
 
-use collectives::{CollectiveError, Communicator, Label, MpiJob, MpiOptions, Options};
+use collectives::{CollectiveError, Communicator, Label, Lossy, MpiJob, MpiOptions, Options, Prepared};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
+use spec::codec::{Codec, Compensation};
+use spec::program::{Algorithm, Units};
 use spec::topology::Topology;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Counting;
@@ -39,6 +42,7 @@ struct Rounds {
     buffers: [Buffer<f32>; 3],
     counts: Vec<usize>,
     labels: [Label; 2],
+    prepared: Arc<Prepared>,
 }
 
 impl Rounds {
@@ -52,9 +56,10 @@ impl Rounds {
             send.resize(size * world.size())?;
             let exchange = world.start_all_to_all(pooled, send, &self.counts, recv, &self.counts)?;
             world.enter(gradients);
-            let reduction = world.start_all_reduce(gradients, dense)?;
+            let lossy = Lossy::none(world.device());
+            let reduction = world.start_all_reduce_by(gradients, &self.prepared, dense, lossy)?;
             let (send, recv) = exchange.wait()?;
-            self.buffers = [send, recv, reduction.wait()?];
+            self.buffers = [send, recv, reduction.wait()?.1];
         }
         Ok(())
     }
@@ -69,7 +74,10 @@ fn resident() -> usize {
 fn steady(world: &Communicator) -> Result<(), CollectiveError> {
     let most = SIZES.iter().max().expect("some") * world.size();
     let buffer = |len| Buffer::<f32>::zeroed(world.device(), len);
+    let units = Units::of_tensors(Codec::F32, 1000, &[]);
+    let prepared = world.prepare_all_reduce(units, Algorithm::Direct, Compensation::None);
     let mut rounds = Rounds {
+        prepared: Arc::new(prepared),
         buffers: [buffer(most)?, buffer(most)?, buffer(1000)?],
         counts: vec![0; world.size()],
         labels: ["pooled", "gradients"].map(Label::from),
@@ -93,8 +101,7 @@ fn rank(_: &[String], job: MpiJob) -> ExitCode {
     let ranks = std::env::var("OMPI_COMM_WORLD_SIZE").ok().and_then(|size| size.parse().ok());
     let topology = Topology::new(1, ranks.expect("mpirun says it")).expect("a cluster");
     let mpi = MpiOptions { check_hosts: false, ..MpiOptions::default() };
-    let outcome =
-        job.launch(topology, &Options::default(), &mpi, |_| Ok(Device::Reference), |world| steady(&world));
+    let outcome = job.launch(topology, &Options::default(), &mpi, |_| Device::cpu(1), |world| steady(&world));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
