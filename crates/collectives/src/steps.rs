@@ -111,14 +111,15 @@ impl Prepared {
         self.float_s = if floats == 0 { 0.0 } else { time.as_secs_f64() / floats as f64 };
     }
 
-    /// Carries out the encodes and decodes of the program on `vector` without its exchanges, to measure them. What others would
-    /// send is zeros.
-    pub fn rehearse(&self, device: &Device, vector: &mut Buffer<f32>) -> Result {
+    /// Carries out the encodes and decodes of the program on `vector` without its exchanges, to measure them. Nothing arrives, so
+    /// that decodes read what lies there, and their results are thrown away.
+    pub fn rehearse(&self, device: &Device, vector: &Buffer<f32>) -> Result {
         let space = device.for_exchange();
         let scratch = self.program.scratch();
         let zeros = |len: usize| Buffer::<u8>::zeroed(&space, len.next_multiple_of(4));
         let mut scratch = [zeros(scratch[0])?, zeros(scratch[1])?];
         let mut error = Buffer::zeroed(&space, self.program.error_len())?;
+        let mut thrown_away = Buffer::zeroed(&space, vector.len())?;
         let (round, mut rows) = (Round::Nearest, Vec::new());
         for step in self.program.steps() {
             match step {
@@ -134,7 +135,7 @@ impl Prepared {
                     let (from, other) = if *area == Area::First { (first, second) } else { (second, first) };
                     match into.area {
                         Area::Vector | Area::Output => {
-                            step.carry_out(device, &self.units, from, vector, &mut rows)?;
+                            step.carry_out(device, &self.units, from, &mut thrown_away, &mut rows)?;
                         }
                         // Floats in a scratch area lie in its bytes.
                         Area::First | Area::Second => {
