@@ -7,6 +7,7 @@ use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
 use spec::placement::{Layout, Shard};
+use spec::program::Move;
 use spec::program::{Program, Units};
 use spec::run::Run;
 use spec::schedule::{Bucket, Schedule, Slot, Task};
@@ -15,6 +16,10 @@ use spec::schedule::{Bucket, Schedule, Slot, Task};
 const BATCHES: f64 = 5.0;
 /// Batches on their way through the dataflow.
 const INPUTS: f64 = 2.0;
+/// Bytes of the vectors of a sample that travel between two ranks: the value, and its rows.
+const SAMPLE: f64 = 40.0 + 32.0;
+/// Bytes of the widths of these vectors while a leg is made.
+const LISTED: f64 = 24.0 + 32.0;
 /// Bytes of a range of an exchange.
 const SPAN: f64 = 16.0;
 /// Room of a vector that elements were pushed to, for what is in it.
@@ -138,6 +143,8 @@ impl<'a> Shape<'a> {
                 let errors = program.error_len() as f64;
                 need.dense += exactly(first as f64 / 4.0) + exactly(second as f64 / 4.0) + exactly(errors);
                 need.checkpoint += if self.purpose.saves { 4.0 * errors } else { 0.0 };
+                // What goes to and comes from every other member, in a vector that grew.
+                need.pairs += (program.moves().len().next_power_of_two() * size_of::<Move>()) as f64;
             }
             need.optimizer += exactly(state);
             if self.purpose.saves && kept {
@@ -199,7 +206,12 @@ impl<'a> Shape<'a> {
         let ranks = self.run.topology().ranks() as f64;
         // Spans, pairs to copy, members; shares of the batch and counts of the exchanges of ids; counts of those of vectors.
         let each = 2.0 * SPAN + 72.0 + 8.0 + INPUTS * (16.0 + 3.0 * 16.0) + 4.0 * 16.0;
-        ranks * each + self.listed()
+        // Vectors of a sample of every member of a leg, there and back, while they are listed too, and the counts of what is encoded.
+        let members = self.run.dataflow.sptt().map_or(ranks, |sptt| {
+            let groups = sptt.groups();
+            (groups.size() + groups.count()) as f64
+        });
+        ranks * each + 2.0 * members * (SAMPLE + LISTED + 16.0) + self.listed()
     }
 
     /// What a rank lists of all others in the flat dataflow: where the columns of each go.
