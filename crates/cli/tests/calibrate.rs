@@ -44,7 +44,7 @@ fn a_calibration_is_a_file_that_predicts() {
     assert_eq!(measured["operations"].as_array().unwrap().len(), 27, "{measured}");
     let links = measured["links"].as_array().unwrap();
     let direct = links.iter().filter(|link| link["algorithm"] == "direct").count();
-    // And all-reduces in two levels.
+    // All-reduces in two levels are measured besides direct ones.
     assert_eq!((direct, links.len()), (12, 15), "{measured}");
     assert_eq!((&measured["ranks_per_machine"], &measured["transport"]), (&4.into(), &"in-process".into()));
     for step in result["steps"].as_array().unwrap() {

@@ -7,7 +7,7 @@
 use crate::communicator::Communicator;
 use crate::operation::{Setup, Stage};
 use crate::prepared::{Lossy, Prepared};
-use crate::progress::{Names, State};
+use crate::progress::Names;
 use crate::running::{Returns, Running};
 use crate::transport::Span;
 use crate::{CollectiveError, Label, Pending};
@@ -65,7 +65,7 @@ impl Communicator {
         Lossy { error, round }: Lossy,
     ) -> Result<usize> {
         const NAME: &str = "all_reduce";
-        self.begin_program(NAME, label, prepared, |_| {
+        self.begin_program(NAME, label, prepared, || {
             let Prepared { units, program, .. } = &**prepared;
             let needed = units.extent(0..units.count());
             self.need_at_least(NAME, label, "elements of the vector", needed, vector.len())?;
@@ -123,7 +123,7 @@ impl Communicator {
         vectors: Vectors,
     ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
         const NAME: &str = "reduce_scatter";
-        let index = self.begin_program(NAME, label, prepared, |_| {
+        let index = self.begin_program(NAME, label, prepared, || {
             let Vectors { send, mut recv, round } = vectors;
             self.need(NAME, label, "shares", self.size(), shares.len())?;
             let units = &prepared.units;
@@ -152,7 +152,7 @@ impl Communicator {
         vectors: Vectors,
     ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
         const NAME: &str = "all_gather";
-        let index = self.begin_program(NAME, label, prepared, |_| {
+        let index = self.begin_program(NAME, label, prepared, || {
             let Vectors { send, mut recv, round } = vectors;
             self.need(NAME, label, "shares", self.size(), shares.len())?;
             let units = &prepared.units;
@@ -189,11 +189,11 @@ impl Communicator {
         name: &'static str,
         label: &Label,
         prepared: &Arc<Prepared>,
-        give: impl FnOnce(&mut State) -> Result<Given>,
+        give: impl FnOnce() -> Result<Given>,
     ) -> Result<usize> {
         let names = Names { operation: name, element: prepared.units.codec().name(), label };
         self.endpoint.begin(&self.group, names, prepared.program.exchanges() as u64, |state| {
-            let Given { vector, output, error, round, returns } = give(state)?;
+            let Given { vector, output, error, round, returns } = give()?;
             let [first, second] = prepared.program.scratch();
             let scratch = [state.pool.take(self.device(), first)?, state.pool.take(self.device(), second)?];
             let prepared = prepared.clone();

@@ -46,7 +46,7 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
                 gradients: std::slice::from_mut(&mut gradient),
             })
             .unwrap();
-        // The same gradients, of each share of the samples.
+        // Gradients of each share of the samples.
         let mut gradients = [(); 3].map(|()| numbers_like(parameters.len()));
         let shares = LinearBackward {
             shape,

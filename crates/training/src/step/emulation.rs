@@ -59,7 +59,7 @@ impl EmulatedNodes {
         let Self { reductions, rounding } = self;
         let Some(EmulatedReduction { sum, phase }) = &mut reductions[bucket] else { return Ok(()) };
         let BucketState { gradient, node_gradients, .. } = state;
-        sum.run(device, node_gradients, |node| rounding[node].of_phase(phase, step))?;
+        sum.run(device, node_gradients, |node| rounding[node].of(phase, step))?;
         // Every node has the same sum.
         std::mem::swap(gradient, &mut node_gradients[0]);
         Ok(())

@@ -143,7 +143,7 @@ impl RankState {
 
     /// Rounding of the values of a collective that encodes them itself, in this step.
     pub fn round(&self, phase: &str) -> Round {
-        self.rounding.of_phase(phase, self.steps)
+        self.rounding.of(phase, self.steps)
     }
 
     /// Lets the computations of reductions take the times of their phases, on a device that computes nothing.
@@ -191,7 +191,7 @@ impl RankState {
             Operation::PermuteForHosts => dataflow.leg(Leg::Pooled)?.permute(device),
             // Pooled vectors alone are looked up in the order of ranks.
             Operation::Encode(leg) => {
-                let round = self.rounding.of_leg(*leg, self.steps);
+                let round = self.rounding.of(leg.name(), self.steps);
                 dataflow.leg(*leg)?.encode(device, *leg == Leg::Pooled, round)
             }
             Operation::Decode(leg) => dataflow.leg(*leg)?.decode(device),

@@ -4,7 +4,6 @@ use kernels::Round;
 use spec::codec;
 use spec::random::RandomSequence;
 use spec::run::Run;
-use spec::volume::Leg;
 
 /// Rounding of one rank. Random numbers follow from the seed, the phase, the step and the rank.
 #[derive(Clone, Copy, Debug)]
@@ -27,24 +26,14 @@ impl Rounding {
         Self { rounding: run.wire.rounding, seed: run.seed, rank: node as u64, ranks: nodes as u64 }
     }
 
-    /// Rounding of the vectors of a leg in a step.
-    pub fn of_leg(&self, leg: Leg, step: u64) -> Round {
+    /// Rounding of the values that a leg or a phase of this name encodes in a step.
+    pub fn of(&self, name: &str, step: u64) -> Round {
         match self.rounding {
             codec::Rounding::Nearest => Round::Nearest,
-            codec::Rounding::Stochastic => self.stochastic(leg.name(), step),
+            codec::Rounding::Stochastic => {
+                let keys = RandomSequence::new(self.seed, name);
+                Round::Stochastic { key: keys.bits(step.wrapping_mul(self.ranks).wrapping_add(self.rank)) }
+            }
         }
-    }
-
-    /// Rounding of the values that the collective of a phase encodes in a step.
-    pub fn of_phase(&self, phase: &str, step: u64) -> Round {
-        match self.rounding {
-            codec::Rounding::Nearest => Round::Nearest,
-            codec::Rounding::Stochastic => self.stochastic(phase, step),
-        }
-    }
-
-    fn stochastic(&self, name: &str, step: u64) -> Round {
-        let keys = RandomSequence::new(self.seed, name);
-        Round::Stochastic { key: keys.bits(step.wrapping_mul(self.ranks).wrapping_add(self.rank)) }
     }
 }
