@@ -368,7 +368,7 @@ fn shards_of(placement: &Placement, groups: Groups, group: usize) -> impl Iterat
 fn columns_by_feature(model: &Model) -> Vec<Vec<Columns>> {
     if model.towers().is_empty() {
         let whole = |feature| Columns {
-            columns: 0..model.row_width(),
+            columns: 0..model.row_width(feature),
             tower: None,
             offset: model.feature_offset(feature, 0),
         };

@@ -164,7 +164,7 @@ impl Placement {
         let mut held = vec![Vec::new(); topology.ranks()];
         let mut replicas = Vec::new();
         for (feature, layout) in layouts.iter().enumerate() {
-            let (rows, dim) = (model.features()[feature].rows, model.row_width());
+            let (rows, dim) = (model.features()[feature].rows, model.row_width(feature));
             let name = || model.features()[feature].name.clone();
             let known = |what, index: usize, count: usize| {
                 if index < count {

@@ -44,9 +44,9 @@ pub fn check_contents(
 /// The tensors of a model, by name, with their shapes.
 fn expected(model: &Model, dense: &UpdateRule, tables: &UpdateRule) -> Vec<(String, Vec<usize>)> {
     let mut expected = Vec::new();
-    for feature in model.features() {
-        expected.push((table_weight(&feature.name), vec![feature.rows, model.row_width()]));
-        let kept = tables.state_per_row(model.row_width());
+    for (feature, width) in model.features().iter().zip((0..).map(|f| model.row_width(f))) {
+        expected.push((table_weight(&feature.name), vec![feature.rows, width]));
+        let kept = tables.state_per_row(width);
         if kept > 0 {
             expected.push((table_state_name(&feature.name), vec![feature.rows, kept]));
         }

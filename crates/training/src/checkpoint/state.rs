@@ -33,7 +33,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
         let rows = shard.rows.clone();
         pieces.push(Piece {
             name: table_weight(&feature.name),
-            shape: vec![feature.rows, run.model.row_width()],
+            shape: vec![feature.rows, run.model.row_width(shard.feature)],
             rows: rows.clone(),
             columns: shard.columns.clone(),
             data: table.weights.to_vec()?,
@@ -209,7 +209,8 @@ struct StatePart {
 /// Optimizer state of a shard: for every weight as many numbers as the update rule needs, so that columns of the table are
 /// columns of each; for row-wise Adagrad one number for every slice of a row.
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
-    let (rule, dim, width) = (&run.table_optimizer.update, run.model.row_width(), shard.columns.len());
+    let (rule, dim, width) =
+        (&run.table_optimizer.update, run.model.row_width(shard.feature), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
     match &run.placement.layouts()[shard.feature] {
         Layout::ColumnWise { ranks } if ranks.len() > 1 && rule.keeps_one_per_row() => {
