@@ -400,7 +400,7 @@ fn check_holders(model: &Model, placement: &Placement, groups: Groups) -> Result
 fn columns_by_feature(model: &Model) -> Vec<Vec<Columns>> {
     if model.towers().is_empty() {
         let whole = |feature| Columns {
-            columns: 0..model.row_width(),
+            columns: 0..model.row_width(feature),
             tower: None,
             offset: model.feature_offset(feature, 0),
         };

@@ -103,7 +103,7 @@ prop_compose! {
     ) -> Feature {
         let hotness = many.map_or(Hotness::One, |mean| Hotness::Many { mean });
         let pooling = if mean { Pooling::Mean } else { Pooling::Sum };
-        Feature { name: String::new(), rows, pooling, hotness, weighted }
+        Feature { name: String::new(), rows, pooling, hotness, weighted, dim: None }
     }
 }
 

@@ -41,8 +41,9 @@ pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<
     let sliced = towers.iter().flatten().any(|&(_, number)| number > 0);
     let spread = !sliced && !model.has_tower_modules() && groups.count() > towers.len();
     let towers = if spread {
-        let slices = groups.count().div_ceil(features).min(model.row_width());
-        (0..slices).flat_map(|number| (0..features).map(move |feature| vec![(feature, number)])).collect()
+        let slices = groups.count().div_ceil(features);
+        let wide = |number: usize| (0..features).filter(move |&feature| number < model.row_width(feature));
+        (0..slices).flat_map(|number| wide(number).map(move |feature| vec![(feature, number)])).collect()
     } else {
         towers
     };
@@ -69,12 +70,12 @@ pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<
     for slice in &slices {
         let members: Vec<usize> = groups.members(slice.group).collect();
         let whole = slices_of[slice.feature] == 1;
-        let rows = model.features()[slice.feature].rows;
+        let (rows, width) = (model.features()[slice.feature].rows, model.row_width(slice.feature));
         match resolve(cut, model.features()[slice.feature].hotness) {
-            Cut::Columns if whole && model.row_width() > 1 && members.len() > 1 => {
+            Cut::Columns if whole && width > 1 && members.len() > 1 => {
                 let mut ranks = members;
                 ranks.sort_by_key(|&rank| (rank_loads.of(rank), rank));
-                ranks.truncate(model.row_width());
+                ranks.truncate(width);
                 let each = load_of(model, slice.feature, ranks.len());
                 ranks.iter().for_each(|&rank| rank_loads.add(rank, each));
                 layouts[slice.feature] = Layout::ColumnWise { ranks };
@@ -110,7 +111,7 @@ fn resolve(cut: Cut, hotness: Hotness) -> Cut {
 
 /// What one of `slices` slices of a feature's table costs its holder: floats read and sent per sample, then rows.
 fn load_of(model: &Model, feature: usize, slices: usize) -> Load {
+    let columns = model.row_width(feature).div_ceil(slices.max(1)) as u64;
     let feature = &model.features()[feature];
-    let columns = model.row_width().div_ceil(slices.max(1)) as u64;
     Load { lookups: (feature.hotness.mean() + 1) * columns, memory: feature.rows as u64 }
 }

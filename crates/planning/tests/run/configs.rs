@@ -195,7 +195,7 @@ fn a_model_without_dense_features_has_no_bottom() {
     config.data.synthetic = Some(spec::synthetic::Synthetic { dense: 0.0, ..Default::default() });
     let run = planning::check(&config).unwrap();
     assert!(run.model.network().leading().is_none());
-    assert_eq!(run.model.network().features_width(), 26 * run.model.row_width());
+    assert_eq!(run.model.network().features_width(), 26 * run.model.row_width(0));
 }
 
 /// Layouts of every kind cut tables without gaps.
@@ -222,12 +222,14 @@ fn layouts_cover_their_tables() {
             let mut cells = 0;
             for rank in 0..topology.ranks() {
                 for shard in placement.held_by(rank).iter().filter(|s| s.feature == feature) {
-                    assert!(shard.rows.end <= table.rows && shard.columns.end <= model.row_width());
+                    assert!(
+                        shard.rows.end <= table.rows && shard.columns.end <= model.row_width(shard.feature)
+                    );
                     cells += shard.rows.len() * shard.columns.len();
                 }
             }
             let copies = if i == 4 { topology.ranks() } else { 1 };
-            assert_eq!(cells, copies * table.rows * model.row_width(), "{layout:?} of {}", table.name);
+            assert_eq!(cells, copies * table.rows * model.row_width(feature), "{layout:?} of {}", table.name);
         }
     }
 }

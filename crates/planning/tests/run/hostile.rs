@@ -29,6 +29,7 @@ fn features() -> impl Strategy<Value = Vec<Feature>> {
             // 6 stands for a mean of 0, which cannot be.
             hotness: if hotness < 3 { Hotness::One } else { Hotness::Many { mean: hotness % 6 } },
             weighted,
+            dim: None,
         };
         all.into_iter().enumerate().map(feature).collect()
     })

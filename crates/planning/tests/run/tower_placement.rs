@@ -28,7 +28,8 @@ fn peer_order_of_several_clusters() {
 
 /// Every column of every table is held once, whatever is cut: rows of a column add up to the table's.
 fn held_once(model: &Model, placement: &Placement) {
-    let mut held = vec![vec![0; model.row_width()]; model.features().len()];
+    let mut held =
+        (0..model.features().len()).map(|feature| vec![0; model.row_width(feature)]).collect::<Vec<_>>();
     for rank in 0..placement.topology().ranks() {
         for shard in placement.held_by(rank) {
             shard.columns.clone().for_each(|column| held[shard.feature][column] += shard.rows.len());
@@ -225,7 +226,7 @@ fn every_rank_holds_something() {
     use spec::placement::width;
     use spec::presets::{ModelKind, Preset};
     let model = Preset::Mlperf.model(ModelKind::Dlrm, None, Some(1000)).unwrap();
-    for (hosts, columns) in [(3, model.row_width()), (4, model.row_width()), (8, model.row_width() / 2)] {
+    for (hosts, columns) in [(3, model.row_width(0)), (4, model.row_width(0)), (8, model.row_width(0) / 2)] {
         let placement = planning::placement::balanced(&model, Topology::new(hosts, 8).unwrap(), 0);
         held_once(&model, &placement);
         let widths: Vec<usize> = (0..hosts * 8).map(|rank| width(placement.held_by(rank))).collect();

@@ -13,6 +13,7 @@ fn cross_layers_keep_their_inner_vectors_and_twice_their_width() {
         pooling: Default::default(),
         hotness: Hotness::One,
         weighted: false,
+        dim: None,
     };
     let architecture =
         Architecture::Dcn { bottom: vec![], cross_layers: 2, cross_rank: Some(3), top: vec![1] };

@@ -23,7 +23,7 @@ impl Buffers<'_> {
             true => {
                 let grown = self.rounding.grown;
                 // Rows are vectors of the tables, or about as wide.
-                let width = self.deployment.model.row_width().max(1) as u64;
+                let width = self.deployment.model.row_width(0).max(1) as u64;
                 let each = codec.encoded_bytes(1, width) as f64 / width as f64;
                 plain + levels * (grown(each * send) + grown(each * recv))
             }

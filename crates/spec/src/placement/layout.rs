@@ -121,7 +121,7 @@ impl Cutting<'_> {
 
     /// Rectangles of an even grid, by rows and then by columns.
     fn grid(&self, rows: usize, columns: usize, ranks: &[usize]) -> Result<Vec<Shard>, PlacementError> {
-        let (height, width) = (self.model.features()[self.feature].rows, self.model.row_width());
+        let (height, width) = (self.model.features()[self.feature].rows, self.model.row_width(self.feature));
         for (what, available, pieces) in [("rows", height, rows), ("columns", width, columns)] {
             if !(1..=available).contains(&pieces) {
                 return Err(PlacementError::Pieces { feature: self.name(), pieces, what, available });
@@ -139,7 +139,7 @@ impl Cutting<'_> {
     }
 
     fn copies(&self, ranks: Vec<usize>, update: CopyUpdate) -> Vec<Shard> {
-        let (height, width) = (self.model.features()[self.feature].rows, self.model.row_width());
+        let (height, width) = (self.model.features()[self.feature].rows, self.model.row_width(self.feature));
         let holders = Holders::Copies { ranks: ranks.into(), update };
         vec![Shard::new(self.feature, 0..height, 0..width, holders)]
     }

@@ -25,7 +25,7 @@ fn shard(rows: std::ops::Range<usize>, columns: std::ops::Range<usize>, rank: us
 #[test]
 fn schemes_are_named_by_their_shards() {
     let (model, cluster) = (model(), Topology::new(2, 2).unwrap());
-    let (rows, dim) = (model.features()[0].rows, model.row_width());
+    let (rows, dim) = (model.features()[0].rows, model.row_width(0));
     let of = |layout: Layout| {
         placed(layout.shards(&model, 0, cluster).unwrap())
             .unwrap_or_else(|e| panic!("{layout:?}: {e}"))
@@ -57,7 +57,7 @@ fn schemes_are_named_by_their_shards() {
 #[test]
 fn what_does_not_tile_a_table_is_refused() {
     let model = model();
-    let (rows, dim) = (model.features()[0].rows, model.row_width());
+    let (rows, dim) = (model.features()[0].rows, model.row_width(0));
     let refused = |shards: Vec<Shard>| placed(shards).unwrap_err().to_string();
     assert!(refused(vec![]).contains("there is none"));
     assert!(refused(vec![shard(0..rows, 0..dim - 1, 0)]).contains(&format!("columns end at {}", dim - 1)));

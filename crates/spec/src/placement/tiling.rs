@@ -12,7 +12,7 @@ pub(super) fn check(
     feature: usize,
     shards: &mut [Shard],
 ) -> Result<(), PlacementError> {
-    let (rows, columns) = (model.features()[feature].rows, model.row_width());
+    let (rows, columns) = (model.features()[feature].rows, model.row_width(feature));
     let name = || model.features()[feature].name.clone();
     let tiling = |problem: String| PlacementError::Tiling { feature: name(), rows, columns, problem };
     let across = shards.iter().take_while(|shard| shard.rows == shards[0].rows).count();

@@ -45,9 +45,9 @@ pub fn check_contents(
 /// The tensors of a model, by name, with their shapes.
 fn expected(model: &Model, dense: &UpdateRule, tables: &UpdateRule) -> Vec<(String, Vec<usize>)> {
     let mut expected = Vec::new();
-    for feature in model.features() {
-        expected.push((table_weight(&feature.name), vec![feature.rows, model.row_width()]));
-        let kept = tables.state_per_row(model.row_width());
+    for (feature, width) in model.features().iter().zip((0..).map(|f| model.row_width(f))) {
+        expected.push((table_weight(&feature.name), vec![feature.rows, width]));
+        let kept = tables.state_per_row(width);
         if kept > 0 {
             expected.push((table_state_name(&feature.name), vec![feature.rows, kept]));
         }
@@ -62,9 +62,9 @@ fn expected(model: &Model, dense: &UpdateRule, tables: &UpdateRule) -> Vec<(Stri
 
 /// The tensor that stands for `name` where the columns of the table are cut into slices.
 fn sliced(name: &str, shape: &[usize], model: &Model, there: &BTreeMap<&str, &[usize]>) -> Option<String> {
-    model.features().iter().find(|feature| table_state_name(&feature.name) == name)?;
+    let feature = model.features().iter().position(|feature| table_state_name(&feature.name) == name)?;
     let of_slices = |(found, got): (&&str, &&[usize])| {
-        let slices = Slices::parse(found.strip_prefix(name)?, model.row_width())?;
+        let slices = Slices::parse(found.strip_prefix(name)?, model.row_width(feature))?;
         (**got == [shape[0], slices.count()]).then(|| (*found).to_owned())
     };
     there.iter().find_map(of_slices)

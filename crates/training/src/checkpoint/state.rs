@@ -34,7 +34,7 @@ pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<
         let rows = shard.rows.clone();
         pieces.push(Piece {
             name: table_weight(&feature.name),
-            shape: vec![feature.rows, run.model.row_width()],
+            shape: vec![feature.rows, run.model.row_width(shard.feature)],
             rows: rows.clone(),
             columns: shard.columns.clone(),
             data: table.weights.to_vec()?,
@@ -113,7 +113,7 @@ pub(crate) fn restore(
         let weights = [(table_weight(name), shard.columns.clone())];
         read(checkpoint, &weights, shard, &mut table.weights)?;
         if what == Restore::Everything && run.table_optimizer.update.keeps_one_per_row() {
-            let (name, width) = (table_state_name(name), run.model.row_width());
+            let (name, width) = (table_state_name(name), run.model.row_width(shard.feature));
             slices::read(checkpoint, &name, width, shard, &mut table.state)?;
         } else if what == Restore::Everything {
             let state = table_state(run, shard).into_iter().map(|part| (part.name, part.columns));
@@ -213,7 +213,8 @@ struct StatePart {
 /// Optimizer state of a shard: for every weight as many numbers as the update rule needs, so that columns of the table are
 /// columns of each; for row-wise Adagrad one number for every slice of a row.
 fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
-    let (rule, dim, width) = (&run.table_optimizer.update, run.model.row_width(), shard.columns.len());
+    let (rule, dim, width) =
+        (&run.table_optimizer.update, run.model.row_width(shard.feature), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
     if rule.keeps_one_per_row() {
         let slices = Slices::of(&run.placement, shard.feature);
