@@ -203,11 +203,7 @@ impl Resumed {
 
     /// The run that was begun in `folder`; `None` where no run was. All ranks find the same: the first looks before the others,
     /// and none goes on before all have looked.
-    pub fn begun(
-        folder: &Path,
-        cluster: &Cluster,
-        control: &Control,
-    ) -> Result<Option<Self>, ResumeError> {
+    pub fn begun(folder: &Path, cluster: &Cluster, control: &Control) -> Result<Option<Self>, ResumeError> {
         let begun = cluster::first_rank_first(cluster, || Self::begun_here(folder, cluster, control))?;
         cluster::meet(cluster)?;
         Ok(begun)

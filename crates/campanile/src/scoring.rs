@@ -1,9 +1,7 @@
 //! A checkpoint, and samples to run it on: what evaluating, predicting and measuring affinity share.
 
 use crate::Error;
-use crate::checkpoint::{
-    Chosen, SavedRun, Use, Used, folder_of, locate_to_use, open_to_use, open_to_use_on,
-};
+use crate::checkpoint::{Chosen, SavedRun, Use, Used, folder_of, locate_to_use, open_to_use, open_to_use_on};
 use crate::cluster::{self, ClusterError};
 use crate::control::Control;
 use crate::file::read_toml;
@@ -175,14 +173,8 @@ impl Samples {
         }
         let folder = folder_of(chosen.checkpoint.path());
         let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
-        let open = logs::open_trained_on(
-            &config.data,
-            &prepared,
-            data.as_deref(),
-            &vocabularies,
-            cluster,
-            control,
-        )?;
+        let open =
+            logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, cluster, control)?;
         let run = open.check(&config).map_err(|source| Error::Run {
             what: format!("{} on {:?}", named.display(), config.data.train),
             source,

@@ -90,8 +90,7 @@ fn assert_near(found: &Affinity, expected: &[Vec<f64>]) {
 }
 
 /// Affinity on ten samples.
-const TEN: AffinityRequest =
-    AffinityRequest { split: Split::Eval, cosines: Cosines::AbsOfMean, limit: 10 };
+const TEN: AffinityRequest = AffinityRequest { split: Split::Eval, cosines: Cosines::AbsOfMean, limit: 10 };
 
 fn affinity(
     run: &Run,

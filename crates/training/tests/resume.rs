@@ -22,8 +22,7 @@ use training::{Cluster, Error, Event, Logs, Outcome, Receiver, Saving, Scores, S
 
 /// Scores of a checkpoint.
 fn evaluate(run: &Run, checkpoint: &Checkpoint, receive: &mut Receiver) -> Scores {
-    let scores =
-        training::evaluate(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, &|_| (), receive);
+    let scores = training::evaluate(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, &|_| (), receive);
     scores.unwrap().expect("rank 0 is here")
 }
 

@@ -9,8 +9,8 @@ use crate::event::Notice;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use training::{BestSoFar, Cluster};
 use training::checkpoint::{Checkpoint, candidates, is_checkpoint, locate, of_step};
+use training::{BestSoFar, Cluster};
 
 /// Checkpoint of a run that a user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -370,7 +370,8 @@ impl<'a> Recipe<'a> {
         let file = |extension: &str| asked.out.join(format!("{}.{extension}", strategy.name()));
         let mut divided = None;
         let towers = by_first_rank(self.cluster, || {
-            let divided = divided.insert(asked.division.divide(affinity, tables, self.towers, strategy, 0)?);
+            let divided =
+                divided.insert(asked.division.divide(affinity, tables, self.towers, strategy, 0)?);
             write_towers(&file("json"), &divided.towers)?;
             if let Some(picture) = &asked.picture {
                 replace(&file("html"), picture(divided).as_bytes())?;
