@@ -53,5 +53,6 @@ fn feature(number: usize) -> Feature {
         pooling: Default::default(),
         hotness: Default::default(),
         weighted: false,
+        dim: None,
     }
 }

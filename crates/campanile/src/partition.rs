@@ -86,10 +86,10 @@ pub struct Tables {
 impl Tables {
     /// Tables of a model.
     pub fn of(model: &Model) -> Self {
-        let vector = 4.0 * model.row_width() as f64;
-        let lookup = model.features().iter().map(|f| (f.hotness.mean() + 1) as f64 * vector).collect();
-        let memory = model.features().iter().map(|f| f.rows as f64 * vector).collect();
-        Self { dim: Some(model.row_width()), bytes: Some((lookup, memory)) }
+        let features = || model.features().iter().zip((0..).map(|f| 4.0 * model.row_width(f) as f64));
+        let lookup = features().map(|(f, vector)| (f.hotness.mean() + 1) as f64 * vector).collect();
+        let memory = features().map(|(f, vector)| f.rows as f64 * vector).collect();
+        Self { dim: Some(model.row_width(0)), bytes: Some((lookup, memory)) }
     }
 
     /// Tables of which only the columns are known, or nothing.

@@ -62,8 +62,8 @@ fn to_json(run: &Run) -> Value {
         "memory": world,
         "largest_rank_bytes": largest,
     });
-    if model.row_width() != model.dim() {
-        described["row_width"] = model.row_width().into();
+    if model.row_width(0) != model.dim_of(0) {
+        described["row_width"] = model.row_width(0).into();
     }
     if !run.regularised().is_empty() {
         described["regularisation"] = campanile::summary::regularisation(run);
@@ -78,7 +78,7 @@ fn to_text(run: &Run) -> String {
         if towers.is_empty() { String::new() } else { format!("towers\n{}", towers::table(&towers)) };
     let (world, largest) = memory(run);
     let regularised = run.regularisation_text().map_or(String::new(), |text| format!("  {text}\n"));
-    let linear = if model.row_width() > model.dim() { " and a linear weight" } else { "" };
+    let linear = if model.row_width(0) > model.dim_of(0) { " and a linear weight" } else { "" };
     format!(
         "{} with {} tables of dimension {}{linear}, {} dense features\n  \
          {:.3} MFlops a sample to train\n  \

@@ -117,6 +117,7 @@ fn configure(request: &Request, ratio: f64, seed: u64) -> Config {
         pooling: Default::default(),
         hotness: Default::default(),
         weighted: false,
+        dim: None,
     };
     let mut config = Config::default();
     config.model.features = Some((1..=request.features).map(feature).collect());

@@ -21,6 +21,9 @@ pub struct Feature {
     /// Whether every id carries a weight.
     #[serde(default)]
     pub weighted: bool,
+    /// Length of the feature's embedding vectors. Default: `model.dim`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dim: Option<usize>,
 }
 
 /// Hotness of a feature: the number of ids in a bag.

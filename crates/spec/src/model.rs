@@ -42,6 +42,9 @@ pub struct Model {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<ModelLabel>,
     network: Network,
+    /// Number of columns of the rows of all tables before each table, and of all at the end.
+    #[serde(skip)]
+    starts: Vec<usize>,
     #[serde(skip_serializing_if = "is_zero")]
     dropout: f32,
 }
@@ -71,6 +74,7 @@ impl ModelError {
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_LAYERS: usize = 256;
 const MAX_FEATURES: usize = 65_536;
+const MAX_DIM: usize = 65_536;
 const MAX_HOTNESS: u32 = 65_536;
 
 impl Model {
@@ -99,16 +103,25 @@ impl Model {
             .map_err(|problem| ModelError::new("model.tower_module", format!("{module}: {problem}")))?;
         architecture.check_module(module)?;
         check_sizes(dense_features, dim)?;
-        let row_width = architecture.row_width(dim);
+        let widths: Vec<usize> =
+            features.iter().map(|feature| architecture.row_width(feature.dim.unwrap_or(dim))).collect();
         let meets = architecture.meeting_dim(dim, module);
         architecture.check(dense_features, dim, meets)?;
-        if (features.len() + 1) * row_width > 64 * MAX_WIDTH {
-            let problem = format!("{} vectors of {dim} are too wide", features.len());
+        let other = features.iter().position(|f| f.dim.is_some_and(|other| other != dim));
+        if let (Some(other), Architecture::Dlrm { .. } | Architecture::DeepFm { .. }) = (other, &architecture)
+        {
+            let problem = "vectors of other lengths than model.dim need the model dcn; leave it out";
+            return Err(ModelError::new(format!("model.features[{other}].dim"), problem));
+        }
+        let starts = starts_of(&widths);
+        let row_widths = starts[features.len()];
+        if row_widths + dim + 1 > 64 * MAX_WIDTH {
+            let problem = format!("{} vectors of {row_widths} columns together are too wide", features.len());
             return Err(ModelError::new("model.dim", problem));
         }
-        let towers = lay_out_towers(&features, row_width, &architecture, assignment, module)?;
+        let towers = lay_out_towers(&features, &widths, &architecture, assignment, module)?;
         let sparse_width: usize = match towers.is_empty() {
-            true => features.len() * row_width,
+            true => row_widths,
             false => towers.iter().map(Tower::output_width).sum(),
         };
         let dense_width = if dense_features > 0 { meets } else { 0 };
@@ -128,6 +141,7 @@ impl Model {
             module,
             labels,
             network,
+            starts,
             dropout: 0.0,
         })
     }
@@ -135,7 +149,7 @@ impl Model {
     /// What a sample brings to the network, and takes from one with so many outputs.
     fn sample(&self, outputs: usize) -> Sample {
         let sparse_width = match self.towers.is_empty() {
-            true => self.features.len() * self.row_width(),
+            true => self.starts[self.features.len()],
             false => self.towers.iter().map(Tower::output_width).sum(),
         };
         let dim = self.architecture.meeting_dim(self.dim, self.module);
@@ -167,14 +181,20 @@ impl Model {
         self.dense_features
     }
 
-    /// Length of an embedding vector, N.
+    /// Length of the embedding vectors of features that have none of their own, N.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// Number of columns of a table row: those of a vector and, if the model has linear weights, one more behind them.
-    pub fn row_width(&self) -> usize {
-        self.architecture.row_width(self.dim)
+    /// Length of the embedding vectors of a feature.
+    pub fn dim_of(&self, feature: usize) -> usize {
+        self.features[feature].dim.unwrap_or(self.dim)
+    }
+
+    /// Number of columns of a row of a feature's table: those of a vector and, if the model has linear weights, one more behind
+    /// them.
+    pub fn row_width(&self, feature: usize) -> usize {
+        self.starts[feature + 1] - self.starts[feature]
     }
 
     /// Architecture that the model was made from.
@@ -210,7 +230,8 @@ impl Model {
 
     /// Number of parameters in all tables.
     pub fn table_parameters(&self) -> u64 {
-        self.features.iter().map(|f| f.rows as u64 * self.row_width() as u64).sum()
+        let parameters = |(f, feature): (usize, &Feature)| feature.rows as u64 * self.row_width(f) as u64;
+        self.features.iter().enumerate().map(parameters).sum()
     }
 
     /// Number of parameters in dense layers, including those of towers.
@@ -239,7 +260,7 @@ impl Model {
 /// The towers of an assignment, each with its layers.
 fn lay_out_towers(
     features: &[Feature],
-    row_width: usize,
+    widths: &[usize],
     architecture: &Architecture,
     assignment: Option<&Assignment>,
     module: Module,
@@ -256,13 +277,23 @@ fn lay_out_towers(
         Architecture::Dcn { cross_rank, .. } => *cross_rank,
         Architecture::Dlrm { .. } | Architecture::DeepFm { .. } => None,
     };
-    let members = assignment.members(features, row_width)?.into_iter().enumerate();
+    let members = assignment.members(features, widths)?.into_iter().enumerate();
     members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect()
 }
 
+/// Sums of the widths before each feature, and of all at the end.
+fn starts_of(widths: &[usize]) -> Vec<usize> {
+    let mut start = 0;
+    let ends = widths.iter().map(|width| {
+        start += width;
+        start
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
 fn check_sizes(dense_features: usize, dim: usize) -> Result<(), ModelError> {
-    if dim == 0 || dim > 65_536 {
-        return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and 65536")));
+    if !(1..=MAX_DIM).contains(&dim) {
+        return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and {MAX_DIM}")));
     }
     if dense_features > MAX_WIDTH {
         let problem = format!("{dense_features} is too large; use at most {MAX_WIDTH}");
@@ -288,6 +319,12 @@ fn check_features(features: &[Feature]) -> Result<(), ModelError> {
             return Err(ModelError::new(
                 format!("model.features[{i}].rows ({})", feature.name),
                 format!("{} rows; a table has 1 to {} (split larger ones)", feature.rows, u32::MAX),
+            ));
+        }
+        if let Some(dim) = feature.dim.filter(|dim| !(1..=MAX_DIM).contains(dim)) {
+            return Err(ModelError::new(
+                format!("model.features[{i}].dim ({})", feature.name),
+                format!("{dim} is not between 1 and {MAX_DIM}; leave it out for model.dim"),
             ));
         }
         if let Hotness::Many { mean } = feature.hotness

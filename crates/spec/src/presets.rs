@@ -164,6 +164,7 @@ impl Outline {
             pooling: Default::default(),
             hotness: Hotness::One,
             weighted: false,
+            dim: None,
         };
         self.rows.iter().enumerate().map(feature).collect()
     }

@@ -379,7 +379,14 @@ impl SparseColumn {
     /// Feature of this column, over a table of `rows` rows, with `mean` ids per sample if a sample may have many.
     pub fn feature(&self, rows: usize, mean: u32) -> Feature {
         let hotness = if self.many() { Hotness::Many { mean: mean.max(1) } } else { Hotness::One };
-        Feature { name: self.column.clone(), rows, pooling: self.pooling, hotness, weighted: self.weighted() }
+        Feature {
+            name: self.column.clone(),
+            rows,
+            pooling: self.pooling,
+            hotness,
+            weighted: self.weighted(),
+            dim: None,
+        }
     }
 }
 

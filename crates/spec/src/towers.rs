@@ -132,9 +132,10 @@ impl fmt::Display for Assignment {
 }
 
 impl Assignment {
-    /// Members of each tower. Fails unless every column of every feature is in exactly one tower.
-    pub fn members(&self, features: &[Feature], dim: usize) -> Result<Vec<Vec<Member>>, ModelError> {
-        let whole = |feature| Member { feature, columns: 0..dim };
+    /// Members of each tower, for tables with rows of these widths. Fails unless every column of every feature is in exactly
+    /// one tower.
+    pub fn members(&self, features: &[Feature], widths: &[usize]) -> Result<Vec<Vec<Member>>, ModelError> {
+        let whole = |feature| Member { feature, columns: 0..widths[feature] };
         match self {
             Assignment::Each => Ok((0..features.len()).map(|f| vec![whole(f)]).collect()),
             Assignment::Strided(towers) if (1..=features.len()).contains(towers) => {
@@ -144,7 +145,7 @@ impl Assignment {
                 "strided:{towers} of {} features leaves a tower empty or makes none; use 1 to {0}",
                 features.len()
             ))),
-            Assignment::Lists(lists) => by_name(lists, features, dim),
+            Assignment::Lists(lists) => by_name(lists, features, widths),
         }
     }
 }
@@ -153,7 +154,11 @@ fn refuse(problem: String) -> ModelError {
     ModelError { field: "model.towers".into(), problem }
 }
 
-fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Vec<Vec<Member>>, ModelError> {
+fn by_name(
+    lists: &[Vec<String>],
+    features: &[Feature],
+    widths: &[usize],
+) -> Result<Vec<Vec<Member>>, ModelError> {
     let index: BTreeMap<&str, usize> =
         features.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
     // Where each slice of a feature was named, to find doubles and gaps.
@@ -166,8 +171,8 @@ fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Ve
         let mut tower = Vec::with_capacity(names.len());
         for text in names {
             let member = match index.get(text.as_str()) {
-                Some(&feature) => Member { feature, columns: 0..dim },
-                None => slice(t, text, &index, dim)?,
+                Some(&feature) => Member { feature, columns: 0..widths[feature] },
+                None => slice(t, text, &index, widths)?,
             };
             let before = &mut seen[member.feature];
             let overlaps = |(columns, _): &&(Range<usize>, usize)| {
@@ -186,20 +191,20 @@ fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Ve
     if lists.is_empty() {
         return Err(refuse("no tower; name the features of at least one".into()));
     }
-    for (feature, slices) in features.iter().zip(&mut seen) {
+    for ((feature, slices), &width) in features.iter().zip(&mut seen).zip(widths) {
         let name = &feature.name;
         if slices.is_empty() {
             return Err(refuse(format!("feature {name} is in no tower; every feature needs one")));
         }
         slices.sort_by_key(|(columns, _)| columns.start);
-        let equal = |i: usize| slices[i].0 == share(dim, slices.len(), i);
+        let equal = |i: usize| slices[i].0 == share(width, slices.len(), i);
         if let Some(i) = (0..slices.len()).find(|&i| !equal(i)) {
             return Err(refuse(format!(
-                "the slices of {name} are not {} equal parts of its {dim} columns: {}..{} should be {:?}",
+                "the slices of {name} are not {} equal parts of its {width} columns: {}..{} should be {:?}",
                 slices.len(),
                 slices[i].0.start,
                 slices[i].0.end,
-                share(dim, slices.len(), i)
+                share(width, slices.len(), i)
             )));
         }
     }
@@ -207,16 +212,24 @@ fn by_name(lists: &[Vec<String>], features: &[Feature], dim: usize) -> Result<Ve
 }
 
 /// `C1[0..8]`, named by tower `t`, as a member.
-fn slice(t: usize, text: &str, index: &BTreeMap<&str, usize>, dim: usize) -> Result<Member, ModelError> {
+fn slice(
+    t: usize,
+    text: &str,
+    index: &BTreeMap<&str, usize>,
+    widths: &[usize],
+) -> Result<Member, ModelError> {
     let cut = text.strip_suffix(']').and_then(|text| text.rsplit_once('['));
     let Some((&feature, columns)) = cut.and_then(|(name, columns)| Some((index.get(name)?, columns))) else {
         return Err(refuse(format!("tower {t} names {text:?}; the model has no such feature")));
     };
     let range =
         columns.split_once("..").and_then(|(start, end)| Some(start.parse().ok()?..end.parse().ok()?));
+    let width = widths[feature];
     match range {
-        Some(columns) if columns.start < columns.end && columns.end <= dim => Ok(Member { feature, columns }),
-        _ => Err(refuse(format!("tower {t} names {text:?}; a slice lies inside of columns 0..{dim}"))),
+        Some(columns) if columns.start < columns.end && columns.end <= width => {
+            Ok(Member { feature, columns })
+        }
+        _ => Err(refuse(format!("tower {t} names {text:?}; a slice lies inside of columns 0..{width}"))),
     }
 }
 

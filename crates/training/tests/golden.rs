@@ -148,7 +148,7 @@ fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Ve
     let held = |rank| run.placement.held_by(rank).iter().position(|shard| shard.feature == feature);
     let mut holders = (0..ranks.len()).filter_map(|rank| Some(&ranks[rank].0.tables[held(rank)?]));
     let table = holders.next().unwrap();
-    assert_eq!(table.weights.len(), ROWS[feature] * run.model.row_width(), "tables are not cut here");
+    assert_eq!(table.weights.len(), ROWS[feature] * run.model.row_width(feature), "tables are not cut here");
     table.weights.to_vec().unwrap()
 }
 

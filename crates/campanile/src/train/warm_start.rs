@@ -193,10 +193,10 @@ fn tables(
     here: &Ids,
     report: &mut WarmStarted,
 ) -> Vec<TakenRows> {
-    let features = run.model.features().iter();
-    let table = |feature: &spec::feature::Feature| {
+    let features = run.model.features().iter().enumerate();
+    let table = |(index, feature): (usize, &spec::feature::Feature)| {
         let name = format!("tables.{}.weight", feature.name);
-        let shape = [feature.rows, run.model.row_width()];
+        let shape = [feature.rows, run.model.row_width(index)];
         let rows = match shapes.get(name.as_str()) {
             None => Err("the checkpoint has no such table".to_owned()),
             Some(other) if other[1] != shape[1] => Err(other_shape(other, &shape)),

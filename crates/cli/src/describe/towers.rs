@@ -34,11 +34,7 @@ pub fn of_run(run: &Run) -> Vec<Described> {
     let model = &run.model;
     let homes = homes(run);
     let describe = |tower: &Tower| Described {
-        features: tower
-            .members
-            .iter()
-            .map(|member| member.name(model.features(), model.row_width()))
-            .collect(),
+        features: tower.members.iter().map(|member| member.name(model)).collect(),
         columns_in: tower.input_width(),
         columns_out: tower.output_width(),
         parameters: tower.weights(),

@@ -7,6 +7,7 @@ fn features() -> Vec<Feature> {
         pooling: Default::default(),
         hotness,
         weighted,
+        dim: None,
     };
     vec![feature("A", 6, Hotness::One, false), feature("B", 10, Hotness::Many { mean: 1 }, true)]
 }

@@ -5,7 +5,14 @@ use spec::feature::Hotness;
 use std::collections::HashSet;
 
 fn feature(name: &str, rows: usize) -> Feature {
-    Feature { name: name.into(), rows, pooling: Pooling::Sum, hotness: Hotness::One, weighted: false }
+    Feature {
+        name: name.into(),
+        rows,
+        pooling: Pooling::Sum,
+        hotness: Hotness::One,
+        weighted: false,
+        dim: None,
+    }
 }
 
 /// Single-hot, multi-hot, weighted, averaged, and a table too large for look-up tables.

@@ -19,6 +19,13 @@ struct Slice {
 /// A model without towers counts as one with a tower per feature. Where vectors only pass through and there are more
 /// groups than towers, tables are sliced by columns so that every group has some.
 pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
+    let layouts = layouts_in_towers(model, groups, cut);
+    Placement::of_layouts(model, groups.topology(), &layouts)
+        .expect("built from the model and the cluster themselves")
+}
+
+/// Layouts of a placement [`in_towers`].
+pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<Layout> {
     let features = model.features().len();
     let towers: Vec<Vec<(usize, usize)>> = match model.towers() {
         [] => (0..features).map(|feature| vec![(feature, 0)]).collect(),
@@ -34,8 +41,9 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
     let sliced = towers.iter().flatten().any(|&(_, number)| number > 0);
     let spread = !sliced && !model.has_tower_modules() && groups.count() > towers.len();
     let towers = if spread {
-        let slices = groups.count().div_ceil(features).min(model.row_width());
-        (0..slices).flat_map(|number| (0..features).map(move |feature| vec![(feature, number)])).collect()
+        let slices = groups.count().div_ceil(features);
+        let wide = |number: usize| (0..features).filter(move |&feature| number < model.row_width(feature));
+        (0..slices).flat_map(|number| wide(number).map(move |feature| vec![(feature, number)])).collect()
     } else {
         towers
     };
@@ -62,12 +70,12 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
     for slice in &slices {
         let members: Vec<usize> = groups.members(slice.group).collect();
         let whole = slices_of[slice.feature] == 1;
-        let rows = model.features()[slice.feature].rows;
+        let (rows, width) = (model.features()[slice.feature].rows, model.row_width(slice.feature));
         match resolve(cut, model.features()[slice.feature].hotness) {
-            Cut::Columns if whole && model.row_width() > 1 && members.len() > 1 => {
+            Cut::Columns if whole && width > 1 && members.len() > 1 => {
                 let mut ranks = members;
                 ranks.sort_by_key(|&rank| (rank_loads.of(rank), rank));
-                ranks.truncate(model.row_width());
+                ranks.truncate(width);
                 let each = load_of(model, slice.feature, ranks.len());
                 ranks.iter().for_each(|&rank| rank_loads.add(rank, each));
                 layouts[slice.feature] = Layout::ColumnWise { ranks };
@@ -90,8 +98,7 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
         let ranks = (0..count).map(|number| holders[&(feature, number)]).collect();
         layouts[feature] = Layout::ColumnWise { ranks };
     }
-    Placement::new(model, groups.topology(), layouts)
-        .expect("built from the model and the cluster themselves")
+    layouts
 }
 
 fn resolve(cut: Cut, hotness: Hotness) -> Cut {
@@ -104,7 +111,7 @@ fn resolve(cut: Cut, hotness: Hotness) -> Cut {
 
 /// What one of `slices` slices of a feature's table costs its holder: floats read and sent per sample, then rows.
 fn load_of(model: &Model, feature: usize, slices: usize) -> Load {
+    let columns = model.row_width(feature).div_ceil(slices.max(1)) as u64;
     let feature = &model.features()[feature];
-    let columns = model.row_width().div_ceil(slices.max(1)) as u64;
     Load { lookups: (feature.hotness.mean() + 1) * columns, memory: feature.rows as u64 }
 }

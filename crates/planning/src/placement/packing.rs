@@ -52,7 +52,7 @@ impl Loads {
 /// Layouts of some tables over some ranks, by columns: tables are whole where there are enough of them, otherwise the
 /// largest are halved until every rank has a piece.
 pub(crate) fn columns_over(model: &Model, tables: &[usize], ranks: &[usize]) -> Vec<(usize, Layout)> {
-    let dim = model.row_width();
+    let width = |i: usize| model.row_width(tables[i]);
     let load = |table: usize, columns: usize| {
         let (feature, columns) = (&model.features()[table], columns as u64);
         Load {
@@ -63,13 +63,13 @@ pub(crate) fn columns_over(model: &Model, tables: &[usize], ranks: &[usize]) -> 
     let mut cuts = vec![1; tables.len()];
     let mut pieces = tables.len();
     while pieces < ranks.len() {
-        let can_be_halved = (0..cuts.len()).filter(|&i| dim / (2 * cuts[i]) >= MIN_COLUMNS);
-        let largest = can_be_halved.max_by_key(|&i| (load(tables[i], dim / cuts[i]), Reverse(i)));
+        let can_be_halved = (0..cuts.len()).filter(|&i| width(i) / (2 * cuts[i]) >= MIN_COLUMNS);
+        let largest = can_be_halved.max_by_key(|&i| (load(tables[i], width(i) / cuts[i]), Reverse(i)));
         let Some(largest) = largest else { break };
         pieces += cuts[largest];
         cuts[largest] *= 2;
     }
-    let of_piece = |&(i, number): &(usize, usize)| load(tables[i], share(dim, cuts[i], number).len());
+    let of_piece = |&(i, number): &(usize, usize)| load(tables[i], share(width(i), cuts[i], number).len());
     let mut order: Vec<(usize, usize)> =
         cuts.iter().enumerate().flat_map(|(i, &cut)| (0..cut).map(move |number| (i, number))).collect();
     order.sort_by_key(|piece| Reverse(of_piece(piece)));

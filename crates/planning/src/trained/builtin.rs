@@ -56,6 +56,7 @@ fn xlrm(towers: Option<Assignment>, module: Module) -> Config {
         pooling: Default::default(),
         hotness: Hotness::One,
         weighted: false,
+        dim: None,
     };
     let tables =
         Optimizer { update: UpdateRule::RowWiseAdagrad { eps: 1e-8 }, rate: LearningRate::constant(0.01) };

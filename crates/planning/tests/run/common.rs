@@ -15,6 +15,7 @@ pub fn features(count: usize) -> Vec<Feature> {
         pooling: Default::default(),
         hotness: if i % 3 == 1 { Hotness::Many { mean: 2 } } else { Hotness::One },
         weighted: false,
+        dim: None,
     };
     (0..count).map(feature).collect()
 }

@@ -21,7 +21,7 @@ fn small(change: impl Fn(&mut Config)) -> Config {
 #[test]
 fn the_strided_assignment_of_the_paper() {
     let features = Preset::Terabyte.outline().features();
-    let members = Assignment::Strided(8).members(&features, 128).unwrap();
+    let members = Assignment::Strided(8).members(&features, &vec![128; features.len()]).unwrap();
     let indices: Vec<Vec<usize>> =
         members.iter().map(|tower| tower.iter().map(|member| member.feature).collect()).collect();
     assert_eq!(

@@ -3,7 +3,6 @@
 use super::block::BlockName;
 use super::layer::{CrossLayer, LinearLayer, Parameter};
 use super::{Model, ModelError};
-use crate::feature::Feature;
 use crate::towers::{DcnOutput, Module};
 use serde::Serialize;
 use std::ops::Range;
@@ -49,15 +48,15 @@ pub enum TowerModule {
 }
 
 impl Member {
-    /// Name of the member: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
-    pub fn name(&self, features: &[Feature], dim: usize) -> String {
-        self.name_of(&features[self.feature].name, dim)
+    /// Name of the member in its model: `C1`, or `C1[0..8]` for a slice of a table.
+    pub fn name(&self, model: &Model) -> String {
+        self.name_of(&model.features[self.feature].name, model.row_width(self.feature))
     }
 
-    /// Name of the member, given the name of its feature: `C1`, or `C1[0..8]` for a slice of a table of `dim` columns.
-    pub fn name_of(&self, feature: &str, dim: usize) -> String {
+    /// Name of the member, given the name of its feature: `C1`, or `C1[0..8]` for a slice of a table of `width` columns.
+    pub fn name_of(&self, feature: &str, width: usize) -> String {
         let Range { start, end } = &self.columns;
-        if (*start, *end) == (0, dim) { feature.into() } else { format!("{feature}[{start}..{end}]") }
+        if (*start, *end) == (0, width) { feature.into() } else { format!("{feature}[{start}..{end}]") }
     }
 }
 
@@ -177,7 +176,7 @@ impl Model {
 
     /// Names of the members of each tower, as in an assignment.
     pub fn tower_names(&self) -> Vec<Vec<String>> {
-        let names = |t: &Tower| t.members.iter().map(|m| m.name(&self.features, self.row_width())).collect();
+        let names = |t: &Tower| t.members.iter().map(|m| m.name(self)).collect();
         self.towers.iter().map(names).collect()
     }
 
@@ -209,6 +208,6 @@ impl Model {
                 }
             }
         }
-        self.network.leading_width() + feature * self.row_width() + column
+        self.network.leading_width() + self.starts[feature] + column
     }
 }

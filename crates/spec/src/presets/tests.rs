@@ -18,7 +18,7 @@ fn terabyte_matches_the_dmt_paper() {
 #[test]
 fn deepfm_has_the_layers_of_its_paper() {
     let model = Preset::Kaggle.model(ModelKind::DeepFm, None, None).unwrap();
-    assert_eq!((model.dim(), model.row_width()), (16, 17));
+    assert_eq!((model.dim(), model.row_width(0)), (16, 17));
     let rows: usize = KAGGLE_ROWS.iter().sum();
     assert_eq!(model.table_parameters(), 17 * rows as u64);
     let (inputs, hidden) = (26 * 16 + 13, 400);

@@ -71,8 +71,8 @@ impl SideBySide<'_> {
 }
 
 /// Offset of the columns of each shard, if the shards are concatenated.
-pub fn columns(shards: &[Shard]) -> Vec<usize> {
-    let starts = shards.iter().scan(0, |next, shard| {
+pub fn columns<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Vec<usize> {
+    let starts = shards.into_iter().scan(0, |next, shard| {
         let start = *next;
         *next += shard.columns.len();
         Some(start)
@@ -85,7 +85,7 @@ fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) -> Res
     let feature = &model.features()[shard.feature];
     let stream = RandomSequence::new(seed, &format!("table.{}", feature.name));
     let bound = 1.0 / (feature.rows as f32).sqrt();
-    let (dim, width) = (model.row_width(), shard.columns.len());
+    let (dim, width) = (model.row_width(shard.feature), shard.columns.len());
     // Row blocks of about a megabyte: where a block must be copied to a device, the whole table need not exist twice.
     let block = (1usize << 18).div_ceil(width) * width;
     table.weights.write_blocks(0, shard.rows.len() * width, block, |first, block| {

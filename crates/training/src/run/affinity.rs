@@ -146,7 +146,7 @@ fn add_up(
     let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
     rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
     let (features, dim) = (run.model.features().len(), run.model.dim());
-    let row_width = run.model.row_width();
+    let row_width = run.model.row_width(0);
     let mut sums = CosineSums::new(features, dim, of);
     let (width, first) = (run.model.network().features_width(), run.model.feature_offset(0, 0));
     let mut execution = Execution::new(run.schedule(Task::Evaluate));

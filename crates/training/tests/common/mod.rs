@@ -19,7 +19,14 @@ use std::sync::{Arc, LazyLock};
 use training::{Execution, Logs, Outcome, RankState, Session, Source, train_on};
 
 pub fn feature(name: &str, rows: usize) -> Feature {
-    Feature { name: name.into(), rows, pooling: Pooling::Sum, hotness: Hotness::One, weighted: false }
+    Feature {
+        name: name.into(),
+        rows,
+        pooling: Pooling::Sum,
+        hotness: Hotness::One,
+        weighted: false,
+        dim: None,
+    }
 }
 
 /// Six single-hot features, or a mix of single-hot, multi-hot, mean-pooled and weighted ones.
