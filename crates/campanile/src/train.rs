@@ -223,11 +223,11 @@ impl Training {
         Self { out: Some(folder.into()), ..self }
     }
 
-    /// Keeps the run in a folder, and goes on with the run that was begun there, if one was. Its observer and stop flag must be set
-    /// before.
+    /// Keeps the run in a folder, and goes on with the run that was begun there, if one was. Ranks, observer and stop flag must be
+    /// set before.
     pub fn out_going_on(self, folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
-        let begun = Resumed::begun(&folder, &self.control)?;
+        let begun = Resumed::begun(&folder, &self.cluster, &self.control)?;
         let training = self.out(folder);
         Ok(match begun {
             Some(resumed) => training.resumed(resumed),
@@ -400,12 +400,6 @@ impl Training {
         if cluster::is_distributed(&self.cluster) && kept.is_none() && logs::must_be_prepared(data) {
             return Err(TrainError::UnsharedLog.into());
         }
-        cluster::first_rank_first(&self.cluster, || {
-            Ok(match self.cluster.has_first_rank() {
-                true => logs::open(data, kept.as_deref(), &self.control)?,
-                // What rank 0 has prepared.
-                false => logs::open_again(data, kept.as_deref(), &self.control)?,
-            })
-        })
+        logs::open_on_ranks(data, kept.as_deref(), &self.cluster, &self.control)
     }
 }

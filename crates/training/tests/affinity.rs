@@ -13,7 +13,7 @@ use spec::towers::Assignment;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Cosines, Logs, Saving, Session};
+use training::{AffinityRequest, Cluster, Cosines, Error, Logs, Saving, Session};
 
 /// A checkpoint of a model after a few steps.
 fn trained(run: &Run, root: &Path) -> Checkpoint {
@@ -89,6 +89,18 @@ fn assert_near(found: &Affinity, expected: &[Vec<f64>]) {
     }
 }
 
+/// Affinity on ten samples.
+const TEN: AffinityRequest = AffinityRequest { split: Split::Eval, cosines: Cosines::AbsOfMean, limit: 10 };
+
+fn affinity(
+    run: &Run,
+    checkpoint: &Checkpoint,
+    request: AffinityRequest,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<Affinity, Error> {
+    training::affinity(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, request, observe)
+}
+
 #[test]
 fn affinity_is_what_its_definition_says() {
     let nobody = |_: u64| ();
@@ -110,24 +122,14 @@ fn affinity_is_what_its_definition_says() {
                 let observe = |samples: u64| {
                     told.fetch_add(samples, Ordering::Relaxed);
                 };
-                let found =
-                    training::affinity(&other, &Logs::Synthetic, &checkpoint, split, of, limit, &observe)
-                        .unwrap();
+                let request = AffinityRequest { split, cosines: of, limit };
+                let found = affinity(&other, &checkpoint, request, &observe).unwrap();
                 assert_near(&found, &expected);
                 assert_eq!(told.into_inner(), seen);
             }
         }
         let names: Vec<&str> = run.model.features().iter().map(|f| f.name.as_str()).collect();
-        let found = training::affinity(
-            &run,
-            &Logs::Synthetic,
-            &checkpoint,
-            Split::Eval,
-            Cosines::AbsOfMean,
-            10,
-            &nobody,
-        )
-        .unwrap();
+        let found = affinity(&run, &checkpoint, TEN, &nobody).unwrap();
         assert_eq!(found.features(), names);
     }
 }
@@ -140,7 +142,6 @@ fn towers_have_mixed_their_features_already() {
     config.model.towers = Some(Assignment::Strided(2));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
     let run = planning::check(&config).unwrap();
-    let refused =
-        training::affinity(&run, &Logs::Synthetic, &checkpoint, Split::Eval, Cosines::AbsOfMean, 10, &|_| ());
+    let refused = affinity(&run, &checkpoint, TEN, &|_| ());
     assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");
 }

@@ -18,7 +18,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Error, Event, Logs, Outcome, Saving, Session, train};
+use training::{Cluster, Error, Event, Logs, Outcome, Receiver, Saving, Scores, Session, train};
+
+/// Scores of a checkpoint.
+fn evaluate(run: &Run, checkpoint: &Checkpoint, receive: &mut Receiver) -> Scores {
+    let scores = training::evaluate(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, &|_| (), receive);
+    scores.unwrap().expect("rank 0 is here")
+}
 
 /// Trains with checkpoints in `root`, from the last one there, and stops soon after step `until`.
 fn sitting(run: &Run, logs: &Logs, root: &Path, until: Option<u64>) -> Outcome {
@@ -238,7 +244,7 @@ fn towers_are_taken_up_on_other_topologies() {
                 seen += labels.len();
                 Ok(())
             };
-            let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), receive).unwrap();
+            let scores = evaluate(&run, &checkpoint, receive);
             assert_eq!(scores.evaluation.auc, Some(auc), "{kind:?} on {cluster:?}, {cut:?}");
             assert_eq!(seen, 301);
         }
@@ -264,7 +270,7 @@ fn other_slices_take_up_row_wise_adagrad() {
         }
         let run = planning::check(&other).unwrap();
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
-        let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap();
+        let scores = evaluate(&run, &checkpoint, ignore);
         assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
     }
 }

@@ -122,7 +122,7 @@ impl OpenTraining {
         };
         let mut writes = asked.out.as_deref().map_or_else(Vec::new, |out| files(out, reading, saves));
         writes.extend(asked.trace.as_ref().map(|trace| trace.path.clone()));
-        Ok(DryRun {
+        let planned = DryRun {
             config: self.explicit.clone(),
             data: self.logs.train().map_or("synthetic log".into(), |log| logs::described(log.manifest())),
             reading,
@@ -137,7 +137,9 @@ impl OpenTraining {
             writes,
             has_first_rank: asked.cluster.has_first_rank(),
             run: self.run,
-        })
+        };
+        self.asked.cluster.leave()?;
+        Ok(planned)
     }
 }
 

@@ -140,8 +140,7 @@ impl OpenTraining {
     /// Trains, and tells the observer and the folder what happens.
     fn train_on_ranks(&self, pace: Option<&Pace>, saving: Option<Saving>) -> Result<Outcome, Error> {
         let asked = &self.asked;
-        let control =
-            if asked.cluster.has_first_rank() { asked.control.clone() } else { asked.control.silent() };
+        let control = cluster::control_of(&asked.cluster, &asked.control);
         let title = asked.title.as_deref().unwrap_or("training");
         let working = control.start(title, self.run.steps, Unit::Count("steps"));
         let observe = |event: training::Event| {
@@ -181,13 +180,14 @@ impl OpenTraining {
     /// Keeps the result and the trace.
     fn finish(self, outcome: Outcome) -> Result<Trained, Error> {
         let Self { asked, run, keeper, trace, warm_start, .. } = self;
+        let has_first_rank = asked.cluster.has_first_rank();
+        let left = asked.cluster.leave();
         let traced = trace.as_ref().zip(outcome.trace.as_ref());
         let traced = traced.map_or(Ok(()), |(output, trace)| write_trace(output, trace));
         let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &asked.control));
-        let has_first_rank = asked.cluster.has_first_rank();
         let warm_start = warm_start.map(|warm_start| warm_start.report);
         let trained = Trained { run, outcome, folder: asked.out, warm_start, has_first_rank };
-        match kept.map_err(Error::from).and(traced) {
+        match kept.map_err(Error::from).and(traced).and(left.map_err(Error::from)) {
             Ok(()) => Ok(trained),
             Err(error) => Err(Error::NotKept { trained: Box::new(trained), source: Box::new(error) }),
         }
