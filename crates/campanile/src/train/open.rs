@@ -5,7 +5,7 @@ use super::warm_start::{WarmStart, WarmStarted};
 use super::{ComputeMode, TrainError, Trained, Training};
 use crate::Error;
 use crate::checkpoint::SavedRun;
-use crate::cluster::{self, report_once};
+use crate::cluster;
 use crate::event::{Event, Unit};
 use crate::folder::CHECKPOINTS;
 use crate::logs::OpenLogs;
@@ -14,7 +14,7 @@ use crate::resume::Resumed;
 use spec::pace::Pace;
 use spec::run::{Config, Run};
 use std::path::Path;
-use training::{Cluster, Compute, Outcome, Saving, Session, Trace};
+use training::{Compute, Outcome, Saving, Session, Trace};
 
 /// A run that was checked with its logs, and is ready to be trained.
 pub struct OpenTraining {
@@ -166,11 +166,11 @@ impl OpenTraining {
         };
         let trained = training::train(&self.run, &self.logs.logs, &session);
         drop(working);
-        trained.map_err(|error| self.failed(&asked.cluster, error))
+        trained.map_err(|error| self.failed(error))
     }
 
-    fn failed(&self, cluster: &Cluster, error: training::Error) -> Error {
-        let error = Error::from(report_once(cluster, error));
+    fn failed(&self, error: training::Error) -> Error {
+        let error = self.asked.with_remedies(&self.run, error);
         match &self.asked.title {
             None => error,
             Some(title) => Error::OneOfSeveral { title: title.clone(), source: Box::new(error) },
