@@ -20,6 +20,7 @@
 //! assert!(bytes(64, false) < bytes(64, true));
 //! ```
 
+mod copies;
 mod vectors;
 
 use crate::dataflow::{AllToAll, Dataflow, Deployment, Sptt};

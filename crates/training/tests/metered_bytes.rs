@@ -15,12 +15,13 @@ use spec::placement::{Cut, HostCut, Layout, share};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Run};
-use spec::schedule::{PhaseId, Task, Work};
+use spec::schedule::{CopyReduction, PhaseId, Task, Work};
 use spec::synthetic::Synthetic;
 use spec::topology::LinkClass;
 use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
 use spec::wire::{Format, WireConfig};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use training::{Execution, RankState, Source};
 
@@ -43,8 +44,9 @@ impl Epoch {
 /// The sizes of one step's batch, counted in the data itself.
 fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
     let (global, ranks) = (run.batches().at(step), run.topology().ranks());
-    let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new() };
+    let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new(), touched: Vec::new() };
     let mut batch = Batch::default();
+    let mut touched = vec![vec![BTreeSet::new(); run.model.features().len()]; ranks];
     for rank in 0..ranks {
         let own = share((global.end - global.start) as usize, ranks, rank);
         source.fill(global.start + own.start as u64..global.start + own.end as u64, &mut batch).unwrap();
@@ -58,7 +60,16 @@ fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
             (0..pieces).map(of_piece).collect()
         };
         sizes.ids.push((0..batch.features()).map(of_feature).collect());
+        for shard in run.placement.copied() {
+            // The copy with the index of the rank serves its samples: in the flat dataflow that on the rank itself.
+            let groups = run.dataflow.sptt().map(|sptt| sptt.groups());
+            let index = groups.map_or(rank, |groups| groups.index_of(rank));
+            let holder = shard.holders.ranks()[index];
+            touched[holder][shard.feature].extend(batch.values(shard.feature).iter().copied());
+        }
     }
+    let count = |rows: &BTreeSet<u32>| rows.len() as u64;
+    sizes.touched = touched.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect();
     sizes
 }
 
@@ -275,6 +286,43 @@ fn layouts_by_table() {
         sptt.placement.tables.insert("C2".into(), hierarchical.clone());
         sptt.placement.tables.insert("C3".into(), columns.clone());
         check_run(&planning::check(&sptt).unwrap(), &log, &format!("of sptt, permuting {permute}"));
+    }
+}
+
+/// Tables with copies, whose ids stay with the copy that serves the sample: in the flat dataflow on every rank, in SPTT on the ranks
+/// of a group; some of their gradients are reduced by rows, some densely.
+#[test]
+fn data_parallel_tables() {
+    let log = multi_hot_log();
+    let copies = |ranks: Option<Vec<usize>>| Layout::DataParallel { ranks };
+    for cluster in [(1, 1, 1), (1, 3, 1), (2, 2, 1)] {
+        let mut config = config(ModelKind::Dlrm, true, cluster.0, cluster.1);
+        for name in ["C0", "C1", "C2", "C3", "C4"] {
+            config.placement.tables.insert(name.into(), copies(None));
+        }
+        config.placement.tables.insert("C5".into(), Layout::Replicated);
+        if cluster == (2, 2, 1) {
+            config.train.all_to_all = Some(AllToAll::Hierarchical);
+        }
+        let run = planning::check(&config).unwrap();
+        check_run(&run, &log, &format!("of flat on {cluster:?}"));
+        if cluster.1 > 1 {
+            let reductions =
+                run.schedule(Task::Train).copies().iter().map(|of| of.reduction).collect::<Vec<_>>();
+            assert!(reductions.contains(&CopyReduction::Dense) && reductions.contains(&CopyReduction::Rows));
+        }
+    }
+    for permute in PERMUTES {
+        for cluster in [(2, 2, 1), (4, 1, 2)] {
+            let mut config = in_towers(PASS_THROUGH, true, cluster, Cut::Whole, permute);
+            // The second group: ranks 2 and 3 by host, 1 and 3 by peer.
+            let group = if permute == PeerPermute::None { [1, 3] } else { [2, 3] };
+            for name in ["C1", "C2", "C3", "C4"] {
+                config.placement.tables.insert(name.into(), copies(Some(group.to_vec())));
+            }
+            let what = format!("of sptt on {cluster:?}, permuting {permute}");
+            check_run(&planning::check(&config).unwrap(), &log, &what);
+        }
     }
 }
 
