@@ -179,5 +179,5 @@ fn copies_are_where_they_can_serve_and_are_reduced_by_what_sends_less() {
     };
     assert_eq!([4, 4000].map(reduction), [CopyReduction::Rows, CopyReduction::Dense]);
     let text = run.schedule(Task::Train).table(run.batch);
-    assert!(text.contains("data-parallel tables, reduced dense: C2"), "{text}");
+    assert!(text.contains("data-parallel tables, reduced by rows: C2"), "{text}");
 }
