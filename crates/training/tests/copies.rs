@@ -77,7 +77,9 @@ fn close(got: &[f32], expected: &[f32], what: &str) {
 fn check(mut config: Config, ranks: Option<Vec<usize>>, what: &str) {
     let holder = ranks.as_ref().map_or(0, |ranks| ranks[0]);
     let mut with = |layout: Layout| {
-        COPIED.map(|name| config.placement.tables.insert(name.into(), layout.clone()));
+        for name in COPIED {
+            config.placement.tables.insert(name.into(), layout.clone());
+        }
         planning::check(&config).unwrap_or_else(|e| panic!("{e}: {what}"))
     };
     let (single, copied) = (with(Layout::TableWise { rank: holder }), with(Layout::DataParallel { ranks }));
