@@ -6,7 +6,7 @@
 
 use super::carries::{Carries, Payload};
 use super::exchange::Exchange;
-use super::input::Input;
+use super::input::{ArrivedIds, Input};
 use super::no_phase;
 use super::reduction::Reduction;
 use super::tables::columns;
@@ -17,7 +17,6 @@ use kernels::{
 };
 use spec::placement::width;
 use spec::schedule::{CopyReduction, Schedule, Slot};
-use spec::volume::expected_distinct;
 
 /// Data-parallel tables of one rank.
 #[derive(Debug)]
@@ -143,29 +142,18 @@ impl Copies {
     }
 
     /// Finds the rows that the ids of a batch touch here.
-    pub fn find_rows(&self, device: &Device, tables: &[Table], input: &mut Input) -> Result<(), Error> {
-        let Input { sorted, touched, served_ids, .. } = input;
+    pub fn find_rows(&self, device: &Device, input: &mut Input) -> Result<(), Error> {
+        let (sorted, touched, arrived) = input.to_be_touched();
         let TouchedRows { dense, by_rows, rows, counts, counted } = touched;
         for (which, runs, rows) in
-            [(&self.dense, &mut dense.0, &mut dense.1), (&self.by_rows, by_rows, &mut rows.send)]
+            [(&self.dense, &mut dense.0, &mut dense.1), (&self.by_rows, &mut *by_rows, &mut rows.send)]
         {
             if !device.find_runs(which, sorted, runs, rows)? {
-                // Nothing is known of the ids: as many rows as ids drawn at random touch.
-                let of_table =
-                    |&t: &usize| expected_distinct(served_ids[t - self.first], tables[t].rows) as usize;
-                runs.bounds.clear();
-                runs.bounds.push(0);
-                runs.bounds.extend(which.iter().scan(0, |end, table| {
-                    *end += of_table(table);
-                    Some(*end)
-                }));
-                let all = *runs.bounds.last().unwrap_or(&0);
-                rows.resize(all)?;
-                runs.firsts.resize(all)?;
+                count_rows(which, &arrived, runs, rows)?;
             }
         }
         counted.clear();
-        counted.extend(touched.by_rows.bounds.windows(2).map(|of| (of[1] - of[0]) as u32));
+        counted.extend(by_rows.bounds.windows(2).map(|of| (of[1] - of[0]) as u32));
         counts.send.resize(counted.len())?;
         counts.send.write(0, counted)?;
         counts.from.fill(self.by_rows.len());
@@ -249,4 +237,26 @@ impl Copies {
         }
         Ok(())
     }
+}
+
+/// Rows that ids touch on a device that computes nothing: counted on the host, so that as many bytes travel as if it did.
+fn count_rows(
+    which: &[usize],
+    arrived: &ArrivedIds,
+    runs: &mut RowRuns,
+    rows: &mut Buffer<u32>,
+) -> Result<(), Error> {
+    let (mut all, mut ids) = (Vec::new(), Vec::new());
+    runs.bounds.clear();
+    runs.bounds.push(0);
+    for &table in which {
+        arrived.read(table, &mut ids)?;
+        ids.sort_unstable();
+        ids.dedup();
+        all.extend_from_slice(&ids);
+        runs.bounds.push(all.len());
+    }
+    runs.firsts.resize(all.len())?;
+    rows.resize(all.len())?;
+    Ok(rows.write(0, &all)?)
 }

@@ -39,8 +39,8 @@ pub struct Input {
     pub sorted: SortedIds,
     /// Rows of data-parallel tables that the ids touch.
     pub touched: TouchedRows,
-    /// Number of ids that arrived for each data-parallel table.
-    pub served_ids: Vec<u64>,
+    /// Number of data-parallel tables held here; they are the last.
+    copied: usize,
     /// Whether lengths of bags travel; where they do not, the ids to expect follow from the samples of a batch.
     lengths_travel: bool,
     segments: Vec<Segment>,
@@ -85,7 +85,7 @@ impl Input {
             index: BagIndex::new(device),
             sorted: SortedIds::new(device),
             touched: TouchedRows::new(device, members),
-            served_ids: vec![0; placement.copied_by(rank).len()],
+            copied: placement.copied_by(rank).len(),
             lengths_travel: placement.lengths_travel(model),
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
@@ -214,15 +214,14 @@ impl Input {
 
     /// Says how many ids arrive from each rank, and where those of each table lie, once the lengths of bags are here.
     pub fn expect_ids(&mut self, model: &Model, placement: &Placement) -> Result<(), Error> {
-        let Self { segments, arrived_lengths, lengths, ids, weights, served_ids, .. } = self;
+        let Self { segments, arrived_lengths, lengths, ids, weights, copied, .. } = self;
         arrived_lengths.resize(lengths.recv.len(), 0);
         lengths.recv.read(0, arrived_lengths)?;
         let held = placement.held_by(self.rank);
         segments.clear();
         // Exactly as many as there are: with many ranks they are much.
         segments.reserve_exact(self.samples.len() * held.len());
-        let first_copy = held.len() - served_ids.len();
-        served_ids.fill(0);
+        let first_copy = held.len() - *copied;
         // Bags of copies are numbered by the samples that they serve: the same ones, whatever the table.
         let (mut value, mut length, mut served) = (0, 0, 0);
         for (source, samples) in self.samples.iter().enumerate() {
@@ -237,7 +236,6 @@ impl Input {
                     }
                     false => (0, served),
                 };
-                let before = value;
                 segments.push(Segment { table, first_sample, samples, first_value: value, lengths_at });
                 value += match lengths_at {
                     None => samples,
@@ -246,9 +244,6 @@ impl Input {
                         arrived_lengths[at..at + samples].iter().map(|&n| n as usize).sum()
                     }
                 };
-                if table >= first_copy {
-                    served_ids[table - first_copy] += (value - before) as u64;
-                }
             }
             served += if serves_source { samples.len() } else { 0 };
             ids.from[source] = value - first;
@@ -272,7 +267,7 @@ impl Input {
             let mut first_sample = 0;
             for &source in order {
                 // Segments lie source by source, a table each.
-                let ordered = tables - self.served_ids.len();
+                let ordered = tables - self.copied;
                 for segment in &mut self.segments[source * tables..][..ordered] {
                     segment.first_sample = first_sample;
                 }
@@ -288,6 +283,36 @@ impl Input {
             values,
             index: &mut self.index,
         })?;
+        Ok(())
+    }
+}
+
+/// Ids that arrived, by source and table.
+#[derive(Debug)]
+pub(super) struct ArrivedIds<'a> {
+    segments: &'a [Segment],
+    ids: &'a Buffer<u32>,
+}
+
+impl Input {
+    /// Sorted ids, the rows of data-parallel tables that they are to say, and the ids as they arrived.
+    pub(super) fn to_be_touched(&mut self) -> (&SortedIds, &mut TouchedRows, ArrivedIds<'_>) {
+        let Self { sorted, touched, segments, ids, .. } = self;
+        (sorted, touched, ArrivedIds { segments, ids: &ids.recv })
+    }
+}
+
+impl ArrivedIds<'_> {
+    /// Reads the ids of a table.
+    pub fn read(&self, table: usize, ids: &mut Vec<u32>) -> Result<(), Error> {
+        ids.clear();
+        for (i, segment) in self.segments.iter().enumerate().filter(|(_, segment)| segment.table == table) {
+            // Segments lie one behind another.
+            let end = self.segments.get(i + 1).map_or(self.ids.len(), |next| next.first_value);
+            let at = ids.len();
+            ids.resize(at + end - segment.first_value, 0);
+            self.ids.read(segment.first_value, &mut ids[at..])?;
+        }
         Ok(())
     }
 }

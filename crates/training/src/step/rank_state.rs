@@ -239,7 +239,7 @@ impl RankState {
             }
             Operation::ReverseTranspose => dataflow.reverse_transpose(device, input, towers),
             Operation::ReversePermute => dataflow.reverse_permute(device, input),
-            Operation::FindRows => dataflow.copies().find_rows(device, tables, input),
+            Operation::FindRows => dataflow.copies().find_rows(device, input),
             Operation::SumRows(_) => dataflow.copies().sum_rows(device, tables, input),
             Operation::UpdateTables | Operation::UpdateCopies(_) => {
                 let Optimizer { update: rule, rate } = self.table_optimizer;
