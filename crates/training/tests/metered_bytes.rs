@@ -5,25 +5,20 @@ mod common;
 use collectives::SentBytes;
 use common::config;
 use common::metered::{Epoch, check_run, metered, sent, sizes};
-use data::Batch;
-use kernels::Device;
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::Pooling;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
-use spec::placement::{Cut, HostCut, Layout, share};
+use spec::placement::{Cut, HostCut, Layout};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
-use spec::run::{AllReduce, Config, Run};
-use spec::schedule::{CopyReduction, PhaseId, Task, Work};
+use spec::run::{AllReduce, Config};
+use spec::schedule::{CopyReduction, PhaseId, Task};
 use spec::synthetic::Synthetic;
-use spec::topology::LinkClass;
 use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
 use spec::wire::{Format, WireConfig};
-use std::ops::ControlFlow;
-use training::{Execution, RankState, Source};
 
 fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, replicate: usize) {
     let mut config = config(kind, multi_hot, hosts, ranks_per_host);
