@@ -89,10 +89,14 @@ impl Bound<'_> {
                 Work::Reduction(Box::new(self.all_reduce(collective, vector)))
             }
             CollectiveKind::AllGather if matches!(collective.traffic, Traffic::ToCopies { .. }) => {
-                let (bytes, _) = self.busiest(&collective.traffic);
-                // A rank sends what it has to all others.
-                let others = (members.max(2) - 1) as f64;
-                Work::Transfer(Transfer::of_vector(kind, members, nodes, bytes * members as f64 / others))
+                // What all copies have, one behind another.
+                let (deployment, traffic) = (self.schedule.deployment(), &collective.traffic);
+                let block = |rank: usize| traffic.block(deployment, &self.sizes, rank, rank);
+                let of_group = |rank: usize| traffic.receivers(deployment, rank).into_iter().map(block).sum();
+                // The first rank of each group speaks for it.
+                let firsts = groups.map_or(vec![0], |groups| groups.peers(0).collect());
+                let bytes: u64 = firsts.into_iter().map(of_group).max().unwrap_or(0);
+                Work::Transfer(Transfer::of_vector(kind, members, nodes, bytes as f64))
             }
             CollectiveKind::ReduceScatter | CollectiveKind::AllGather => {
                 let (bytes, _) = self.busiest(&collective.traffic);

@@ -2,7 +2,7 @@
 
 use super::Buffers;
 use crate::placement::{Shard, width};
-use crate::schedule::{CopiedTable, CopyReduction};
+use crate::schedule::CopyReduction;
 
 /// Batches on their way through the dataflow.
 const INPUTS: f64 = 2.0;
@@ -20,9 +20,9 @@ impl Buffers<'_> {
             return vectors;
         }
         let of_reduction = |reduction: CopyReduction| {
-            let list = CopiedTable::list(self.deployment, self.batch);
-            let shards = copied.iter().filter(move |shard| {
-                list.iter().any(|table| table.feature == shard.feature && table.reduction == reduction)
+            let shards = copied.iter().filter(|shard| {
+                let at = self.copies.binary_search_by_key(&shard.feature, |table| table.feature);
+                at.is_ok_and(|at| self.copies[at].reduction == reduction)
             });
             shards.map(|shard| self.rows(shard, samples)).collect::<Vec<_>>()
         };

@@ -37,8 +37,20 @@ impl Placement {
         copies.get(index) == Some(&holder)
     }
 
-    /// Ranks whose samples the copy of a shard on `holder` serves, in ascending order.
+    /// Ranks whose ids `holder` gets for a shard that it holds, in ascending order: those that it [`serves`](Self::serves).
     pub fn served_by(&self, shard: &Shard, holder: usize) -> impl Iterator<Item = usize> {
-        (0..self.topology().ranks()).filter(move |&rank| self.serves(shard, holder, rank))
+        let (copies, ranks) = (shard.holders.ranks(), self.topology().ranks());
+        let (served, step) = if !shard.is_copy(CopyUpdate::Rows) {
+            (0..ranks, 1)
+        } else if let Ok(index) = copies.binary_search(&holder) {
+            let each = ranks.div_ceil(copies.len());
+            match self.topology().numbering() {
+                Numbering::ByHost => (index..ranks, copies.len()),
+                Numbering::ByPeer { .. } => (index * each..((index + 1) * each).min(ranks), 1),
+            }
+        } else {
+            (0..0, 1)
+        };
+        served.step_by(step)
     }
 }

@@ -35,11 +35,11 @@ impl BatchSizes {
     }
 }
 
-/// Copies of `rank` that are of one of `features`.
+/// Copies of `rank` that are of one of `features`, which ascend.
 pub(super) fn copies<'a>(
     placement: &'a Placement,
     rank: usize,
     features: &'a [usize],
 ) -> impl Iterator<Item = &'a Shard> {
-    placement.copied_by(rank).iter().filter(|shard| features.contains(&shard.feature))
+    placement.copied_by(rank).iter().filter(|shard| features.binary_search(&shard.feature).is_ok())
 }

@@ -100,7 +100,7 @@ pub enum Traffic {
     ToCopies {
         /// Item that is sent.
         item: CopyItem,
-        /// Features of the tables.
+        /// Features of the tables, in ascending order.
         features: Vec<usize>,
     },
     /// First level of an exchange over the world: items go, inside a host, to the rank with the receiver's index.
@@ -259,7 +259,7 @@ impl Traffic {
                     CopyItem::Sum => FLOAT * sizes.touched_in(from, shard) * shard.columns.len() as u64,
                 };
                 let copies = copies(placement, from, features);
-                copies.filter(|shard| shard.holders.ranks().contains(&to)).map(of_copy).sum()
+                copies.filter(|shard| shard.holders.ranks().binary_search(&to).is_ok()).map(of_copy).sum()
             }
             Traffic::InHost { of } => {
                 let hosts = Groups::of_hosts(placement.topology());
