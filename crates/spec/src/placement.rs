@@ -17,6 +17,7 @@
 //! assert_eq!(placement.owned_by(3).len(), 7);
 //! ```
 
+mod copies;
 mod cut;
 mod error;
 mod layout;

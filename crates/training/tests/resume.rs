@@ -6,9 +6,9 @@ use common::{ADAM, config, labelled_config, labelled_log, optimizer};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
 use spec::codec::Rounding;
-use spec::dataflow::PeerPermute;
+use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::optimizer::UpdateRule;
-use spec::placement::Cut;
+use spec::placement::{Cut, Layout};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Every, LogFacts, LogFeature, LogRows, Run};
@@ -151,6 +151,34 @@ fn another_topology_takes_the_state_up() {
     let end = whole.losses.len() - resumed.losses.len();
     for (a, b) in whole.losses[end..].iter().zip(&resumed.losses) {
         assert!((a - b).abs() < 1e-4, "{a} and {b}");
+    }
+}
+
+/// Tables get copies and lose them again: on all ranks, on those of a tower group, and on one rank.
+#[test]
+fn data_parallel_tables_are_taken_up_elsewhere() {
+    let on = |hosts, dataflow, ranks: Option<Option<Vec<usize>>>| {
+        let mut config = config(ModelKind::Dlrm, true, hosts, 2);
+        (config.train.dataflow, config.placement.cut) = (Some(dataflow), Some(Cut::Whole));
+        config.optimizer.tables = Some(optimizer(UpdateRule::RowWiseAdagrad { eps: 1e-4 }, 0.01));
+        for name in ["C0", "C1", "C2", "C4"].into_iter().filter(|_| ranks.is_some()) {
+            let ranks = ranks.clone().flatten();
+            config.placement.tables.insert(name.into(), Layout::DataParallel { ranks });
+        }
+        config
+    };
+    let (flat, sptt) = (DataflowKind::Flat, DataflowKind::Sptt);
+    let plans = [on(2, flat, Some(None)), on(2, sptt, Some(Some(vec![2, 3]))), on(2, flat, None)];
+    for (i, from) in plans.iter().enumerate() {
+        let root = tempfile::tempdir().unwrap();
+        let (checkpoint, _, curve) = twenty_and_forty(from, root.path());
+        for (j, to) in plans.iter().enumerate() {
+            let losses = resumed(to, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
+            assert!(i != j || losses == curve[20..], "plan {i} goes on with other bits");
+            for (a, b) in curve[20..].iter().zip(&losses) {
+                assert!((a - b).abs() <= 1e-6 * a, "{a} and {b}, from plan {i} to {j}");
+            }
+        }
     }
 }
 

@@ -38,6 +38,15 @@ pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Resu
             return Err(RunError::new("train.peer_permute", problem));
         }
         let placement = place(config, model, groups)?;
+        if let Some(shard) = placement.copied_on_some_ranks() {
+            let name = &model.features()[shard.feature].name;
+            let problem = format!(
+                "the table has copies on ranks {:?}, but in the flat dataflow every sample is served by its own rank; leave ranks \
+                 out, or use sptt",
+                shard.holders.ranks()
+            );
+            return Err(RunError::new(format!("placement.tables.{name}"), problem));
+        }
         return Ok(Spread {
             placement,
             dataflow: Dataflow::Flat(config.train.all_to_all.unwrap_or_default()),
