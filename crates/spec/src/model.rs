@@ -17,7 +17,7 @@ mod network;
 mod tower;
 
 pub use architecture::Architecture;
-pub use block::{Block, BlockName, Input, Layers};
+pub use block::{Block, BlockName, Input, Layers, Projected};
 pub use labels::ModelLabel;
 pub use layer::{CrossLayer, LinearLayer, Parameter};
 pub use network::{BlockSource, Network, Read};
@@ -107,30 +107,24 @@ impl Model {
             features.iter().map(|feature| architecture.row_width(feature.dim.unwrap_or(dim))).collect();
         let meets = architecture.meeting_dim(dim, module);
         architecture.check(dense_features, dim, meets)?;
-        let other = features.iter().position(|f| f.dim.is_some_and(|other| other != dim));
-        if let (Some(other), Architecture::Dlrm { .. } | Architecture::DeepFm { .. }) = (other, &architecture)
-        {
-            let problem = "vectors of other lengths than model.dim need the model dcn; leave it out";
-            return Err(ModelError::new(format!("model.features[{other}].dim"), problem));
-        }
         let starts = starts_of(&widths);
         let row_widths = starts[features.len()];
-        if row_widths + dim + 1 > 64 * MAX_WIDTH {
-            let problem = format!("{} vectors of {row_widths} columns together are too wide", features.len());
+        let mapped = features.len() * architecture.row_width(dim);
+        if row_widths.max(mapped) + architecture.row_width(dim) > 64 * MAX_WIDTH {
+            let widest = widths.iter().copied().max().unwrap_or(0).max(dim);
+            let problem = format!("{} vectors of up to {widest} columns are too wide", features.len());
             return Err(ModelError::new("model.dim", problem));
         }
         let towers = lay_out_towers(&features, &widths, &architecture, assignment, module)?;
-        let sparse_width: usize = match towers.is_empty() {
-            true => row_widths,
-            false => towers.iter().map(Tower::output_width).sum(),
-        };
+        let sparse_width = sparse_width(&starts, &towers);
         let dense_width = if dense_features > 0 { meets } else { 0 };
         if dense_width + sparse_width > 64 * MAX_WIDTH {
             let problem = format!("{} towers give {sparse_width} columns: too wide", towers.len());
             return Err(ModelError::new("model.tower_module", problem));
         }
-        let network =
-            architecture.network(Sample { dense_features, dim: meets, sparse_width, outputs: 1 })?;
+        let vectors = vectors_of(&features, dim, &towers);
+        let sample = Sample { dense_features, dim: meets, sparse_width, vectors, outputs: 1 };
+        let network = architecture.network(sample)?;
         let labels = Vec::new();
         Ok(Self {
             features,
@@ -147,13 +141,15 @@ impl Model {
     }
 
     /// What a sample brings to the network, and takes from one with so many outputs.
-    fn sample(&self, outputs: usize) -> Sample {
-        let sparse_width = match self.towers.is_empty() {
-            true => self.starts[self.features.len()],
-            false => self.towers.iter().map(Tower::output_width).sum(),
-        };
+    fn sample(&self, outputs: usize) -> Sample<'_> {
         let dim = self.architecture.meeting_dim(self.dim, self.module);
-        Sample { dense_features: self.dense_features, dim, sparse_width, outputs }
+        Sample {
+            dense_features: self.dense_features,
+            dim,
+            sparse_width: sparse_width(&self.starts, &self.towers),
+            vectors: vectors_of(&self.features, self.dim, &self.towers),
+            outputs,
+        }
     }
 
     /// The model with dropout: in training, hidden units of the MLPs are set to zero with probability `dropout`, and the others
@@ -181,7 +177,8 @@ impl Model {
         self.dense_features
     }
 
-    /// Length of the embedding vectors of features that have none of their own, N.
+    /// Length of the embedding vectors of features that give none, N. Where vectors of several lengths interact, they are mapped
+    /// to this one.
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -278,7 +275,23 @@ fn lay_out_towers(
         Architecture::Dlrm { .. } | Architecture::DeepFm { .. } => None,
     };
     let members = assignment.members(features, widths)?.into_iter().enumerate();
-    members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect()
+    Ok(members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect())
+}
+
+/// Number of columns that tables whose rows begin at these columns, or else towers, bring to the network.
+fn sparse_width(starts: &[usize], towers: &[Tower]) -> usize {
+    match towers {
+        [] => starts.last().copied().unwrap_or(0),
+        towers => towers.iter().map(Tower::output_width).sum(),
+    }
+}
+
+/// Names of the features and lengths of their embeddings; none if tower modules stand between them and the network.
+fn vectors_of<'a>(features: &'a [Feature], dim: usize, towers: &[Tower]) -> Vec<(&'a str, usize)> {
+    if towers.iter().any(|tower| !tower.passes_through()) {
+        return Vec::new();
+    }
+    features.iter().map(|feature| (feature.name.as_str(), feature.dim.unwrap_or(dim))).collect()
 }
 
 /// Sums of the widths before each feature, and of all at the end.
