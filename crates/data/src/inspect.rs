@@ -25,6 +25,7 @@ use crate::{Bags, DataError, PreparedLog, Samples};
 use extras::ExtrasInspector;
 use serde::Serialize;
 use spec::schema::{IdRule, Schema};
+use spec::statistics::{FeatureStatistics, HotShare, LogStatistics};
 
 /// Number of ids of a column that are reported as the most frequent.
 const HOTTEST: usize = 10;
@@ -85,6 +86,10 @@ pub struct SparseInspection {
     /// Suggested number of table rows: a round number at least a fifth above the number of different ids. For row numbers, the
     /// number of rows that they need.
     pub suggested_rows: u64,
+    /// Number of rows that the ids need: one for each of them, or for row numbers one more than the largest.
+    pub needed_rows: u64,
+    /// Shares of the ids that the most frequent ones take together.
+    pub hot_shares: Vec<HotShare>,
 }
 
 /// A frequent id of a column.
@@ -132,6 +137,24 @@ struct SparseColumn {
     largest: u64,
     max_ids: u32,
     empty: u64,
+}
+
+impl Inspection {
+    /// Statistics for a planner of the tables that `schema` describes.
+    pub fn statistics(&self, schema: &Schema) -> LogStatistics {
+        let feature = |(seen, rows): (&SparseInspection, Option<usize>)| FeatureStatistics {
+            name: seen.name.clone(),
+            rows: rows.map_or(seen.needed_rows, |rows| rows as u64),
+            mean_ids: seen.mean_ids,
+            empty: seen.empty,
+            max_ids: seen.max_ids,
+            distinct_ids: seen.distinct,
+            distinct_is_exact: seen.distinct_is_exact,
+            hottest: seen.hot_shares.clone(),
+        };
+        let rows = schema.sparse.iter().map(|column| column.rows);
+        LogStatistics { samples: self.samples, features: self.sparse.iter().zip(rows).map(feature).collect() }
+    }
 }
 
 impl Inspector {
@@ -237,6 +260,8 @@ impl SparseColumn {
             max_ids: self.max_ids,
             empty: share(self.empty, samples),
             suggested_rows: suggested_rows(rows),
+            needed_rows: rows,
+            hot_shares: hot_shares(&self.hottest, distinct, self.ids),
         }
     }
 }
@@ -251,6 +276,20 @@ pub fn inspect_prepared(log: &PreparedLog) -> Result<Inspection, DataError> {
         inspector.add(&samples);
     }
     Ok(inspector.finish())
+}
+
+/// Shares of `ids` ids that 1, 10, 100, 1000, and 0.1 % and 1 % of the `distinct` ones take at least, as far as they have a
+/// counter.
+fn hot_shares(hottest: &Hottest, distinct: u64, ids: u64) -> Vec<HotShare> {
+    let counts = hottest.at_least();
+    let most = distinct.min(counts.len() as u64);
+    let mut numbers = vec![1, 10, 100, 1000, distinct.div_ceil(1000), distinct.div_ceil(100)];
+    numbers.retain(|&number| (1..=most).contains(&number));
+    numbers.sort_unstable();
+    numbers.dedup();
+    let of =
+        |&number: &u64| HotShare { ids: number, share: share(counts[..number as usize].iter().sum(), ids) };
+    numbers.iter().map(of).collect()
 }
 
 fn share(part: u64, whole: u64) -> f64 {

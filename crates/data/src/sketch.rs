@@ -203,6 +203,14 @@ impl Hottest {
         counters
     }
 
+    /// Returns how often keys occurred at least, the largest number first.
+    pub fn at_least(&self) -> Vec<u64> {
+        let mut counts: Vec<u64> =
+            self.counters.iter().map(|counter| counter.count - counter.error).collect();
+        counts.sort_unstable_by_key(|&count| std::cmp::Reverse(count));
+        counts
+    }
+
     fn count(&self, position: usize) -> u64 {
         self.counters[self.heap[position] as usize].count
     }

@@ -9,9 +9,9 @@
 
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
+    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -72,6 +72,23 @@ pub(crate) trait Backend {
     fn lookup(&self, args: Lookup) -> Result;
     /// Refuses keys that do not fit the tables and the index.
     fn update_tables(&self, args: UpdateTables) -> Result;
+
+    /// Gives false where nothing is computed; gives runs and rows their size elsewhere.
+    fn find_runs(
+        &self,
+        which: &[usize],
+        sorted: &SortedIds,
+        runs: &mut RowRuns,
+        rows: &mut Buffer<u32>,
+    ) -> Result<bool>;
+    /// Refuses keys that name no sample of the index or of `dout`; gives the sums their size.
+    fn sum_rows(&self, args: SumRows) -> Result;
+    /// Refuses rows past the end of their table; gives the vector its size.
+    fn spread_rows(&self, args: SpreadRows) -> Result;
+    /// Gives parts, rows and sums their size.
+    fn collect_rows(&self, args: CollectRows) -> Result;
+    /// Refuses rows past the end of their table.
+    fn update_rows(&self, args: UpdateRows) -> Result;
 
     /// Refuses values that are not finite in codecs with a header; then anything may be in the outputs.
     fn encode(&self, args: Encode) -> Result;

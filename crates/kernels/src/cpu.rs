@@ -17,6 +17,7 @@ pub(crate) mod linear;
 pub(crate) mod lookup;
 pub(crate) mod optimizer;
 pub(crate) mod pack;
+pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
 pub(crate) mod tile;

@@ -11,6 +11,7 @@ use crate::memory::Space;
 use crate::{Buffer, Device, KernelError};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
+use std::ops::Range;
 
 /// One table (or shard) and the state that the optimizer keeps beside it.
 #[derive(Debug)]
@@ -114,4 +115,34 @@ impl SortedIds {
         let space = space.into();
         Self { keys: Buffer::new(&space), bounds: Vec::new(), samples: Buffer::new(&space) }
     }
+}
+
+/// Runs of equal rows in sorted ids: the rows that a step touches in some tables, each once.
+///
+/// Table `k` of those that were asked for has the runs `bounds[k]..bounds[k + 1]`. Run `i` begins at key `firsts[i]`, counted
+/// from the first key of all tables, and ends where the next begins or the keys of its table end.
+#[derive(Debug)]
+pub struct RowRuns {
+    /// Position of each table's first run, and the end of the last table's runs.
+    pub bounds: Vec<usize>,
+    /// Position of the first key of each run.
+    pub firsts: Buffer<u32>,
+}
+
+impl RowRuns {
+    /// Makes an empty value in `space`.
+    pub fn new(space: impl Into<Space>) -> Self {
+        Self { bounds: Vec::new(), firsts: Buffer::new(space.into()) }
+    }
+}
+
+/// Rows of one table that lie together, with a sum of gradients for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowPart {
+    /// Table, as an index into the tables of the call.
+    pub table: usize,
+    /// Range of the row numbers.
+    pub rows: Range<usize>,
+    /// Position of the first float of the first row's sum; the sums of the others follow.
+    pub sums: usize,
 }

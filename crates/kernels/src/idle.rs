@@ -3,9 +3,9 @@
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
+    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
@@ -114,6 +114,30 @@ impl Backend for Idle {
     }
 
     fn update_tables(&self, _: UpdateTables) -> Result {
+        Ok(())
+    }
+
+    fn find_runs(&self, _: &[usize], _: &SortedIds, _: &mut RowRuns, _: &mut Buffer<u32>) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn sum_rows(&self, args: SumRows) -> Result {
+        let SumRows { tables, which, runs, sums, .. } = args;
+        let runs = runs.bounds.windows(2).map(|of| of[1] - of[0]);
+        sums.resize(which.iter().zip(runs).map(|(&t, runs)| runs * tables[t].dim).sum())
+    }
+
+    fn spread_rows(&self, args: SpreadRows) -> Result {
+        let SpreadRows { tables, which, vector, .. } = args;
+        vector.resize(which.iter().map(|&t| tables[t].rows * (tables[t].dim + 1)).sum())
+    }
+
+    fn collect_rows(&self, args: CollectRows) -> Result {
+        args.parts.clear();
+        Ok(())
+    }
+
+    fn update_rows(&self, _: UpdateRows) -> Result {
         Ok(())
     }
 

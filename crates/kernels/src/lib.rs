@@ -22,7 +22,7 @@ pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::linear_scratch;
 pub use device::Device;
-pub use embedding::{BagIndex, Segment, SortedIds, Table};
+pub use embedding::{BagIndex, RowPart, RowRuns, Segment, SortedIds, Table};
 pub use error::KernelError;
 pub use memory::Space;
 pub use memory::host::resident;
@@ -35,4 +35,5 @@ pub use op::linear::{
     InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
 };
 pub use op::optimizer::{Update, UpdateDense};
+pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
 pub use op::wire::BlockCopy;

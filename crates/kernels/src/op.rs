@@ -12,6 +12,7 @@ pub(crate) mod fm;
 pub(crate) mod interaction;
 pub(crate) mod linear;
 pub(crate) mod optimizer;
+pub(crate) mod rows;
 pub(crate) mod wire;
 
 use crate::{Buffer, Device, Element, KernelError};

@@ -11,14 +11,16 @@ pub mod fm;
 pub mod interaction;
 pub mod linear;
 pub mod optimizer;
+pub mod rows;
 pub mod wire;
 
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape, Lookup, Matrix,
-    MatrixMut, SortedIds, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
+    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
+    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables,
 };
 use elementwise::Targets;
 use spec::placement::share;
@@ -180,6 +182,32 @@ impl Backend for Reference {
 
     fn update_tables(&self, args: UpdateTables) -> Result {
         embedding::update_tables(args)
+    }
+
+    fn find_runs(
+        &self,
+        which: &[usize],
+        sorted: &SortedIds,
+        runs: &mut RowRuns,
+        rows: &mut Buffer<u32>,
+    ) -> Result<bool> {
+        rows::find_runs(which, sorted, runs, rows).map(|()| true)
+    }
+
+    fn sum_rows(&self, args: SumRows) -> Result {
+        rows::sum_rows(args)
+    }
+
+    fn spread_rows(&self, args: SpreadRows) -> Result {
+        rows::spread_rows(args)
+    }
+
+    fn collect_rows(&self, args: CollectRows) -> Result {
+        rows::collect_rows(args)
+    }
+
+    fn update_rows(&self, args: UpdateRows) -> Result {
+        rows::update_rows(args)
     }
 
     fn encode(&self, args: Encode) -> Result {

@@ -11,6 +11,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod assignment;
 pub mod cost;
 pub mod explore;
 pub mod fit;

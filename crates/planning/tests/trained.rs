@@ -3,7 +3,6 @@
 use planning::step::StepGraph;
 use planning::system::System;
 use planning::trained::{Trained, TrainedError};
-use spec::placement::Layout;
 use spec::run::Run;
 use spec::schedule::Task;
 
@@ -67,7 +66,9 @@ fn tables_are_cut_over_many_ranks() {
     }
     let run = on("8t-dlrm", "h100:512");
     assert_eq!(run.dataflow.sptt().unwrap().groups().hosts_per_group(), 8);
-    assert!(run.placement.layouts().iter().all(|layout| matches!(layout, Layout::ColumnWise { .. })));
+    let features = 0..run.model.features().len();
+    assert!(features.clone().all(|feature| run.placement.row_pieces(feature) == 1));
+    assert!(features.clone().all(|feature| run.placement.column_pieces(feature) > 1));
 }
 
 #[test]

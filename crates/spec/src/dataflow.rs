@@ -16,7 +16,7 @@ pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
 use crate::emulation::Emulation;
 use crate::model::{Member, Model};
-use crate::placement::{Layout, Placement, Shard};
+use crate::placement::{Holders, Placement, Shard};
 use crate::program::Algorithm;
 use crate::topology::{Groups, Numbering, Topology};
 use crate::towers::Module;
@@ -79,7 +79,7 @@ pub struct GroupPlan {
     pub towers: Vec<usize>,
     /// Columns that leave the group for the samples, side by side.
     pub outputs: Vec<GroupOutput>,
-    /// Number of columns of the vectors of all features that meet in the group.
+    /// Number of columns of the vectors and partial sums that meet in the group.
     pub input_width: usize,
 }
 
@@ -153,10 +153,10 @@ pub enum SpttError {
         /// Name of the feature.
         feature: String,
     },
-    /// The rows of a table are cut over ranks that are not one tower group.
+    /// The rows of a table are cut over ranks of several tower groups.
     #[error(
-        "the rows of {feature} are cut over ranks {ranks:?}, but SPTT needs them cut over all ranks of one tower group, \
-         such as {group:?}"
+        "the rows of {feature} are cut over ranks {ranks:?}, but SPTT needs them cut over ranks of one tower group, such as \
+         {group:?}"
     )]
     Rows {
         /// Name of the feature.
@@ -196,7 +196,34 @@ fn permute_problem(permute: PeerPermute) -> String {
     }
 }
 
+impl Deployment {
+    /// Number of ranks among which the vectors of a table are exchanged: the world, or a tower group.
+    pub fn members(&self) -> usize {
+        self.dataflow.members(self.placement.topology())
+    }
+
+    /// Shards that `rank` alone holds and whose vectors or partial sums are sent one by one.
+    pub fn sent_by(&self, rank: usize) -> &[Shard] {
+        self.placement.sent_by(rank, self.members())
+    }
+
+    /// Shards whose partial sums are added up by a reduce-scatter, because every member has a piece of their rows.
+    pub fn summed_by(&self, rank: usize) -> &[Shard] {
+        self.placement.summed_by(rank, self.members())
+    }
+
+    /// Whether partial sums of any shard are added up by a reduce-scatter.
+    pub fn sums(&self) -> bool {
+        (0..self.placement.topology().ranks()).any(|rank| !self.summed_by(rank).is_empty())
+    }
+}
+
 impl Dataflow {
+    /// Number of ranks among which the vectors of a table are exchanged: the world, or a tower group.
+    pub fn members(&self, topology: Topology) -> usize {
+        self.sptt().map_or(topology.ranks(), |sptt| sptt.groups().size())
+    }
+
     /// Name of the dataflow.
     pub fn kind(&self) -> DataflowKind {
         match self {
@@ -229,13 +256,19 @@ impl Sptt {
         if in_peer_order != (permute == PeerPermute::None) {
             return Err(SpttError::Permute { permute });
         }
-        check_layouts(model, placement, groups)?;
+        check_holders(model, placement, groups)?;
         let columns = columns_by_feature(model);
         let mut group_of_tower: Vec<Option<usize>> = vec![None; model.towers().len()];
         let mut plans = vec![GroupPlan::default(); groups.count()];
         for (group, plan) in plans.iter_mut().enumerate() {
-            for shard in shards_of(placement, groups, group) {
-                plan.input_width += shard.columns.len();
+            for shard in groups.members(group).flat_map(|rank| placement.owned_by(rank)) {
+                let first = shard.piece() == 0;
+                // A reduce-scatter brings the sum of all pieces, once.
+                plan.input_width +=
+                    if first || shard.row_pieces() < groups.size() { shard.columns.len() } else { 0 };
+                if !first {
+                    continue;
+                }
                 for part in overlapping(&columns, shard) {
                     let here = overlap(&shard.columns, &part.columns);
                     let Some((tower, _)) = part.tower else {
@@ -342,26 +375,25 @@ impl GroupPlan {
     }
 }
 
-fn check_layouts(model: &Model, placement: &Placement, groups: Groups) -> Result<(), SpttError> {
-    for (feature, layout) in model.features().iter().zip(placement.layouts()) {
-        let ranks = match layout {
-            Layout::Replicated => return Err(SpttError::Replicated { feature: feature.name.clone() }),
-            Layout::RowWise { ranks } => ranks.clone(),
-            Layout::Hierarchical { host } => groups.topology().ranks_of(*host).collect(),
-            Layout::TableWise { .. } | Layout::ColumnWise { .. } => continue,
-        };
-        let group: Vec<usize> = groups.members(groups.group_of(ranks[0])).collect();
-        if group != ranks {
-            return Err(SpttError::Rows { feature: feature.name.clone(), ranks, group });
+/// Refuses copies, and rows that are cut over several groups.
+fn check_holders(model: &Model, placement: &Placement, groups: Groups) -> Result<(), SpttError> {
+    for (f, feature) in model.features().iter().enumerate() {
+        let shards = placement.shards_of(f);
+        if let Holders::Copies { .. } = shards[0].holders {
+            return Err(SpttError::Replicated { feature: feature.name.clone() });
+        }
+        let columns = placement.column_pieces(f);
+        for column in 0..columns {
+            let strip = shards[column..].iter().step_by(columns);
+            let ranks: Vec<usize> = strip.flat_map(|shard| shard.holders.ranks()).copied().collect();
+            let group = groups.group_of(ranks[0]);
+            if ranks.iter().any(|&rank| groups.group_of(rank) != group) {
+                let (feature, group) = (feature.name.clone(), groups.members(group).collect());
+                return Err(SpttError::Rows { feature, ranks, group });
+            }
         }
     }
     Ok(())
-}
-
-/// The vectors that meet in a group: the whole shards of its ranks, and each table cut by rows once.
-fn shards_of(placement: &Placement, groups: Groups, group: usize) -> impl Iterator<Item = &Shard> {
-    let whole = (0..groups.size()).flat_map(move |index| placement.whole_by(groups.rank(group, index)));
-    whole.chain(placement.rows_by(groups.rank(group, 0)))
 }
 
 /// Where the columns of every feature go. Without towers, they pass through.

@@ -19,6 +19,7 @@ pub mod random;
 pub mod run;
 pub mod schedule;
 pub mod schema;
+pub mod statistics;
 pub mod synthetic;
 mod text;
 pub mod topology;

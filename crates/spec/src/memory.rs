@@ -10,8 +10,8 @@
 //! use spec::presets::{ModelKind, Preset};
 //! use spec::{program::Algorithm, topology::Topology, wire::Wire};
 //! let model = Preset::Demo.model(ModelKind::Dcn, None, None).unwrap();
-//! let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 2 }).collect();
-//! let placement = Placement::new(&model, Topology::new(1, 2).unwrap(), layouts).unwrap();
+//! let layouts: Vec<Layout> = (0..26).map(|table| Layout::TableWise { rank: table % 2 }).collect();
+//! let placement = Placement::of_layouts(&model, Topology::new(1, 2).unwrap(), &layouts).unwrap();
 //! let dataflow = Dataflow::Flat(AllToAll::Flat);
 //! let (wire, all_reduce) = (Wire::default(), Algorithm::Direct);
 //! let deployment = Deployment { model, placement, dataflow, wire, all_reduce, emulation: None };
@@ -43,9 +43,9 @@ pub struct Buffers<'a> {
     trains: bool,
     batch: usize,
     rounding: Rounding,
-    /// Columns that all ranks own, added up.
+    /// Columns that all ranks send in the flat dataflow, added up.
     owned: f64,
-    /// Columns that all ranks hold, added up.
+    /// Columns whose gradients all ranks get in the flat dataflow, added up.
     held: f64,
     /// Samples of the ranks of each index, where there are tower groups.
     peer_samples: Vec<usize>,
@@ -72,8 +72,8 @@ impl<'a> Buffers<'a> {
             trains,
             batch,
             rounding,
-            owned: all(&|rank| width(placement.owned_by(rank))),
-            held: all(&|rank| width(placement.held_by(rank))),
+            owned: all(&|rank| width(deployment.sent_by(rank))),
+            held: all(&|rank| width(placement.updated_by_samples(rank, deployment.members()))),
             peer_samples: sptt.map_or(Vec::new(), |sptt| {
                 let groups = sptt.groups();
                 (0..groups.size()).map(|index| of_index(groups, index)).collect()

@@ -113,7 +113,7 @@ impl UpdateRule {
     }
 
     /// Whether the state of a row is one number, whatever its width: then each slice of a row whose columns are cut has
-    /// a number of its own, and state cannot be cut in another way.
+    /// a number of its own.
     pub fn keeps_one_per_row(&self) -> bool {
         matches!(self, UpdateRule::RowWiseAdagrad { .. })
     }

@@ -1,68 +1,51 @@
 //! Placement: which rank holds which shard of which table.
 //!
+//! A placement is a list of shards, each a rectangle of a table (rows × columns) and the ranks that hold it. The kinds that
+//! people know (table-wise, row-wise, column-wise …) are names for lists of a certain form: [`Layout`]s are such names in a
+//! config, a [`Scheme`] is the name that a table's shards have.
+//!
 //! ```
-//! use spec::placement::{Layout, Placement};
+//! use spec::placement::{Layout, Placement, Scheme};
 //! use spec::presets::{ModelKind, Preset};
 //! use spec::topology::Topology;
 //! let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
 //! let cluster = Topology::new(2, 2).unwrap();
-//! let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
-//! let placement = Placement::new(&model, cluster, layouts).unwrap();
-//! assert_eq!(placement.owned_by(3).len(), 6);
+//! let mut layouts: Vec<Layout> = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
+//! layouts[0] = Layout::Grid { rows: 2, columns: 2, ranks: vec![0, 1, 2, 3] };
+//! let placement = Placement::of_layouts(&model, cluster, &layouts).unwrap();
+//! assert_eq!(placement.scheme(0), Scheme::Grid);
+//! assert_eq!(placement.owned_by(3).len(), 7);
 //! ```
 
 mod cut;
+mod error;
+mod layout;
+mod scheme;
+mod tiling;
 
 pub use cut::Cut;
+pub use error::PlacementError;
+pub use layout::{HostCut, Layout};
+pub use scheme::Scheme;
 
 use crate::Pooling;
 use crate::feature::Hotness;
 use crate::model::Model;
 use crate::topology::Topology;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Layout of one table: how it is cut over ranks. Ranks are numbered as in the topology.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Layout {
-    /// The whole table is on one rank.
-    TableWise {
-        /// Rank that holds the table.
-        rank: usize,
-    },
-    /// Rows are cut evenly over ranks. An id is sent to the rank that holds its row; partial sums are added in rank order.
-    RowWise {
-        /// Rank that holds each piece, in ascending order.
-        ranks: Vec<usize>,
-    },
-    /// Columns are cut evenly over ranks.
-    ColumnWise {
-        /// Rank that holds each piece.
-        ranks: Vec<usize>,
-    },
-    /// The whole table is on every rank. The forward pass needs no exchange; in the backward pass every rank gets the
-    /// gradient of every sample, so that the result has the same bits as with the table on one rank.
-    Replicated,
-    /// One host holds the table, cut by rows over its ranks.
-    Hierarchical {
-        /// Host that holds the table.
-        host: usize,
-    },
-}
-
-/// Layout of every table, in the order of the model's features, and the shards that follow. Clones share both: every rank
-/// has a clone that lists the shards of all ranks.
+/// Shards of all tables, by feature. Clones share them: every rank has a clone that lists the shards of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     topology: Topology,
-    layouts: Arc<[Layout]>,
+    shards: Arc<[Shard]>,
+    /// Index of the first shard of each feature, and the number of shards behind them.
+    starts: Arc<[usize]>,
     held: Arc<[Vec<Shard>]>,
 }
 
-/// Shard: the piece of a table that one rank holds.
+/// Shard: a rectangle of a table, and the ranks that hold it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Index of the feature.
@@ -71,74 +54,84 @@ pub struct Shard {
     pub rows: Range<usize>,
     /// Columns of the table in the shard.
     pub columns: Range<usize>,
-    /// Kind of the shard: what other ranks hold of the same columns.
-    pub kind: ShardKind,
+    /// Ranks that hold the shard.
+    pub holders: Holders,
+    /// Number of the piece of rows that the shard is, and number of these pieces. Known once the shard is placed.
+    piece: (usize, usize),
 }
 
-/// Kind of a shard: what other ranks hold of the same columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShardKind {
-    /// No other rank holds rows of these columns.
-    Whole,
-    /// Other ranks hold the other rows; vectors that are looked up in the shard are partial sums.
-    Rows {
-        /// Number of the piece of rows that the shard is.
-        piece: usize,
+/// Ranks that hold a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holders {
+    /// One rank holds the shard.
+    Rank(usize),
+    /// Several ranks hold a copy each.
+    Copies {
+        /// Ranks with a copy, in ascending order.
+        ranks: Arc<[usize]>,
+        /// What keeps the copies equal.
+        update: CopyUpdate,
     },
-    /// Every rank holds a copy of the shard.
-    Replicated,
 }
 
-impl Shard {
-    /// Number of the piece of rows that the shard is; 0 if rows are not cut.
-    pub fn piece(&self) -> usize {
-        if let ShardKind::Rows { piece } = self.kind { piece } else { 0 }
+/// What keeps the copies of a shard equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyUpdate {
+    /// Every copy gets the ids and the gradients of every sample, so that updates have the bits of a single holder.
+    Samples,
+    /// A copy gets the ids and the gradients of the samples that it serves; sums of gradients by row are reduced over the
+    /// copies.
+    Rows,
+}
+
+impl Holders {
+    /// Ranks that hold the shard.
+    pub fn ranks(&self) -> &[usize] {
+        match self {
+            Holders::Rank(rank) => std::slice::from_ref(rank),
+            Holders::Copies { ranks, .. } => ranks,
+        }
+    }
+
+    /// What keeps the copies equal; `None` for a single holder.
+    pub fn copy_update(&self) -> Option<CopyUpdate> {
+        match self {
+            Holders::Rank(_) => None,
+            Holders::Copies { update, .. } => Some(*update),
+        }
     }
 }
 
-/// Reason why a placement does not match its model or cluster.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PlacementError {
-    /// The number of layouts differs from the number of features.
-    #[error("placement: {got} layouts were given for {expected} features; give one for each")]
-    Count {
-        /// Number of features.
-        expected: usize,
-        /// Number of layouts.
-        got: usize,
-    },
-    /// A layout names a rank or host that does not exist.
-    #[error("placement of {feature}: {what} {index} does not exist; there are {count}")]
-    Unknown {
-        /// Name of the feature.
-        feature: String,
-        /// `rank` or `host`.
-        what: &'static str,
-        /// Rank or host that was named.
-        index: usize,
-        /// Number of ranks or hosts in the cluster.
-        count: usize,
-    },
-    /// The ranks of a row-wise layout are not in ascending order.
-    #[error("placement of {feature}: rows are cut over ranks {ranks:?}; name each once, in ascending order")]
-    Order {
-        /// Name of the feature.
-        feature: String,
-        /// Ranks that were named.
-        ranks: Vec<usize>,
-    },
-    /// A table is cut into no pieces, or into more pieces than it has rows or columns.
-    #[error("placement of {feature}: {pieces} pieces cannot be cut from {available} {what}")]
-    Pieces {
-        /// Name of the feature.
-        feature: String,
-        /// Number of pieces.
-        pieces: usize,
-        /// What is cut: `rows` or `columns`.
-        what: &'static str,
-        /// Number of rows or columns of the table.
-        available: usize,
-    },
+impl Shard {
+    /// Makes a shard that is yet to be placed.
+    pub fn new(feature: usize, rows: Range<usize>, columns: Range<usize>, holders: Holders) -> Self {
+        Self { feature, rows, columns, holders, piece: (0, 1) }
+    }
+
+    /// Number of the piece of rows that the shard is; 0 if rows are not cut.
+    pub fn piece(&self) -> usize {
+        self.piece.0
+    }
+
+    /// Number of pieces into which the rows of the table are cut.
+    pub fn row_pieces(&self) -> usize {
+        self.piece.1
+    }
+
+    /// Whether the shard has copies that are kept equal in this way.
+    fn is_copy(&self, update: CopyUpdate) -> bool {
+        self.holders.copy_update() == Some(update)
+    }
+
+    /// Place of the shard among those of its rank: whole ones, pieces of rows (those of fewer pieces first), copies.
+    fn order(&self) -> (usize, usize) {
+        match &self.holders {
+            Holders::Rank(_) if self.row_pieces() == 1 => (0, 0),
+            Holders::Rank(_) => (1, self.row_pieces()),
+            Holders::Copies { update: CopyUpdate::Samples, .. } => (2, 0),
+            Holders::Copies { update: CopyUpdate::Rows, .. } => (3, 0),
+        }
+    }
 }
 
 /// Range of part `index` if `len` items are divided into `parts` contiguous parts; the first `len % parts` parts are one
@@ -155,76 +148,41 @@ pub fn share(len: usize, parts: usize, index: usize) -> Range<usize> {
 }
 
 impl Placement {
-    /// Checks `layouts` against the model and the cluster.
-    pub fn new(model: &Model, topology: Topology, layouts: Vec<Layout>) -> Result<Self, PlacementError> {
+    /// Checks `shards` against the model and the cluster: the shards of a table form a grid in which every rectangle is there
+    /// once, and every holder exists. Shards may be in any order.
+    pub fn new(model: &Model, topology: Topology, mut shards: Vec<Shard>) -> Result<Self, PlacementError> {
+        let count = model.features().len();
+        if let Some(shard) = shards.iter().find(|shard| shard.feature >= count) {
+            return Err(PlacementError::Feature { feature: shard.feature, count });
+        }
+        shards.sort_by_key(|shard| (shard.feature, shard.rows.start, shard.columns.start));
+        let mut starts = Vec::with_capacity(count + 1);
+        for feature in 0..count {
+            let start = starts.last().map_or(0, |_| shards.partition_point(|shard| shard.feature < feature));
+            let end = shards.partition_point(|shard| shard.feature <= feature);
+            starts.push(start);
+            tiling::check(model, topology, feature, &mut shards[start..end])?;
+        }
+        starts.push(shards.len());
+        let mut held = vec![Vec::new(); topology.ranks()];
+        for shard in &shards {
+            shard.holders.ranks().iter().for_each(|&rank| held[rank].push(shard.clone()));
+        }
+        held.iter_mut().for_each(|shards| shards.sort_by_key(Shard::order));
+        Ok(Self { topology, shards: shards.into(), starts: starts.into(), held: held.into() })
+    }
+
+    /// Placement of tables that are laid out as these words say, one for each feature.
+    pub fn of_layouts(model: &Model, topology: Topology, layouts: &[Layout]) -> Result<Self, PlacementError> {
         let expected = model.features().len();
         if layouts.len() != expected {
             return Err(PlacementError::Count { expected, got: layouts.len() });
         }
-        let mut held = vec![Vec::new(); topology.ranks()];
-        let mut replicas = Vec::new();
+        let mut shards = Vec::with_capacity(layouts.len());
         for (feature, layout) in layouts.iter().enumerate() {
-            let (rows, dim) = (model.features()[feature].rows, model.row_width(feature));
-            let name = || model.features()[feature].name.clone();
-            let known = |what, index: usize, count: usize| {
-                if index < count {
-                    Ok(())
-                } else {
-                    Err(PlacementError::Unknown { feature: name(), what, index, count })
-                }
-            };
-            let cut = |what, available: usize, pieces: usize| {
-                if (1..=available).contains(&pieces) {
-                    Ok(())
-                } else {
-                    Err(PlacementError::Pieces { feature: name(), pieces, what, available })
-                }
-            };
-            let shard = |rows, columns| Shard { feature, rows, columns, kind: ShardKind::Whole };
-            let rows_over = |ranks: &[usize], held: &mut Vec<Vec<Shard>>| {
-                cut("rows", rows, ranks.len())?;
-                if ranks.windows(2).any(|pair| pair[0] >= pair[1]) {
-                    return Err(PlacementError::Order { feature: name(), ranks: ranks.to_vec() });
-                }
-                for (piece, &rank) in ranks.iter().enumerate() {
-                    known("rank", rank, topology.ranks())?;
-                    let some = shard(share(rows, ranks.len(), piece), 0..dim);
-                    held[rank].push(Shard { kind: ShardKind::Rows { piece }, ..some });
-                }
-                Ok(())
-            };
-            match layout {
-                Layout::TableWise { rank } => {
-                    known("rank", *rank, topology.ranks())?;
-                    held[*rank].push(shard(0..rows, 0..dim));
-                }
-                Layout::RowWise { ranks } => rows_over(ranks, &mut held)?,
-                Layout::ColumnWise { ranks } => {
-                    cut("columns", dim, ranks.len())?;
-                    for (i, &rank) in ranks.iter().enumerate() {
-                        known("rank", rank, topology.ranks())?;
-                        held[rank].push(shard(0..rows, share(dim, ranks.len(), i)));
-                    }
-                }
-                Layout::Replicated => {
-                    replicas.push(Shard { kind: ShardKind::Replicated, ..shard(0..rows, 0..dim) });
-                }
-                Layout::Hierarchical { host } => {
-                    known("host", *host, topology.hosts())?;
-                    rows_over(&topology.ranks_of(*host).collect::<Vec<_>>(), &mut held)?;
-                }
-            }
+            shards.extend(layout.shards(model, feature, topology)?);
         }
-        for shards in &mut held {
-            shards.sort_by_key(|shard| shard.kind != ShardKind::Whole);
-            shards.extend(replicas.iter().cloned());
-        }
-        Ok(Self { topology, layouts: layouts.into(), held: held.into() })
-    }
-
-    /// Layout of each table, by feature.
-    pub fn layouts(&self) -> &[Layout] {
-        &self.layouts
+        Self::new(model, topology, shards)
     }
 
     /// Cluster of the placement.
@@ -232,66 +190,81 @@ impl Placement {
         self.topology
     }
 
-    /// Shards that `rank` holds: whole shards by feature, then pieces of rows by feature, then the replicated tables.
+    /// Shards of all tables, by feature, then by rows, then by columns.
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// Shards of a feature's table, by rows and then by columns.
+    pub fn shards_of(&self, feature: usize) -> &[Shard] {
+        &self.shards[self.starts[feature]..self.starts[feature + 1]]
+    }
+
+    /// Shards that `rank` holds: whole shards by feature, then pieces of rows (those of fewer pieces first), then copies.
     pub fn held_by(&self, rank: usize) -> &[Shard] {
         &self.held[rank]
     }
 
     /// Shards that `rank` alone holds.
     pub fn owned_by(&self, rank: usize) -> &[Shard] {
-        before(self.held_by(rank), |shard| shard.kind == ShardKind::Replicated)
+        before(self.held_by(rank), |shard| shard.holders.copy_update().is_some())
     }
 
-    /// Shards that `rank` alone holds and that have all rows of their columns, by feature.
-    pub fn whole_by(&self, rank: usize) -> &[Shard] {
-        before(self.held_by(rank), |shard| shard.kind != ShardKind::Whole)
+    /// Shards that `rank` alone holds and whose vectors, or partial sums, are sent one by one, where vectors are exchanged
+    /// among so many `members`.
+    pub fn sent_by(&self, rank: usize, members: usize) -> &[Shard] {
+        before(self.owned_by(rank), |shard| shard.row_pieces() > 1 && shard.row_pieces() == members)
     }
 
-    /// Shards that `rank` alone holds and that are pieces of rows, by feature.
-    pub fn rows_by(&self, rank: usize) -> &[Shard] {
-        &self.owned_by(rank)[self.whole_by(rank).len()..]
+    /// Shards of which every one of so many `members` holds a piece of the rows, so that their partial sums are added up by
+    /// a reduce-scatter.
+    pub fn summed_by(&self, rank: usize, members: usize) -> &[Shard] {
+        &self.owned_by(rank)[self.sent_by(rank, members).len()..]
     }
 
-    /// Replicated tables, by feature.
+    /// Tables that every rank holds, and whose copies get the gradient of every sample, by feature.
     pub fn replicated(&self) -> &[Shard] {
-        &self.held_by(0)[self.owned_by(0).len()..]
+        let copies = &self.held_by(0)[self.owned_by(0).len()..];
+        before(copies, |shard| !shard.is_copy(CopyUpdate::Samples))
+    }
+
+    /// Shards of `rank` that get the gradients of their samples one by one: those that the rank alone holds and that are not
+    /// summed, and replicated ones. They are not one slice, because summed ones lie between.
+    pub fn updated_by_samples(&self, rank: usize, members: usize) -> impl Iterator<Item = &Shard> + Clone {
+        self.sent_by(rank, members).iter().chain(self.replicated())
     }
 
     /// Number of pieces into which the rows of a feature's table are cut.
     pub fn row_pieces(&self, feature: usize) -> usize {
-        match &self.layouts[feature] {
-            Layout::RowWise { ranks } => ranks.len(),
-            Layout::Hierarchical { .. } => self.topology.ranks_per_host(),
-            Layout::TableWise { .. } | Layout::ColumnWise { .. } | Layout::Replicated => 1,
-        }
+        self.shards_of(feature)[0].row_pieces()
+    }
+
+    /// Number of pieces into which the columns of a feature's table are cut.
+    pub fn column_pieces(&self, feature: usize) -> usize {
+        self.shards_of(feature).len() / self.row_pieces(feature)
     }
 
     /// Whether bag lengths must be sent for this shard: if bags vary in length, or if rows are cut, so that a shard gets
     /// only those ids of a bag whose rows it has.
     pub fn lengths_vary(&self, model: &Model, shard: &Shard) -> bool {
-        model.features()[shard.feature].hotness != Hotness::One
-            || matches!(shard.kind, ShardKind::Rows { .. })
+        model.features()[shard.feature].hotness != Hotness::One || shard.row_pieces() > 1
     }
 
     /// Whether bag lengths are sent ahead of the ids: if those of any shard vary.
     pub fn lengths_travel(&self, model: &Model) -> bool {
-        let mut held = (0..self.topology.ranks()).flat_map(|rank| self.held_by(rank));
-        held.any(|shard| self.lengths_vary(model, shard))
+        self.shards.iter().any(|shard| self.lengths_vary(model, shard))
     }
 
     /// Whether weights are sent with all ids: if the model has weights, or if a mean is taken over bags that are cut (the
     /// weight is then one over the length of the whole bag, which no holder knows).
     pub fn weights_travel(&self, model: &Model) -> bool {
-        model.weighted() || (0..self.layouts.len()).any(|feature| self.mean_by_weight(model, feature))
+        model.weighted() || (0..model.features().len()).any(|feature| self.mean_by_weight(model, feature))
     }
 
     /// Whether the mean of a feature is computed as a weighted sum.
     pub fn mean_by_weight(&self, model: &Model, feature: usize) -> bool {
-        let (Layout::RowWise { .. } | Layout::Hierarchical { .. }) = self.layouts[feature] else {
-            return false;
-        };
-        let feature = &model.features()[feature];
-        feature.pooling == Pooling::Mean && feature.hotness != Hotness::One
+        let of = &model.features()[feature];
+        self.row_pieces(feature) > 1 && of.pooling == Pooling::Mean && of.hotness != Hotness::One
     }
 }
 
@@ -300,7 +273,10 @@ fn before(shards: &[Shard], past: impl Fn(&Shard) -> bool) -> &[Shard] {
     &shards[..shards.iter().position(past).unwrap_or(shards.len())]
 }
 
-/// Number of columns of all `shards` together.
-pub fn width(shards: &[Shard]) -> usize {
-    shards.iter().map(|s| s.columns.len()).sum()
+/// Number of columns of `shards` together.
+pub fn width<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> usize {
+    shards.into_iter().map(|s| s.columns.len()).sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ pub use traffic::{Item, LinkBytes, ReducedVector, Traffic};
 use crate::codec::Codec;
 use crate::dataflow::{Deployment, Sptt};
 use crate::model::Model;
-use crate::placement::{Placement, Shard, ShardKind, share, width};
+use crate::placement::{CopyUpdate, Placement, Shard, share, width};
 use serde::Serialize;
 use std::fmt;
 
@@ -101,7 +101,10 @@ impl Quantity {
         let held = placement.held_by(rank);
         // A replicated table is looked up for this rank's samples, any other for the world's.
         let looked_up = |world: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64| -> u64 {
-            let count = |s: &Shard| if s.kind == ShardKind::Replicated { own(s) } else { world(s) };
+            let count = |s: &Shard| match s.holders.copy_update() {
+                Some(CopyUpdate::Samples) => own(s),
+                _ => world(s),
+            };
             held.iter().map(|s| count(s) * s.columns.len() as u64).sum()
         };
         let of_group = |of: &dyn Fn(&Sptt, usize) -> u64| {

@@ -52,6 +52,7 @@ mod export;
 mod folder;
 mod manifest;
 mod read;
+mod slices;
 pub(crate) mod state;
 mod tensor_file;
 mod tiling;

@@ -11,7 +11,7 @@ use proptest::sample::select;
 use spec::Pooling;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
-use spec::placement::{Cut, Layout, share};
+use spec::placement::{Cut, HostCut, Layout, share};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Run};
@@ -262,7 +262,7 @@ fn flat_with_cut_tables() {
 #[test]
 fn layouts_by_table() {
     let log = multi_hot_log();
-    let hierarchical = Layout::Hierarchical { host: 1 };
+    let hierarchical = Layout::Hierarchical { host: 1, cut: HostCut::Rows };
     let columns = Layout::ColumnWise { ranks: vec![3, 0, 3] };
     let mut flat = config(ModelKind::Dlrm, true, 2, 2);
     flat.placement.tables.insert("C1".into(), Layout::RowWise { ranks: vec![0, 1, 3] });

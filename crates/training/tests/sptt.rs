@@ -6,7 +6,7 @@ mod common;
 use common::{ADAM, config, feature, features, optimizer, train};
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::optimizer::UpdateRule;
-use spec::placement::{Cut, Layout};
+use spec::placement::{Cut, Scheme};
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
 use spec::towers::Assignment;
@@ -160,9 +160,9 @@ fn every_cut() {
             let mut config = on(ModelKind::Dcn, true, cluster);
             config.placement.cut = Some(cut);
             let run = same_bits(config, &PERMUTES, &format!("{cut:?} on {cluster:?}"));
-            let layouts = run.placement.layouts();
-            let columns = layouts.iter().filter(|l| matches!(l, Layout::ColumnWise { .. })).count();
-            let rows = layouts.iter().filter(|l| matches!(l, Layout::RowWise { .. })).count();
+            let tables = 0..run.model.features().len();
+            let columns = tables.clone().filter(|&table| run.placement.column_pieces(table) > 1).count();
+            let rows = tables.filter(|&table| run.placement.row_pieces(table) > 1).count();
             // C1, C2 and C4 have bags.
             let expected = match cut {
                 Cut::Whole => (0, 0),
@@ -202,7 +202,7 @@ fn towers_of_slices() {
     config.model.towers = Some(Assignment::Lists(names.into()));
     config.placement.cut = Some(Cut::Hotness);
     let run = same_bits(config, &PERMUTES, "slices");
-    assert!(matches!(&run.placement.layouts()[3], Layout::ColumnWise { ranks } if ranks.len() == 3));
+    assert_eq!((run.placement.row_pieces(3), run.placement.column_pieces(3)), (1, 3));
 }
 
 /// More groups than features: tables are sliced by columns. Where columns run out, some groups have nothing.
@@ -219,9 +219,8 @@ fn more_groups_than_features() {
         without_interactions(&mut config);
         let what = format!("{count} features of {dim} columns");
         let run = same_bits(config, &PERMUTES, &what);
-        for layout in run.placement.layouts() {
-            let pieces = if let Layout::ColumnWise { ranks } = layout { ranks.len() } else { 1 };
-            assert_eq!(pieces, slices, "{what}");
+        for table in 0..count {
+            assert_eq!(run.placement.column_pieces(table), slices, "{what}");
         }
         let without = (0..8).filter(|&rank| run.placement.held_by(rank).is_empty()).count();
         assert_eq!(without, idle, "{what}");
@@ -270,7 +269,7 @@ fn tables_of_one_row() {
     config.placement.cut = Some(Cut::Rows);
     without_interactions(&mut config);
     let run = same_bits(config, &PERMUTES, "a table of one row");
-    assert!(matches!(run.placement.layouts()[0], Layout::TableWise { .. }));
+    assert_eq!(run.placement.scheme(0), Scheme::TableWise);
 }
 
 /// Whether communication overlaps changes no bit: flat, SPTT, and towers with modules.

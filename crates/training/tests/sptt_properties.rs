@@ -8,7 +8,7 @@ use spec::Pooling;
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
 use spec::optimizer::UpdateRule;
-use spec::placement::{Layout, share};
+use spec::placement::{HostCut, Layout, share};
 use spec::presets::ModelKind;
 use spec::run::Config;
 use spec::synthetic::Synthetic;
@@ -29,6 +29,8 @@ enum Place {
     Columns(Vec<usize>),
     Rows(usize),
     Host(usize),
+    /// Pieces of rows and of columns, and the group whose first ranks hold them.
+    Grid(usize, usize, usize),
 }
 
 impl Drawn {
@@ -46,10 +48,21 @@ impl Drawn {
             }
             // A group of one host is that host.
             Place::Host(n) if groups.hosts_per_group() == 1 => {
-                Layout::Hierarchical { host: n % groups.count() }
+                let cut = if n % 2 == 0 { HostCut::Rows } else { HostCut::Columns };
+                let fits = groups.size() <= dim || cut == HostCut::Rows;
+                Layout::Hierarchical { host: n % groups.count(), cut: if fits { cut } else { HostCut::Rows } }
             }
             Place::Rows(n) | Place::Host(n) => {
                 Layout::RowWise { ranks: groups.members(n % groups.count()).collect() }
+            }
+            // Fewer pieces of rows than there are members: partial sums come from some of them.
+            Place::Grid(rows, columns, n) => {
+                let rows = rows.min(&self.feature.rows).min(&groups.size()).to_owned();
+                let columns = *columns.min(&dim);
+                let members: Vec<usize> = groups.members(n % groups.count()).collect();
+                let first = |column: usize| column % (members.len() - rows + 1);
+                let rank = |i: usize| members[first(i % columns) + i / columns];
+                Layout::Grid { rows, columns, ranks: (0..rows * columns).map(rank).collect() }
             }
         }
     }
@@ -100,6 +113,7 @@ fn any_place() -> impl Strategy<Value = Place> {
         proptest::collection::vec(0usize..16, 1..=5).prop_map(Place::Columns),
         (0usize..16).prop_map(Place::Rows),
         (0usize..16).prop_map(Place::Host),
+        (1usize..=4, 1usize..=3, 0usize..16).prop_map(|(rows, columns, n)| Place::Grid(rows, columns, n)),
     ]
 }
 

@@ -5,10 +5,11 @@ mod write;
 
 use super::LogArgs;
 use crate::logs::{self, Raw};
-use crate::output::Force;
+use crate::output::{Force, Inputs, Output};
 use crate::progress::{Console, Unit};
 use crate::text::{columns, printable, si};
 use anyhow::{Result, bail};
+use clap::ArgGroup;
 use data::delimited::{LineLayout, Scratch, quotes_beside};
 use data::inspect::{ExtrasInspection, HotId, Inspection, Inspector, SparseInspection, inspect_prepared};
 use data::lines::{CHUNK, Chunk, Chunks};
@@ -23,13 +24,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
-#[command(mut_arg("force", |arg| arg.requires("write")))]
+#[command(group(ArgGroup::new("outputs").args(["write", "stats"]).multiple(true)))]
+#[command(mut_arg("force", |arg| arg.requires("outputs")))]
 #[command(after_help = "Examples:
   What is in a log; a schema and a run for it
     campanile data inspect --data shop.csv
     campanile data inspect --data shop.csv --write mine
   Where the label or the time is not recognised
-    campanile data inspect --data shop.csv --label bought --time seen_at --write mine")]
+    campanile data inspect --data shop.csv --label bought --time seen_at --write mine
+  What a planner should know of the ids, for `campanile plan --stats`
+    campanile data inspect --data shop.csv --stats shop.json")]
 pub struct Args {
     #[command(flatten)]
     log: LogArgs,
@@ -42,6 +46,9 @@ pub struct Args {
     /// Write schema.toml and run.toml into this folder, for `campanile train DIR/run.toml`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "schema"])]
     write: Option<PathBuf>,
+    /// Write statistics of the ids of every feature into this JSON file, for `campanile plan --stats`
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
     /// Print one JSON object
@@ -50,9 +57,12 @@ pub struct Args {
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
+    let mut inputs = Inputs::default();
+    inputs.add_log(&args.log.data).add_all(&args.log.schema);
+    let stats = Output::check_if_any(args.stats.as_deref(), args.force.force, &inputs)?;
     let is_prepared = matches!(args.log.data.as_slice(), [folder] if Path::new(folder).is_dir());
     if args.log.format.is_none() && args.log.schema.is_none() && !is_prepared {
-        return found::run(&args, console);
+        return found::run(&args, &inputs, stats.as_ref(), console);
     }
     let format =
         if is_prepared { args.log.format.unwrap_or(DataFormat::Prepared) } else { args.log.format() };
@@ -82,6 +92,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
             (inspection, raw.schema, bad_lines, warnings)
         }
     };
+    write_statistics(stats.as_ref(), &inspection, &schema)?;
     let config = suggested(&inspection, &schema, format);
     if args.json {
         let result = json!({
@@ -97,6 +108,14 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     print_warnings(&warnings);
     println!("\nA config to begin with\n\n{config}");
     Ok(())
+}
+
+/// Writes what a planner should know of the log, where the user asked for it.
+fn write_statistics(output: Option<&Output>, inspection: &Inspection, schema: &Schema) -> Result<()> {
+    let Some(output) = output else { return Ok(()) };
+    let mut text = serde_json::to_string_pretty(&inspection.statistics(schema))?;
+    text.push('\n');
+    Ok(output.write(text.as_bytes())?)
 }
 
 fn print_counts(inspection: &Inspection, bad_lines: u64) {

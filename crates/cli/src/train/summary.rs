@@ -3,7 +3,6 @@
 use super::breakdown::quality_of;
 use crate::dataflow;
 use crate::text::{bytes, columns, si};
-use spec::placement::Layout;
 use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
@@ -199,7 +198,7 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
     }
     text.push_str(&tower_places(run));
     let network: usize = run.model.network().parameters().iter().map(|parameter| parameter.len).sum();
-    let replicated = placement.layouts().iter().filter(|l| **l == Layout::Replicated).count();
+    let replicated = placement.replicated().len();
     let _ = writeln!(
         text,
         "  everywhere   {}dense layers ({} parameters), {replicated} replicated tables; {} thread(s) a rank",

@@ -1,6 +1,6 @@
 //! `campanile data inspect`: counts that can be counted again, and a config that trains.
 
-use crate::command::{Folder, json};
+use crate::command::{Folder, json, refused_with};
 use crate::{shop, shop_parquet};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -111,4 +111,75 @@ fn the_suggested_config_trains() {
     let line = |n: u64| format!("{}\t{}{:x}{}\n", n % 2, "3\t".repeat(13), n % 9, "\t68fd1e64".repeat(25));
     let criteo = folder.write("log.tsv", (0..300).map(line).collect::<String>());
     suggestion_trains(&folder, "criteo-tsv", &criteo, &[]);
+}
+
+/// The share of lookups that the `most` most frequent ids take, and how many ids there are.
+fn hot(counts: &HashMap<String, u64>, most: usize) -> f64 {
+    let mut counts: Vec<u64> = counts.values().copied().collect();
+    counts.sort_by_key(|&count| std::cmp::Reverse(count));
+    counts.iter().take(most).sum::<u64>() as f64 / counts.iter().sum::<u64>() as f64
+}
+
+/// Statistics for a planner are those of the rows, whatever file they are in.
+#[test]
+fn statistics_are_those_of_the_log() {
+    let (folder, rows) = (Folder::new(), shop::rows(0..2000));
+    let schema = folder.write("schema.toml", shop::schema());
+    let parts = [("part-1.csv", &rows[..700]), ("part-2.csv", &rows[700..])]
+        .map(|(name, rows)| folder.write(name, shop::text(rows, ',')));
+    let stats = folder.path("stats.json");
+    let csv = ["data", "inspect", "--format", "csv", "--schema", &schema, "--data", &parts[0], &parts[1]];
+    json(&[&csv[..], &["--stats", &stats, "--json"]].concat());
+    let read = |path: &str| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
+    let written = read(&stats);
+    let tags = column(&written, "features", "tags");
+    let counts = counted(rows.iter().flat_map(|row| row.tags.clone()));
+    let total: u64 = counts.values().sum();
+    let empty = rows.iter().filter(|row| row.tags.is_empty()).count();
+    assert_eq!(written["samples"], 2000);
+    assert_eq!(tags["mean_ids"].as_f64().unwrap(), total as f64 / 2000.0);
+    assert_eq!((tags["empty"].as_f64().unwrap(), &tags["max_ids"]), (empty as f64 / 2000.0, &3.into()));
+    assert_eq!((&tags["distinct_ids"], &tags["distinct_is_exact"]), (&counts.len().into(), &true.into()));
+    let users = counted(rows.iter().map(|row| row.user.clone().unwrap_or_default()));
+    for (name, counts) in [("tags", counts), ("user", users)] {
+        let hottest = column(&written, "features", name)["hottest"].as_array().unwrap();
+        assert!(hottest.len() >= 2, "{name}: {hottest:?}");
+        for step in hottest {
+            let expected = hot(&counts, step["ids"].as_u64().unwrap() as usize);
+            assert_eq!(step["share"].as_f64().unwrap(), expected, "{name}: {step}");
+        }
+    }
+    assert_eq!(column(&written, "features", "user")["rows"], 400, "as the schema says");
+
+    // Columns that were found, and the same rows as Parquet and prepared.
+    let (lists, parquet) =
+        (folder.write("lists.toml", shop::schema_with_lists()), folder.path("log.parquet"));
+    shop_parquet::write(&rows, &parquet);
+    let found = folder.path("found.json");
+    json(&["data", "inspect", "--data", &parts[0], &parts[1], "--stats", &found, "--json"]);
+    let brand = |file: &Value| {
+        let mut brand = column(file, "features", "brand").clone();
+        brand.as_object_mut().unwrap().remove("rows");
+        brand
+    };
+    assert_eq!(brand(&read(&found)), brand(&written));
+    let of_parquet = folder.path("parquet.json");
+    let inspect =
+        ["data", "inspect", "--format", "parquet", "--schema", &lists, "--data", &parquet, "--json"];
+    json(&[&inspect[..], &["--stats", &of_parquet]].concat());
+    assert_eq!(read(&of_parquet)["features"][0], written["features"][0]);
+    let out = folder.path("prepared");
+    json(&[&["data", "prepare"], &csv[2..], &["--out", &out, "--json"]].concat());
+    let of_prepared = folder.path("prepared.json");
+    json(&["data", "inspect", "--data", &out, "--stats", &of_prepared, "--json"]);
+    assert_eq!(read(&of_prepared)["features"][0], written["features"][0]);
+
+    // No input and no file that is there is replaced.
+    for (output, told) in [(&parts[0], "input"), (&schema, "input"), (&stats, "--force")] {
+        refused_with(&[&csv[..], &["--stats", output]].concat(), &[output, told]);
+    }
+    refused_with(
+        &["data", "inspect", "--data", &out, "--force", "--stats", &format!("{out}/manifest.json")],
+        &["manifest.json"],
+    );
 }

@@ -1,16 +1,17 @@
 //! The operations of the host's cores, each in the module of its family.
 
 use super::{
-    Cpu, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, sort,
-    update, wire,
+    Cpu, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, rows,
+    sort, update, wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, ColumnCopy, CrossBackward, Decode, DotShape, Dropout, Encode,
-    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    SortedIds, Table, UpdateDense, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
+    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    reference,
 };
 
 impl Backend for Cpu {
@@ -149,6 +150,33 @@ impl Backend for Cpu {
 
     fn update_tables(&self, args: UpdateTables) -> Result {
         update::update_tables(self, args)
+    }
+
+    // One pass over memory, as the reference does it.
+    fn find_runs(
+        &self,
+        which: &[usize],
+        sorted: &SortedIds,
+        runs: &mut RowRuns,
+        rows: &mut Buffer<u32>,
+    ) -> Result<bool> {
+        reference::rows::find_runs(which, sorted, runs, rows).map(|()| true)
+    }
+
+    fn sum_rows(&self, args: SumRows) -> Result {
+        rows::sum_rows(self, args)
+    }
+
+    fn spread_rows(&self, args: SpreadRows) -> Result {
+        reference::rows::spread_rows(args)
+    }
+
+    fn collect_rows(&self, args: CollectRows) -> Result {
+        reference::rows::collect_rows(args)
+    }
+
+    fn update_rows(&self, args: UpdateRows) -> Result {
+        rows::update_rows(self, args)
     }
 
     fn encode(&self, args: Encode) -> Result {

@@ -5,5 +5,6 @@
 
 mod dense;
 mod refusals;
+mod rows;
 mod support;
 mod tables;

@@ -9,6 +9,12 @@ use spec::topology::Topology;
 /// the least to look up and exchange so far, largest first. Where there are more ranks than tables, the columns of the largest
 /// tables are halved until every rank has some.
 pub fn balanced(model: &Model, topology: Topology, replicate_rows: usize) -> Placement {
+    let layouts = balanced_layouts(model, topology, replicate_rows);
+    Placement::of_layouts(model, topology, &layouts).expect("built from the model and the cluster themselves")
+}
+
+/// Layouts of a [`balanced`] placement.
+pub(crate) fn balanced_layouts(model: &Model, topology: Topology, replicate_rows: usize) -> Vec<Layout> {
     let features = model.features();
     let placed: Vec<usize> = (0..features.len()).filter(|&f| features[f].rows > replicate_rows).collect();
     let ranks: Vec<usize> = (0..topology.ranks()).collect();
@@ -16,5 +22,5 @@ pub fn balanced(model: &Model, topology: Topology, replicate_rows: usize) -> Pla
     for (table, layout) in columns_over(model, &placed, &ranks) {
         layouts[table] = layout;
     }
-    Placement::new(model, topology, layouts).expect("built from the model and the cluster themselves")
+    layouts
 }

@@ -19,6 +19,13 @@ struct Slice {
 /// A model without towers counts as one with a tower per feature. Where vectors only pass through and there are more
 /// groups than towers, tables are sliced by columns so that every group has some.
 pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
+    let layouts = layouts_in_towers(model, groups, cut);
+    Placement::of_layouts(model, groups.topology(), &layouts)
+        .expect("built from the model and the cluster themselves")
+}
+
+/// Layouts of a placement [`in_towers`].
+pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<Layout> {
     let features = model.features().len();
     let towers: Vec<Vec<(usize, usize)>> = match model.towers() {
         [] => (0..features).map(|feature| vec![(feature, 0)]).collect(),
@@ -91,8 +98,7 @@ pub fn in_towers(model: &Model, groups: Groups, cut: Cut) -> Placement {
         let ranks = (0..count).map(|number| holders[&(feature, number)]).collect();
         layouts[feature] = Layout::ColumnWise { ranks };
     }
-    Placement::new(model, groups.topology(), layouts)
-        .expect("built from the model and the cluster themselves")
+    layouts
 }
 
 fn resolve(cut: Cut, hotness: Hotness) -> Cut {

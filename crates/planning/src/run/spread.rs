@@ -3,9 +3,10 @@
 use crate::placement;
 use spec::dataflow::{Dataflow, DataflowKind, PeerPermute, Sptt};
 use spec::model::Model;
-use spec::placement::{Layout, Placement};
+use spec::placement::{Layout, Placement, PlacementError};
 use spec::run::{Config, RunError};
 use spec::topology::{Groups, Topology};
+use std::collections::BTreeMap;
 
 /// A model spread over a cluster.
 pub(super) struct Spread {
@@ -59,13 +60,8 @@ fn place(config: &Config, model: &Model, groups: Groups) -> Result<Placement, Ru
         None => placement::balanced(model, groups.topology(), replicate),
         Some(cut) => placement::in_towers(model, groups, cut),
     };
-    let mut layouts = placement.layouts().to_vec();
-    for (layout, feature) in layouts.iter_mut().zip(model.features()) {
-        if feature.rows <= replicate {
-            *layout = Layout::Replicated;
-        }
-    }
-    with_tables(config, model, groups, layouts)
+    let small = (0..model.features().len()).filter(|&feature| model.features()[feature].rows <= replicate);
+    with_tables(config, model, &placement, small.map(|feature| (feature, Layout::Replicated)).collect())
 }
 
 fn place_in_towers(config: &Config, model: &Model, groups: Groups) -> Result<Placement, RunError> {
@@ -74,23 +70,31 @@ fn place_in_towers(config: &Config, model: &Model, groups: Groups) -> Result<Pla
         return Err(RunError::new("placement.replicate_rows", problem));
     }
     let placement = placement::in_towers(model, groups, config.placement.cut.unwrap_or_default());
-    with_tables(config, model, groups, placement.layouts().to_vec())
+    with_tables(config, model, &placement, BTreeMap::new())
 }
 
-/// The layouts with those of single tables that the user wrote.
+/// A placement with other layouts of single tables, and with those that the user wrote.
 fn with_tables(
     config: &Config,
     model: &Model,
-    groups: Groups,
-    mut layouts: Vec<Layout>,
+    placement: &Placement,
+    mut layouts: BTreeMap<usize, Layout>,
 ) -> Result<Placement, RunError> {
     for (name, layout) in &config.placement.tables {
         let Some(index) = model.features().iter().position(|f| f.name == *name) else {
             let field = format!("placement.tables.{name}");
             return Err(RunError::new(field, "the model has no feature of that name"));
         };
-        layouts[index] = layout.clone();
+        layouts.insert(index, layout.clone());
     }
-    let placement = Placement::new(model, groups.topology(), layouts);
-    placement.map_err(|e| RunError::new("placement.tables", e.to_string()))
+    let refuse = |e: PlacementError| RunError::new("placement.tables", e.to_string());
+    let topology = placement.topology();
+    let mut shards = Vec::with_capacity(placement.shards().len());
+    for feature in 0..model.features().len() {
+        match layouts.get(&feature) {
+            Some(layout) => shards.extend(layout.shards(model, feature, topology).map_err(refuse)?),
+            None => shards.extend_from_slice(placement.shards_of(feature)),
+        }
+    }
+    Placement::new(model, topology, shards).map_err(refuse)
 }

@@ -1,7 +1,7 @@
 //! Ranks for which every volume is the same, so that one of them speaks for all.
 
 use spec::dataflow::{AllToAll, Dataflow, Deployment};
-use spec::placement::ShardKind;
+use spec::placement::Holders;
 use spec::volume::BatchSizes;
 use std::collections::HashMap;
 
@@ -64,12 +64,12 @@ fn exchanged(deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> Vec<u6
     let held = deployment.placement.held_by(rank);
     let mut key = vec![sizes.samples[rank], held.len() as u64];
     for shard in held {
-        let kind = match shard.kind {
-            ShardKind::Whole => 0,
-            ShardKind::Replicated => 1,
-            ShardKind::Rows { piece } => 2 + piece as u64,
+        let kind = match shard.holders {
+            Holders::Rank(_) => 0,
+            Holders::Copies { .. } => 1,
         };
-        key.extend([shard.feature as u64, shard.columns.len() as u64, kind]);
+        key.extend([shard.feature, shard.columns.len(), shard.piece(), shard.row_pieces()].map(|n| n as u64));
+        key.push(kind);
     }
     key.extend(sizes.ids[rank].iter().flatten());
     key

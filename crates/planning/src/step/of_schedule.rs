@@ -116,7 +116,7 @@ impl Bound<'_> {
         let (deployment, traffic) = (self.schedule.deployment(), &collective.traffic);
         let block = |from: usize, to: usize| traffic.block(deployment, &self.sizes, from, to) as usize;
         let rank = (0..self.ranks).max_by_key(|&rank| block(rank, rank)).unwrap_or(0);
-        let shards = deployment.placement.rows_by(rank).iter();
+        let shards = deployment.summed_by(rank).iter();
         let widths: Vec<usize> = shards.map(|shard| shard.columns.len()).collect();
         let sample = Units::of_vectors(traffic.codec(), &widths, 1);
         let of_sample = sample.bytes(0..sample.count()).max(1);

@@ -18,8 +18,7 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
     let model = &run.model;
     let Some(groups) = run.dataflow.sptt().map(|sptt| sptt.groups()) else { return BTreeMap::new() };
     let layouts = if model.has_tower_modules() {
-        let placement = placement::in_towers(model, groups, Cut::Whole);
-        let mut layouts = placement.layouts().to_vec();
+        let mut layouts = placement::layouts_in_towers(model, groups, Cut::Whole);
         for group in 0..groups.count() {
             let members: Vec<usize> = groups.members(group).collect();
             let here = |feature: &usize| matches!(layouts[*feature], Layout::TableWise { rank } if members.contains(&rank));
@@ -30,7 +29,7 @@ pub(super) fn tables(run: &Run) -> BTreeMap<String, Layout> {
         }
         layouts
     } else {
-        placement::balanced(model, groups.topology(), 0).layouts().to_vec()
+        placement::balanced_layouts(model, groups.topology(), 0)
     };
     model.features().iter().map(|feature| feature.name.clone()).zip(layouts).collect()
 }

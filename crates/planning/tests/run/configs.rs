@@ -198,10 +198,10 @@ fn a_model_without_dense_features_has_no_bottom() {
     assert_eq!(run.model.network().features_width(), 26 * run.model.row_width(0));
 }
 
-/// Column-wise, row-wise and hierarchical layouts cut tables without gaps.
+/// Layouts of every kind cut tables without gaps.
 #[test]
 fn layouts_cover_their_tables() {
-    use spec::placement::Placement;
+    use spec::placement::{HostCut, Placement};
     use spec::presets::{ModelKind, Preset};
     use spec::topology::Topology;
     let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
@@ -210,12 +210,14 @@ fn layouts_cover_their_tables() {
         Layout::TableWise { rank: 3 },
         Layout::RowWise { ranks: vec![0, 1, 3] },
         Layout::ColumnWise { ranks: vec![2, 0, 1] },
-        Layout::Hierarchical { host: 1 },
+        Layout::Hierarchical { host: 1, cut: HostCut::Rows },
         Layout::Replicated,
+        Layout::Hierarchical { host: 0, cut: HostCut::Columns },
+        Layout::Grid { rows: 2, columns: 3, ranks: vec![0, 2, 0, 1, 3, 3] },
     ];
     for (i, layout) in layouts.iter().enumerate() {
         let layouts = vec![layout.clone(); model.features().len()];
-        let placement = Placement::new(&model, topology, layouts).unwrap();
+        let placement = Placement::of_layouts(&model, topology, &layouts).unwrap();
         for (feature, table) in model.features().iter().enumerate() {
             let mut cells = 0;
             for rank in 0..topology.ranks() {

@@ -7,7 +7,7 @@ use spec::Pooling;
 use spec::codec::Rounding;
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
-use spec::placement::{Cut, Layout};
+use spec::placement::{Cut, HostCut, Layout};
 use spec::presets::ModelKind;
 use spec::run::{Config, ModelConfig, PlacementConfig, Run, TopologyConfig};
 use spec::schedule::{PhaseId, Task};
@@ -80,7 +80,8 @@ fn layout() -> impl Strategy<Value = Layout> {
         1 => (0..4usize, 1..4usize).prop_map(|(first, count)| Layout::RowWise { ranks: (first..first + count).collect() }),
         2 => ranks().prop_map(|ranks| Layout::ColumnWise { ranks }),
         1 => Just(Layout::Replicated),
-        1 => (0..4usize).prop_map(|host| Layout::Hierarchical { host }),
+        1 => (1..4usize, 1..4usize, ranks()).prop_map(|(rows, columns, ranks)| Layout::Grid { rows, columns, ranks }),
+        1 => (0..4usize).prop_map(|host| Layout::Hierarchical { host, cut: HostCut::Columns }),
     ]
 }
 
@@ -220,7 +221,9 @@ fn no_number_is_too_large() {
                 Layout::TableWise { rank: number },
                 Layout::RowWise { ranks: vec![number] },
                 Layout::ColumnWise { ranks: vec![0, number] },
-                Layout::Hierarchical { host: number },
+                Layout::Hierarchical { host: number, cut: HostCut::Rows },
+                Layout::DataParallel { ranks: Some(vec![number]) },
+                Layout::Grid { rows: number, columns: number, ranks: vec![0; 4] },
             ];
             for layout in layouts {
                 for dataflow in [DataflowKind::Flat, DataflowKind::Sptt] {

@@ -313,7 +313,7 @@ fn every_parameter_is_in_exactly_one_bucket() {
 fn phases_of_sptt_follow_from_the_deployment() {
     for deployment in by_towers() {
         let sptt = deployment.dataflow.sptt().unwrap();
-        let cut = (0..8).any(|rank| !deployment.placement.rows_by(rank).is_empty());
+        let cut = deployment.sums();
         let modules = deployment.model.has_tower_modules();
         let (dense, fm) = (deployment.model.dense_features() > 0, deployment.model.kind() == "deepfm");
         let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);

@@ -4,7 +4,7 @@ use crate::common::{features, lists};
 use proptest::prelude::*;
 use spec::dataflow::{PeerPermute, Sptt};
 use spec::model::{Architecture, Model};
-use spec::placement::{Cut, Layout, Placement};
+use spec::placement::{Cut, Placement, Scheme};
 use spec::topology::{Groups, LinkClass, Numbering, Topology};
 use spec::towers::{Assignment, DcnOutput, Module};
 
@@ -102,12 +102,7 @@ fn groups_without_towers_and_towers_that_share_a_group() {
             let passing = model(3, 4, assignment.as_ref(), Module::None);
             let (placement, sptt) = placed(&passing, groups(8), cut);
             assert!((0..8).all(|group| sptt.plan(group).input_width > 0));
-            assert!(
-                placement
-                    .layouts()
-                    .iter()
-                    .all(|l| matches!(l, Layout::ColumnWise { ranks } if ranks.len() == 3))
-            );
+            assert!((0..3).all(|feature| placement.column_pieces(feature) == 3));
         }
         // More groups than there are columns.
         let (_, sptt) = placed(&model(1, 2, None, Module::None), groups(5), cut);
@@ -122,9 +117,9 @@ fn slices_go_where_their_towers_go() {
     for (module, cut) in CUTS.map(|cut| (Module::Dlrm { c: 0, p: 1, d: 4 }, cut)) {
         let sliced = model(4, 8, Some(&names), module);
         let (placement, sptt) = placed(&sliced, groups, cut);
-        let holders = |feature: usize| match &placement.layouts()[feature] {
-            Layout::ColumnWise { ranks } => ranks.clone(),
-            layout => panic!("{layout:?}"),
+        let holders = |feature: usize| -> Vec<usize> {
+            assert_eq!((placement.row_pieces(feature), placement.column_pieces(feature)), (1, 2));
+            placement.shards_of(feature).iter().map(|shard| shard.holders.ranks()[0]).collect()
         };
         // The slice that stands first in the table is in tower 0 for C0 and in tower 3 for C2.
         assert_eq!(sptt.group_of_tower(0), Some(groups.group_of(holders(0)[0])));
@@ -240,7 +235,7 @@ fn every_rank_holds_something() {
             least > 0 && most <= 2 * least && (hosts == 3 || most == columns),
             "{hosts} hosts: {widths:?}"
         );
-        let whole = placement.layouts().iter().all(|layout| matches!(layout, Layout::TableWise { .. }));
+        let whole = (0..26).all(|feature| placement.scheme(feature) == Scheme::TableWise);
         assert_eq!(whole, hosts == 3, "tables are cut only where there are more ranks");
     }
     // Pieces of fewer than 4 columns are not made: some ranks of many have nothing.

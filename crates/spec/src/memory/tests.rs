@@ -19,7 +19,7 @@ fn cross_layers_keep_their_inner_vectors_and_twice_their_width() {
         Architecture::Dcn { bottom: vec![], cross_layers: 2, cross_rank: Some(3), top: vec![1] };
     let model = Model::new(vec![feature("a"), feature("b")], 0, 4, architecture).unwrap();
     let layouts = vec![Layout::TableWise { rank: 0 }; 2];
-    let placement = Placement::new(&model, Topology::new(1, 1).unwrap(), layouts).unwrap();
+    let placement = Placement::of_layouts(&model, Topology::new(1, 1).unwrap(), &layouts).unwrap();
     let (dataflow, wire) = (Dataflow::Flat(AllToAll::Flat), Default::default());
     let deployment =
         Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None };

@@ -33,33 +33,43 @@ impl Buffers<'_> {
     fn flat(&self, all_to_all: AllToAll, rank: usize) -> f64 {
         let (placement, wire) = (&self.deployment.placement, self.deployment.wire);
         let (batch, samples) = (self.batch as f64, self.samples(rank) as f64);
-        let (owned, held) = (width(placement.owned_by(rank)) as f64, width(placement.held_by(rank)) as f64);
+        let (sent, summed) =
+            (width(self.deployment.sent_by(rank)) as f64, width(self.deployment.summed_by(rank)) as f64);
+        let held = sent + width(placement.replicated()) as f64;
         let replicated = self.floats(samples * width(placement.replicated()) as f64);
         let levels = if all_to_all == AllToAll::Hierarchical { 2.0 } else { 1.0 };
-        let pooled = self.leg(batch * owned, samples * self.owned, wire.vectors, levels);
+        let pooled = self.leg(batch * sent, samples * self.owned, wire.vectors, levels);
         let gradients = self.leg(samples * self.held, batch * held, wire.gradients, levels);
-        replicated + pooled + if self.trains { gradients } else { 0.0 }
+        let [sums, sum_gradients] = self.sums(summed, samples, placement.topology().ranks());
+        replicated + pooled + sums + if self.trains { gradients + sum_gradients } else { 0.0 }
+    }
+
+    /// Bytes of the partial sums of so many columns, and of their gradients, where each of so many members has this many
+    /// samples.
+    fn sums(&self, columns: f64, samples: f64, members: usize) -> [f64; 2] {
+        let (looked_up, sums) = (self.batch as f64 * columns, samples * columns);
+        let both = self.floats(looked_up) + self.floats(sums);
+        // Partial sums of all members wait side by side to be added.
+        let members = if columns > 0.0 { members as f64 } else { 0.0 };
+        [both + (self.rounding.exact)(4.0 * members * sums), both]
     }
 
     fn by_groups(&self, sptt: &Sptt, rank: usize) -> f64 {
-        let (placement, wire, groups) = (&self.deployment.placement, self.deployment.wire, sptt.groups());
+        let (wire, groups) = (self.deployment.wire, sptt.groups());
         let (batch, samples) = (self.batch as f64, self.samples(rank) as f64);
         let (plan, peers) = (sptt.plan(groups.group_of(rank)), self.peer_samples(rank) as f64);
-        let (whole, rows) = (width(placement.whole_by(rank)) as f64, width(placement.rows_by(rank)) as f64);
+        let (whole, rows) =
+            (width(self.deployment.sent_by(rank)) as f64, width(self.deployment.summed_by(rank)) as f64);
         let (looked_up, summed) = (batch * whole, batch * rows);
-        let (gathered, sums) = (peers * (plan.input_width as f64 - rows), peers * rows);
+        let gathered = peers * (plan.input_width as f64 - rows);
         let (leaving, arriving) = (peers * plan.output_width() as f64, samples * self.leaving);
-        // Partial sums of all members wait side by side to be added.
-        let members = if rows > 0.0 { groups.size() as f64 } else { 0.0 };
+        let [sums, sum_gradients] = self.sums(rows, peers, groups.size());
         let forward = self.leg(looked_up, gathered, wire.vectors, 1.0)
             + self.leg(leaving, arriving, wire.vectors, 1.0)
-            + self.floats(summed)
-            + self.floats(sums)
-            + (self.rounding.exact)(4.0 * members * sums);
+            + sums;
         let backward = self.leg(arriving, leaving, wire.gradients, 1.0)
             + self.leg(gathered, looked_up, wire.gradients, 1.0)
-            + self.floats(sums)
-            + self.floats(summed);
+            + sum_gradients;
         let permuted = match sptt.permute() {
             PeerPermute::Vectors => self.floats(looked_up) + self.floats(summed),
             PeerPermute::Ids | PeerPermute::None => 0.0,

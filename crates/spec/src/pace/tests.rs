@@ -9,8 +9,8 @@ use crate::wire::Wire;
 /// The step of a DLRM on 2 × 2 ranks.
 fn schedule() -> Schedule {
     let model = Preset::Demo.model(ModelKind::Dlrm, None, None).unwrap();
-    let layouts = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
-    let placement = Placement::new(&model, Topology::new(2, 2).unwrap(), layouts).unwrap();
+    let layouts: Vec<Layout> = (0..26).map(|table| Layout::TableWise { rank: table % 4 }).collect();
+    let placement = Placement::of_layouts(&model, Topology::new(2, 2).unwrap(), &layouts).unwrap();
     let dataflow = Dataflow::Flat(AllToAll::Flat);
     let deployment = Deployment {
         model,

@@ -4,24 +4,39 @@ use super::build::Build;
 use super::*;
 
 pub(super) fn build(mut build: Build) -> Schedule {
-    build.lookup(&[Slot::Pooled]);
+    let sums = build.deployment.sums();
+    let mut pooled = vec![Slot::Pooled];
+    pooled.extend(sums.then_some(Slot::Partial));
+    build.lookup(&pooled);
     build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
+    if sums {
+        build.sum_partials("world sums", Group::World, Slot::Partial);
+    }
     build.forward_before_vectors();
     // The next batch is read while the pooled vectors travel.
     build.read_ahead();
     build.arrive(Leg::Pooled, Slot::Arrived);
-    build.network(&[Slot::Arrived, Slot::Pooled]);
+    let mut arrived = vec![Slot::Arrived, Slot::Pooled];
+    arrived.extend(sums.then_some(Slot::Summed));
+    let mut laid_out = vec![Slot::PooledGradient];
+    laid_out.extend(sums.then_some(Slot::SummedGradient));
+    build.network(&arrived, &laid_out);
     if build.task == Task::Evaluate {
         build.index_ahead();
         return build.finish();
     }
 
     build.depart(Leg::Gradient, Group::World, Slot::PooledGradient, Slot::ArrivedGradient);
+    if sums {
+        build.gather_sum_gradients("world gather", Group::World, Slot::ArrivedSumGradient);
+    }
     build.backward_before_vectors();
     // Sorting hides behind the gradient exchange.
     build.index_ahead();
     build.arrive(Leg::Gradient, Slot::ArrivedGradient);
-    build.update_tables(&[Slot::ArrivedGradient]);
+    let mut gradients = vec![Slot::ArrivedGradient];
+    gradients.extend(sums.then_some(Slot::ArrivedSumGradient));
+    build.update_tables(&gradients);
     build.update_dense(false);
     build.finish()
 }

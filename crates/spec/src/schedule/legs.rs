@@ -37,6 +37,18 @@ impl Build<'_> {
         self.push(exchange(&name, kind, Group::Across, Traffic::BetweenHosts { of }, regrouped, arriving));
     }
 
+    /// Adds up the partial sums of tables of whose rows every member of `group` has a piece.
+    pub fn sum_partials(&mut self, name: &str, group: Group, from: Slot) {
+        let traffic = Traffic::PartialSums { codec: self.deployment.wire.vectors };
+        self.push(exchange(name, CollectiveKind::ReduceScatter, group, traffic, from, Slot::Summed));
+    }
+
+    /// Brings the gradients of these sums to every member of `group`.
+    pub fn gather_sum_gradients(&mut self, name: &str, group: Group, to: Slot) {
+        let traffic = Traffic::SumGradients { codec: self.deployment.wire.gradients };
+        self.push(exchange(name, CollectiveKind::AllGather, group, traffic, Slot::SummedGradient, to));
+    }
+
     /// Decodes what a leg brings as `to`, where it is encoded.
     pub fn arrive(&mut self, leg: Leg, to: Slot) {
         let wire = self.deployment.wire.of(leg);

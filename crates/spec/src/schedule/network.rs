@@ -21,8 +21,9 @@ impl Build<'_> {
         network.before_vectors().rev().for_each(|block| self.backward(block));
     }
 
-    /// From the vectors that arrived, through the network, to the gradients that go back; for an evaluation, to predictions.
-    pub fn network(&mut self, arrived: &[Slot]) {
+    /// From the vectors that arrived, through the network, to the gradients that go back, laid out; for an evaluation, to
+    /// predictions.
+    pub fn network(&mut self, arrived: &[Slot], laid_out: &[Slot]) {
         let network = self.deployment.model.network();
         self.restore_order(arrived);
         // Ids travel beside the last MLP.
@@ -42,7 +43,7 @@ impl Build<'_> {
         }
         self.compute(Operation::Loss, &[output, Slot::Batch], &[Slot::Gradient(logit)]);
         network.after_vectors().rev().for_each(|block| self.backward(block));
-        self.split_gradients();
+        self.split_gradients(laid_out);
     }
 
     /// All vectors of a sample in the order in which blocks see them, behind the output of the leading block.
@@ -54,9 +55,9 @@ impl Build<'_> {
     }
 
     /// The gradients of all vectors, laid out for the way back, and that of the leading block's output.
-    fn split_gradients(&mut self) {
+    fn split_gradients(&mut self, laid_out: &[Slot]) {
         let network = self.deployment.model.network();
-        let mut writes = vec![Slot::PooledGradient];
+        let mut writes = laid_out.to_vec();
         writes.extend(network.leading().map(|block| Slot::Gradient(block.name)));
         let readers = network.readers(BlockSource::Features);
         let reads: Vec<Slot> = readers.map(|block| Slot::Gradient(block.name)).collect();

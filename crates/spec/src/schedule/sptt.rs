@@ -7,15 +7,14 @@
 //! f  what leaves the group, to the samples, among peers
 //! ```
 
-use super::build::{Build, exchange};
+use super::build::Build;
 use super::*;
 use crate::dataflow::Sptt;
 
 pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
     let deployment = build.deployment;
     let steps = OptionalSteps {
-        rows: (0..deployment.placement.topology().ranks())
-            .any(|rank| !deployment.placement.rows_by(rank).is_empty()),
+        rows: deployment.sums(),
         permute: sptt.permute() == PeerPermute::Vectors,
         towers: deployment.model.has_tower_modules(),
     };
@@ -23,7 +22,7 @@ pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
     // Blocks that need no vector hide the exchange among peers, which crosses hosts.
     build.forward_before_vectors();
     build.arrive(Leg::Peer, Slot::Arrived);
-    build.network(&[Slot::Arrived]);
+    build.network(&[Slot::Arrived], &[Slot::PooledGradient]);
     if build.task == Task::Evaluate {
         build.index_ahead();
         return build.finish();
@@ -39,7 +38,7 @@ pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
 
 /// Which of the optional steps there are.
 struct OptionalSteps {
-    /// Tables cut by rows.
+    /// Tables of whose rows every member of a group has a piece.
     rows: bool,
     /// Vectors brought into peer order.
     permute: bool,
@@ -62,9 +61,7 @@ impl OptionalSteps {
         }
         build.depart(Leg::Group, Group::Tower, whole, Slot::Gathered);
         if self.rows {
-            let traffic = Traffic::PartialSums { codec: build.deployment.wire.vectors };
-            let kind = CollectiveKind::ReduceScatter;
-            build.push(exchange("group sums", kind, Group::Tower, traffic, partial, Slot::Summed));
+            build.sum_partials("group sums", Group::Tower, partial);
         }
         // The next batch is read while vectors travel inside the group.
         build.read_ahead();
@@ -96,9 +93,7 @@ impl OptionalSteps {
         let (mut whole, mut partial) = (Slot::ArrivedGradient, Slot::ArrivedSumGradient);
         build.depart(Leg::GroupGradient, Group::Tower, Slot::GatheredGradient, whole);
         if self.rows {
-            let traffic = Traffic::SumGradients { codec: build.deployment.wire.gradients };
-            let (kind, from) = (CollectiveKind::AllGather, Slot::SummedGradient);
-            build.push(exchange("group gather", kind, Group::Tower, traffic, from, partial));
+            build.gather_sum_gradients("group gather", Group::Tower, partial);
         }
         // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
         build.index_ahead();

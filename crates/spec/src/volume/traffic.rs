@@ -2,8 +2,8 @@
 
 use super::{BatchSizes, peer_samples};
 use crate::codec::Codec;
-use crate::dataflow::{Deployment, Sptt};
-use crate::placement::{Placement, Shard};
+use crate::dataflow::{Dataflow, Deployment, Sptt};
+use crate::placement::Shard;
 use crate::program::Units;
 use crate::topology::Groups;
 use serde::{Serialize, Serializer};
@@ -36,7 +36,8 @@ pub enum Traffic {
         #[serde(rename = "bytes", serialize_with = "value_bytes")]
         codec: Codec,
     },
-    /// Items go from the only holder of a shard to the rank that has the samples.
+    /// Items go from the only holder of a shard to the rank that has the samples; partial sums that a reduce-scatter adds up are
+    /// no part of it.
     ToSamples {
         /// Item that is sent.
         item: Item,
@@ -56,14 +57,14 @@ pub enum Traffic {
         #[serde(rename = "bytes", serialize_with = "value_bytes")]
         codec: Codec,
     },
-    /// Partial sums of tables cut by rows go from every member of a group to every other, for the samples of the receiver's
-    /// peers.
+    /// Partial sums of tables of whose rows every member has a piece go from every member to every other, for the samples of
+    /// the receiver, in SPTT also of the receiver's peers. Members are the ranks of the world or of a tower group.
     PartialSums {
         /// Codec of the floats; words are written as they are.
         #[serde(rename = "bytes", serialize_with = "value_bytes")]
         codec: Codec,
     },
-    /// Gradients of the sums of tables cut by rows; every member of the group gets the same ones.
+    /// Gradients of the sums of tables of whose rows every member has a piece; every member gets the same ones.
     SumGradients {
         /// Codec of the floats; words are written as they are.
         #[serde(rename = "bytes", serialize_with = "value_bytes")]
@@ -218,11 +219,15 @@ impl Traffic {
             Item::Vector => codec.encoded_bytes(sizes.samples[rank], shard.columns.len() as u64),
         };
         match self {
+            Traffic::ToHolders { item: Item::Vector, codec } => {
+                let shards = placement.updated_by_samples(to, deployment.members());
+                shards.map(|shard| bytes(Item::Vector, *codec, shard, from)).sum()
+            }
             Traffic::ToHolders { item, codec } => {
                 placement.held_by(to).iter().map(|shard| bytes(*item, *codec, shard, from)).sum()
             }
             Traffic::ToSamples { item, codec } => {
-                placement.owned_by(from).iter().map(|shard| bytes(*item, *codec, shard, to)).sum()
+                deployment.sent_by(from).iter().map(|shard| bytes(*item, *codec, shard, to)).sum()
             }
             Traffic::InHost { of } => {
                 let hosts = Groups::of_hosts(placement.topology());
@@ -236,34 +241,48 @@ impl Traffic {
                 let equal = hosts.index_of(from) == hosts.index_of(to);
                 if equal { hosts.members(hosts.group_of(from)).map(direct).sum() } else { 0 }
             }
-            _ => dataflow.sptt().map_or(0, |sptt| self.in_sptt(sptt, placement, sizes, from, to)),
+            _ => match dataflow {
+                Dataflow::Flat(_) => self.sums(deployment, |rank| sizes.samples[rank], from, to),
+                Dataflow::Sptt(sptt) => self.in_sptt(deployment, sptt, sizes, from, to),
+            },
+        }
+    }
+
+    /// Bytes from `from` to `to` of partial sums and their gradients, where each member has vectors of so many samples.
+    fn sums(&self, deployment: &Deployment, samples: impl Fn(usize) -> u64, from: usize, to: usize) -> u64 {
+        let shards = deployment.summed_by(from);
+        match self {
+            Traffic::PartialSums { codec } => encoded(codec, shards, samples(to)),
+            Traffic::SumGradients { codec } => encoded(codec, shards, samples(from)),
+            _ => 0,
         }
     }
 
     /// Bytes from `from` to `to` for what goes only inside groups, or only among peers.
-    fn in_sptt(&self, sptt: &Sptt, placement: &Placement, sizes: &BatchSizes, from: usize, to: usize) -> u64 {
+    fn in_sptt(
+        &self,
+        deployment: &Deployment,
+        sptt: &Sptt,
+        sizes: &BatchSizes,
+        from: usize,
+        to: usize,
+    ) -> u64 {
         let groups = sptt.groups();
         let together = groups.group_of(from) == groups.group_of(to);
         let peers = groups.index_of(from) == groups.index_of(to);
-        let shards = |codec: &Codec, shards: &[Shard], samples: u64| -> u64 {
-            shards.iter().map(|shard| codec.encoded_bytes(samples, shard.columns.len() as u64)).sum()
-        };
         let leaving = |codec: &Codec, rank: usize, samples: u64| -> u64 {
             let widths = sptt.plan(groups.group_of(rank)).vector_widths();
             widths.map(|width| codec.encoded_bytes(samples, width as u64)).sum()
         };
         let of_peers = |rank| peer_samples(sptt, sizes, rank);
         match self {
-            Traffic::ToGroup { codec } if together => shards(codec, placement.whole_by(from), of_peers(to)),
-            Traffic::FromGroup { codec } if together => shards(codec, placement.whole_by(to), of_peers(from)),
-            Traffic::PartialSums { codec } if together => {
-                shards(codec, placement.rows_by(from), of_peers(to))
-            }
-            Traffic::SumGradients { codec } if together => {
-                shards(codec, placement.rows_by(from), of_peers(from))
+            Traffic::ToGroup { codec } if together => encoded(codec, deployment.sent_by(from), of_peers(to)),
+            Traffic::FromGroup { codec } if together => {
+                encoded(codec, deployment.sent_by(to), of_peers(from))
             }
             Traffic::ToPeers { codec } if peers => leaving(codec, from, sizes.samples[to]),
             Traffic::FromPeers { codec } if peers => leaving(codec, to, sizes.samples[from]),
+            _ if together => self.sums(deployment, of_peers, from, to),
             _ => 0,
         }
     }
@@ -287,6 +306,11 @@ impl Traffic {
     }
 }
 
+/// Bytes of the vectors of so many samples in `shards`.
+fn encoded(codec: &Codec, shards: &[Shard], samples: u64) -> u64 {
+    shards.iter().map(|shard| codec.encoded_bytes(samples, shard.columns.len() as u64)).sum()
+}
+
 impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |item: &Item| match item {
@@ -304,8 +328,8 @@ impl fmt::Display for Traffic {
             Traffic::ToSamples { item, .. } => format!("{} → samples, {value} each", name(item)),
             Traffic::ToGroup { .. } => format!("vectors → group, for their peers, {value} each"),
             Traffic::FromGroup { .. } => format!("their gradients → holders, {value} each"),
-            Traffic::PartialSums { .. } => format!("partial sums → group, for their peers, {value} each"),
-            Traffic::SumGradients { .. } => format!("gradients of sums → group, {value} each"),
+            Traffic::PartialSums { .. } => format!("partial sums → members, {value} each"),
+            Traffic::SumGradients { .. } => format!("gradients of sums → members, {value} each"),
             Traffic::ToPeers { .. } => format!("tower outputs → samples of peers, {value} each"),
             Traffic::FromPeers { .. } => format!("their gradients → towers, {value} each"),
             Traffic::InHost { of } => format!("{of}, to the receiver's index"),

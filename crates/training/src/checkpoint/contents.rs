@@ -1,6 +1,7 @@
 //! Whether a checkpoint holds the tensors of the model that it says it is of: every parameter with its shape, what the
 //! optimizers keep of it, and nothing else. Names are those of `checkpoint::state`.
 
+use crate::checkpoint::slices::Slices;
 use crate::checkpoint::state::{ERRORS, dense_state, table_state_name, table_weight};
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use spec::model::Model;
@@ -21,7 +22,7 @@ pub fn check_contents(
     for (name, shape) in &expected {
         let Some(got) = there.remove(name.as_str()) else {
             // A table whose columns are cut may have one number for every slice of a row.
-            if let Some(name) = sliced(name, shape, &there) {
+            if let Some(name) = sliced(name, shape, model, &there) {
                 there.remove(name.as_str());
                 continue;
             }
@@ -60,11 +61,11 @@ fn expected(model: &Model, dense: &UpdateRule, tables: &UpdateRule) -> Vec<(Stri
 }
 
 /// The tensor that stands for `name` where the columns of the table are cut into slices.
-fn sliced(name: &str, shape: &[usize], there: &BTreeMap<&str, &[usize]>) -> Option<String> {
+fn sliced(name: &str, shape: &[usize], model: &Model, there: &BTreeMap<&str, &[usize]>) -> Option<String> {
+    let feature = model.features().iter().position(|feature| table_state_name(&feature.name) == name)?;
     let of_slices = |(found, got): (&&str, &&[usize])| {
-        let slices: usize =
-            found.strip_prefix(name)?.strip_prefix(".in_")?.strip_suffix("_slices")?.parse().ok()?;
-        (**got == [shape[0], slices]).then(|| (*found).to_owned())
+        let slices = Slices::parse(found.strip_prefix(name)?, model.row_width(feature))?;
+        (**got == [shape[0], slices.count()]).then(|| (*found).to_owned())
     };
     there.iter().find_map(of_slices)
 }

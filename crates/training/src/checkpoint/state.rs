@@ -10,15 +10,16 @@
 //! ```
 //!
 //! Each rank keeps the shards it owns, the first of each tower group the parameters of its towers, and rank 0 what all
-//! ranks have. A reader asks by name and range, so that another topology can take the state up. Only row-wise Adagrad ties
-//! its state to how a table's columns are cut, since every slice of a row has a number of its own. Carried errors belong to one
+//! ranks have. A reader asks by name and range, so that another topology can take the state up. Row-wise Adagrad has a
+//! number for every slice of a row, so that its tensor depends on how a table's columns are cut (`slices`). Carried errors belong to one
 //! rank of one cluster, one algorithm and one codec: where another of these goes on, errors begin at zero.
 
+use crate::checkpoint::slices::{self, Slices};
 use crate::checkpoint::{Checkpoint, CheckpointError, Piece};
 use crate::step::rank_state::RankState;
 use kernels::{Buffer, KernelError};
 use spec::model::{BlockName, Parameter};
-use spec::placement::{Layout, Shard, share};
+use spec::placement::Shard;
 use spec::run::Run;
 use spec::wire::Reduced;
 use std::ops::Range;
@@ -111,7 +112,10 @@ pub(crate) fn restore(
         let name = &run.model.features()[shard.feature].name;
         let weights = [(table_weight(name), shard.columns.clone())];
         read(checkpoint, &weights, shard, &mut table.weights)?;
-        if what == Restore::Everything {
+        if what == Restore::Everything && run.table_optimizer.update.keeps_one_per_row() {
+            let (name, width) = (table_state_name(name), run.model.row_width(shard.feature));
+            slices::read(checkpoint, &name, width, shard, &mut table.state)?;
+        } else if what == Restore::Everything {
             let state = table_state(run, shard).into_iter().map(|part| (part.name, part.columns));
             read(checkpoint, &state.collect::<Vec<_>>(), shard, &mut table.state)?;
         }
@@ -212,28 +216,24 @@ fn table_state(run: &Run, shard: &Shard) -> Vec<StatePart> {
     let (rule, dim, width) =
         (&run.table_optimizer.update, run.model.row_width(shard.feature), shard.columns.len());
     let name = table_state_name(&run.model.features()[shard.feature].name);
-    match &run.placement.layouts()[shard.feature] {
-        Layout::ColumnWise { ranks } if ranks.len() > 1 && rule.keeps_one_per_row() => {
-            let slices = ranks.len();
-            let slice = (0..slices).find(|&i| share(dim, slices, i) == shard.columns);
-            let slice = slice.expect("columns are cut evenly");
-            let name = format!("{name}.in_{slices}_slices");
-            vec![StatePart { name, tensor_width: slices, columns: slice..slice + 1, at: 0 }]
-        }
-        _ if width == dim => {
-            let kept = rule.state_per_row(dim);
-            let whole = StatePart { name, tensor_width: kept, columns: 0..kept, at: 0 };
-            if kept > 0 { vec![whole] } else { Vec::new() }
-        }
-        _ => (0..rule.state_per_row(1))
-            .map(|i| StatePart {
-                name: name.clone(),
-                tensor_width: rule.state_per_row(dim),
-                columns: i * dim + shard.columns.start..i * dim + shard.columns.end,
-                at: i * width,
-            })
-            .collect(),
+    if rule.keeps_one_per_row() {
+        let slices = Slices::of(&run.placement, shard.feature);
+        let slice = slices.position(&shard.columns).expect("a shard is a slice of its table");
+        let (name, tensor_width) = (name + &slices.suffix(), slices.count());
+        return vec![StatePart { name, tensor_width, columns: slice..slice + 1, at: 0 }];
     }
+    if width == dim {
+        let kept = rule.state_per_row(dim);
+        let whole = StatePart { name, tensor_width: kept, columns: 0..kept, at: 0 };
+        return if kept > 0 { vec![whole] } else { Vec::new() };
+    }
+    let part = |i| StatePart {
+        name: name.clone(),
+        tensor_width: rule.state_per_row(dim),
+        columns: i * dim + shard.columns.start..i * dim + shard.columns.end,
+        at: i * width,
+    };
+    (0..rule.state_per_row(1)).map(part).collect()
 }
 
 pub(crate) fn dense_state(parameter: &str, index: usize) -> String {

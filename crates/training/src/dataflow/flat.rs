@@ -2,9 +2,11 @@
 //!
 //! Rows of a send buffer are samples in global order, so that the part for one rank is contiguous, and the gradient
 //! that comes back has rows in global sample order. In a hierarchical all-to-all vectors are permuted before they leave, and
-//! gradients are laid out in peer order; what arrives is the same. Partial sums of tables cut by rows are added where the samples are, in
-//! the order of their holders.
+//! gradients are laid out in peer order; what arrives is the same. Partial sums of tables cut by rows are added in the order of
+//! their holders: by a reduce-scatter where every rank has a piece of the rows, else where the samples are.
 
+use super::carries::{Carries, Payload};
+use super::exchange::Sums;
 use super::input::Input;
 use super::order::Order;
 use super::tables::{SideBySide, columns};
@@ -23,26 +25,34 @@ use spec::wire::Wire;
 #[derive(Debug)]
 pub struct Flat {
     rank: usize,
-    owned: usize,
+    /// Ends of the tables whose vectors are sent one by one, and of those that are summed; replicated ones follow.
+    ends: [usize; 2],
     lookup_columns: Vec<usize>,
     update_columns: Vec<usize>,
-    /// Width of what each rank owns, and of what it holds.
+    /// Width of what each rank sends, and of what it gets gradients of.
     widths: Vec<(usize, usize)>,
+    summed_width: usize,
     replicated_width: usize,
     /// Columns of each source's pooled vectors in feature order: those that are set, and those that are added to others;
     /// the gradient's of each destination.
     arriving: Vec<Vec<ColumnCopy>>,
     adding: Vec<Vec<ColumnCopy>>,
     leaving: Vec<Vec<ColumnCopy>>,
+    /// Columns of the sums in feature order, and of their gradients.
+    summed: [Vec<ColumnCopy>; 2],
     replicated: Vec<ColumnCopy>,
     order: Order,
     /// The order in which gradients are laid out by holder.
     holders: Vec<usize>,
     /// Pooled vectors.
     pooled: Vectors,
+    /// Partial sums of tables of whose rows every rank has a piece.
+    sums: Sums,
     own_pooled: Buffer<f32>,
     /// Gradients of pooled vectors.
     gradients: Vectors,
+    /// Gradients of the sums.
+    sum_gradients: Sums,
 }
 
 impl Flat {
@@ -56,10 +66,13 @@ impl Flat {
         rank: usize,
     ) -> Self {
         let ranks = placement.topology().ranks();
-        let held = placement.held_by(rank);
-        let owned = placement.owned_by(rank).len();
-        let into_order = |shards: &[Shard], which: &dyn Fn(&Shard) -> bool| {
-            let copies = shards.iter().zip(columns(shards)).filter(|(shard, _)| which(shard));
+        let sent = |rank| placement.sent_by(rank, ranks);
+        let updated = |rank| placement.updated_by_samples(rank, ranks);
+        let (summed, replicated) = (placement.summed_by(rank, ranks), placement.replicated());
+        let into_order = |shards: &mut dyn Iterator<Item = &Shard>, which: &dyn Fn(&Shard) -> bool| {
+            let shards: Vec<&Shard> = shards.collect();
+            let columns = columns(shards.iter().copied());
+            let copies = shards.into_iter().zip(columns).filter(|(shard, _)| which(shard));
             let copy = |(s, from): (&Shard, usize)| {
                 let to = model.feature_offset(s.feature, s.columns.start);
                 ColumnCopy { from, to, width: s.columns.len() }
@@ -68,34 +81,46 @@ impl Flat {
         };
         // The first piece of a table's rows sets its columns, the others are added.
         let first = |shard: &Shard| shard.piece() == 0;
-        let owned_columns = columns(&held[..owned]);
         let hosts = match all_to_all {
             AllToAll::Flat => None,
             AllToAll::Hierarchical => Some(Groups::of_hosts(placement.topology())),
         };
-        let widths = |shards: &[Shard]| shards.iter().map(|shard| shard.columns.len()).collect();
-        let owned_widths: Vec<Vec<usize>> = (0..ranks).map(|r| widths(placement.owned_by(r))).collect();
-        let held_widths: Vec<Vec<usize>> = (0..ranks).map(|r| widths(placement.held_by(r))).collect();
+        let widths = |shards: &mut dyn Iterator<Item = &Shard>| shards.map(|s| s.columns.len()).collect();
+        let sent_widths: Vec<Vec<usize>> = (0..ranks).map(|r| widths(&mut sent(r).iter())).collect();
+        let held_widths: Vec<Vec<usize>> = (0..ranks).map(|r| widths(&mut updated(r))).collect();
+        let sums = |codec| Sums::new(device, ranks, codec, widths(&mut summed.iter()));
+        let (sent_columns, summed_columns) = (columns(sent(rank)), columns(summed));
+        let (sent_width, replicated_columns) = (width(sent(rank)), columns(replicated));
+        let into_sums = into_order(&mut summed.iter(), &|_| true);
         let leg = |leg: Leg, way, widths: &[Vec<usize>]| match hosts {
             None => Vectors::direct(device, wire.of(leg), way, widths, rank),
             Some(hosts) => Vectors::by_hosts(device, hosts, wire.of(leg), way, widths, rank),
         };
         Self {
             rank,
-            owned,
-            lookup_columns: owned_columns.into_iter().chain(columns(placement.replicated())).collect(),
-            update_columns: columns(held),
-            widths: (0..ranks).map(|r| (width(placement.owned_by(r)), width(placement.held_by(r)))).collect(),
-            replicated_width: width(placement.replicated()),
-            arriving: (0..ranks).map(|r| into_order(placement.owned_by(r), &first)).collect(),
-            adding: (0..ranks).map(|r| into_order(placement.owned_by(r), &|s| !first(s))).collect(),
-            leaving: (0..ranks).map(|r| reversed(into_order(placement.held_by(r), &|_| true))).collect(),
-            replicated: into_order(placement.replicated(), &|_| true),
+            ends: [sent_columns.len(), sent_columns.len() + summed_columns.len()],
+            // Replicated tables are looked up apart, but their gradients come behind those of the tables that were sent.
+            lookup_columns: [&sent_columns[..], &summed_columns, &replicated_columns].concat(),
+            update_columns: sent_columns
+                .into_iter()
+                .chain(summed_columns)
+                .chain(replicated_columns.into_iter().map(|column| sent_width + column))
+                .collect(),
+            widths: (0..ranks).map(|r| (width(sent(r)), width(updated(r)))).collect(),
+            summed_width: width(summed),
+            replicated_width: width(replicated),
+            arriving: (0..ranks).map(|r| into_order(&mut sent(r).iter(), &first)).collect(),
+            adding: (0..ranks).map(|r| into_order(&mut sent(r).iter(), &|s| !first(s))).collect(),
+            leaving: (0..ranks).map(|r| reversed(into_order(&mut updated(r), &|_| true))).collect(),
+            summed: [into_sums.clone(), reversed(into_sums)],
+            replicated: into_order(&mut replicated.iter(), &|_| true),
             order: Order::new(model),
             holders: hosts.map_or((0..ranks).collect(), |hosts| hosts.peer_order()),
-            pooled: leg(Leg::Pooled, Way::Forward, &owned_widths),
+            pooled: leg(Leg::Pooled, Way::Forward, &sent_widths),
+            sums: sums(wire.vectors),
             own_pooled: Buffer::new(device),
             gradients: leg(Leg::Gradient, Way::Backward, &held_widths),
+            sum_gradients: sums(wire.gradients),
         }
     }
 }
@@ -113,37 +138,44 @@ impl Dataflow for Flat {
         }
     }
 
+    fn payload(&mut self, carries: Carries) -> Result<Payload<'_>, Error> {
+        match carries {
+            Carries::Vectors(leg) => Ok(self.leg(leg)?.last()),
+            Carries::VectorsInHost(leg) => self.leg(leg)?.in_host(),
+            Carries::PartialSums => Ok(Payload::Sums(&mut self.sums)),
+            Carries::SumGradients => Ok(Payload::Sums(&mut self.sum_gradients)),
+            carries => no_phase(self.name(), format_args!("an exchange of {carries}")),
+        }
+    }
+
     /// The world's samples are looked up in the tables owned here, and this rank's in the replicated ones.
     fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
-        let (owned_width, _) = self.widths[self.rank];
-        let weights = input.weights();
-        let (index, values) = (&input.index, &input.ids.recv);
-        self.pooled.floats.send.resize(input.world_rows() * owned_width)?;
-        device.lookup(Lookup {
-            tables,
-            which: 0..self.owned,
-            columns: &self.lookup_columns,
-            width: owned_width,
-            index,
-            samples: 0..input.world_rows(),
-            values,
-            weights,
-            out: &mut self.pooled.floats.send,
-        })?;
-        self.own_pooled.resize(input.rows() * self.replicated_width)?;
-        device.lookup(Lookup {
-            tables,
-            which: self.owned..tables.len(),
-            columns: &self.lookup_columns,
-            width: self.replicated_width,
-            index,
-            samples: input.own(),
-            values,
-            weights,
-            out: &mut self.own_pooled,
-        })?;
+        let (sent_width, _) = self.widths[self.rank];
+        let [sent, owned] = self.ends;
+        let (world, own) = (0..input.world_rows(), input.own());
+        for (which, width, samples, out) in [
+            (0..sent, sent_width, world.clone(), &mut self.pooled.floats.send),
+            (sent..owned, self.summed_width, world, &mut self.sums.send),
+            (owned..tables.len(), self.replicated_width, own, &mut self.own_pooled),
+        ] {
+            out.resize(samples.len() * width)?;
+            device.lookup(Lookup {
+                tables,
+                which,
+                columns: &self.lookup_columns,
+                width,
+                index: &input.index,
+                samples,
+                values: &input.ids.recv,
+                weights: input.weights(),
+                out,
+            })?;
+        }
         let (samples, widths) = (&input.samples, &self.widths);
         self.pooled.expect(|from, to| samples[to].len() * widths[from].0);
+        for sums in [&mut self.sums, &mut self.sum_gradients] {
+            sums.samples.iter_mut().zip(samples).for_each(|(count, samples)| *count = samples.len());
+        }
         Ok(())
     }
 
@@ -174,13 +206,17 @@ impl Dataflow for Flat {
             )?;
             at += rows * width;
         }
-        let from_width = self.replicated_width;
-        device.copy_columns(
-            rows,
-            &self.replicated,
-            Matrix { buffer: &self.own_pooled, at: 0, width: from_width },
-            MatrixMut { buffer: features, at: 0, width: to_width },
-        )?;
+        for (copies, buffer, width) in [
+            (&self.summed[0], &self.sums.recv, self.summed_width),
+            (&self.replicated, &self.own_pooled, self.replicated_width),
+        ] {
+            device.copy_columns(
+                rows,
+                copies,
+                Matrix { buffer, at: 0, width },
+                MatrixMut { buffer: features, at: 0, width: to_width },
+            )?;
+        }
         Ok(())
     }
 
@@ -209,6 +245,14 @@ impl Dataflow for Flat {
             )?;
             at += rows * to_width;
         }
+        let (send, width) = (&mut self.sum_gradients.send, self.summed_width);
+        send.resize(rows * width)?;
+        device.copy_columns(
+            rows,
+            &self.summed[1],
+            Matrix { buffer: dfeatures, at: 0, width: from_width },
+            MatrixMut { buffer: send, at: 0, width },
+        )?;
         Ok(())
     }
 
@@ -219,8 +263,17 @@ impl Dataflow for Flat {
         input: &Input,
         update: Update,
     ) -> Result<(), Error> {
-        let (_, width) = self.widths[self.rank];
-        let which = SideBySide { tables: 0..tables.len(), columns: &self.update_columns, width };
-        which.update(device, tables, update, input, &self.gradients.floats.recv)
+        let (_, held) = self.widths[self.rank];
+        let ([sent, owned], columns) = (self.ends, &self.update_columns[..]);
+        let (gradients, sums) = (&self.gradients.floats.recv, &self.sum_gradients.recv);
+        for (which, width, gradients) in [
+            (0..sent, held, gradients),
+            (sent..owned, self.summed_width, sums),
+            (owned..tables.len(), held, gradients),
+        ] {
+            let side_by_side = SideBySide { tables: which, columns, width };
+            side_by_side.update(device, tables, update, input, gradients)?;
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::samples::source::Source;
 use data::Batch;
 use kernels::{BagIndex, Buffer, Device, IndexBags, Segment, SortedIds};
 use spec::model::{Model, ModelLabel};
-use spec::placement::{Placement, Shard, ShardKind, share};
+use spec::placement::{Placement, Shard, share};
 use std::ops::Range;
 
 /// Batch of one rank, with its ids before and after the exchange.
@@ -165,14 +165,11 @@ impl Input {
         for to in 0..ranks {
             let (ids_before, lengths_before) = (outgoing.ids.len(), outgoing.lengths.len());
             for shard in placement.held_by(to) {
-                match shard.kind {
-                    ShardKind::Rows { .. } => {
-                        let mean = placement.mean_by_weight(model, shard.feature);
-                        outgoing.push_rows(batch, shard, weighted, mean);
-                    }
-                    ShardKind::Whole | ShardKind::Replicated => {
-                        outgoing.push_bags(batch, shard, weighted, placement.lengths_vary(model, shard));
-                    }
+                if shard.row_pieces() > 1 {
+                    let mean = placement.mean_by_weight(model, shard.feature);
+                    outgoing.push_rows(batch, shard, weighted, mean);
+                } else {
+                    outgoing.push_bags(batch, shard, weighted, placement.lengths_vary(model, shard));
                 }
             }
             ids.to[to] = outgoing.ids.len() - ids_before;

@@ -8,8 +8,8 @@
 //! arrived     per group: (own samples) × (its columns)                               restored to the model's order
 //! ```
 //!
-//! Gradients take the same way back. Nothing here adds but the reduce-scatter of partial sums, so that the bits are those
-//! of the flat dataflow.
+//! Gradients take the same way back. Only partial sums are added, in the order of their holders as in the flat dataflow, so that
+//! the bits are the same.
 
 mod routes;
 
@@ -35,15 +35,15 @@ pub struct Sptt {
     routes: SpttRoutes,
     /// Looked-up vectors and partial sums in rank order, before step c brings them into peer order.
     unordered: [Buffer<f32>; 2],
-    /// Step d: vectors of whole tables.
+    /// Step d: vectors, and partial sums of tables of whose rows some members have a piece.
     gathered: Vectors,
-    /// Step d: partial sums.
+    /// Step d: partial sums of tables of whose rows every member has a piece.
     sums: Sums,
     /// Step f.
     leaving: Vectors,
     /// Step f in reverse.
     returned: Vectors,
-    /// Step d in reverse, of whole tables.
+    /// Step d in reverse, of vectors.
     gathered_gradients: Vectors,
     /// Step d in reverse, of sums.
     sum_gradients: Sums,
@@ -65,13 +65,14 @@ impl Sptt {
         let (groups, members) = (routes.groups, routes.groups.size());
         let (group, index) = (groups.group_of(rank), groups.index_of(rank));
         let widths = |shards: &[Shard]| -> Vec<usize> { shards.iter().map(|s| s.columns.len()).collect() };
-        let of_members: Vec<Vec<usize>> =
-            (0..members).map(|member| widths(placement.whole_by(groups.rank(group, member)))).collect();
+        let of_members: Vec<Vec<usize>> = (0..members)
+            .map(|member| widths(placement.sent_by(groups.rank(group, member), members)))
+            .collect();
         let of_groups: Vec<Vec<usize>> =
             (0..groups.count()).map(|group| plan.plan(group).vector_widths().collect()).collect();
         let in_group = |codec, way| Vectors::direct(device, codec, way, &of_members, index);
         let among_peers = |codec, way| Vectors::direct(device, codec, way, &of_groups, group);
-        let sums = |codec| Sums::new(device, members, codec, widths(placement.rows_by(rank)));
+        let sums = |codec| Sums::new(device, members, codec, widths(placement.summed_by(rank, members)));
         Self {
             routes,
             unordered: [Buffer::new(device), Buffer::new(device)],
@@ -151,7 +152,7 @@ impl Dataflow for Sptt {
             PeerPermute::Vectors => self.unordered.each_mut(),
             PeerPermute::Ids | PeerPermute::None => [&mut self.gathered.floats.send, &mut self.sums.send],
         };
-        for (held, output) in [&self.routes.whole, &self.routes.rows].into_iter().zip(outputs) {
+        for (held, output) in [&self.routes.sent, &self.routes.summed].into_iter().zip(outputs) {
             output.resize(rows * held.width)?;
             let (which, columns) = (held.tables.clone(), &self.routes.table_columns);
             let (index, ids, weights) = (&input.index, &input.ids.recv, input.weights());
@@ -169,7 +170,7 @@ impl Dataflow for Sptt {
         }
         for member in 0..self.routes.groups.size() {
             let samples = self.samples_of(input, member);
-            self.gathered.floats.to[member] = samples * self.routes.whole.width;
+            self.gathered.floats.to[member] = samples * self.routes.sent.width;
             self.sums.samples[member] = samples;
             self.gathered.floats.from[member] = self.peer_rows(input) * self.routes.members[member].0;
         }
@@ -179,7 +180,7 @@ impl Dataflow for Sptt {
     /// Step c: from the order of ranks to peer order.
     fn permute_peers(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let ordered = [&mut self.gathered.floats.send, &mut self.sums.send];
-        let widths = [self.routes.whole.width, self.routes.rows.width];
+        let widths = [self.routes.sent.width, self.routes.summed.width];
         for ((from, to), width) in self.unordered.iter().zip(ordered).zip(widths) {
             to.resize(input.world_rows() * width)?;
             let mut at = 0;
@@ -201,7 +202,7 @@ impl Dataflow for Sptt {
         }
         let Self { routes, leaving, gathered, sums, .. } = self;
         let mut place = |columns: &[TransposeCopies], from: &Buffer<f32>, at: usize, width: usize| {
-            for TransposeCopies { tower, copies, .. } in columns {
+            for TransposeCopies { tower, copies, adds, .. } in columns {
                 let (to, to_width) = match tower {
                     Some(tower) => {
                         let tower = &mut towers[*tower];
@@ -215,6 +216,12 @@ impl Dataflow for Sptt {
                     Matrix { buffer: from, at, width },
                     MatrixMut { buffer: to, at: 0, width: to_width },
                 )?;
+                device.add_columns(
+                    rows,
+                    adds,
+                    Matrix { buffer: from, at, width },
+                    MatrixMut { buffer: to, at: 0, width: to_width },
+                )?;
             }
             Ok::<(), Error>(())
         };
@@ -223,7 +230,7 @@ impl Dataflow for Sptt {
             place(columns, &gathered.floats.recv, at, *width)?;
             at += rows * width;
         }
-        place(&routes.summed, &sums.recv, 0, routes.rows.width)?;
+        place(&routes.sums, &sums.recv, 0, routes.summed.width)?;
         self.expect_peers(input);
         Ok(())
     }
@@ -322,13 +329,13 @@ impl Dataflow for Sptt {
         for member in 0..self.routes.groups.size() {
             let samples = self.samples_of(input, member);
             self.gathered_gradients.floats.to[member] = rows * self.routes.members[member].0;
-            self.gathered_gradients.floats.from[member] = samples * self.routes.whole.width;
+            self.gathered_gradients.floats.from[member] = samples * self.routes.sent.width;
             self.sum_gradients.samples[member] = samples;
         }
         let Self { routes, returned, .. } = self;
         let (gathered, sums) = (&mut self.gathered_gradients.floats.send, &mut self.sum_gradients.send);
         gathered.resize(self.gathered_gradients.floats.to.iter().sum())?;
-        sums.resize(rows * routes.rows.width)?;
+        sums.resize(rows * routes.summed.width)?;
         let place = |columns: &[TransposeCopies], to: &mut Buffer<f32>, at: usize, width: usize| {
             for TransposeCopies { tower, back, .. } in columns {
                 let (from, from_width) = match tower {
@@ -349,13 +356,13 @@ impl Dataflow for Sptt {
             place(columns, gathered, at, *width)?;
             at += rows * width;
         }
-        place(&routes.summed, sums, 0, routes.rows.width)
+        place(&routes.sums, sums, 0, routes.summed.width)
     }
 
     /// Step c in reverse.
     fn reverse_permute(&mut self, device: &Device, input: &Input) -> Result<(), Error> {
         let arrived = [&self.gathered_gradients.floats.recv, &self.sum_gradients.recv];
-        let widths = [self.routes.whole.width, self.routes.rows.width];
+        let widths = [self.routes.sent.width, self.routes.summed.width];
         for ((from, to), width) in arrived.into_iter().zip(&mut self.ordered_gradients).zip(widths) {
             to.resize(input.world_rows() * width)?;
             let mut at = 0;
@@ -381,7 +388,7 @@ impl Dataflow for Sptt {
                 [&self.gathered_gradients.floats.recv, &self.sum_gradients.recv]
             }
         };
-        for (held, gradients) in [&self.routes.whole, &self.routes.rows].into_iter().zip(gradients) {
+        for (held, gradients) in [&self.routes.sent, &self.routes.summed].into_iter().zip(gradients) {
             self.side_by_side(held).update(device, tables, update, input, gradients)?;
         }
         Ok(())

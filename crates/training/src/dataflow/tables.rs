@@ -71,8 +71,8 @@ impl SideBySide<'_> {
 }
 
 /// Offset of the columns of each shard, if the shards are concatenated.
-pub fn columns(shards: &[Shard]) -> Vec<usize> {
-    let starts = shards.iter().scan(0, |next, shard| {
+pub fn columns<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Vec<usize> {
+    let starts = shards.into_iter().scan(0, |next, shard| {
         let start = *next;
         *next += shard.columns.len();
         Some(start)

@@ -8,7 +8,7 @@ use collectives::{Communicator, Label};
 use kernels::{Buffer, KernelError};
 use sha2::{Digest, Sha256};
 use spec::model::{BlockName, Parameter};
-use spec::placement::{Shard, ShardKind};
+use spec::placement::Shard;
 use spec::run::Run;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,9 +52,7 @@ fn label() -> Label {
 fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
     let placement = &run.placement;
     // Whoever has a table whole hashes it.
-    let is_whole = |shard: &Shard| {
-        shard.kind == ShardKind::Whole && shard.columns.len() == run.model.row_width(shard.feature)
-    };
+    let is_whole = |shard: &Shard| shard.row_pieces() == 1 && shard.columns.len() == run.model.row_width(shard.feature);
     let mut mine = Vec::new();
     for (shard, table) in placement.owned_by(world.rank()).iter().zip(&rank.tables) {
         if is_whole(shard) {

@@ -55,7 +55,7 @@ impl<'a> Flight<'a> {
             CollectiveKind::AllToAll => bytes = to.iter().sum(),
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter => {
                 let scatters = collective.kind == CollectiveKind::ReduceScatter;
-                let widths = deployment.placement.rows_by(me).iter().map(|shard| shard.columns.len());
+                let widths = deployment.summed_by(me).iter().map(|shard| shard.columns.len());
                 let widths: Vec<usize> = widths.collect();
                 let sample = Units::of_vectors(traffic.codec(), &widths, 1);
                 let of_sample = sample.bytes(0..sample.count()).max(1);

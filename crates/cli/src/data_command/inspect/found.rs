@@ -1,9 +1,9 @@
 //! A log that nobody has described: what it is, found by looking at it.
 
 use super::write;
-use super::{Args, Pass, pass, print_counts, print_warnings};
+use super::{Args, Pass, pass, print_counts, print_warnings, write_statistics};
 use crate::logs::Raw;
-use crate::output::Inputs;
+use crate::output::{Inputs, Output};
 use crate::progress::Console;
 use crate::text::printable;
 use anyhow::{Context, Result, ensure};
@@ -20,12 +20,10 @@ const FEW_SAMPLES: u64 = 200_000;
 /// Samples below which one pass over them teaches too little, and more than two are learnt by heart.
 const SHORT: u64 = 50_000;
 
-pub fn run(args: &Args, console: Console) -> Result<()> {
+pub fn run(args: &Args, inputs: &Inputs, stats: Option<&Output>, console: Console) -> Result<()> {
     let files = data::files::resolve(&args.log.data)?;
-    let mut inputs = Inputs::default();
-    inputs.add_all(&files);
     if let Some(folder) = &args.write {
-        write::check(folder, args.force.force, &inputs)?;
+        write::check(folder, args.force.force, inputs)?;
     }
     let request = Request { label: args.label.as_deref(), time: args.time.as_deref() };
     let mut found = discover(&files, &request)?;
@@ -45,6 +43,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     ensure!(inspection.samples > 0, "{}: there are no samples in this log", args.log.data.join(" "));
     found.warnings.extend(warnings);
     let schema = sized(&found.schema, &inspection);
+    write_statistics(stats, &inspection, &schema)?;
     for seen in &inspection.sparse {
         let column = found.columns.iter_mut().find(|column| column.name == seen.name);
         if let Some(column) = column {
@@ -54,7 +53,7 @@ pub fn run(args: &Args, console: Console) -> Result<()> {
     let config = config(&found, &schema, &inspection, &args.log.data)?;
     let written = match &args.write {
         None => None,
-        Some(folder) => Some(write::write(folder, args.force.force, &inputs, &found, &config)?),
+        Some(folder) => Some(write::write(folder, args.force.force, inputs, &found, &config)?),
     };
     if args.json {
         let result = json!({

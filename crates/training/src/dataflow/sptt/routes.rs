@@ -19,13 +19,15 @@ pub struct SpttRoutes {
     pub permute: PeerPermute,
     /// All ranks in peer order.
     pub peer_order: Vec<usize>,
-    /// Whole tables that the rank holds, side by side.
-    pub whole: HeldTables,
-    pub rows: HeldTables,
+    /// Tables of the rank whose vectors or partial sums are sent one by one, side by side.
+    pub sent: HeldTables,
+    /// Tables of whose rows every member has a piece, side by side.
+    pub summed: HeldTables,
     pub table_columns: Vec<usize>,
     /// Columns that each member of the group sends in step d, and where they go.
     pub members: Vec<(usize, Vec<TransposeCopies>)>,
-    pub summed: Vec<TransposeCopies>,
+    /// Where the sums of these tables go.
+    pub sums: Vec<TransposeCopies>,
     /// The group's towers with modules, and where the output of each begins among what leaves.
     pub towers: Vec<(usize, usize)>,
     pub leaving_width: usize,
@@ -51,6 +53,8 @@ pub struct TransposeCopies {
     /// Index of the tower of the group that reads the columns; `None` for columns that pass through.
     pub tower: Option<usize>,
     pub copies: Vec<ColumnCopy>,
+    /// Columns of partial sums that are added to what an earlier member sent.
+    pub adds: Vec<ColumnCopy>,
     /// Copies of the gradients of these columns, the other way.
     pub back: Vec<ColumnCopy>,
 }
@@ -61,11 +65,14 @@ impl SpttRoutes {
         let groups = plan.groups();
         let (group, index) = (groups.group_of(rank), groups.index_of(rank));
         let here = plan.plan(group);
-        let (whole, rows) = (placement.whole_by(rank), placement.rows_by(rank));
+        let members = groups.size();
+        let (sent, summed) = (placement.sent_by(rank, members), placement.summed_by(rank, members));
         let transposed = |shards: &[Shard]| {
             let routes = shards.iter().zip(columns(shards)).flat_map(|(shard, at)| {
                 let at_column = move |route: Route| Route { from: at + route.from, ..route };
-                plan.routes(group, shard).into_iter().map(at_column)
+                // Members hold the pieces of a table's rows in ascending order; a reduce-scatter has added them up.
+                let adds = shard.piece() > 0 && shard.row_pieces() < members;
+                plan.routes(group, shard).into_iter().map(move |route| (at_column(route), adds))
             });
             by_place(routes.collect(), &here.towers)
         };
@@ -76,15 +83,15 @@ impl SpttRoutes {
             index,
             permute: plan.permute(),
             peer_order: groups.peer_order(),
-            whole: HeldTables { tables: 0..whole.len(), width: width(whole) },
-            rows: HeldTables { tables: whole.len()..whole.len() + rows.len(), width: width(rows) },
-            table_columns: columns(whole).into_iter().chain(columns(rows)).collect(),
+            sent: HeldTables { tables: 0..sent.len(), width: width(sent) },
+            summed: HeldTables { tables: sent.len()..sent.len() + summed.len(), width: width(summed) },
+            table_columns: columns(sent).into_iter().chain(columns(summed)).collect(),
             members: groups
                 .members(group)
-                .map(|member| placement.whole_by(member))
+                .map(|member| placement.sent_by(member, members))
                 .map(|shards| (width(shards), transposed(shards)))
                 .collect(),
-            summed: transposed(rows),
+            sums: transposed(summed),
             towers: here
                 .outputs
                 .iter()
@@ -107,18 +114,24 @@ fn into_order(plan: &GroupPlan) -> (usize, Vec<ColumnCopy>) {
     (plan.output_width(), merge(plan.outputs.iter().map(copy).collect()))
 }
 
-/// Routes by where they go, each place once.
-fn by_place(routes: Vec<Route>, towers: &[usize]) -> Vec<TransposeCopies> {
-    let mut places: Vec<Option<usize>> = routes.iter().map(|route| route.tower).collect();
+/// Routes by where they go, each place once; with each route, whether its columns are added to others.
+fn by_place(routes: Vec<(Route, bool)>, towers: &[usize]) -> Vec<TransposeCopies> {
+    let mut places: Vec<Option<usize>> = routes.iter().map(|(route, _)| route.tower).collect();
     places.sort_unstable();
     places.dedup();
     let of_place = |place: Option<usize>| {
-        let here = routes.iter().filter(|route| route.tower == place);
-        let copies = merge(here.map(|r| ColumnCopy { from: r.from, to: r.to, width: r.width }).collect());
+        let copies = |which: &dyn Fn(bool) -> bool| {
+            let here = routes.iter().filter(|(route, adds)| route.tower == place && which(*adds));
+            merge(here.map(|(r, _)| ColumnCopy { from: r.from, to: r.to, width: r.width }).collect())
+        };
         let of_group =
             |tower| towers.iter().position(|&t| t == tower).expect("a plan lists its group's towers");
-        let tower = place.map(of_group);
-        TransposeCopies { tower, back: reversed(copies.clone()), copies }
+        TransposeCopies {
+            tower: place.map(of_group),
+            copies: copies(&|adds| !adds),
+            adds: copies(&|adds| adds),
+            back: reversed(copies(&|_| true)),
+        }
     };
     places.into_iter().map(of_place).collect()
 }

@@ -6,7 +6,7 @@ use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
-use spec::placement::{Layout, Shard};
+use spec::placement::Shard;
 use spec::program::Move;
 use spec::program::{Program, Units};
 use spec::run::Run;
@@ -56,15 +56,11 @@ struct Sample {
 
 impl Sample {
     fn new(run: &Run) -> Self {
-        let (model, placement, ranks) = (&run.model, &run.placement, run.topology().ranks());
+        let (model, placement) = (&run.model, &run.placement);
         let (mut all, mut ids, mut lengths) = (0.0, 0.0, 0.0);
-        for (f, (feature, layout)) in model.features().iter().zip(placement.layouts()).enumerate() {
+        for (f, feature) in model.features().iter().enumerate() {
             // An id goes to the holder of its row, or to all holders of a slice of it or a copy.
-            let holders = match layout {
-                Layout::TableWise { .. } | Layout::RowWise { .. } | Layout::Hierarchical { .. } => 1,
-                Layout::ColumnWise { ranks } => ranks.len(),
-                Layout::Replicated => ranks,
-            };
+            let holders = placement.column_pieces(f) * placement.shards_of(f)[0].holders.ranks().len();
             let (mean, pieces) = (feature.hotness.mean() as f64, placement.row_pieces(f));
             all += mean;
             ids += mean * holders as f64;
