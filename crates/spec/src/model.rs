@@ -15,6 +15,7 @@ mod labels;
 mod layer;
 mod network;
 mod tower;
+mod widths;
 
 pub use architecture::Architecture;
 pub use block::{Block, BlockName, Input, Layers, Projected};
@@ -22,12 +23,14 @@ pub use labels::ModelLabel;
 pub use layer::{CrossLayer, LinearLayer, Parameter};
 pub use network::{BlockSource, Network, Read};
 pub use tower::{Member, Tower, TowerModule};
+pub use widths::AlignedVectors;
 
 use crate::feature::{Feature, Hotness};
 use crate::towers::{Assignment, Module};
 use architecture::Sample;
 use serde::Serialize;
 use std::collections::HashSet;
+use widths::{sparse_width, starts_of, vectors_of};
 
 /// A recommendation model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -74,6 +77,8 @@ impl ModelError {
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_LAYERS: usize = 256;
 const MAX_FEATURES: usize = 65_536;
+/// The most rows of a table that can be planned and simulated; [`Model::check_trainable`] has the limit of training.
+const MAX_ROWS: usize = 1 << 40;
 const MAX_DIM: usize = 65_536;
 const MAX_HOTNESS: u32 = 65_536;
 
@@ -177,23 +182,6 @@ impl Model {
         self.dense_features
     }
 
-    /// Length of the embedding vectors of features that give none, N. Where vectors of several lengths interact, they are mapped
-    /// to this one.
-    pub fn dim(&self) -> usize {
-        self.dim
-    }
-
-    /// Length of the embedding vectors of a feature.
-    pub fn dim_of(&self, feature: usize) -> usize {
-        self.features[feature].dim.unwrap_or(self.dim)
-    }
-
-    /// Number of columns of a row of a feature's table: those of a vector and, if the model has linear weights, one more behind
-    /// them.
-    pub fn row_width(&self, feature: usize) -> usize {
-        self.starts[feature + 1] - self.starts[feature]
-    }
-
     /// Architecture that the model was made from.
     pub fn architecture(&self) -> &Architecture {
         &self.architecture
@@ -225,10 +213,26 @@ impl Model {
         self.features.iter().any(|f| f.weighted)
     }
 
-    /// Number of parameters in all tables.
+    /// Number of parameters in all tables; the largest number there is for more.
     pub fn table_parameters(&self) -> u64 {
         let parameters = |(f, feature): (usize, &Feature)| feature.rows as u64 * self.row_width(f) as u64;
-        self.features.iter().enumerate().map(parameters).sum()
+        self.features.iter().enumerate().map(parameters).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses tables of more rows than training can name: batches hold ids of 32 bits. Larger tables can be planned and simulated.
+    pub fn check_trainable(&self) -> Result<(), ModelError> {
+        match self.features.iter().position(|feature| feature.rows > u32::MAX as usize) {
+            None => Ok(()),
+            Some(i) => {
+                let Feature { name, rows, .. } = &self.features[i];
+                let problem = format!(
+                    "{rows} rows can be planned and simulated, but not trained: ids of batches have 32 bits. Use at most {} rows \
+                     (model.rows_cap or --rows-cap caps all tables)",
+                    u32::MAX
+                );
+                Err(ModelError::new(format!("model.features[{i}].rows ({name})"), problem))
+            }
+        }
     }
 
     /// Number of parameters in dense layers, including those of towers.
@@ -238,7 +242,7 @@ impl Model {
 
     /// Number of parameters of the model.
     pub fn parameters(&self) -> u64 {
-        self.table_parameters() + self.dense_parameters()
+        self.table_parameters().saturating_add(self.dense_parameters())
     }
 
     /// Floating-point operations to train on one sample: the matrix products of forward and of both gradients, less
@@ -278,32 +282,6 @@ fn lay_out_towers(
     Ok(members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect())
 }
 
-/// Number of columns that tables whose rows begin at these columns, or else towers, bring to the network.
-fn sparse_width(starts: &[usize], towers: &[Tower]) -> usize {
-    match towers {
-        [] => starts.last().copied().unwrap_or(0),
-        towers => towers.iter().map(Tower::output_width).sum(),
-    }
-}
-
-/// Names of the features and lengths of their embeddings; none if tower modules stand between them and the network.
-fn vectors_of<'a>(features: &'a [Feature], dim: usize, towers: &[Tower]) -> Vec<(&'a str, usize)> {
-    if towers.iter().any(|tower| !tower.passes_through()) {
-        return Vec::new();
-    }
-    features.iter().map(|feature| (feature.name.as_str(), feature.dim.unwrap_or(dim))).collect()
-}
-
-/// Sums of the widths before each feature, and of all at the end.
-fn starts_of(widths: &[usize]) -> Vec<usize> {
-    let mut start = 0;
-    let ends = widths.iter().map(|width| {
-        start += width;
-        start
-    });
-    std::iter::once(0).chain(ends).collect()
-}
-
 fn check_sizes(dense_features: usize, dim: usize) -> Result<(), ModelError> {
     if !(1..=MAX_DIM).contains(&dim) {
         return Err(ModelError::new("model.dim", format!("{dim} is not between 1 and {MAX_DIM}")));
@@ -328,10 +306,10 @@ fn check_features(features: &[Feature]) -> Result<(), ModelError> {
                 format!("{:?} is empty or taken; every feature needs a name of its own", feature.name),
             ));
         }
-        if feature.rows == 0 || feature.rows > u32::MAX as usize {
+        if !(1..=MAX_ROWS).contains(&feature.rows) {
             return Err(ModelError::new(
                 format!("model.features[{i}].rows ({})", feature.name),
-                format!("{} rows; a table has 1 to {} (split larger ones)", feature.rows, u32::MAX),
+                format!("{} rows; a table has 1 to {MAX_ROWS} (split larger ones)", feature.rows),
             ));
         }
         if let Some(dim) = feature.dim.filter(|dim| !(1..=MAX_DIM).contains(dim)) {

@@ -414,12 +414,11 @@ fn two_bytes_are_half_of_four() {
 
 fn any_feature() -> impl Strategy<Value = Feature> {
     let (rows, means, pooling) = ([1, 2, 5, 20], [0u32, 0, 1, 3], [Pooling::Sum, Pooling::Mean]);
-    (select(rows.to_vec()), select(means.to_vec()), select(pooling.to_vec()), any::<bool>()).prop_map(
-        |(rows, mean, pooling, weighted)| {
-            let hotness = if mean == 0 { Hotness::One } else { Hotness::Many { mean } };
-            Feature { pooling, hotness, weighted, ..common::feature("", rows) }
-        },
-    )
+    let numbers = (select(rows.to_vec()), select(means.to_vec()), proptest::option::of(1..8usize));
+    (numbers, select(pooling.to_vec()), any::<bool>()).prop_map(|((rows, mean, dim), pooling, weighted)| {
+        let hotness = if mean == 0 { Hotness::One } else { Hotness::Many { mean } };
+        Feature { pooling, hotness, weighted, dim, ..common::feature("", rows) }
+    })
 }
 
 proptest! {

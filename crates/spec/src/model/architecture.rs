@@ -58,7 +58,7 @@ pub(super) struct Sample<'a> {
 }
 
 const BOTTOM: BlockName = BlockName::new("bottom");
-const PROJECT: BlockName = BlockName::new("project");
+pub(super) const PROJECT: BlockName = BlockName::new("project");
 const INTERACTION: BlockName = BlockName::new("interaction");
 const TOP: BlockName = BlockName::new("top");
 const LINEAR: BlockName = BlockName::new("linear");

@@ -105,6 +105,11 @@ impl Network {
         found.ok_or(Error::NoBlock { name })
     }
 
+    /// Output of a block.
+    pub fn output(&self, block: BlockName) -> Result<&Buffer<f32>> {
+        Ok(self.nodes[self.position(block)?].output())
+    }
+
     /// Output of the last block.
     pub fn logits(&self) -> &Buffer<f32> {
         self.nodes.last().expect("a network has blocks").output()

@@ -52,7 +52,8 @@ fn label() -> Label {
 fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
     let placement = &run.placement;
     // Whoever has a table whole hashes it.
-    let is_whole = |shard: &Shard| shard.row_pieces() == 1 && shard.columns.len() == run.model.row_width(shard.feature);
+    let is_whole =
+        |shard: &Shard| shard.row_pieces() == 1 && shard.columns.len() == run.model.row_width(shard.feature);
     let mut mine = Vec::new();
     for (shard, table) in placement.owned_by(world.rank()).iter().zip(&rank.tables) {
         if is_whole(shard) {
