@@ -117,6 +117,11 @@ impl Shard {
         self.piece.0
     }
 
+    /// Number of bytes of an id that names a row of the shard: 4, or 8 if the shard has more than 2³² rows.
+    pub fn id_bytes(&self) -> u64 {
+        if self.rows.len() > 1 << 32 { 8 } else { 4 }
+    }
+
     /// Number of pieces into which the rows of the table are cut.
     pub fn row_pieces(&self) -> usize {
         self.piece.1

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::config;
+use common::{config, mixed};
 use data::Batch;
 use kernels::Device;
 use spec::codec::Rounding;
@@ -169,6 +169,11 @@ fn a_step_after_warm_up_allocates_nothing() {
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{wire} by {all_reduce}");
     }
+    // Maps of vectors to one length, on one way of a DeepFM and between bottom MLP and interaction of a DLRM.
+    for kind in [ModelKind::Dlrm, ModelKind::DeepFm] {
+        let run = with_batches(mixed(config(kind, true, 1, 2)), BATCH as usize);
+        assert_eq!(counted(&run), 0, "{kind:?} of mixed dims");
+    }
     let mut emulated = config(ModelKind::Dlrm, true, 1, 1);
     emulated.emulation.nodes = Some(8);
     emulated.wire = "vectors=u4,gradients=u2,dense=u4+ec".parse().unwrap();
@@ -196,9 +201,9 @@ fn a_step_after_warm_up_allocates_nothing() {
         }
         .parse()
         .unwrap();
-        // All options of regularisation, too.
+        // All options of regularisation, too, and towers over members of several widths.
         if permute == PeerPermute::Vectors {
-            config = regularised(config);
+            config = mixed(regularised(config));
         }
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{kind:?} under {module}, {cut:?}, permuting {permute}");

@@ -4,7 +4,7 @@ mod common;
 
 use collectives::SentBytes;
 use common::config;
-use common::metered::{Epoch, check_run, metered, sent, sizes};
+use common::metered::{Epoch, check_run, metered, sent};
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::Pooling;
@@ -349,12 +349,11 @@ fn two_bytes_are_half_of_four() {
 
 fn any_feature() -> impl Strategy<Value = Feature> {
     let (rows, means, pooling) = ([1, 2, 5, 20], [0u32, 0, 1, 3], [Pooling::Sum, Pooling::Mean]);
-    (select(rows.to_vec()), select(means.to_vec()), select(pooling.to_vec()), any::<bool>()).prop_map(
-        |(rows, mean, pooling, weighted)| {
-            let hotness = if mean == 0 { Hotness::One } else { Hotness::Many { mean } };
-            Feature { pooling, hotness, weighted, ..common::feature("", rows) }
-        },
-    )
+    let numbers = (select(rows.to_vec()), select(means.to_vec()), proptest::option::of(1..8usize));
+    (numbers, select(pooling.to_vec()), any::<bool>()).prop_map(|((rows, mean, dim), pooling, weighted)| {
+        let hotness = if mean == 0 { Hotness::One } else { Hotness::Many { mean } };
+        Feature { pooling, hotness, weighted, dim, ..common::feature("", rows) }
+    })
 }
 
 proptest! {

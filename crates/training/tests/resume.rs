@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ADAM, config, labelled_config, labelled_log, optimizer};
+use common::{ADAM, config, labelled_config, labelled_log, mixed, optimizer};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
 use spec::codec::Rounding;
@@ -275,6 +275,39 @@ fn towers_are_taken_up_on_other_topologies() {
             let scores = evaluate(&run, &checkpoint, receive);
             assert_eq!(scores.evaluation.auc, Some(auc), "{kind:?} on {cluster:?}, {cut:?}");
             assert_eq!(seen, 301);
+        }
+    }
+}
+
+/// Tables of several widths and the maps over them, in the network and in towers.
+#[test]
+fn mixed_dims_are_taken_up_on_other_topologies() {
+    let flat = |(hosts, ranks, _): (usize, usize, usize), cut| {
+        let mut config = config(ModelKind::Dlrm, true, hosts, ranks);
+        config.placement.cut = Some(cut);
+        config.optimizer.tables = Some(optimizer(ADAM, 0.002));
+        mixed(config)
+    };
+    let towers = |cluster, cut| {
+        mixed(dmt(config(ModelKind::Dlrm, true, 1, 1), PROJECTION, cluster, cut, UpdateRule::Sgd))
+    };
+    let configs: [(&dyn Fn(_, _) -> Config, &str); 2] =
+        [(&flat, "project.C1.weight"), (&towers, "towers.1.each.3.bias")];
+    for (on, map) in configs {
+        let root = tempfile::tempdir().unwrap();
+        let (checkpoint, first, curve) = twenty_and_forty(&on((2, 2, 1), Cut::Columns), root.path());
+        assert!(checkpoint.tensors().any(|(name, _)| name == map), "no {map}");
+        for (cluster, cut) in [((1, 3, 1), Cut::Rows), ((1, 1, 1), Cut::Whole)] {
+            let other = on(cluster, cut);
+            let losses = resumed(&other, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
+            assert_eq!(losses.len(), 20);
+            for (step, (a, b)) in curve[20..].iter().zip(&losses).enumerate() {
+                assert!((a - b).abs() <= 1e-5 * a, "{map} on {cluster:?}, step {step}: {a} and {b}");
+            }
+            let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
+            let run = planning::check(&other).unwrap();
+            let scores = evaluate(&run, &checkpoint, ignore);
+            assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
         }
     }
 }

@@ -86,7 +86,11 @@ impl<'a> Recipe<'a> {
         logs.check(&in_towers(config, strided, module))
             .map_err(within(format!("{towers} towers of {module}")))?;
         let flat = pilot_logs.check(&flat_config(asked, whole.steps));
-        flat.map_err(within(format!("the flat {}", asked.flat_model.name())))?;
+        let aligned = |flat: Run| match flat.model.aligned_vectors() {
+            Ok(_) => Ok(()),
+            Err(error) => Err(RunError::new(error.field, error.problem)),
+        };
+        flat.and_then(aligned).map_err(within(format!("the flat {}", asked.flat_model.name())))?;
         let what = json!({
             "config": config,
             "towers": towers,

@@ -24,8 +24,10 @@ impl Buffers<'_> {
             true => {
                 let grown = self.rounding.grown;
                 // Rows are vectors of the tables, or about as wide.
-                let width = self.deployment.model.row_width(0).max(1) as u64;
-                let each = codec.encoded_bytes(1, width) as f64 / width as f64;
+                let model = &self.deployment.model;
+                let widths = || (0..model.features().len()).map(|feature| model.row_width(feature) as u64);
+                let encoded: u64 = widths().map(|width| codec.encoded_bytes(1, width)).sum();
+                let each = encoded as f64 / widths().sum::<u64>() as f64;
                 plain + levels * (grown(each * send) + grown(each * recv))
             }
         }

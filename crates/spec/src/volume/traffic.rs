@@ -17,7 +17,7 @@ use std::ops::Range;
 pub enum Item {
     /// Length of the bag of a sample, for features whose bags vary.
     Length,
-    /// Id of a row.
+    /// Id of a row: as many bytes as its shard needs ([`Shard::id_bytes`]), whatever the codec.
     Id,
     /// Weight of an id.
     Weight,
@@ -237,7 +237,8 @@ impl Traffic {
         let bytes = |item: Item, codec: Codec, shard: &Shard, rank: usize| match item {
             Item::Length if !placement.lengths_vary(model, shard) => 0,
             Item::Length => codec.encoded_bytes(sizes.samples[rank], 1),
-            Item::Id | Item::Weight => codec.encoded_bytes(sizes.ids_of(rank, shard), 1),
+            Item::Id => shard.id_bytes() * sizes.ids_of(rank, shard),
+            Item::Weight => codec.encoded_bytes(sizes.ids_of(rank, shard), 1),
             Item::Vector => codec.encoded_bytes(sizes.samples[rank], shard.columns.len() as u64),
         };
         match self {

@@ -4,6 +4,7 @@
 //! tables.C1.weight              rows × dim
 //! optimizer.tables.C1           rows × what the rule keeps of a row (Adam: first moments, then second)
 //! bottom.0.weight               outputs × inputs, and so on for every dense parameter
+//! project.C1.weight             model.dim × dim, where C1 has another dim than the model
 //! towers.0.each.weight          the same of a tower's layers
 //! optimizer.bottom.0.weight.0   first thing that the rule keeps of the parameter (Adam: .0 first moment, .1 second)
 //! optimizer.errors.ring.u4.every.2x4.0.3   errors that rank 3 of 2 × 4 carries in the reduction of bucket 0

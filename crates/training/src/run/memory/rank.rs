@@ -242,8 +242,8 @@ impl<'a> Shape<'a> {
                     TowerModule::PassThrough => {}
                     TowerModule::Projection { all, each } => {
                         layers.extend(all.iter().map(|layer| (layer, rows)));
-                        let members = tower.members.len();
-                        layers.extend(each.iter().map(|layer| (layer, rows.saturating_mul(members))));
+                        let mapped = |layer| (layer, rows.saturating_mul(tower.members_of(layer)));
+                        layers.extend(each.iter().map(mapped));
                     }
                     TowerModule::Cross { layer, map } => {
                         layers.extend(layer.maps().chain(map).map(|layer| (layer, rows)));
