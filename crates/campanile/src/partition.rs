@@ -77,10 +77,32 @@ pub enum LoadOf {
 /// What is known of the tables behind the features.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// Columns.
-    dim: Option<usize>,
+    columns: Columns,
     /// Bytes read and sent a sample, and bytes of each table.
     bytes: Option<(Vec<f64>, Vec<f64>)>,
+}
+
+/// Columns of tables.
+#[derive(Clone, Debug, Default)]
+enum Columns {
+    /// Nobody knows them.
+    #[default]
+    Unknown,
+    /// All tables have as many.
+    Equal(usize),
+    /// Number of columns of each table.
+    Each(Vec<usize>),
+}
+
+impl Columns {
+    /// Columns of each of so many tables.
+    fn of(&self, tables: usize) -> Option<Vec<usize>> {
+        match self {
+            Columns::Unknown => None,
+            Columns::Equal(columns) => Some(vec![*columns; tables]),
+            Columns::Each(each) => Some(each.clone()),
+        }
+    }
 }
 
 impl Tables {
@@ -89,12 +111,13 @@ impl Tables {
         let features = || model.features().iter().zip((0..).map(|f| 4.0 * model.row_width(f) as f64));
         let lookup = features().map(|(f, vector)| (f.hotness.mean() + 1) as f64 * vector).collect();
         let memory = features().map(|(f, vector)| f.rows as f64 * vector).collect();
-        Self { dim: Some(model.row_width(0)), bytes: Some((lookup, memory)) }
+        let columns = Columns::Each((0..model.features().len()).map(|f| model.row_width(f)).collect());
+        Self { columns, bytes: Some((lookup, memory)) }
     }
 
     /// Tables of which only the columns are known, or nothing.
     pub fn of_columns(dim: Option<usize>) -> Self {
-        Self { dim, bytes: None }
+        Self { columns: dim.map_or(Columns::Unknown, Columns::Equal), bytes: None }
     }
 }
 
@@ -150,9 +173,9 @@ impl Division {
     ) -> Result<(Pieces, Request), DivisionError> {
         let groups = self.grouped(affinity)?.map(|groups| groups.of);
         let loads = self.loads(affinity, tables, strategy)?;
-        let pieces = match (self.slice_to, tables.dim) {
+        let pieces = match (self.slice_to, tables.columns.of(affinity.features().len())) {
             (None, _) => Pieces::whole(affinity),
-            (Some(width), Some(dim)) => Pieces::sliced(affinity, dim, width)?,
+            (Some(width), Some(columns)) => Pieces::sliced(affinity, &columns, width)?,
             (Some(_), None) => return Err(DivisionError::UnknownColumns),
         };
         let request = Request {
@@ -208,12 +231,16 @@ impl Division {
             PartitionError::Dims { .. } => return DivisionError::Dims(error),
             _ => return DivisionError::Partition(error),
         };
-        let Some(dim) = tables.dim else { return DivisionError::MorePieces(error) };
-        let most = Pieces::most(features, dim);
-        let hint = match Pieces::widest(features, dim, towers) {
-            Some(width) => format!("--slice-to {width} gives {} pieces", features * dim.div_ceil(width)),
+        let Some(columns) = tables.columns.of(features) else { return DivisionError::MorePieces(error) };
+        let most = Pieces::most(&columns);
+        let hint = match Pieces::widest(&columns, towers) {
+            Some(width) => format!("--slice-to {width} gives {} pieces", Pieces::count(&columns, width)),
             None => {
-                format!("tables of {dim} columns give at most {most} pieces, so {most} towers are the most")
+                let widest = columns.iter().copied().max().unwrap_or(0);
+                let up_to = if columns.iter().any(|&columns| columns < widest) { "up to " } else { "" };
+                format!(
+                    "tables of {up_to}{widest} columns give at most {most} pieces, so {most} towers are the most"
+                )
             }
         };
         let given = self.slice_to.map_or(String::new(), |width| format!(" at --slice-to {width}"));

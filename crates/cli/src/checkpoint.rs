@@ -23,9 +23,11 @@ pub enum Command {
   tables.FEATURE.weight              rows × dim of an embedding table; a DeepFM's rows end in the linear weight of the id
   bottom.I.weight, bottom.I.bias     outputs × inputs of layer I of the bottom MLP: y = x·Wᵀ + b, then ReLU
   top.I.weight, top.I.bias           the same of the top MLP
+  project.FEATURE.weight             model.dim × dim of a feature of another dim, in a DLRM or DeepFM: y = x·Wᵀ
   cross.I.v, cross.I.w, cross.I.bias a DCN's cross layer: x₀ ⊙ (w·(v·x) + bias) + x
   linear.0.*, deep.I.*               a DeepFM's linear map of the dense inputs, and its MLP: vectors, then dense inputs
   towers.T.all.*, towers.T.each.*    a tower's maps of all its features side by side, and of each of them
+  towers.T.each.W.*                  that of its features of W columns, where a tower has features of several widths
   towers.T.cross.*, towers.T.map.*   a tower's cross layer, and the map after it
 Which features a tower has, and in which order, is in the file's metadata: `run` is the run as JSON, with model.towers and
 model.tower_module. The outputs of towers stand behind the dense vector, tower by tower.

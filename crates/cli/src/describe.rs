@@ -62,8 +62,14 @@ fn to_json(run: &Run) -> Value {
         "memory": world,
         "largest_rank_bytes": largest,
     });
-    if model.row_width(0) != model.dim_of(0) {
+    let features = 0..model.features().len();
+    if model.row_width(0) != model.dim_of(0)
+        && features.clone().all(|f| model.row_width(f) == model.row_width(0))
+    {
         described["row_width"] = model.row_width(0).into();
+    }
+    if model.has_other_dims() {
+        described["dims"] = features.map(|feature| model.dim_of(feature)).collect();
     }
     if !run.regularised().is_empty() {
         described["regularisation"] = campanile::summary::regularisation(run);
@@ -80,7 +86,7 @@ fn to_text(run: &Run) -> String {
     let regularised = run.regularisation_text().map_or(String::new(), |text| format!("  {text}\n"));
     let linear = if model.row_width(0) > model.dim_of(0) { " and a linear weight" } else { "" };
     format!(
-        "{} with {} tables of dimension {}{linear}, {} dense features\n  \
+        "{} with {} tables of {}{linear}, {} dense features\n  \
          {:.3} MFlops a sample to train\n  \
          {} parameters: {} in tables, {} in dense layers\n  \
          dataflow {}\n\
@@ -89,7 +95,7 @@ fn to_text(run: &Run) -> String {
          {world}\n",
         model.kind(),
         model.features().len(),
-        model.dim(),
+        model.dims_text(),
         model.dense_features(),
         model.training_flops() as f64 / 1e6,
         si(model.parameters() as f64),

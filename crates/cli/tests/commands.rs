@@ -239,6 +239,35 @@ fn describe_counts_the_terabyte_models_without_allocating_them() {
     assert!((dcn["parameters"].as_f64().unwrap() / 1e9 - 22.79).abs() < 0.005);
 }
 
+/// Embeddings of 4 to 384, and a table of 10 G rows: described, scheduled and simulated; trained once it is small enough.
+#[test]
+fn mixed_dims_and_huge_tables_are_described_scheduled_and_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("run.toml");
+    let features = [("a", 10_000_000_000u64, 4), ("b", 50, 16), ("c", 70, 384)].map(|(name, rows, dim)| {
+        format!("[[model.features]]\nname = \"{name}\"\nrows = {rows}\ndim = {dim}\n")
+    });
+    let synthetic = "[data.synthetic]\ngroups = 1\nwithin = 0.0\nsamples = 2000\neval_samples = 100\n";
+    std::fs::write(&config, format!("{}{synthetic}", features.concat())).unwrap();
+    let config = config.to_str().unwrap();
+    let described = json(&["describe", config, "--json"]);
+    assert_eq!(described["dims"], serde_json::json!([4, 16, 384]));
+    assert_eq!(described["table_parameters"], 10_000_000_000u64 * 4 + 50 * 16 + 70 * 384);
+    let text = String::from_utf8(campanile(&["describe", config]).stdout).unwrap();
+    assert!(
+        text.starts_with("dlrm with 3 tables of dimensions 4 to 384,") && text.contains("project"),
+        "{text}"
+    );
+    let schedule = String::from_utf8(campanile(&["schedule", config, "--hosts", "2"]).stdout).unwrap();
+    assert!(schedule.contains("project forward") && schedule.contains("project backward"), "{schedule}");
+    let simulated = json(&["simulate", config, "--system", "a100:16", "--json"]);
+    assert!(simulated["iteration_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{simulated}");
+    let refused = refusal(&["train", config, "--steps", "2"]);
+    assert!(refused.contains("model.features[0].rows (a): 10000000000 rows can be planned"), "{refused}");
+    let trained = json(&["train", config, "--steps", "2", "--rows-cap", "100", "--hosts", "2", "--json"]);
+    has(&trained, "parameters_sha256 auc");
+}
+
 /// DeepFM from flags to predictions: a linear weight in every row, three terms of a logit.
 #[test]
 fn deepfm_is_described_scheduled_and_trained() {

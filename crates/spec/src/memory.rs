@@ -20,11 +20,13 @@
 //! assert!(bytes(64, false) < bytes(64, true));
 //! ```
 
+mod copies;
 mod vectors;
 
 use crate::dataflow::{AllToAll, Dataflow, Deployment, Sptt};
 use crate::model::{Block, Layers, LinearLayer, TowerModule};
 use crate::placement::{share, width};
+use crate::schedule::CopiedTable;
 use crate::topology::Groups;
 
 /// Bytes of memory that a buffer takes, given the bytes that it holds.
@@ -51,6 +53,8 @@ pub struct Buffers<'a> {
     peer_samples: Vec<usize>,
     /// Columns that leave all tower groups, added up.
     leaving: f64,
+    /// Data-parallel tables.
+    copies: Vec<CopiedTable>,
 }
 
 impl Rounding {
@@ -78,6 +82,7 @@ impl<'a> Buffers<'a> {
                 let groups = sptt.groups();
                 (0..groups.size()).map(|index| of_index(groups, index)).collect()
             }),
+            copies: CopiedTable::list(deployment, batch),
             leaving: sptt.map_or(0.0, |sptt| {
                 (0..sptt.groups().count()).map(|group| sptt.plan(group).output_width() as f64).sum()
             }),
@@ -140,7 +145,14 @@ impl<'a> Buffers<'a> {
         let of = |width: usize| self.floats(samples * width as f64);
         let (input, output) = (of(tower.input_width()), of(tower.output_width()));
         let (kept, back) = match &tower.module {
-            TowerModule::PassThrough | TowerModule::Projection { .. } => (0.0, 0.0),
+            TowerModule::PassThrough => (0.0, 0.0),
+            TowerModule::Projection { each, .. } if each.len() < 2 => (0.0, 0.0),
+            // The members of a width lie side by side as they are mapped.
+            TowerModule::Projection { each, .. } => {
+                let inputs = of(each.iter().map(|map| tower.members_of(map) * map.inputs).max().unwrap_or(0));
+                let outputs = each.iter().map(|map| tower.members_of(map) * map.outputs).max();
+                (inputs + of(outputs.unwrap_or(0)), inputs)
+            }
             TowerModule::Cross { layer, .. } => {
                 let inner = of(layer.v.as_ref().map_or(0, |v| v.outputs));
                 (inner + 2.0 * input, inner + 3.0 * input)
@@ -176,6 +188,13 @@ fn of_block(block: &Block, of: &dyn Fn(usize) -> f64) -> (f64, f64) {
             (kept, 2.0 * of(*width) + of(inner.max().unwrap_or(0)))
         }
         Layers::Fm { .. } => (of(1), of(1)),
+        Layers::Project(_) => {
+            // One vector lies apart as it is mapped.
+            let maps = block.layers.maps();
+            let inputs = of(maps.iter().map(|map| map.inputs).max().unwrap_or(0));
+            let output = of(block.layers.output_width());
+            (output + inputs + of(maps.first().map_or(0, |map| map.outputs)), output + inputs)
+        }
         Layers::Sum { width } => (0.0, of(*width)),
     }
 }

@@ -15,19 +15,22 @@ mod labels;
 mod layer;
 mod network;
 mod tower;
+mod widths;
 
 pub use architecture::Architecture;
-pub use block::{Block, BlockName, Input, Layers};
+pub use block::{Block, BlockName, Input, Layers, Projected};
 pub use labels::ModelLabel;
 pub use layer::{CrossLayer, LinearLayer, Parameter};
 pub use network::{BlockSource, Network, Read};
 pub use tower::{Member, Tower, TowerModule};
+pub use widths::AlignedVectors;
 
 use crate::feature::{Feature, Hotness};
 use crate::towers::{Assignment, Module};
 use architecture::Sample;
 use serde::Serialize;
 use std::collections::HashSet;
+use widths::{sparse_width, starts_of, vectors_of};
 
 /// A recommendation model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -74,6 +77,8 @@ impl ModelError {
 const MAX_WIDTH: usize = 1 << 20;
 const MAX_LAYERS: usize = 256;
 const MAX_FEATURES: usize = 65_536;
+/// The most rows of a table that can be planned and simulated; [`Model::check_trainable`] has the limit of training.
+const MAX_ROWS: usize = 1 << 40;
 const MAX_DIM: usize = 65_536;
 const MAX_HOTNESS: u32 = 65_536;
 
@@ -107,30 +112,24 @@ impl Model {
             features.iter().map(|feature| architecture.row_width(feature.dim.unwrap_or(dim))).collect();
         let meets = architecture.meeting_dim(dim, module);
         architecture.check(dense_features, dim, meets)?;
-        let other = features.iter().position(|f| f.dim.is_some_and(|other| other != dim));
-        if let (Some(other), Architecture::Dlrm { .. } | Architecture::DeepFm { .. }) = (other, &architecture)
-        {
-            let problem = "vectors of other lengths than model.dim need the model dcn; leave it out";
-            return Err(ModelError::new(format!("model.features[{other}].dim"), problem));
-        }
         let starts = starts_of(&widths);
         let row_widths = starts[features.len()];
-        if row_widths + dim + 1 > 64 * MAX_WIDTH {
-            let problem = format!("{} vectors of {row_widths} columns together are too wide", features.len());
+        let mapped = features.len() * architecture.row_width(dim);
+        if row_widths.max(mapped) + architecture.row_width(dim) > 64 * MAX_WIDTH {
+            let widest = widths.iter().copied().max().unwrap_or(0).max(dim);
+            let problem = format!("{} vectors of up to {widest} columns are too wide", features.len());
             return Err(ModelError::new("model.dim", problem));
         }
         let towers = lay_out_towers(&features, &widths, &architecture, assignment, module)?;
-        let sparse_width: usize = match towers.is_empty() {
-            true => row_widths,
-            false => towers.iter().map(Tower::output_width).sum(),
-        };
+        let sparse_width = sparse_width(&starts, &towers);
         let dense_width = if dense_features > 0 { meets } else { 0 };
         if dense_width + sparse_width > 64 * MAX_WIDTH {
             let problem = format!("{} towers give {sparse_width} columns: too wide", towers.len());
             return Err(ModelError::new("model.tower_module", problem));
         }
-        let network =
-            architecture.network(Sample { dense_features, dim: meets, sparse_width, outputs: 1 })?;
+        let vectors = vectors_of(&features, dim, &towers);
+        let sample = Sample { dense_features, dim: meets, sparse_width, vectors, outputs: 1 };
+        let network = architecture.network(sample)?;
         let labels = Vec::new();
         Ok(Self {
             features,
@@ -147,13 +146,15 @@ impl Model {
     }
 
     /// What a sample brings to the network, and takes from one with so many outputs.
-    fn sample(&self, outputs: usize) -> Sample {
-        let sparse_width = match self.towers.is_empty() {
-            true => self.starts[self.features.len()],
-            false => self.towers.iter().map(Tower::output_width).sum(),
-        };
+    fn sample(&self, outputs: usize) -> Sample<'_> {
         let dim = self.architecture.meeting_dim(self.dim, self.module);
-        Sample { dense_features: self.dense_features, dim, sparse_width, outputs }
+        Sample {
+            dense_features: self.dense_features,
+            dim,
+            sparse_width: sparse_width(&self.starts, &self.towers),
+            vectors: vectors_of(&self.features, self.dim, &self.towers),
+            outputs,
+        }
     }
 
     /// The model with dropout: in training, hidden units of the MLPs are set to zero with probability `dropout`, and the others
@@ -179,22 +180,6 @@ impl Model {
     /// Number of dense inputs.
     pub fn dense_features(&self) -> usize {
         self.dense_features
-    }
-
-    /// Length of the embedding vectors of features that have none of their own, N.
-    pub fn dim(&self) -> usize {
-        self.dim
-    }
-
-    /// Length of the embedding vectors of a feature.
-    pub fn dim_of(&self, feature: usize) -> usize {
-        self.features[feature].dim.unwrap_or(self.dim)
-    }
-
-    /// Number of columns of a row of a feature's table: those of a vector and, if the model has linear weights, one more behind
-    /// them.
-    pub fn row_width(&self, feature: usize) -> usize {
-        self.starts[feature + 1] - self.starts[feature]
     }
 
     /// Architecture that the model was made from.
@@ -228,10 +213,26 @@ impl Model {
         self.features.iter().any(|f| f.weighted)
     }
 
-    /// Number of parameters in all tables.
+    /// Number of parameters in all tables; the largest number there is for more.
     pub fn table_parameters(&self) -> u64 {
         let parameters = |(f, feature): (usize, &Feature)| feature.rows as u64 * self.row_width(f) as u64;
-        self.features.iter().enumerate().map(parameters).sum()
+        self.features.iter().enumerate().map(parameters).fold(0, u64::saturating_add)
+    }
+
+    /// Refuses tables of more rows than training can name: batches hold ids of 32 bits. Larger tables can be planned and simulated.
+    pub fn check_trainable(&self) -> Result<(), ModelError> {
+        match self.features.iter().position(|feature| feature.rows > u32::MAX as usize) {
+            None => Ok(()),
+            Some(i) => {
+                let Feature { name, rows, .. } = &self.features[i];
+                let problem = format!(
+                    "{rows} rows can be planned and simulated, but not trained: ids of batches have 32 bits. Use at most {} rows \
+                     (model.rows_cap or --rows-cap caps all tables)",
+                    u32::MAX
+                );
+                Err(ModelError::new(format!("model.features[{i}].rows ({name})"), problem))
+            }
+        }
     }
 
     /// Number of parameters in dense layers, including those of towers.
@@ -241,7 +242,7 @@ impl Model {
 
     /// Number of parameters of the model.
     pub fn parameters(&self) -> u64 {
-        self.table_parameters() + self.dense_parameters()
+        self.table_parameters().saturating_add(self.dense_parameters())
     }
 
     /// Floating-point operations to train on one sample: the matrix products of forward and of both gradients, less
@@ -278,17 +279,7 @@ fn lay_out_towers(
         Architecture::Dlrm { .. } | Architecture::DeepFm { .. } => None,
     };
     let members = assignment.members(features, widths)?.into_iter().enumerate();
-    members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect()
-}
-
-/// Sums of the widths before each feature, and of all at the end.
-fn starts_of(widths: &[usize]) -> Vec<usize> {
-    let mut start = 0;
-    let ends = widths.iter().map(|width| {
-        start += width;
-        start
-    });
-    std::iter::once(0).chain(ends).collect()
+    Ok(members.map(|(t, members)| Tower::new(t, members, module, usual_rank)).collect())
 }
 
 fn check_sizes(dense_features: usize, dim: usize) -> Result<(), ModelError> {
@@ -315,10 +306,10 @@ fn check_features(features: &[Feature]) -> Result<(), ModelError> {
                 format!("{:?} is empty or taken; every feature needs a name of its own", feature.name),
             ));
         }
-        if feature.rows == 0 || feature.rows > u32::MAX as usize {
+        if !(1..=MAX_ROWS).contains(&feature.rows) {
             return Err(ModelError::new(
                 format!("model.features[{i}].rows ({})", feature.name),
-                format!("{} rows; a table has 1 to {} (split larger ones)", feature.rows, u32::MAX),
+                format!("{} rows; a table has 1 to {MAX_ROWS} (split larger ones)", feature.rows),
             ));
         }
         if let Some(dim) = feature.dim.filter(|dim| !(1..=MAX_DIM).contains(dim)) {

@@ -45,7 +45,7 @@ pub enum Module {
     #[default]
     None,
     /// Linear module (DMT, listing 1): `p` vectors of length `d` from all features, and `c` vectors of length `d` from each
-    /// feature by one shared map.
+    /// feature by one map that all features of a width share.
     Dlrm {
         /// Number of vectors from each feature.
         c: usize,

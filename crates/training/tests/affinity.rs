@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{config, synthetic_log};
+use common::{config, mixed, synthetic_log};
 use data::{Batch, Split};
 use spec::Pooling;
 use spec::affinity::Affinity;
@@ -13,7 +13,7 @@ use spec::towers::Assignment;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Cosines, Logs, Saving, Session};
+use training::{AffinityRequest, Cluster, Cosines, Error, Logs, Saving, Session};
 
 /// A checkpoint of a model after a few steps.
 fn trained(run: &Run, root: &Path) -> Checkpoint {
@@ -31,17 +31,31 @@ fn by_definition(
     of: Cosines,
     samples: u64,
 ) -> Vec<Vec<f64>> {
-    let (features, dim) = (run.model.features(), run.model.dim());
+    let features = run.model.features();
+    let dims: Vec<usize> = (0..features.len()).map(|f| run.model.dim_of(f)).collect();
     let tables: Vec<Vec<f32>> = features
         .iter()
-        .map(|feature| {
+        .zip(&dims)
+        .map(|(feature, &dim)| {
             let mut table = vec![0.0; feature.rows * dim];
             let name = checkpoint
                 .tensors()
                 .map(|(name, _)| name)
-                .find(|name| name.split('.').any(|part| part == feature.name) && !name.contains("optimizer"));
+                .find(|name| name.split('.').any(|part| part == feature.name) && name.starts_with("tables"));
             checkpoint.read_rows(name.unwrap(), 0..feature.rows, 0..dim, &mut table).unwrap();
             table
+        })
+        .collect();
+    // The maps of embeddings of other lengths: outputs × inputs.
+    let maps: Vec<Option<Vec<f32>>> = features
+        .iter()
+        .zip(&dims)
+        .map(|(feature, &dim)| {
+            let name = format!("project.{}.weight", feature.name);
+            checkpoint.tensors().find(|(tensor, _)| *tensor == name)?;
+            let mut map = vec![0.0; run.model.dim() * dim];
+            checkpoint.read_rows(&name, 0..run.model.dim(), 0..dim, &mut map).unwrap();
+            Some(map)
         })
         .collect();
     let mut batch = Batch::default();
@@ -51,7 +65,7 @@ fn by_definition(
     for sample in 0..samples as usize {
         let mut units = Vec::new();
         for (f, feature) in features.iter().enumerate() {
-            let length = batch.lengths(f)[sample] as usize;
+            let (length, dim) = (batch.lengths(f)[sample] as usize, dims[f]);
             let mut pooled = vec![0.0f64; dim];
             for at in next[f]..next[f] + length {
                 let row = batch.values(f)[at] as usize;
@@ -60,6 +74,10 @@ fn by_definition(
                 (0..dim).for_each(|d| pooled[d] += share * f64::from(tables[f][row * dim + d]));
             }
             next[f] += length;
+            if let Some(map) = &maps[f] {
+                let product = |row: &[f32]| row.iter().zip(&pooled).map(|(w, x)| f64::from(*w) * x).sum();
+                pooled = map.chunks_exact(dim).map(product).collect();
+            }
             let norm = pooled.iter().map(|x| x * x).sum::<f64>().sqrt();
             units.push(pooled.iter().map(|x| if norm > 0.0 { x / norm } else { 0.0 }).collect::<Vec<_>>());
         }
@@ -89,11 +107,33 @@ fn assert_near(found: &Affinity, expected: &[Vec<f64>]) {
     }
 }
 
+/// Affinity on ten samples.
+const TEN: AffinityRequest = AffinityRequest { split: Split::Eval, cosines: Cosines::AbsOfMean, limit: 10 };
+
+fn affinity(
+    run: &Run,
+    checkpoint: &Checkpoint,
+    request: AffinityRequest,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<Affinity, Error> {
+    training::affinity(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, request, observe)
+}
+
 #[test]
 fn affinity_is_what_its_definition_says() {
     let nobody = |_: u64| ();
-    for (kind, multi_hot) in [(ModelKind::Dlrm, true), (ModelKind::Dcn, false), (ModelKind::DeepFm, true)] {
+    for (kind, multi_hot, several) in [
+        (ModelKind::Dlrm, true, false),
+        (ModelKind::Dcn, false, false),
+        (ModelKind::DeepFm, true, false),
+        (ModelKind::Dlrm, false, true),
+        (ModelKind::DeepFm, true, true),
+    ] {
         let root = tempfile::tempdir().unwrap();
+        let config = |kind, multi_hot, hosts, ranks| match several {
+            true => mixed(config(kind, multi_hot, hosts, ranks)),
+            false => config(kind, multi_hot, hosts, ranks),
+        };
         let run = planning::check(&config(kind, multi_hot, 2, 2)).unwrap();
         let checkpoint = trained(&run, root.path());
         // 301 samples in batches of 96, all of them or the first batch and a half.
@@ -110,26 +150,27 @@ fn affinity_is_what_its_definition_says() {
                 let observe = |samples: u64| {
                     told.fetch_add(samples, Ordering::Relaxed);
                 };
-                let found =
-                    training::affinity(&other, &Logs::Synthetic, &checkpoint, split, of, limit, &observe)
-                        .unwrap();
+                let request = AffinityRequest { split, cosines: of, limit };
+                let found = affinity(&other, &checkpoint, request, &observe).unwrap();
                 assert_near(&found, &expected);
                 assert_eq!(told.into_inner(), seen);
             }
         }
         let names: Vec<&str> = run.model.features().iter().map(|f| f.name.as_str()).collect();
-        let found = training::affinity(
-            &run,
-            &Logs::Synthetic,
-            &checkpoint,
-            Split::Eval,
-            Cosines::AbsOfMean,
-            10,
-            &nobody,
-        )
-        .unwrap();
+        let found = affinity(&run, &checkpoint, TEN, &nobody).unwrap();
         assert_eq!(found.features(), names);
     }
+}
+
+#[test]
+fn embeddings_of_several_lengths_need_a_model_that_maps_them() {
+    let run = planning::check(&mixed(config(ModelKind::Dcn, false, 1, 1))).unwrap();
+    let root = tempfile::tempdir().unwrap();
+    let checkpoint = trained(&run, root.path());
+    let refused = affinity(&run, &checkpoint, TEN, &|_| ());
+    let message = refused.unwrap_err().to_string();
+    assert!(message.starts_with("model.features[1].dim (C1): embeddings of C0 and C1"), "{message}");
+    assert!(message.contains("use the model dlrm"), "{message}");
 }
 
 #[test]
@@ -140,7 +181,6 @@ fn towers_have_mixed_their_features_already() {
     config.model.towers = Some(Assignment::Strided(2));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
     let run = planning::check(&config).unwrap();
-    let refused =
-        training::affinity(&run, &Logs::Synthetic, &checkpoint, Split::Eval, Cosines::AbsOfMean, 10, &|_| ());
+    let refused = affinity(&run, &checkpoint, TEN, &|_| ());
     assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");
 }

@@ -45,6 +45,20 @@ fn a_bad_id_ends_all_ranks_and_is_named() {
     assert!(!error.contains("rank 3") && error.lines().count() == 1, "{error}");
 }
 
+/// Batches have ids of 32 bits. Nothing is allocated, drawn or read before that is said.
+#[test]
+fn tables_beyond_32_bits_are_not_trained() {
+    let mut config = config(ModelKind::Dlrm, false, 2, 2);
+    config.model.features.as_mut().unwrap()[2].rows = 10_000_000_000;
+    let run = planning::check(&config).unwrap();
+    let error = training::train(&run, &Logs::Synthetic, &Session::default()).unwrap_err().to_string();
+    for part in
+        ["model.features[2].rows (C2): 10000000000 rows", "simulated, but not trained", "at most 4294967295"]
+    {
+        assert!(error.contains(part), "{part:?} is missing in: {error}");
+    }
+}
+
 #[test]
 fn a_diverging_run_says_so() {
     let mut config = config(ModelKind::Dcn, false, 1, 2);

@@ -1,4 +1,4 @@
-//! PyTorch on the same models, from the same bits: `golden/make.py` made the curves.
+//! PyTorch on the same models, from the same bits: the programs in `golden` made the curves.
 
 mod common;
 
@@ -33,12 +33,19 @@ fn golden_features() -> Vec<Feature> {
 
 fn run(model: &str, rule: &str, options: &Value, seed: u64, [hosts, ranks_per_host]: [usize; 2]) -> Run {
     let mut config = Config::default();
+    let (mixed, model) = model.strip_prefix("mixed-").map_or((false, model), |model| (true, model));
     config.model.kind = Some(match model {
         "dlrm" | "dmt-dlrm" => ModelKind::Dlrm,
         "deepfm" => ModelKind::DeepFm,
         _ => ModelKind::Dcn,
     });
+    let dims = |features: &mut Vec<Feature>| {
+        // C2 has the model's.
+        let dims = [Some(4), None, Some(12), Some(4)];
+        features.iter_mut().zip(dims).for_each(|(feature, dim)| feature.dim = dim.filter(|_| mixed));
+    };
     config.model.features = Some(golden_features());
+    config.model.features.as_mut().into_iter().for_each(dims);
     config.model.dense_features = Some(5);
     config.model.dim = Some(8);
     if model == "deepfm" {
@@ -197,7 +204,11 @@ fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
         };
         let expected = expected.as_array().unwrap();
         // Of DeepFM two rows of a table, with their linear weights.
-        let first = if model == "deepfm" { 18 } else { 8 };
+        let first = match model {
+            "deepfm" => 18,
+            _ if model.starts_with("mixed") => 32,
+            _ => 8,
+        };
         assert_eq!(expected.len(), ours.len().min(first), "first values of {name}");
         for (i, (expected, ours)) in expected.iter().zip(ours).enumerate() {
             let expected = expected.as_f64().unwrap();
@@ -261,6 +272,17 @@ fn regularised_as_pytorch() {
 fn labels_and_weights_as_pytorch() {
     let (seed, cases) = cases("labels");
     assert_eq!(cases.len(), 6);
+    for case in &cases {
+        check_case(case, seed, [1, 1]);
+        check_case(case, seed, [2, 2]);
+    }
+}
+
+/// Vectors of 4, 8, 12 and 4, on one rank and on two tower groups of two.
+#[test]
+fn mixed_dims_as_pytorch() {
+    let (seed, cases) = cases("mixed");
+    assert_eq!(cases.len(), 12);
     for case in &cases {
         check_case(case, seed, [1, 1]);
         check_case(case, seed, [2, 2]);

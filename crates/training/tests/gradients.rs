@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{config, optimizer, ranks_after, synthetic_log};
+use common::{config, mixed, optimizer, ranks_after, synthetic_log};
 use data::{Batch, Split, SyntheticLog};
 use kernels::Device;
 use spec::model::ModelLabel;
@@ -190,6 +190,27 @@ fn deepfm_without_dense_inputs() {
     let mut config = config(ModelKind::DeepFm, true, 1, 1);
     config.model.dense_features = Some(0);
     config.data.synthetic.as_mut().unwrap().dense = 0.0;
+    check(config);
+}
+
+/// Vectors of other lengths than the model's go through a map each: in DLRM all of them, in DeepFM on one of two ways.
+#[test]
+fn mixed_dims() {
+    let dlrm = mixed(config(ModelKind::Dlrm, true, 1, 1));
+    check(dlrm);
+    check(mixed(config(ModelKind::DeepFm, true, 1, 1)));
+}
+
+/// Members of one width share a map.
+#[test]
+fn dmt_dlrm_of_mixed_dims() {
+    let mut config = mixed(on_towers(ModelKind::Dlrm, "dlrm:c=1,p=1,d=4"));
+    config.model.bottom = Some(vec![16, 4]);
+    let run = planning::check(&config).unwrap();
+    let names =
+        |t: usize| run.model.towers()[t].parameters(t).into_iter().map(|p| p.name).collect::<Vec<_>>();
+    assert!(names(2).contains(&"towers.2.each.5.weight".to_owned()), "{:?}", names(2));
+    assert!(names(1).contains(&"towers.1.each.weight".to_owned()), "{:?}", names(1));
     check(config);
 }
 

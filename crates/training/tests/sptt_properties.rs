@@ -35,7 +35,8 @@ enum Place {
 
 impl Drawn {
     /// A layout that SPTT can serve.
-    fn layout(&self, groups: Groups, dim: usize) -> Layout {
+    fn layout(&self, groups: Groups, width: impl Fn(&Feature) -> usize) -> Layout {
+        let dim = width(&self.feature);
         let ranks = groups.topology().ranks();
         match &self.place {
             Place::Whole(n) => Layout::TableWise { rank: n % ranks },
@@ -77,18 +78,19 @@ enum Towers {
 }
 
 impl Towers {
-    fn assignment(self, features: &[Feature], dim: usize) -> Option<Assignment> {
+    fn assignment(self, features: &[Feature], width: impl Fn(&Feature) -> usize) -> Option<Assignment> {
         match self {
             Towers::None => None,
             Towers::Strided(n) => Some(Assignment::Strided(1 + n % features.len())),
             Towers::Slices(n) => {
-                let slices = 1 + n % dim;
-                let slice = |feature: &Feature, i| match share(dim, slices, i) {
-                    whole if whole.len() == dim => vec![feature.name.clone()],
+                let slices = |feature: &Feature| 1 + n % width(feature);
+                let slice = |feature: &Feature, i| match share(width(feature), slices(feature), i) {
+                    whole if whole.len() == width(feature) => vec![feature.name.clone()],
                     part => vec![format!("{}[{}..{}]", feature.name, part.start, part.end)],
                 };
-                let lists = (0..slices).flat_map(|i| features.iter().map(move |f| slice(f, i)));
-                Some(Assignment::Lists(lists.collect()))
+                let most = features.iter().map(slices).max().unwrap_or(0);
+                let of_slice = |i| features.iter().filter(move |f| i < slices(f)).map(move |f| slice(f, i));
+                Some(Assignment::Lists((0..most).flat_map(of_slice).collect()))
             }
         }
     }
@@ -100,10 +102,11 @@ prop_compose! {
         many in proptest::option::of(1u32..=4),
         mean in any::<bool>(),
         weighted in any::<bool>(),
+        dim in proptest::option::of(1usize..=12),
     ) -> Feature {
         let hotness = many.map_or(Hotness::One, |mean| Hotness::Many { mean });
         let pooling = if mean { Pooling::Mean } else { Pooling::Sum };
-        Feature { name: String::new(), rows, pooling, hotness, weighted, dim: None }
+        Feature { name: String::new(), rows, pooling, hotness, weighted, dim }
     }
 }
 
@@ -171,7 +174,8 @@ proptest! {
         let features: Vec<Feature> = tables.iter().map(|table| table.feature.clone()).collect();
         let mut config = Config::default();
         config.model.kind = Some(kind);
-        let row_width = if kind == ModelKind::DeepFm { dim + 1 } else { dim };
+        let linear = usize::from(kind == ModelKind::DeepFm);
+        let row_width = |feature: &Feature| feature.dim.unwrap_or(dim) + linear;
         config.model.towers = towers.assignment(&features, row_width);
         config.model.features = Some(features);
         config.model.dense_features = Some(dense_features);

@@ -17,19 +17,40 @@ pub struct Pieces {
 const MOST: usize = 4096;
 
 impl Pieces {
-    /// The most pieces that tables of `dim` columns can be sliced into.
-    pub fn most(features: usize, dim: usize) -> usize {
-        let slices = (MOST / features).clamp(1, dim.max(1));
-        // Slices are as wide as makes that many of them, or fewer.
-        features * dim.div_ceil(dim.div_ceil(slices).max(1)).max(1)
+    /// Number of pieces that slices of at most `width` make of tables with these columns.
+    pub fn count(columns: &[usize], width: usize) -> usize {
+        columns.iter().fold(0, |pieces, columns| pieces.saturating_add(columns.div_ceil(width).max(1)))
     }
 
-    /// The widest slices that make at least `towers` pieces, of more towers than features.
-    pub fn widest(features: usize, dim: usize, towers: usize) -> Option<usize> {
-        // ⌈dim / width⌉ ≥ slices just where width·(slices − 1) < dim.
-        let slices = towers.div_ceil(features).max(2);
-        let width = dim.saturating_sub(1) / (slices - 1);
-        (width > 0 && features.saturating_mul(dim.div_ceil(width)) <= MOST).then_some(width)
+    /// The widest slices that make at least `pieces` pieces; 0 if none do.
+    fn widest_of(columns: &[usize], pieces: usize) -> usize {
+        // Narrower slices make no fewer pieces.
+        let (mut enough, mut few) = (0, columns.iter().copied().max().unwrap_or(0).saturating_add(1));
+        while few - enough > 1 {
+            let middle = enough + (few - enough) / 2;
+            match Self::count(columns, middle) >= pieces {
+                true => enough = middle,
+                false => few = middle,
+            }
+        }
+        enough
+    }
+
+    /// The narrowest slices that make at most [`MOST`] pieces.
+    fn least(columns: &[usize]) -> usize {
+        let widest = columns.iter().copied().max().unwrap_or(0).max(1);
+        (Self::widest_of(columns, MOST + 1) + 1).min(widest)
+    }
+
+    /// The most pieces that tables with these columns can be sliced into.
+    pub fn most(columns: &[usize]) -> usize {
+        Self::count(columns, Self::least(columns))
+    }
+
+    /// The widest slices that make at least `towers` pieces, of more towers than tables.
+    pub fn widest(columns: &[usize], towers: usize) -> Option<usize> {
+        let width = Self::widest_of(columns, towers);
+        (width > 0 && Self::count(columns, width) <= MOST).then_some(width)
     }
 
     /// Every feature as one piece.
@@ -38,27 +59,30 @@ impl Pieces {
         Self { affinity: affinity.clone(), of }
     }
 
-    /// Tables of `dim` columns in slices of at most `width`, equal up to one.
-    pub fn sliced(affinity: &Affinity, dim: usize, width: usize) -> Result<Self, DivisionError> {
+    /// Tables with these columns in slices of at most `width`, those of a table equal up to one.
+    pub fn sliced(affinity: &Affinity, columns: &[usize], width: usize) -> Result<Self, DivisionError> {
         if width == 0 {
             return Err(DivisionError::EmptySlices);
         }
-        if dim == 0 {
+        if columns.contains(&0) {
             return Err(DivisionError::EmptyTables);
         }
-        let (count, slices) = (affinity.features().len(), dim.div_ceil(width));
-        let pieces = count.checked_mul(slices).filter(|&pieces| pieces <= MOST);
-        let pieces = pieces.ok_or_else(|| {
-            let least = dim.div_ceil((MOST / count).max(1));
-            DivisionError::TooManyPieces { width, dim, features: count, most: MOST, least }
-        })?;
-        let member = |at: usize| Member { feature: at / slices, columns: share(dim, slices, at % slices) };
-        let name = |at: usize| member(at).name_of(&affinity.features()[at / slices], dim);
-        let of: Vec<(usize, f64)> =
-            (0..pieces).map(|at| (at / slices, member(at).columns.len() as f64 / dim as f64)).collect();
+        if Self::count(columns, width) > MOST {
+            let (dim, features) = (columns.iter().copied().max().unwrap_or(0), columns.len());
+            let least = Self::least(columns);
+            return Err(DivisionError::TooManyPieces { width, dim, features, most: MOST, least });
+        }
+        let slices = |feature: usize| {
+            let (columns, slices) = (columns[feature], columns[feature].div_ceil(width));
+            (0..slices).map(move |slice| Member { feature, columns: share(columns, slices, slice) })
+        };
+        let members: Vec<Member> = (0..columns.len()).flat_map(slices).collect();
+        let name = |m: &Member| m.name_of(&affinity.features()[m.feature], columns[m.feature]);
+        let part = |m: &Member| (m.feature, m.columns.len() as f64 / columns[m.feature] as f64);
+        let of: Vec<(usize, f64)> = members.iter().map(part).collect();
         let between = |a: usize, b: usize| if a == b { 1.0 } else { affinity.between(a, b) };
         let rows = of.iter().map(|a| of.iter().map(|b| between(a.0, b.0)).collect()).collect();
-        Ok(Self { affinity: Affinity::new((0..pieces).map(name).collect(), rows)?, of })
+        Ok(Self { affinity: Affinity::new(members.iter().map(name).collect(), rows)?, of })
     }
 
     /// Values of features, repeated for each of their pieces.

@@ -3,6 +3,7 @@
 mod amounts;
 mod common;
 mod configs;
+mod dims;
 mod hostile;
 mod logs;
 mod schedule;

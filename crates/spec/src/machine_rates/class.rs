@@ -81,7 +81,8 @@ impl Class {
             Layers::Mlp(_) if network.runs_before_vectors(name) => {
                 (Class::BottomForward, Class::BottomBackward)
             }
-            Layers::Mlp(_) => (Class::TopForward, Class::TopBackward),
+            // Both are matrix products over the samples of a rank, once vectors are there.
+            Layers::Mlp(_) | Layers::Project(_) => (Class::TopForward, Class::TopBackward),
             // Both bring the vectors of a sample together, pair by pair.
             Layers::Dot { .. } | Layers::Fm { .. } => (Class::DotForward, Class::DotBackward),
             Layers::Cross { .. } => (Class::CrossForward, Class::CrossBackward),

@@ -8,9 +8,10 @@ use crate::placement::width;
 impl Buffers<'_> {
     /// Bytes of the vectors of `rank` between tables and samples, and of their gradients.
     pub fn vectors(&self, rank: usize) -> f64 {
+        let copies = self.copies(rank);
         match &self.deployment.dataflow {
-            Dataflow::Flat(all_to_all) => self.flat(*all_to_all, rank),
-            Dataflow::Sptt(sptt) => self.by_groups(sptt, rank),
+            Dataflow::Flat(all_to_all) => copies + self.flat(*all_to_all, rank),
+            Dataflow::Sptt(sptt) => copies + self.by_groups(sptt, rank),
         }
     }
 
@@ -23,8 +24,10 @@ impl Buffers<'_> {
             true => {
                 let grown = self.rounding.grown;
                 // Rows are vectors of the tables, or about as wide.
-                let width = self.deployment.model.row_width(0).max(1) as u64;
-                let each = codec.encoded_bytes(1, width) as f64 / width as f64;
+                let model = &self.deployment.model;
+                let widths = || (0..model.features().len()).map(|feature| model.row_width(feature) as u64);
+                let encoded: u64 = widths().map(|width| codec.encoded_bytes(1, width)).sum();
+                let each = encoded as f64 / widths().sum::<u64>() as f64;
                 plain + levels * (grown(each * send) + grown(each * recv))
             }
         }
@@ -61,7 +64,8 @@ impl Buffers<'_> {
         let (whole, rows) =
             (width(self.deployment.sent_by(rank)) as f64, width(self.deployment.summed_by(rank)) as f64);
         let (looked_up, summed) = (batch * whole, batch * rows);
-        let gathered = peers * (plan.input_width as f64 - rows);
+        let copied = width(self.deployment.placement.copied_by(rank)) as f64;
+        let gathered = peers * (plan.input_width as f64 - rows - copied);
         let (leaving, arriving) = (peers * plan.output_width() as f64, samples * self.leaving);
         let [sums, sum_gradients] = self.sums(rows, peers, groups.size());
         let forward = self.leg(looked_up, gathered, wire.vectors, 1.0)

@@ -1,7 +1,7 @@
 //! Architecture of the network over the embeddings, and its composition of blocks.
 
-use super::block::{Block, BlockName, Input, Layers};
-use super::layer::CrossLayer;
+use super::block::{Block, BlockName, Input, Layers, Projected};
+use super::layer::{CrossLayer, LinearLayer};
 use super::network::Network;
 use super::{MAX_FEATURES, MAX_LAYERS, MAX_WIDTH, ModelError};
 use crate::towers::Module;
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Architecture {
-    /// Bottom MLP, pairwise dot products, top MLP (Naumov et al.).
+    /// Bottom MLP, pairwise dot products, top MLP (Naumov et al.). Embeddings of other lengths than the model's go through a
+    /// linear map first, one for each table, without bias (Ginart et al., 2021).
     Dlrm {
         /// Widths of the bottom MLP; the last is the embedding dimension. Empty when there is no dense feature.
         bottom: Vec<usize>,
@@ -31,7 +32,8 @@ pub enum Architecture {
         top: Vec<usize>,
     },
     /// Linear term + factorization machine + MLP over all vectors and dense inputs (Guo et al., 2017). The linear weight of an
-    /// id is the last column of its row.
+    /// id is the last column of its row. The factorization machine sees embeddings of other lengths through a linear map for each
+    /// table, as in DLRM; the MLP sees them as they are.
     #[serde(rename = "deepfm")]
     DeepFm {
         /// Widths of the MLP; the last is 1.
@@ -40,19 +42,23 @@ pub enum Architecture {
 }
 
 /// What a sample brings to the network.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+#[derive(Clone, Debug)]
+pub(super) struct Sample<'a> {
     /// Number of dense inputs.
     pub dense_features: usize,
     /// Length of the vectors that interact: of embeddings, or of the outputs of tower modules.
     pub dim: usize,
     /// Number of columns of all sparse features.
     pub sparse_width: usize,
+    /// Name of each feature and length of its embeddings, where they meet in the network; empty where outputs of tower modules
+    /// do.
+    pub vectors: Vec<(&'a str, usize)>,
     /// Number of outputs of the network: one for each label.
     pub outputs: usize,
 }
 
 const BOTTOM: BlockName = BlockName::new("bottom");
+pub(super) const PROJECT: BlockName = BlockName::new("project");
 const INTERACTION: BlockName = BlockName::new("interaction");
 const TOP: BlockName = BlockName::new("top");
 const LINEAR: BlockName = BlockName::new("linear");
@@ -130,26 +136,37 @@ impl Architecture {
     pub(super) fn network(&self, sample: Sample) -> Result<Network, ModelError> {
         let blocks = match self {
             Architecture::Dlrm { bottom, top } => {
+                let project = projection(&sample, dense_width(&sample), 0);
                 let width = dense_width(&sample) + sample.sparse_width;
-                let vectors = width / sample.dim;
+                let vectors = project.as_ref().map_or(width, Layers::output_width) / sample.dim;
                 if vectors > MAX_FEATURES + 1 {
                     let problem =
                         format!("dot products of {vectors} vectors; at most {} can meet", MAX_FEATURES + 1);
                     return Err(ModelError::new("model.tower_module", problem));
                 }
-                stacked(&sample, bottom, Layers::Dot { vectors, dim: sample.dim }, top)
+                let interaction = Layers::Dot { vectors, dim: sample.dim };
+                stacked(&sample, bottom, Meeting { project, interaction }, top)
             }
             Architecture::Dcn { bottom, cross_layers, cross_rank, top } => {
                 let width = dense_width(&sample) + sample.sparse_width;
                 let layer = |i| CrossLayer::new(&format!("cross.{i}"), width, *cross_rank);
                 let layers = (0..*cross_layers).map(layer).collect();
-                stacked(&sample, bottom, Layers::Cross { width, layers }, top)
+                let interaction = Layers::Cross { width, layers };
+                stacked(&sample, bottom, Meeting { project: None, interaction }, top)
             }
             Architecture::DeepFm { deep } => deep_fm(&sample, deep),
         };
         let network = Network::new(blocks, sample.dense_features, sample.sparse_width);
-        let row_width = self.row_width(sample.dim);
-        Ok(if row_width == sample.dim { network } else { network.with_rows(sample.dim, row_width) })
+        let mut next = 0;
+        let vector = |&(_, dim): &(&str, usize)| {
+            let start = next;
+            next += self.row_width(dim);
+            start..start + dim
+        };
+        Ok(match self {
+            Architecture::Dlrm { .. } | Architecture::Dcn { .. } => network,
+            Architecture::DeepFm { .. } => network.with_vectors(sample.vectors.iter().map(vector).collect()),
+        })
     }
 }
 
@@ -158,32 +175,72 @@ fn dense_width(sample: &Sample) -> usize {
     if sample.dense_features > 0 { sample.dim } else { 0 }
 }
 
-/// Bottom MLP → interaction with the vectors → top MLP. The bottom MLP ends in a ReLU, the top MLP in a bare logit
-/// for each label.
-fn stacked(sample: &Sample, bottom: &[usize], interaction: Layers, top: &[usize]) -> Vec<Block> {
+/// How the dense vector and the embeddings of a sample meet.
+struct Meeting {
+    /// Maps to one length, where embeddings have several.
+    project: Option<Layers>,
+    interaction: Layers,
+}
+
+/// Linear maps of the embeddings of other lengths than the sample's, behind `leading` columns that pass unchanged as do the
+/// `behind` columns after each embedding; `None` if all have the sample's length. Maps have no bias: an empty bag gives a vector
+/// of zeros, mapped or not.
+fn projection(sample: &Sample, leading: usize, behind: usize) -> Option<Layers> {
+    if sample.vectors.iter().all(|(_, dim)| *dim == sample.dim) {
+        return None;
+    }
+    let mut parts = Vec::new();
+    let unchanged = |parts: &mut Vec<Projected>, more: usize| match parts.last_mut() {
+        _ if more == 0 => {}
+        Some(Projected::Unchanged(width)) => *width += more,
+        _ => parts.push(Projected::Unchanged(more)),
+    };
+    unchanged(&mut parts, leading);
+    for &(name, dim) in &sample.vectors {
+        if dim == sample.dim {
+            unchanged(&mut parts, dim);
+        } else {
+            let map = LinearLayer::map(format!("{PROJECT}.{name}"), dim, sample.dim);
+            parts.push(Projected::Mapped(LinearLayer { bias: false, ..map }));
+        }
+        unchanged(&mut parts, behind);
+    }
+    Some(Layers::Project(parts))
+}
+
+/// Bottom MLP → maps of the vectors to one length, where they have several → interaction → top MLP. The bottom MLP ends in a
+/// ReLU, the top MLP in a bare logit for each label.
+fn stacked(sample: &Sample, bottom: &[usize], meeting: Meeting, top: &[usize]) -> Vec<Block> {
+    let Meeting { project, interaction } = meeting;
     let mut blocks = Vec::new();
-    let mut meeting = Vec::new();
+    let mut inputs = Vec::new();
     if !bottom.is_empty() {
         let layers = Layers::mlp("bottom", sample.dense_features, bottom, true, false);
         blocks.push(Block { name: BOTTOM, inputs: vec![Input::Dense], layers });
-        meeting.push(Input::Block(BOTTOM));
+        inputs.push(Input::Block(BOTTOM));
     }
-    meeting.push(Input::Vectors);
+    inputs.push(Input::Vectors);
+    if let Some(layers) = project {
+        blocks.push(Block { name: PROJECT, inputs, layers });
+        inputs = vec![Input::Block(PROJECT)];
+    }
     let mut top = top.to_vec();
     if let Some(last) = top.last_mut() {
         *last = sample.outputs;
     }
     let layers = Layers::mlp("top", interaction.output_width(), &top, false, true);
-    blocks.push(Block { name: INTERACTION, inputs: meeting, layers: interaction });
+    blocks.push(Block { name: INTERACTION, inputs, layers: interaction });
     blocks.push(Block { name: TOP, inputs: vec![Input::Block(INTERACTION)], layers });
     blocks
 }
 
 /// The sum of a linear map of the dense inputs, an MLP over everything, and a factorization machine, whose linear weights are in
-/// the rows. The factorization machine comes last because it reads all columns: it is the first to give them a gradient.
+/// the rows. The factorization machine, with the maps below it, comes last because it reads all columns: it is the first to give
+/// them a gradient.
 fn deep_fm(sample: &Sample, deep: &[usize]) -> Vec<Block> {
     let Sample { dense_features, dim, sparse_width, .. } = *sample;
-    let vectors = sparse_width / (dim + 1);
+    let vectors = sample.vectors.len();
+    let mut rows = Input::Rows;
     let (mut blocks, mut terms, mut seen) = (Vec::new(), Vec::new(), vec![Input::Vectors]);
     if dense_features > 0 {
         let layers = Layers::mlp("linear", dense_features, &[1], false, false);
@@ -191,9 +248,13 @@ fn deep_fm(sample: &Sample, deep: &[usize]) -> Vec<Block> {
         terms.push(Input::Block(LINEAR));
         seen.push(Input::Dense);
     }
-    let layers = Layers::mlp("deep", vectors * dim + dense_features, deep, false, true);
+    let layers = Layers::mlp("deep", sparse_width - vectors + dense_features, deep, false, true);
     blocks.push(Block { name: DEEP, inputs: seen, layers });
-    blocks.push(Block { name: FM, inputs: vec![Input::Rows], layers: Layers::Fm { vectors, dim } });
+    if let Some(layers) = projection(sample, 0, 1) {
+        blocks.push(Block { name: PROJECT, inputs: vec![rows], layers });
+        rows = Input::Block(PROJECT);
+    }
+    blocks.push(Block { name: FM, inputs: vec![rows], layers: Layers::Fm { vectors, dim } });
     terms.extend([Input::Block(DEEP), Input::Block(FM)]);
     blocks.push(Block { name: LOGIT, inputs: terms, layers: Layers::Sum { width: 1 } });
     blocks

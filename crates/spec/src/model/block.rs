@@ -65,11 +65,49 @@ pub enum Layers {
         /// Length of a vector, without its weight.
         dim: usize,
     },
+    /// Linear maps of vectors to one length; all other columns pass unchanged.
+    Project(Vec<Projected>),
     /// Sum of all inputs, which are equally wide.
     Sum {
         /// Number of columns of each input and of the output.
         width: usize,
     },
+}
+
+/// Adjoining input columns of a [`Layers::Project`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Projected {
+    /// So many columns pass unchanged.
+    Unchanged(usize),
+    /// The columns of one vector go through this map.
+    Mapped(LinearLayer),
+}
+
+impl Projected {
+    /// Number of input columns.
+    pub fn input_width(&self) -> usize {
+        match self {
+            Projected::Unchanged(width) => *width,
+            Projected::Mapped(map) => map.inputs,
+        }
+    }
+
+    /// Number of output columns.
+    pub fn output_width(&self) -> usize {
+        match self {
+            Projected::Unchanged(width) => *width,
+            Projected::Mapped(map) => map.outputs,
+        }
+    }
+
+    /// Linear map of the columns; `None` for columns that pass unchanged.
+    pub fn map(&self) -> Option<&LinearLayer> {
+        match self {
+            Projected::Unchanged(_) => None,
+            Projected::Mapped(map) => Some(map),
+        }
+    }
 }
 
 impl BlockName {
@@ -103,6 +141,10 @@ impl Block {
             }
             Layers::Cross { layers, .. } => {
                 layers.iter().enumerate().flat_map(|(i, layer)| layer.parameters(owner(i))).collect()
+            }
+            Layers::Project(_) => {
+                let maps = self.layers.maps().into_iter().enumerate();
+                maps.flat_map(|(i, map)| map.parameters(owner(i))).collect()
             }
             Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => Vec::new(),
         }
@@ -141,6 +183,7 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers.len(),
             Layers::Cross { layers, .. } => layers.len(),
+            Layers::Project(_) => self.maps().len(),
             Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => 1,
         }
     }
@@ -151,6 +194,7 @@ impl Layers {
             Layers::Mlp(layers) => layers.first().map_or(0, |layer| layer.inputs),
             Layers::Dot { vectors, dim } => vectors * dim,
             Layers::Fm { vectors, dim } => vectors * (dim + 1),
+            Layers::Project(parts) => parts.iter().map(Projected::input_width).sum(),
             Layers::Cross { width, .. } | Layers::Sum { width } => *width,
         }
     }
@@ -161,6 +205,7 @@ impl Layers {
             Layers::Mlp(layers) => layers.last().map_or(0, |layer| layer.outputs),
             Layers::Dot { vectors, dim } => dim + vectors * (vectors - 1) / 2,
             Layers::Fm { .. } => 1,
+            Layers::Project(parts) => parts.iter().map(Projected::output_width).sum(),
             Layers::Cross { width, .. } | Layers::Sum { width } => *width,
         }
     }
@@ -174,6 +219,7 @@ impl Layers {
             Layers::Cross { layers, .. } => layers.iter().map(CrossLayer::forward_flops).sum(),
             // Every element is added, squared and added again.
             Layers::Fm { vectors, dim } => 3 * (vectors * dim) as u64,
+            Layers::Project(_) => self.maps().into_iter().map(LinearLayer::forward_flops).sum(),
             Layers::Sum { .. } => 0,
         }
     }
@@ -186,6 +232,7 @@ impl Layers {
             Layers::Cross { layers, .. } => layers[range].iter().map(|l| 2 * l.forward_flops()).sum(),
             // Every element is added, subtracted and multiplied.
             Layers::Fm { .. } => self.forward_flops(),
+            Layers::Project(_) => self.maps()[range].iter().map(|map| map.backward_flops()).sum(),
             Layers::Sum { .. } => 0,
         }
     }
@@ -203,6 +250,12 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers[range].iter().map(linear).sum(),
             Layers::Cross { layers, .. } => layers[range].iter().map(cross).sum(),
+            Layers::Project(parts) => {
+                // What passes unchanged does so with the first map.
+                let unchanged = parts.iter().filter(|part| range.start == 0 && part.map().is_none());
+                let unchanged: usize = unchanged.map(|part| 2 * part.input_width()).sum();
+                unchanged + self.maps()[range].iter().map(|map| linear(map)).sum::<usize>()
+            }
             Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => {
                 self.input_width() + self.output_width()
             }
@@ -215,7 +268,11 @@ impl Layers {
             Layers::Mlp(layers) => {
                 layers[range.start.max(1).min(range.end)..range.end].iter().map(|layer| layer.inputs).sum()
             }
-            Layers::Dot { .. } | Layers::Cross { .. } | Layers::Fm { .. } | Layers::Sum { .. } => 0,
+            Layers::Dot { .. }
+            | Layers::Cross { .. }
+            | Layers::Fm { .. }
+            | Layers::Project(_)
+            | Layers::Sum { .. } => 0,
         }
     }
 
@@ -224,6 +281,7 @@ impl Layers {
         match self {
             Layers::Mlp(layers) => layers.iter().collect(),
             Layers::Cross { layers, .. } => layers.iter().flat_map(CrossLayer::maps).collect(),
+            Layers::Project(parts) => parts.iter().filter_map(Projected::map).collect(),
             Layers::Dot { .. } | Layers::Fm { .. } | Layers::Sum { .. } => Vec::new(),
         }
     }

@@ -56,10 +56,9 @@ impl Network {
         Self { blocks, dense_features, sparse_width, vectors: one(0..sparse_width) }
     }
 
-    /// This network over rows of which only the first `dim` of every `row_width` columns are a vector.
-    pub(super) fn with_rows(self, dim: usize, row_width: usize) -> Self {
-        let starts = (0..self.sparse_width).step_by(row_width);
-        Self { vectors: starts.map(|start| start..start + dim).collect(), ..self }
+    /// This network over rows of which only these columns are vectors.
+    pub(super) fn with_vectors(self, vectors: Vec<Range<usize>>) -> Self {
+        Self { vectors, ..self }
     }
 
     /// Blocks of the network, in forward order.

@@ -1,10 +1,11 @@
 //! Towers of a model: some features, and the module that combines them before the interaction with the others.
 
+use super::Model;
 use super::block::BlockName;
 use super::layer::{CrossLayer, LinearLayer, Parameter};
-use super::{Model, ModelError};
 use crate::towers::{DcnOutput, Module};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A feature of a tower, or a slice of its columns.
@@ -34,8 +35,8 @@ pub enum TowerModule {
     Projection {
         /// Layer over the concatenation of all members.
         all: Option<LinearLayer>,
-        /// Layer over each member, with shared weights.
-        each: Option<LinearLayer>,
+        /// Layer over each member: one for all members of a width.
+        each: Vec<LinearLayer>,
     },
     /// Cross module (DMT, listing 2), whose map returns one vector for every member. One vector for the whole tower, as with
     /// [`DcnOutput::Tower`], is inferred from the paper's FLOPs.
@@ -62,12 +63,7 @@ impl Member {
 
 impl Tower {
     /// Tower number `index` over `members`. `usual_rank` is that of the model's own cross layers.
-    pub(super) fn new(
-        index: usize,
-        members: Vec<Member>,
-        module: Module,
-        usual_rank: Option<usize>,
-    ) -> Result<Self, ModelError> {
+    pub(super) fn new(index: usize, members: Vec<Member>, module: Module, usual_rank: Option<usize>) -> Self {
         let widths: Vec<usize> = members.iter().map(|m| m.columns.len()).collect();
         let width: usize = widths.iter().sum();
         let single = members.len() == 1;
@@ -78,15 +74,13 @@ impl Tower {
             // One vector to one vector of the same length: the paper leaves such towers alone.
             Module::Dlrm { c: 0, p: 1, d } if single && d == width => TowerModule::PassThrough,
             Module::Dlrm { c, p, d } => {
-                if c > 0 && widths.iter().any(|w| *w != widths[0]) {
-                    let problem = format!(
-                        "the members of tower {index} have {widths:?} columns; one map for each needs equal slices"
-                    );
-                    return Err(ModelError::new("model.towers", problem));
-                }
                 let all = (p > 0).then(|| map("all", width, p * d));
-                let each = (c > 0).then(|| map("each", widths[0], c * d));
-                TowerModule::Projection { all, each }
+                let distinct: BTreeSet<usize> = widths.iter().copied().filter(|_| c > 0).collect();
+                let each = |&width: &usize| match distinct.len() {
+                    1 => map("each", width, c * d),
+                    _ => map(&format!("each.{width}"), width, c * d),
+                };
+                TowerModule::Projection { all, each: distinct.iter().map(each).collect() }
             }
             Module::Dcn { d, rank, out } => {
                 let outputs = if out == DcnOutput::Tower { d } else { d * members.len() };
@@ -96,7 +90,7 @@ impl Tower {
                 }
             }
         };
-        Ok(Self { members, module })
+        Self { members, module }
     }
 
     /// Whether the tower has no layers, so that vectors pass through.
@@ -114,11 +108,16 @@ impl Tower {
         match &self.module {
             TowerModule::PassThrough => self.input_width(),
             TowerModule::Projection { all, each } => {
-                let outputs = |layer: &Option<LinearLayer>| layer.as_ref().map_or(0, |l| l.outputs);
-                outputs(all) + outputs(each) * self.members.len()
+                let outputs = |layer: Option<&LinearLayer>| layer.map_or(0, |l| l.outputs);
+                outputs(all.as_ref()) + outputs(each.first()) * self.members.len()
             }
             TowerModule::Cross { layer, map } => map.as_ref().map_or(layer.w.outputs, |m| m.outputs),
         }
+    }
+
+    /// Number of members that go through a map over each member: those as wide as its input.
+    pub fn members_of(&self, map: &LinearLayer) -> usize {
+        self.members.iter().filter(|member| member.columns.len() == map.inputs).count()
     }
 
     /// FLOPs of the forward pass, per sample.
@@ -126,9 +125,8 @@ impl Tower {
         match &self.module {
             TowerModule::PassThrough => 0,
             TowerModule::Projection { all, each } => {
-                let flops =
-                    |layer: &Option<LinearLayer>| layer.as_ref().map_or(0, LinearLayer::forward_flops);
-                flops(all) + flops(each) * self.members.len() as u64
+                let each = each.iter().map(|map| self.members_of(map) as u64 * map.forward_flops());
+                all.as_ref().map_or(0, LinearLayer::forward_flops) + each.sum::<u64>()
             }
             TowerModule::Cross { layer, map } => {
                 layer.forward_flops() + map.as_ref().map_or(0, LinearLayer::forward_flops)

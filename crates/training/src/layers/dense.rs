@@ -5,6 +5,7 @@ mod dot;
 mod fm;
 mod mlp;
 mod parameters;
+mod project;
 
 use kernels::Buffer;
 
@@ -13,6 +14,7 @@ pub use dot::Dot;
 pub use fm::Fm;
 pub use mlp::{Linear, Mlp};
 pub use parameters::{BucketState, Parameters};
+pub use project::{Maps, Project};
 
 /// What a layer reads and fills on the way back.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 mod inputs;
 
 use crate::Error;
-use crate::layers::dense::{Back, CrossNet, Dot, Fm, Mlp, Parameters};
+use crate::layers::dense::{Back, CrossNet, Dot, Fm, Mlp, Parameters, Project};
 use inputs::{From, Inputs};
 use kernels::{Buffer, Device};
 use spec::model::{self, Block, BlockName};
@@ -51,6 +51,7 @@ enum Layers {
     Dot(Dot),
     Cross(CrossNet),
     Fm(Fm),
+    Project(Project),
     /// The inputs are added up as they are joined.
     Sum,
 }
@@ -104,6 +105,11 @@ impl Network {
         found.ok_or(Error::NoBlock { name })
     }
 
+    /// Output of a block.
+    pub fn output(&self, block: BlockName) -> Result<&Buffer<f32>> {
+        Ok(self.nodes[self.position(block)?].output())
+    }
+
     /// Output of the last block.
     pub fn logits(&self) -> &Buffer<f32> {
         self.nodes.last().expect("a network has blocks").output()
@@ -153,6 +159,7 @@ impl Network {
             Layers::Dot(dot) => dot.forward(device, samples.rows, x)?,
             Layers::Cross(cross) => cross.forward(device, parameters, samples.rows, x)?,
             Layers::Fm(fm) => fm.forward(device, samples.rows, x)?,
+            Layers::Project(project) => project.forward(device, parameters, samples.rows, x)?,
             Layers::Sum => {}
         }
         Ok(())
@@ -177,15 +184,18 @@ impl Network {
             Some(reader) => above[*reader - at - 1].output_and_gradient().1,
             None => gradient,
         };
-        let input = match inputs.whole {
-            Some(From::Dense) => dense,
-            Some(From::Features) => features,
-            Some(From::Block(i)) => below[i].output(),
-            None => joined,
-        };
         let complete = range.start == 0;
-        let straight = inputs.set_features() && !matches!(layers, Layers::Mlp(_));
-        let input_gradient = if straight { &mut *dfeatures } else { &mut *dx };
+        // Where the block is the only reader of one buffer, its layers write the gradient of their input where it belongs.
+        let straight = inputs.set_whole() && !matches!(layers, Layers::Mlp(_));
+        let (input, input_gradient) = match inputs.whole {
+            Some(From::Dense) => (dense, &mut *dx),
+            Some(From::Features) => (&*features, if straight { &mut *dfeatures } else { &mut *dx }),
+            Some(From::Block(i)) => {
+                let (output, gradient) = below[i].output_and_gradient();
+                (output, if straight { gradient } else { &mut *dx })
+            }
+            None => (&*joined, &mut *dx),
+        };
         let back = Back { input, gradient: &mut *gradient, input_gradient };
         match layers {
             Layers::Mlp(mlp) => {
@@ -197,6 +207,7 @@ impl Network {
             Layers::Dot(dot) => dot.backward(device, rows, back)?,
             Layers::Cross(cross) => cross.backward(device, parameters, rows, back, range)?,
             Layers::Fm(fm) => fm.backward(device, rows, back)?,
+            Layers::Project(project) => project.backward(device, parameters, rows, back, range)?,
             Layers::Sum => {}
         }
         if !complete || straight {
@@ -204,7 +215,7 @@ impl Network {
         }
         let given: &Buffer<f32> = match layers {
             Layers::Mlp(mlp) => &mlp.gradient,
-            Layers::Dot(_) | Layers::Cross(_) | Layers::Fm(_) => dx,
+            Layers::Dot(_) | Layers::Cross(_) | Layers::Fm(_) | Layers::Project(_) => dx,
             Layers::Sum => gradient,
         };
         for part in &inputs.parts {
@@ -228,6 +239,7 @@ impl Layers {
                 Layers::Cross(CrossNet::new(*width, layers, parameters)?)
             }
             model::Layers::Fm { vectors, dim } => Layers::Fm(Fm::new(parameters.space(), *vectors, *dim)),
+            model::Layers::Project(parts) => Layers::Project(Project::new(parts, parameters)?),
             model::Layers::Sum { .. } => Layers::Sum,
         })
     }
@@ -240,6 +252,7 @@ impl Node {
             Layers::Dot(dot) => &dot.output,
             Layers::Cross(cross) => cross.output(),
             Layers::Fm(fm) => &fm.output,
+            Layers::Project(project) => &project.output,
             Layers::Sum => &self.joined,
         }
     }
@@ -252,6 +265,7 @@ impl Node {
             Layers::Dot(dot) => (&dot.output, gradient),
             Layers::Cross(cross) => (cross.output(), gradient),
             Layers::Fm(fm) => (&fm.output, gradient),
+            Layers::Project(project) => (&project.output, gradient),
             Layers::Sum => (joined, gradient),
         }
     }

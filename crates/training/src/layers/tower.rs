@@ -1,12 +1,12 @@
 //! The module of one tower: layers composed, no communication.
 //!
 //! ```text
-//! projection (DMT, listing 1)   [x·Aᵀ + a | xᵢ·Eᵀ + e for each member i]
+//! projection (DMT, listing 1)   [x·Aᵀ + a | xᵢ·Eᵀ + e for each member i; E and e of the member's width]
 //! cross (listing 2)             (x ⊙ (W·V·x + b) + x)·Mᵀ + m
 //! ```
 
 use crate::Error;
-use crate::layers::dense::{Back, CrossNet, Linear, Parameters};
+use crate::layers::dense::{Back, CrossNet, Linear, Maps, Parameters};
 use kernels::{Buffer, ColumnCopy, Device, InputGradient, KernelError, Matrix, MatrixMut};
 use spec::model::{self, TowerModule};
 
@@ -39,8 +39,17 @@ pub struct TowerOutput {
 
 #[derive(Debug)]
 enum Layers {
-    Projection { members: usize, all: Option<Linear>, each: Option<Linear> },
+    Projection { all: Option<Linear>, each: Option<Each> },
     Cross { cross: CrossNet, map: Option<Linear>, gradient: Buffer<f32> },
+}
+
+/// The map of each member.
+#[derive(Debug)]
+enum Each {
+    /// All members are equally wide: side by side, they are so many rows of one map.
+    Shared(Linear, usize),
+    /// Members of several widths, with a map for each width.
+    ByWidth(Maps),
 }
 
 /// A gradient that replaces what was there, or adds to it.
@@ -58,9 +67,9 @@ impl Tower {
             TowerModule::PassThrough => return Ok(None),
             TowerModule::Projection { all, each } => {
                 let members = tower.members.len();
-                let widths = [all.as_ref().map(|l| l.outputs), each.as_ref().map(|l| l.outputs * members)];
-                let (all, each) = (named(all)?, named(each)?);
-                (Layers::Projection { members, all, each }, widths.into_iter().flatten().collect())
+                let widths = [all.as_ref().map(|l| l.outputs), each.first().map(|l| l.outputs * members)];
+                let (all, each) = (named(all)?, Each::new(tower, each, parameters)?);
+                (Layers::Projection { all, each }, widths.into_iter().flatten().collect())
             }
             TowerModule::Cross { layer, map } => {
                 let cross = CrossNet::new(width, std::slice::from_ref(layer), parameters)?;
@@ -79,12 +88,20 @@ impl Tower {
     pub fn forward(&mut self, device: &Device, parameters: &Parameters, rows: usize) -> Result {
         let Self { width, input, outputs, layers, .. } = self;
         match layers {
-            Layers::Projection { members, all, each } => {
+            Layers::Projection { all, each } => {
                 if let (Some(all), Some(output)) = (all, outputs.first_mut()) {
                     all.forward(device, parameters, rows, input, &mut output.values)?;
                 }
                 if let (Some(each), Some(output)) = (each, outputs.last_mut()) {
-                    each.forward(device, parameters, rows * *members, input, &mut output.values)?;
+                    match each {
+                        Each::Shared(map, members) => {
+                            map.forward(device, parameters, rows * *members, input, &mut output.values)?
+                        }
+                        Each::ByWidth(maps) => {
+                            output.values.resize(rows * output.width)?;
+                            maps.forward(device, parameters, rows, input, &mut output.values)?;
+                        }
+                    }
                 }
             }
             Layers::Cross { cross, map, .. } => {
@@ -114,14 +131,22 @@ impl Tower {
         let Self { width, input, input_gradient, outputs, layers } = self;
         input_gradient.resize(rows * *width)?;
         match layers {
-            Layers::Projection { members, all, each } => {
+            Layers::Projection { all, each } => {
                 if let (Some(all), Some(output)) = (&all, outputs.first()) {
                     let dx = Some((&mut *input_gradient, SET));
                     all.backward(device, parameters, rows, input, &output.gradient, dx)?;
                 }
-                if let (Some(each), Some(output)) = (each, outputs.last()) {
-                    let dx = Some((input_gradient, if all.is_some() { ADD } else { SET }));
-                    each.backward(device, parameters, rows * *members, input, &output.gradient, dx)?;
+                let added = all.is_some();
+                match (each, outputs.last_mut()) {
+                    (Some(Each::Shared(map, members)), Some(output)) => {
+                        let dx = Some((input_gradient, if added { ADD } else { SET }));
+                        map.backward(device, parameters, rows * *members, input, &output.gradient, dx)?;
+                    }
+                    (Some(Each::ByWidth(maps)), Some(output)) => {
+                        let back = Back { input, gradient: &mut output.gradient, input_gradient };
+                        maps.backward(device, parameters, rows, back, added)?;
+                    }
+                    (None, _) | (_, None) => {}
                 }
             }
             Layers::Cross { cross, map, gradient } => {
@@ -139,5 +164,34 @@ impl Tower {
             }
         }
         Ok(())
+    }
+}
+
+impl Each {
+    /// The maps `each` of the members of `tower`; `None` where there are none.
+    fn new(
+        tower: &model::Tower,
+        each: &[model::LinearLayer],
+        parameters: &Parameters,
+    ) -> std::result::Result<Option<Self>, Error> {
+        let outputs = match each {
+            [] => return Ok(None),
+            [map] => {
+                return Ok(Some(Each::Shared(Linear::named(map, parameters)?, tower.members.len())));
+            }
+            [first, ..] => first.outputs,
+        };
+        let mut start = 0;
+        let mut maps: Vec<(&model::LinearLayer, Vec<[usize; 2]>)> =
+            each.iter().map(|map| (map, Vec::new())).collect();
+        for (i, member) in tower.members.iter().enumerate() {
+            let width = member.columns.len();
+            maps.iter_mut()
+                .filter(|(map, _)| map.inputs == width)
+                .for_each(|(_, vectors)| vectors.push([start, i * outputs]));
+            start += width;
+        }
+        let widths = [start, outputs * tower.members.len()];
+        Ok(Some(Each::ByWidth(Maps::new(widths, &maps, parameters)?)))
     }
 }

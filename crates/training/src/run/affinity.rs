@@ -4,11 +4,15 @@
 //! R[f] = v_f / ‖v_f‖ for the pooled vector v_f of feature f        I = |mean over samples of R·Rᵀ|
 //! ```
 //!
+//! Embeddings of several lengths have no cosine. Where the model maps them to one length (DLRM, DeepFM), v_f is what the map
+//! gives.
+//!
 //! Every rank adds up the cosines of its own samples, batch by batch; the sums of all ranks are added at the end. A vector of
 //! zeros (an empty bag) has to do with nothing.
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
+use crate::run::cluster::Cluster;
 use crate::run::launch::on_checkpoint;
 use crate::samples::logs::Logs;
 use crate::samples::source::Prefetch;
@@ -20,7 +24,8 @@ use crate::step::rank_state::RankState;
 use collectives::Label;
 use data::Split;
 use spec::affinity::Affinity;
-use spec::run::{Batches, Run};
+use spec::model::AlignedVectors;
+use spec::run::{Batches, Run, RunError};
 use spec::schedule::Task;
 use std::ops::ControlFlow;
 
@@ -32,6 +37,17 @@ pub enum Cosines {
     AbsOfMean,
     /// Mean of the absolute values of the cosines.
     MeanOfAbs,
+}
+
+/// What is measured, and on which samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AffinityRequest {
+    /// Samples to train or to evaluate on.
+    pub split: Split,
+    /// Mean of cosines.
+    pub cosines: Cosines,
+    /// Most samples to measure on.
+    pub limit: u64,
 }
 
 /// Sums of cosines between the vectors of a sample.
@@ -95,28 +111,29 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// Measures the affinity of the features of `checkpoint` on the samples of `run` to train or to evaluate on, at most `limit` of
-/// them.
-/// `observe` is told by rank 0 how many were seen.
+/// Measures the affinity of the features of `checkpoint` on samples of `run`, over the ranks of `cluster`. All processes get it.
+/// `observe` is told by rank 0 how many samples were seen.
 pub fn affinity(
     run: &Run,
     logs: &Logs,
     checkpoint: &Checkpoint,
-    split: Split,
-    of: Cosines,
-    limit: u64,
+    cluster: &Cluster,
+    request: AffinityRequest,
     observe: &(dyn Fn(u64) + Sync),
 ) -> Result<Affinity, Error> {
+    let AffinityRequest { split, cosines, limit } = request;
     if run.model.has_tower_modules() {
         return Err(Error::AffinityOfTowers);
     }
+    let aligned = run.model.aligned_vectors();
+    let aligned = aligned.map_err(|error| RunError::new(error.field, error.problem))?;
     let batches = if split == Split::Train { run.batches() } else { run.eval_batches() };
     let batches = Batches { samples: batches.samples.min(limit), ..batches };
     if batches.samples == 0 {
         return Err(Error::NoSamples);
     }
-    let sums = on_checkpoint(run, logs, checkpoint, split, |communicators, rank| {
-        add_up(run, communicators, rank, batches, of, observe)
+    let sums = on_checkpoint(run, logs, checkpoint, cluster, split, |communicators, rank| {
+        add_up(run, communicators, rank, batches, (aligned, cosines), observe)
     })?;
     let names = run.model.features().iter().map(|feature| feature.name.clone()).collect();
     sums.first().ok_or(Error::NoRank)?.affinity(names)
@@ -128,16 +145,14 @@ fn add_up(
     communicators: &Communicators,
     rank: &mut RankState,
     batches: Batches,
-    of: Cosines,
+    (aligned, of): (AlignedVectors, Cosines),
     observe: &(dyn Fn(u64) + Sync),
 ) -> Result<CosineSums, Error> {
     let (world, steps) = (communicators.world(), batches.per_epoch());
     let source = std::mem::replace(&mut rank.source, Source::Resident(Vec::new()));
     rank.source = Source::Ahead(Prefetch::of_rank(world, source, run, batches, 0..steps));
-    let (features, dim) = (run.model.features().len(), run.model.dim());
-    let row_width = run.model.row_width(0);
-    let mut sums = CosineSums::new(features, dim, of);
-    let (width, first) = (run.model.network().features_width(), run.model.feature_offset(0, 0));
+    let AlignedVectors { block, width, first, stride, dim } = aligned;
+    let mut sums = CosineSums::new(run.model.features().len(), dim, of);
     let mut execution = Execution::new(run.schedule(Task::Evaluate));
     execution.run(
         rank,
@@ -145,8 +160,12 @@ fn add_up(
         steps,
         |step| batches.at(step),
         |rank, step| {
-            for sample in rank.network.features.to_vec()?.chunks_exact(width) {
-                sums.add(sample[first..].chunks_exact(row_width).map(|row| &row[..dim]));
+            let columns = match block {
+                Some(block) => rank.network.output(block)?,
+                None => &rank.network.features,
+            };
+            for sample in columns.to_vec()?.chunks_exact(width) {
+                sums.add(sample[first..].chunks_exact(stride).map(|row| &row[..dim]));
             }
             if world.rank() == 0 {
                 let positions = batches.at(step);

@@ -11,15 +11,16 @@ use crate::step::rank_state::RankState;
 use collectives::{Communicator, Options};
 use data::Split;
 use kernels::{Device, KernelError};
-use spec::run::Run;
+use spec::run::{Run, RunError};
 use spec::schedule::Task;
 use std::time::Duration;
 
 /// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
 const MAX_RANKS: usize = 1024;
 
-/// Refuses a run that cannot fit into this process or machine, before anything is allocated. Gives what the run needs.
+/// Refuses a run that cannot be trained or cannot fit into this process or machine, before anything is allocated. Gives what the run needs.
 pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<MemoryNeed, Error> {
+    run.model.check_trainable().map_err(|error| RunError::new(error.field, error.problem))?;
     let here = cluster.ranks_here(run.topology()).len();
     if matches!(cluster, Cluster::Threads) && here > MAX_RANKS {
         return Err(Error::Ranks { ranks: here, most: MAX_RANKS });
@@ -48,15 +49,16 @@ pub(crate) fn on_ranks<T: Send>(
     Ok(results?)
 }
 
-/// Runs `body` on the ranks of `run`, as threads, with the parameters of `checkpoint` and the samples of `split`.
+/// Runs `body` on the ranks of `run` that live in this process, each with its shards of `checkpoint` and the samples of
+/// `split`.
 pub(crate) fn on_checkpoint<T: Send>(
     run: &Run,
     logs: &Logs,
     checkpoint: &Checkpoint,
+    cluster: &Cluster,
     split: Split,
     body: impl Fn(&Communicators, &mut RankState) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
-    let cluster = &Cluster::Threads;
     check_size(run, cluster, MemoryUse::EVALUATION)?;
     let threads = threads(run, cluster);
     let shared = SharedLogs::new(run, logs);

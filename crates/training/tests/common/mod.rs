@@ -48,6 +48,14 @@ pub fn features(multi_hot: bool) -> Vec<Feature> {
     features
 }
 
+/// The config with embeddings of several lengths, of which one is the model's.
+pub fn mixed(mut config: Config) -> Config {
+    let dims = [None, Some(3), Some(5), Some(12), Some(3), Some(5)];
+    let features = config.model.features.as_mut().into_iter().flatten();
+    features.zip(dims).for_each(|(feature, dim)| feature.dim = dim);
+    config
+}
+
 pub fn optimizer(update: UpdateRule, peak: f32) -> Optimizer {
     Optimizer { update, rate: LearningRate::constant(peak) }
 }

@@ -97,9 +97,9 @@ impl Inputs {
         Self { whole, width: block.layers.input_width(), added, parts }
     }
 
-    /// Whether the block's layers may write the gradient of their input straight into that of all features.
-    pub fn set_features(&self) -> bool {
-        self.whole == Some(From::Features) && self.parts[0].gradient == Gradient::Set
+    /// Whether the block's layers may write the gradient of their input straight into that of the one buffer that they read.
+    pub fn set_whole(&self) -> bool {
+        self.whole.is_some() && self.parts[0].gradient == Gradient::Set
     }
 
     /// Brings the parts together in `joined`, for `rows` samples.
