@@ -19,6 +19,7 @@ pub mod measured;
 pub mod memory;
 pub mod partitioner;
 pub mod placement;
+pub mod planner;
 mod run;
 pub mod simulator;
 pub mod statistics;

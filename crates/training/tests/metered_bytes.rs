@@ -4,123 +4,21 @@ mod common;
 
 use collectives::SentBytes;
 use common::config;
-use data::Batch;
-use kernels::Device;
+use common::metered::{Epoch, check_run, metered, sent, sizes};
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::Pooling;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
-use spec::placement::{Cut, HostCut, Layout, share};
+use spec::placement::{Cut, HostCut, Layout};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
-use spec::run::{AllReduce, Config, Run};
-use spec::schedule::{PhaseId, Task, Work};
+use spec::run::{AllReduce, Config};
+use spec::schedule::{PhaseId, Task};
 use spec::synthetic::Synthetic;
-use spec::topology::LinkClass;
 use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
 use spec::wire::{Format, WireConfig};
-use std::ops::ControlFlow;
-use training::{Execution, RankState, Source};
-
-/// An epoch in memory: to draw it again for every rank and step would take most of the time.
-#[derive(Clone)]
-struct Epoch(Batch);
-
-impl Epoch {
-    fn of(run: &Run) -> Self {
-        let mut batch = Batch::default();
-        common::training_source(run).fill(0..run.data.samples(), &mut batch).unwrap();
-        Self(batch)
-    }
-
-    fn source(&self) -> Source {
-        Source::Resident(vec![self.0.clone()])
-    }
-}
-
-/// The sizes of one step's batch, counted in the data itself.
-fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
-    let (global, ranks) = (run.batches().at(step), run.topology().ranks());
-    let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new() };
-    let mut batch = Batch::default();
-    for rank in 0..ranks {
-        let own = share((global.end - global.start) as usize, ranks, rank);
-        source.fill(global.start + own.start as u64..global.start + own.end as u64, &mut batch).unwrap();
-        sizes.samples.push(own.len() as u64);
-        let of_feature = |feature: usize| {
-            let (rows, pieces) = (run.model.features()[feature].rows, run.placement.row_pieces(feature));
-            let of_piece = |piece| {
-                let rows = share(rows, pieces, piece);
-                batch.values(feature).iter().filter(|&&id| rows.contains(&(id as usize))).count() as u64
-            };
-            (0..pieces).map(of_piece).collect()
-        };
-        sizes.ids.push((0..batch.features()).map(of_feature).collect());
-    }
-    sizes
-}
-
-/// What the transport of each rank counted over `steps` steps, by label.
-fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<SentBytes>> {
-    collectives::launch(
-        run.topology(),
-        &Default::default(),
-        |_| Ok(Device::Reference),
-        |world| {
-            let schedule = run.schedule(Task::Train);
-            let mut rank =
-                RankState::new(world.device().clone(), run, &schedule, world.rank(), log.source())?;
-            let communicators = training::Communicators::new(&world, &run.dataflow)?;
-            let mut execution = Execution::new(schedule);
-            execution.run(
-                &mut rank,
-                &communicators,
-                steps,
-                |step| run.batches().at(step),
-                |_, _| Ok(ControlFlow::Continue(())),
-            )?;
-            Ok::<_, training::Error>(world.meter())
-        },
-    )
-    .unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn sent(metered: &[SentBytes], phase: &str) -> LinkBytes {
-    let traffic = metered.iter().find(|t| t.label.as_str() == phase);
-    let sent = |link| traffic.map_or(0, |t| t.sent(link));
-    LinkBytes { host: sent(LinkClass::Host), network: sent(LinkClass::Network) }
-}
-
-/// Holds the meter against the bound schedule, phase by phase, rank by rank.
-fn check_run(run: &Run, log: &Epoch, what: &str) {
-    // Across the end of an epoch, whose last batch is smaller.
-    let steps = run.batches().per_epoch() + 2;
-    let schedule = run.schedule(Task::Train);
-    let mut source = log.source();
-    let sizes: Vec<BatchSizes> = (0..steps).map(|step| sizes(run, &mut source, step)).collect();
-    let mut compared = 0;
-    for (rank, metered) in metered(run, log, steps).iter().enumerate() {
-        for (i, phase) in schedule.phases().iter().enumerate() {
-            if !matches!(phase.work, Work::Collective(_)) {
-                continue;
-            }
-            let mut expected = LinkBytes::default();
-            for sizes in &sizes {
-                expected += schedule.sent(PhaseId(i), sizes, rank);
-            }
-            let got = sent(metered, &phase.name);
-            assert_eq!(got, expected, "rank {rank}, {} {what}", phase.name);
-            compared += usize::from(got != LinkBytes::default());
-        }
-        // Nothing is sent beside the phases, but for what ranks tell each other to form groups.
-        let known = |t: &&SentBytes| schedule.phases().iter().any(|phase| phase.name == t.label.as_str());
-        let others: Vec<&str> = metered.iter().filter(|t| !known(t)).map(|t| t.label.as_str()).collect();
-        assert!(others.iter().all(|&label| label == "split"), "{others:?} {what}");
-    }
-    assert!(compared > 0 || run.topology().ranks() == 1);
-}
 
 fn check(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: usize, replicate: usize) {
     let mut config = config(kind, multi_hot, hosts, ranks_per_host);

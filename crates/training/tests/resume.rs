@@ -278,24 +278,28 @@ fn mixed_dims_are_taken_up_on_other_topologies() {
     }
 }
 
-/// Row-wise Adagrad has a number for every slice of a row: other slices cannot go on from them, but they can predict.
+/// Row-wise Adagrad has a number for every slice of a row. Other slices go on with the mean of what their columns had, which is
+/// close; as many slices go on with the same.
 #[test]
-fn slices_of_row_wise_adagrad_do_not_fit_others() {
+fn other_slices_take_up_row_wise_adagrad() {
     let on = |cluster, cut| dmt(config(ModelKind::Dlrm, false, 1, 1), PROJECTION, cluster, cut, ROW_WISE);
     let root = tempfile::tempdir().unwrap();
     let (checkpoint, first, curve) = twenty_and_forty(&on((1, 2, 1), Cut::Columns), root.path());
-    for other in [on((1, 1, 1), Cut::Whole), on((1, 3, 1), Cut::Columns)] {
-        let error = resumed(&other, &checkpoint).unwrap_err().to_string();
-        assert!(error.contains("optimizer.tables.C"), "{error}");
+    for (other, within) in [
+        (on((1, 1, 1), Cut::Whole), 2e-3),
+        (on((1, 3, 1), Cut::Columns), 2e-3),
+        (on((2, 1, 2), Cut::Columns), 1e-5),
+    ] {
+        let losses = resumed(&other, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
+        assert_eq!(losses.len(), 20);
+        for (a, b) in curve[20..].iter().zip(&losses) {
+            assert!((a - b).abs() <= within * a, "{a} and {b}");
+        }
         let run = planning::check(&other).unwrap();
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
         let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap();
         assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
     }
-    // As many slices on another cluster do.
-    let losses = resumed(&on((2, 1, 2), Cut::Columns), &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
-    assert_eq!(losses.len(), 20);
-    assert!(curve[20..].iter().zip(&losses).all(|(a, b)| (a - b).abs() <= 1e-5 * a));
 }
 
 /// Other towers, or another module, are another model.

@@ -1,11 +1,13 @@
 //! Tables laid out by tower: each tower on one group of ranks, its tables on the ranks of that group.
 
-use super::packing::{Load, Loads};
+use super::packing::Load;
+use crate::assignment::{Loads, give_largest_first};
 use spec::feature::Hotness;
 use spec::model::{Member, Model};
 use spec::placement::{Cut, Layout, Placement};
 use spec::topology::Groups;
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 /// Where one slice of a table goes.
 struct Slice {
@@ -51,17 +53,16 @@ pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<
     towers.iter().flatten().for_each(|&(feature, _)| slices_of[feature] += 1);
     let load = |&(feature, _): &(usize, usize)| load_of(model, feature, slices_of[feature]);
 
-    let mut slices = Vec::new();
-    let mut group_loads = Loads::none(groups.count());
-    let mut order: Vec<&Vec<(usize, usize)>> = towers.iter().collect();
-    order.sort_by_key(|tower| std::cmp::Reverse(tower.iter().map(load).fold(Load::default(), Load::plus)));
-    for tower in order {
-        let group = group_loads.least(0..groups.count());
-        for slice in tower {
-            group_loads.add(group, load(slice));
-            slices.push(Slice { feature: slice.0, number: slice.1, group });
-        }
-    }
+    let of_tower = |tower: &Vec<(usize, usize)>| tower.iter().map(load).fold(Load::default(), Load::add);
+    let tower_loads: Vec<Load> = towers.iter().map(of_tower).collect();
+    let least = |_, loads: &Loads<Load>| loads.least(0..groups.count());
+    let homes = give_largest_first(&tower_loads, &mut Loads::none(groups.count()), least);
+    let homes = towers.iter().zip(homes.expect("a cluster has groups"));
+    let mut slices: Vec<Slice> = homes
+        .flat_map(|(tower, group)| {
+            tower.iter().map(move |&(feature, number)| Slice { feature, number, group })
+        })
+        .collect();
     slices.sort_by_key(|s| (std::cmp::Reverse(load(&(s.feature, s.number))), s.feature, s.number));
 
     let mut layouts = vec![Layout::Replicated; features];
@@ -85,7 +86,7 @@ pub(crate) fn layouts_in_towers(model: &Model, groups: Groups, cut: Cut) -> Vec<
                 layouts[slice.feature] = Layout::RowWise { ranks: members };
             }
             _ => {
-                let rank = rank_loads.least(members.into_iter());
+                let rank = rank_loads.least(members).expect("a group has ranks");
                 rank_loads.add(rank, load(&(slice.feature, slice.number)));
                 holders.insert((slice.feature, slice.number), rank);
                 if whole {

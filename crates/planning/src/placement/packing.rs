@@ -1,9 +1,11 @@
 //! Pieces to holders, by load: the columns of the largest tables are halved until every holder can have a piece, then each
 //! piece goes to the least loaded holder, largest first.
 
+use crate::assignment::{Loads, give_largest_first};
 use spec::model::Model;
 use spec::placement::{Layout, share};
 use std::cmp::Reverse;
+use std::ops::Add;
 
 /// The fewest columns of a piece: narrower ones cost more in ids than they save in vectors.
 const MIN_COLUMNS: usize = 4;
@@ -17,35 +19,14 @@ pub(super) struct Load {
     pub memory: u64,
 }
 
-impl Load {
-    pub(super) fn plus(self, other: Self) -> Self {
+impl Add for Load {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
         Self {
             lookups: self.lookups.saturating_add(other.lookups),
             memory: self.memory.saturating_add(other.memory),
         }
-    }
-}
-
-/// Loads of holders, as pieces are given to them.
-pub(super) struct Loads(Vec<Load>);
-
-impl Loads {
-    /// So many holders that have nothing yet.
-    pub(super) fn none(holders: usize) -> Self {
-        Self(vec![Load::default(); holders])
-    }
-
-    pub(super) fn of(&self, holder: usize) -> Load {
-        self.0[holder]
-    }
-
-    pub(super) fn add(&mut self, holder: usize, load: Load) {
-        self.0[holder] = self.0[holder].plus(load);
-    }
-
-    /// The least loaded of some holders; of equally loaded ones the first.
-    pub(super) fn least(&self, among: impl Iterator<Item = usize>) -> usize {
-        among.min_by_key(|&holder| self.0[holder]).expect("groups have ranks, clusters have groups")
     }
 }
 
@@ -70,15 +51,14 @@ pub(crate) fn columns_over(model: &Model, tables: &[usize], ranks: &[usize]) -> 
         cuts[largest] *= 2;
     }
     let of_piece = |&(i, number): &(usize, usize)| load(tables[i], share(width(i), cuts[i], number).len());
-    let mut order: Vec<(usize, usize)> =
+    let pieces: Vec<(usize, usize)> =
         cuts.iter().enumerate().flat_map(|(i, &cut)| (0..cut).map(move |number| (i, number))).collect();
-    order.sort_by_key(|piece| Reverse(of_piece(piece)));
-    let mut loads = Loads::none(ranks.len());
-    let mut holders: Vec<Vec<usize>> = cuts.iter().map(|&cut| vec![0; cut]).collect();
-    for piece in order {
-        let index = loads.least(0..ranks.len());
-        loads.add(index, of_piece(&piece));
-        holders[piece.0][piece.1] = ranks[index];
+    let costs: Vec<Load> = pieces.iter().map(of_piece).collect();
+    let least = |_, loads: &Loads<Load>| loads.least(0..ranks.len());
+    let given = give_largest_first(&costs, &mut Loads::none(ranks.len()), least);
+    let mut holders: Vec<Vec<usize>> = vec![Vec::new(); tables.len()];
+    for (&(i, _), holder) in pieces.iter().zip(given.expect("a cluster has ranks")) {
+        holders[i].push(ranks[holder]);
     }
     let layout = |ranks: Vec<usize>| match ranks[..] {
         [rank] => Layout::TableWise { rank },

@@ -1,6 +1,8 @@
 //! Small runs for tests.
 #![allow(dead_code, missing_docs)]
 
+pub mod metered;
+
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Samples, Split, SyntheticLog};
 use kernels::Device;

@@ -1,0 +1,71 @@
+//! Prices of data-parallel tables: every copy serves its share of the samples, and sums of gradients by row are reduced.
+
+use super::prices::{Price, Prices, WORD};
+
+/// How sums of gradients by row are added up over the copies, and what a copy sends for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sums {
+    /// Whether a vector with the sums of all rows is reduced; otherwise the rows that were touched are gathered.
+    pub dense: bool,
+    /// Rows that a copy touches.
+    pub touched: f64,
+}
+
+impl Prices<'_> {
+    /// How the sums of a table are added up: in the way that sends less in a typical batch, as the schedule decides.
+    pub(super) fn sums(&self, feature: usize) -> Sums {
+        let model = self.request.model;
+        let (rows, width) = (model.features()[feature].rows as f64, model.row_width(feature) as f64);
+        let members = self.members() as f64;
+        let typical = self.batch() / members * model.features()[feature].hotness.mean() as f64;
+        let touched = -rows * (typical * (-1.0 / rows.max(1.0)).ln_1p()).exp_m1();
+        let by_rows = (members - 1.0) * WORD * (1.0 + touched * (1.0 + width));
+        let dense = 2.0 * (members - 1.0) / members * WORD * rows * (width + 1.0);
+        let touched = self.distinct(feature, self.batch() / members * self.ids[feature], rows);
+        Sums { dense: by_rows > dense, touched }
+    }
+
+    /// Bytes that a copy sends to the others.
+    pub(super) fn sums_sent(&self, feature: usize) -> f64 {
+        let model = self.request.model;
+        let (rows, width) = (model.features()[feature].rows as f64, model.row_width(feature) as f64);
+        let (members, sums) = (self.members() as f64, self.sums(feature));
+        match sums.dense {
+            true => 2.0 * (members - 1.0) / members * WORD * rows * (width + 1.0),
+            false => (members - 1.0) * WORD * (1.0 + sums.touched.round() * (1.0 + width)),
+        }
+    }
+
+    /// Price of a copy on each of its holders.
+    pub(super) fn copy(&self, feature: usize) -> Price {
+        let model = self.request.model;
+        let (all, columns) = (model.features()[feature].rows, model.row_width(feature));
+        let (rows, width, members) = (all as f64, columns as f64, self.members() as f64);
+        let (samples, Sums { dense, touched }) = (self.batch() / members, self.sums(feature));
+        let ids = samples * self.ids[feature];
+        let vector = WORD * rows * (width + 1.0);
+        let state = 2.0 * WORD * self.request.tables.state_per_row(columns) as f64;
+        let of_all = self.distinct(feature, members * ids, rows);
+        let mut bytes = WORD * width * (2.0 * ids + samples)
+            + 24.0 * ids
+            + WORD * width * (touched + 3.0 * members * touched)
+            + state * of_all;
+        let mut communication = 2.0 * self.rates.message;
+        if dense {
+            bytes += 2.0 * vector + 2.0 * WORD * width * touched;
+            communication += vector * self.rates.reduced;
+        } else {
+            communication += members * WORD * touched * (1.0 + width) * self.rates.gathered;
+        }
+        if self.request.groups.is_some() {
+            // Ids of the peers' samples come from other groups.
+            communication += WORD * ids * self.rates.ids;
+        }
+        let sums = match dense {
+            true => 4.0 * vector,
+            false => WORD * members * touched * (width + 4.0),
+        };
+        let memory = self.stored(all, columns) + 2.0 * WORD * samples * width + 2.0 * 24.0 * ids + sums;
+        Price { cost: self.weighted(bytes, communication), memory: memory as u64 }
+    }
+}
