@@ -2,6 +2,7 @@
 
 mod choice;
 
+pub(crate) use choice::open_to_use_on;
 pub use choice::{Chosen, Use, Used, locate_to_use, open_to_use};
 
 use crate::control::Control;

@@ -1,5 +1,8 @@
 //! Ranks as threads of this process or as processes of an MPI job: joining them, and reporting their failures once.
 
+use crate::control::Control;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use spec::run::Config;
 pub use spec::transport::Transport;
 use training::Cluster;
@@ -43,6 +46,9 @@ pub enum ClusterError {
         /// Error of the operating system.
         source: std::io::Error,
     },
+    /// What one rank found out cannot be told to the others.
+    #[error("what rank 0 decides cannot be told to the other ranks")]
+    Told(#[source] serde_json::Error),
     /// A failure that another rank's process reports.
     #[error("another rank reports why the run ended")]
     ReportedElsewhere,
@@ -66,7 +72,7 @@ pub fn join(transport: Transport, assume_hosts: bool) -> Result<Cluster, Cluster
             let watch = collectives::watch_if_asked();
             let job = collectives::MpiJob::join(Some(&watch)).map_err(ClusterError::Join)?;
             let options = collectives::MpiOptions { check_hosts: !assume_hosts, ..Default::default() };
-            Ok(Cluster::Processes { job, options })
+            Ok(Cluster::Processes { job: job.into(), options })
         }
         #[cfg(not(feature = "mpi"))]
         Transport::Mpi => Err(ClusterError::NoMpi),
@@ -121,6 +127,43 @@ pub fn first_rank_first<T, E: From<collectives::CollectiveError>>(
         #[cfg(feature = "mpi")]
         Cluster::Processes { job, .. } => job.first_rank_first(work),
     }
+}
+
+/// Runs `work` on rank 0 alone, and gives all ranks its result. Where it fails, the other ranks wait until the launcher ends them:
+/// the caller reports the error and exits.
+pub(crate) fn by_first_rank<T: Serialize + DeserializeOwned, E: From<ClusterError>>(
+    cluster: &Cluster,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    match cluster {
+        Cluster::Threads => work(),
+        #[cfg(feature = "mpi")]
+        Cluster::Processes { job, .. } if job.rank() == 0 => {
+            let found = work()?;
+            let text = serde_json::to_string(&found).map_err(ClusterError::Told)?;
+            job.first_text(&text).map_err(ClusterError::from)?;
+            Ok(found)
+        }
+        #[cfg(feature = "mpi")]
+        Cluster::Processes { job, .. } => {
+            let text = job.first_text("").map_err(ClusterError::from)?;
+            Ok(serde_json::from_str(&text).map_err(ClusterError::Told)?)
+        }
+    }
+}
+
+/// Waits until all ranks have come here.
+pub(crate) fn meet(cluster: &Cluster) -> Result<(), collectives::CollectiveError> {
+    match cluster {
+        Cluster::Threads => Ok(()),
+        #[cfg(feature = "mpi")]
+        Cluster::Processes { job, .. } => job.meet(),
+    }
+}
+
+/// The caller's hold on work of all ranks: one process alone tells what happens.
+pub(crate) fn control_of(cluster: &Cluster, control: &Control) -> Control {
+    if cluster.has_first_rank() { control.clone() } else { control.silent() }
 }
 
 /// Lets all ranks compare what they were started with before they are launched: this program, and `identity`, line by line.

@@ -75,6 +75,14 @@ pub enum Error {
     /// Ranks that failed.
     #[error(transparent)]
     Training(#[from] training::Error),
+    /// A run that needs more memory than there is, and what would make it fit.
+    #[error("{error}\n{explanation}")]
+    DoesNotFit {
+        /// What the run needs, and what there is.
+        error: training::Error,
+        /// Answer of the planner.
+        explanation: String,
+    },
     /// One of several runs that failed.
     #[error("{title}")]
     OneOfSeveral {

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::checkpoint::Used;
+use crate::cluster::{agree_on, control_of, is_distributed, report_once};
 use crate::control::Control;
 use crate::event::{Event, Unit};
 use crate::output::Output;
@@ -12,8 +13,8 @@ use spec::run::Run;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use training::Scores;
 use training::checkpoint::locate;
+use training::{Cluster, Scores};
 
 /// An evaluation of a checkpoint, or of a run: of its best one where it keeps that, else of its last.
 ///
@@ -110,11 +111,21 @@ impl Evaluation {
         Self { control, ..self }
     }
 
-    /// Scores the samples.
+    /// Scores the samples on ranks that are threads of this process.
     pub fn run(self) -> Result<Evaluated, Error> {
-        let control = &self.control;
-        let Opened { run, logs, checkpoint, used, .. } = &self.samples.open(&self.checkpoint, control)?;
-        let mut predictions = match &self.predictions {
+        self.run_on(Cluster::Threads)?.ok_or(Error::Training(training::Error::NoRank))
+    }
+
+    /// Scores the samples on the ranks of `cluster`. The process that has rank 0 gets the result and writes the predictions;
+    /// other processes get none.
+    pub fn run_on(self, mut cluster: Cluster) -> Result<Option<Evaluated>, Error> {
+        let control = &control_of(&cluster, &self.control);
+        let opened = self.samples.open(&self.checkpoint, &cluster, control)?;
+        if is_distributed(&cluster) {
+            agree_on(&mut cluster, &opened.identity()?)?;
+        }
+        let Opened { run, logs, checkpoint, used, .. } = &opened;
+        let mut predictions = match self.predictions.as_ref().filter(|_| cluster.has_first_rank()) {
             Some(output) => {
                 let names = label_names(run);
                 Some(Predictions::of_labels(output.path(), output.create()?, &FirstColumn::Labels, &names)?)
@@ -124,7 +135,7 @@ impl Evaluation {
         let samples = run.data.eval_samples();
         let evaluating = control.start("evaluating", samples, Unit::Count("samples"));
         let mut done = 0;
-        let scores = training::evaluate(run, logs, checkpoint, &|_| (), &mut |labels, probabilities| {
+        let receive: &mut training::Receiver = &mut |labels, probabilities| {
             if control.is_stopped() {
                 return Err(DataError::Stopped.into());
             }
@@ -134,17 +145,20 @@ impl Evaluation {
                 Some(predictions) => Ok(predictions.append(labels, probabilities)?),
                 None => Ok(()),
             }
-        });
+        };
+        let scores = training::evaluate(run, logs, checkpoint, &cluster, &|_| (), receive);
         drop(evaluating);
         let scores = match scores {
             Err(_) if control.is_stopped() => return Err(Error::Stopped { done, samples }),
-            scores => scores?,
+            scores => scores.map_err(|error| report_once(&cluster, error))?,
         };
+        cluster.leave()?;
+        let Some(scores) = scores else { return Ok(None) };
         if let Some(predictions) = predictions {
             predictions.finish()?.finish()?;
         }
         let (step, path) = (checkpoint.manifest().step, checkpoint.path().to_owned());
-        Ok(Evaluated { scores, run: run.clone(), step, checkpoint: path, used: *used })
+        Ok(Some(Evaluated { scores, run: run.clone(), step, checkpoint: path, used: *used }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Files of users: read as a whole, replaced as a whole.
 
+use spec::plan::{PlanChoice, PlanFile};
 use spec::run::Config;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -75,6 +76,14 @@ pub enum FileError {
         /// Error of reading the schema file.
         source: Box<FileError>,
     },
+    /// The plan that a config names cannot be read.
+    #[error("{}: placement.plan", config.display())]
+    Plan {
+        /// The config.
+        config: PathBuf,
+        /// Error of reading the plan file.
+        source: Box<FileError>,
+    },
     /// A text is no path.
     #[error("{path}: not a path")]
     NoPath {
@@ -121,30 +130,67 @@ pub fn whole(path: &str) -> Result<String, FileError> {
 }
 
 /// The config in a TOML file. Its `data.schema` may be a table, or the name of a file that holds one, relative to the
-/// config's own folder.
+/// config's own folder; so may its `placement.plan`.
 pub fn read_config(path: &Path) -> Result<Config, FileError> {
-    /// The part of a config that may hold a file name in place of the schema.
+    /// The parts of a config that may hold a file name in place of a value.
     #[derive(serde::Deserialize)]
     struct Named {
-        data: Option<NamedData>,
+        data: Option<NamedSchema>,
+        placement: Option<NamedPlan>,
     }
     #[derive(serde::Deserialize)]
-    struct NamedData {
+    struct NamedSchema {
         schema: Option<toml::Spanned<toml::Value>>,
     }
+    #[derive(serde::Deserialize)]
+    struct NamedPlan {
+        plan: Option<toml::Spanned<toml::Value>>,
+    }
+    let name = |value: Option<toml::Spanned<toml::Value>>| match value.map(|s| (s.span(), s.into_inner())) {
+        Some((span, toml::Value::String(name))) => Some((span, name)),
+        _ => None,
+    };
     let text = read_text(path)?;
-    let schema = toml::from_str::<Named>(&text).ok().and_then(|named| named.data?.schema);
-    let Some((span, toml::Value::String(name))) = schema.map(|s| (s.span(), s.into_inner())) else {
+    let Ok(named) = toml::from_str::<Named>(&text) else {
         return toml::from_str(&text).map_err(FileError::toml(path));
     };
-    let file = path.parent().unwrap_or(Path::new("")).join(&name);
-    let schema = read_toml(&file)
+    let schema = name(named.data.and_then(|data| data.schema));
+    let plan = name(named.placement.and_then(|placement| placement.plan)).filter(|(_, name)| name != "auto");
+    let beside = |name: &str| path.parent().unwrap_or(Path::new("")).join(name);
+    let schema_read = schema.as_ref().map(|(_, name)| read_toml(&beside(name))).transpose();
+    let schema_read = schema_read
         .map_err(|source| FileError::Schema { config: path.to_owned(), source: Box::new(source) })?;
-    // A table in place of the name leaves every other line where it is, so that errors name the right one.
-    let inline = format!("{}{{ label = {{ column = \"\" }} }}{}", &text[..span.start], &text[span.end..]);
+    let plan_read = plan.as_ref().map(|(_, name)| read_plan(&beside(name))).transpose();
+    let plan_read =
+        plan_read.map_err(|source| FileError::Plan { config: path.to_owned(), source: Box::new(source) })?;
+    // A value in place of the name leaves every other line where it is, so that errors name the right one.
+    let mut inline = text;
+    let mut values: Vec<_> =
+        schema.map(|(span, _)| (span, "{ label = { column = \"\" } }")).into_iter().collect();
+    values.extend(plan.map(|(span, _)| (span, "\"auto\"")));
+    values.sort_by_key(|(span, _)| std::cmp::Reverse(span.start));
+    for (span, value) in values {
+        inline.replace_range(span, value);
+    }
     let mut config: Config = toml::from_str(&inline).map_err(FileError::toml(path))?;
-    config.data.schema = Some(schema);
+    if schema_read.is_some() {
+        config.data.schema = schema_read;
+    }
+    if let Some(plan) = plan_read {
+        config.placement.plan = Some(PlanChoice::File(Box::new(plan)));
+    }
     Ok(config)
+}
+
+/// The plan in a JSON file, as `campanile plan --out` writes it.
+pub fn read_plan(path: &Path) -> Result<PlanFile, FileError> {
+    read_json(path)
+}
+
+/// A JSON file as a value.
+pub fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    let text = read_text(path)?;
+    serde_json::from_str(&text).map_err(|source| FileError::JsonText { path: path.to_owned(), source })
 }
 
 /// A TOML file as a value.

@@ -41,6 +41,7 @@ pub mod inputs;
 pub mod logs;
 pub mod output;
 pub mod partition;
+pub mod plan;
 mod prediction;
 pub mod records;
 pub mod resume;

@@ -14,7 +14,7 @@ mod warnings;
 
 pub use error::LogError;
 pub use facts::{described, facts};
-pub use open::{open, open_again, open_for_choice, open_for_evaluation, open_trained_on};
+pub use open::{open, open_again, open_for_choice, open_for_evaluation, open_on_ranks, open_trained_on};
 pub use raw::Raw;
 pub use unlabelled::{RowSource, Unlabelled, open_unlabelled};
 

@@ -201,12 +201,19 @@ impl Resumed {
         })
     }
 
-    /// The run that was begun in `folder`; `None` where no run was.
-    pub fn begun(folder: &Path, control: &Control) -> Result<Option<Self>, ResumeError> {
+    /// The run that was begun in `folder`; `None` where no run was. All ranks find the same: the first looks before the others,
+    /// and none goes on before all have looked.
+    pub fn begun(folder: &Path, cluster: &Cluster, control: &Control) -> Result<Option<Self>, ResumeError> {
+        let begun = cluster::first_rank_first(cluster, || Self::begun_here(folder, cluster, control))?;
+        cluster::meet(cluster)?;
+        Ok(begun)
+    }
+
+    fn begun_here(folder: &Path, cluster: &Cluster, control: &Control) -> Result<Option<Self>, ResumeError> {
         if !folder.exists() {
             return Ok(None);
         }
-        match Self::find(folder, &Cluster::Threads, control) {
+        match Self::find_here(folder, cluster, control) {
             Ok(resumed) => Ok(Some(resumed)),
             Err(
                 ResumeError::NotBegun { .. }

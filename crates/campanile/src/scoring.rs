@@ -1,19 +1,21 @@
 //! A checkpoint, and samples to run it on: what evaluating, predicting and measuring affinity share.
 
 use crate::Error;
-use crate::checkpoint::{Chosen, SavedRun, Use, Used, folder_of, locate_to_use, open_to_use};
+use crate::checkpoint::{Chosen, SavedRun, Use, Used, folder_of, locate_to_use, open_to_use, open_to_use_on};
+use crate::cluster::{self, ClusterError};
 use crate::control::Control;
 use crate::file::read_toml;
 use crate::folder::{PREPARED, VOCABULARIES};
-use crate::logs::{self, OpenLogs, Unlabelled, is_prepared};
+use crate::logs::{self, LogError, OpenLogs, Unlabelled, is_prepared, must_be_prepared};
 use crate::output::Inputs;
+use crate::train::TrainError;
 use data::Split;
 use spec::optimizer::UpdateRule;
 use spec::run::{Config, DataFormat, Run};
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
-use training::Logs;
 use training::checkpoint::Checkpoint;
+use training::{Cluster, Logs};
 
 /// Reason why samples do not match a checkpoint.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +39,7 @@ pub enum SamplesError {
 }
 
 /// Samples to run a checkpoint on, and where. What is left out is as in training, but for the ranks: one host, and a rank for
-/// every core.
+/// every core; or those that MPI finds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// Files: paths and globs. Where there are none, those that the run was evaluated on.
@@ -75,8 +77,10 @@ pub struct Opened {
     pub logs: Logs,
     /// Split of the logs that is scored.
     pub split: Split,
-    /// Logs that were prepared for this alone live as long as it does.
-    _kept: Option<OpenLogs>,
+    /// The config of the run, with every default written out.
+    config: Config,
+    /// Logs that were prepared for this alone live as long as it does; `None` for generated samples.
+    kept: Option<OpenLogs>,
 }
 
 impl Opened {
@@ -85,20 +89,49 @@ impl Opened {
         if self.split == Split::Train { self.run.data.samples() } else { self.run.data.eval_samples() }
     }
 
-    /// Opens the best checkpoint of the run in `folder`, or the last where it keeps none, on the samples that it was trained on, which are open already.
-    pub fn on_training(folder: &Path, logs: &OpenLogs, control: &Control) -> Result<Self, Error> {
-        let Chosen { checkpoint, used } = open_to_use(folder, None, control)?;
-        let mut config = SavedRun::of(&checkpoint)?.config;
-        Samples::default().configure(&mut config);
+    /// Opens the best checkpoint of the run in `folder`, or the last where it keeps none, on the samples that it was trained on,
+    /// which are open already. Ranks that are processes are those of the run.
+    pub fn on_training(
+        folder: &Path,
+        logs: &OpenLogs,
+        cluster: &Cluster,
+        control: &Control,
+    ) -> Result<Self, Error> {
+        let chosen = open_to_use_on(folder, None, cluster, control)?;
+        let mut config = SavedRun::of(&chosen.checkpoint)?.config;
+        let mut samples = Samples::default();
+        if cluster::is_distributed(cluster) {
+            (samples.hosts, samples.ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
+        }
+        samples.configure(&mut config, cluster)?;
         let run = logs.check(&config).map_err(of_checkpoint)?;
-        Ok(Self { checkpoint, used, run, logs: logs.logs.clone(), split: Split::Train, _kept: None })
+        Ok(Self::on_logs(chosen, run, &config, logs.clone(), Split::Train))
     }
 
     /// A run whose samples are generated.
     fn on_synthetic(chosen: Chosen, config: &Config, split: Split) -> Result<Self, Error> {
         let Chosen { checkpoint, used } = chosen;
         let run = planning::check(config).map_err(of_checkpoint)?;
-        Ok(Self { checkpoint, used, run, logs: Logs::Synthetic, split, _kept: None })
+        let config = config.explicit(&run);
+        Ok(Self { checkpoint, used, run, logs: Logs::Synthetic, split, config, kept: None })
+    }
+
+    /// A run on logs that are open.
+    fn on_logs(chosen: Chosen, run: Run, config: &Config, open: OpenLogs, split: Split) -> Self {
+        let Chosen { checkpoint, used } = chosen;
+        let config = config.explicit(&run);
+        Self { checkpoint, used, run, logs: open.logs.clone(), split, config, kept: Some(open) }
+    }
+
+    /// What all ranks must have been started with to use the checkpoint together, line by line.
+    pub(crate) fn identity(&self) -> Result<String, TrainError> {
+        let mut identity = toml::to_string_pretty(&self.config)
+            .map_err(|source| TrainError::Text { what: "the config as TOML", source: Box::new(source) })?;
+        for (split, samples) in self.kept.iter().flat_map(OpenLogs::fingerprints) {
+            identity += &format!("samples to {split} on: {samples}\n");
+        }
+        let (path, step) = (self.checkpoint.path().display(), self.checkpoint.manifest().step);
+        Ok(format!("{identity}checkpoint {path}, step {step}\n"))
     }
 }
 
@@ -122,36 +155,41 @@ impl Samples {
 
     /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named: what is measured
     /// decides how a model is built, so that no test row may count.
-    pub fn open_for_training(&self, checkpoint: &Path, control: &Control) -> Result<Opened, Error> {
+    pub fn open_for_training(
+        &self,
+        checkpoint: &Path,
+        cluster: &Cluster,
+        control: &Control,
+    ) -> Result<Opened, Error> {
         if !self.data.is_empty() {
-            return self.open(checkpoint, control);
+            return self.open(checkpoint, cluster, control);
         }
         let named = checkpoint;
-        let chosen = open_to_use(named, self.which, control)?;
+        let chosen = open_to_use_on(named, self.which, cluster, control)?;
         let SavedRun { mut config, data, .. } = SavedRun::of(&chosen.checkpoint)?;
-        self.configure(&mut config);
+        self.configure(&mut config, cluster)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             return Opened::on_synthetic(chosen, &config, Split::Train);
         }
         let folder = folder_of(chosen.checkpoint.path());
         let (prepared, vocabularies) = (folder.join(PREPARED), folder.join(VOCABULARIES));
-        let open = logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, control)?;
+        let open =
+            logs::open_trained_on(&config.data, &prepared, data.as_deref(), &vocabularies, cluster, control)?;
         let run = open.check(&config).map_err(|source| Error::Run {
             what: format!("{} on {:?}", named.display(), config.data.train),
             source,
         })?;
-        let Chosen { checkpoint, used } = chosen;
-        Ok(Opened { checkpoint, used, run, logs: open.logs.clone(), split: Split::Train, _kept: Some(open) })
+        Ok(Opened::on_logs(chosen, run, &config, open, Split::Train))
     }
 
     /// Opens a checkpoint to run it on these samples.
-    pub fn open(&self, checkpoint: &Path, control: &Control) -> Result<Opened, Error> {
+    pub fn open(&self, checkpoint: &Path, cluster: &Cluster, control: &Control) -> Result<Opened, Error> {
         let named = checkpoint;
-        let chosen = open_to_use(named, self.which, control)?;
+        let chosen = open_to_use_on(named, self.which, cluster, control)?;
         let mut config = SavedRun::of(&chosen.checkpoint)?.config;
         let folder = folder_of(chosen.checkpoint.path());
-        self.configure(&mut config);
-        self.name_samples(&mut config, &folder)?;
+        self.configure(&mut config, cluster)?;
+        self.name_samples(&mut config, &folder, cluster)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             if !self.data.is_empty() {
                 return Err(SamplesError::FilesOfSynthetic.into());
@@ -161,13 +199,15 @@ impl Samples {
         if config.data.eval.is_empty() {
             return Err(SamplesError::NoEvaluation.into());
         }
+        if cluster::is_distributed(cluster) && must_be_prepared(&config.data) {
+            return Err(LogError::Unshared.into());
+        }
         let open = logs::open_for_evaluation(&config.data, &folder.join(VOCABULARIES), control)?;
         let run = open.check(&config).map_err(|source| Error::Run {
             what: format!("{} on {:?}", named.display(), config.data.eval),
             source,
         })?;
-        let Chosen { checkpoint, used } = chosen;
-        Ok(Opened { checkpoint, used, run, logs: open.logs.clone(), split: Split::Eval, _kept: Some(open) })
+        Ok(Opened::on_logs(chosen, run, &config, open, Split::Eval))
     }
 
     /// Opens a checkpoint to score a log with, whose labels are left aside and whose rows have the text of column `key`. Up to
@@ -182,8 +222,8 @@ impl Samples {
         let chosen = open_to_use(checkpoint, self.which, control)?;
         let mut config = SavedRun::of(&chosen.checkpoint)?.config;
         let folder = folder_of(chosen.checkpoint.path());
-        self.configure(&mut config);
-        self.name_samples(&mut config, &folder)?;
+        self.configure(&mut config, &Cluster::Threads)?;
+        self.name_samples(&mut config, &folder, &Cluster::Threads)?;
         if config.data.format.unwrap_or_default() == DataFormat::Synthetic {
             return Err(SamplesError::FilesOfSynthetic.into());
         }
@@ -193,11 +233,13 @@ impl Samples {
         Ok((chosen, config, log))
     }
 
-    /// Makes the run's config one to predict with on one machine: no optimizer state, no checkpoints.
-    fn configure(&self, config: &mut Config) {
+    /// Makes the run's config one to predict with on the ranks of `cluster`: no optimizer state, no checkpoints.
+    fn configure(&self, config: &mut Config, cluster: &Cluster) -> Result<(), ClusterError> {
+        (config.topology.hosts, config.topology.ranks_per_host) = (self.hosts, self.ranks_per_host);
+        cluster::complete_topology(cluster, config)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        config.topology.hosts = Some(self.hosts.unwrap_or(1));
-        config.topology.ranks_per_host = Some(self.ranks_per_host.unwrap_or(cores));
+        config.topology.hosts.get_or_insert(1);
+        config.topology.ranks_per_host.get_or_insert(cores);
         // Groups and peers were those of the training's cluster.
         config.topology.hosts_per_tower = None;
         config.train.peer_permute = None;
@@ -218,10 +260,11 @@ impl Samples {
         if !self.slices.is_empty() || !self.data.is_empty() {
             config.data.slices.clone_from(&self.slices);
         }
+        Ok(())
     }
 
     /// Says in `config` which samples are read, of a run that is kept in `folder`.
-    fn name_samples(&self, config: &mut Config, folder: &Path) -> Result<(), Error> {
+    fn name_samples(&self, config: &mut Config, folder: &Path, cluster: &Cluster) -> Result<(), Error> {
         let data = &mut config.data;
         let held_out = folder.join(PREPARED).join("eval");
         if !self.data.is_empty() {
@@ -236,8 +279,10 @@ impl Samples {
             }
             data.format = format.or(data.format);
             data.eval = self.data.clone();
-        } else if data.split.is_some() && held_out.is_dir() {
-            // What was kept from training, as the run prepared it.
+        } else if (data.split.is_some() || (cluster::is_distributed(cluster) && must_be_prepared(data)))
+            && held_out.is_dir()
+        {
+            // What was kept from training, or is read by ranks that are processes, as the run prepared it.
             data.format = Some(DataFormat::Prepared);
             data.eval = vec![held_out.to_string_lossy().into_owned()];
         }

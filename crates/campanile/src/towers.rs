@@ -11,8 +11,9 @@
 //! that did not goes on from its last checkpoint.
 
 mod recipe;
+mod request;
 
-pub use recipe::Towers;
+pub use request::Towers;
 
 use crate::partition::Divided;
 use crate::records::RecordsError;

@@ -22,15 +22,17 @@ use crate::file::{read_config, whole};
 use crate::folder::{PREPARED, RunFolder};
 use crate::logs::{self, OpenLogs};
 use crate::output::{Inputs, Output};
+use crate::plan;
 use crate::resume::Resumed;
 use keep::Keeper;
 use spec::pace::PaceError;
+use spec::plan::PlanChoice;
 use spec::run::{Config, DataFormat, Every, KeepBest, OptimizerConfig, Run};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use training::checkpoint::Checkpoint;
-use training::{BestSoFar, Cluster, Outcome};
+use training::{BestSoFar, Cluster, MemoryUse, Outcome};
 use warm_start::WarmStart;
 
 /// Reason why a run cannot be trained as requested.
@@ -223,11 +225,11 @@ impl Training {
         Self { out: Some(folder.into()), ..self }
     }
 
-    /// Keeps the run in a folder, and goes on with the run that was begun there, if one was. Its observer and stop flag must be set
-    /// before.
+    /// Keeps the run in a folder, and goes on with the run that was begun there, if one was. Ranks, observer and stop flag must be
+    /// set before.
     pub fn out_going_on(self, folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
-        let begun = Resumed::begun(&folder, &self.control)?;
+        let begun = Resumed::begun(&folder, &self.cluster, &self.control)?;
         let training = self.out(folder);
         Ok(match begun {
             Some(resumed) => training.resumed(resumed),
@@ -339,8 +341,7 @@ impl Training {
             Some(logs) => (logs, false),
             None => (self.open_logs()?, true),
         };
-        let run =
-            logs.check(&self.config).map_err(|source| Error::Run { what: self.described.clone(), source })?;
+        let run = self.check(&logs)?;
         BestSoFar::of_run(&run).map_err(|source| Error::Run { what: self.described.clone(), source })?;
         let explicit = self.config.explicit(&run);
         if let Some(resumed) = &self.resumed {
@@ -352,6 +353,44 @@ impl Training {
         }
         let warm_start = self.warm_start(&run, &explicit, &logs)?;
         Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace, warm_start })
+    }
+
+    /// Checks the run with its logs. Of `--plan auto` the plan is settled here.
+    fn check(&mut self, logs: &OpenLogs) -> Result<Run, Error> {
+        let check = |config: &Config| {
+            logs.check(config).map_err(|source| Error::Run { what: self.described.clone(), source })
+        };
+        let run = check(&self.config)?;
+        if self.config.placement.plan != Some(PlanChoice::Auto) {
+            return Ok(run);
+        }
+        let plan = plan::auto(&run, &self.cluster, self.memory_use());
+        let mut config = self.config.clone();
+        config.placement.plan = Some(PlanChoice::File(Box::new(plan)));
+        let run = check(&config)?;
+        self.config = config;
+        Ok(run)
+    }
+
+    /// What memory is used for.
+    fn memory_use(&self) -> MemoryUse {
+        let paced = self.compute != ComputeMode::Real;
+        let computing = if paced { 0 } else { MemoryUse::TRAINING.computing };
+        MemoryUse { saves: self.out.is_some() && !paced, computing, ..MemoryUse::TRAINING }
+    }
+
+    /// An error of the trainer; for a run that does not fit, with what would make it fit.
+    fn with_remedies(&self, run: &Run, error: training::Error) -> Error {
+        let explanation = match &error {
+            training::Error::Memory { available, .. } => {
+                plan::explanation(run, &self.cluster, self.memory_use(), *available)
+            }
+            _ => None,
+        };
+        match explanation {
+            Some(explanation) => Error::DoesNotFit { error, explanation },
+            None => cluster::report_once(&self.cluster, error).into(),
+        }
     }
 
     /// The weights of another run that this one begins with. A run that goes on has them already.
@@ -400,12 +439,6 @@ impl Training {
         if cluster::is_distributed(&self.cluster) && kept.is_none() && logs::must_be_prepared(data) {
             return Err(TrainError::UnsharedLog.into());
         }
-        cluster::first_rank_first(&self.cluster, || {
-            Ok(match self.cluster.has_first_rank() {
-                true => logs::open(data, kept.as_deref(), &self.control)?,
-                // What rank 0 has prepared.
-                false => logs::open_again(data, kept.as_deref(), &self.control)?,
-            })
-        })
+        logs::open_on_ranks(data, kept.as_deref(), &self.cluster, &self.control)
     }
 }

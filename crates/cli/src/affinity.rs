@@ -1,9 +1,10 @@
 //! `campanile affinity`: how much the features of a trained model have to do with each other.
 
+use crate::cluster::TransportArgs;
 use crate::output::{Force, Output};
 use crate::partition::affinity_text;
 use crate::progress::Console;
-use crate::scoring::{Opened, ScoringArgs};
+use crate::scoring::{Opened, ScoringArgs, hosts_or_found, ranks_or_found};
 use crate::signals::Stop;
 use crate::text::printable;
 use anyhow::Result;
@@ -11,14 +12,21 @@ use campanile::affinity::SAMPLES;
 use serde_json::json;
 use spec::affinity::Affinity;
 use std::path::PathBuf;
-use training::Cosines;
+use training::{Cluster, Cosines};
 
 /// Measure how much features have to do with each other, for `partition`
 #[derive(clap::Args)]
 #[command(mut_arg("data", |arg| arg.help("Files to measure on: paths and globs [default: the data that the run was trained on]")))]
+#[command(mut_arg("hosts", hosts_or_found), mut_arg("ranks_per_host", ranks_or_found))]
+#[command(after_help = "Examples:
+  A run; a model that no machine holds alone (a build with --features mpi)
+    campanile affinity --checkpoint runs/flat --out affinity.json
+    mpirun -np 8 campanile affinity --checkpoint runs/flat --transport mpi --out affinity.json")]
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     #[command(flatten)]
     measured: Measured,
     /// File to write: the matrix of affinities as JSON
@@ -58,10 +66,14 @@ fn cosines(text: &str) -> Result<Cosines, String> {
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
+    let cluster = args.transport.join()?;
     let inputs = args.on.samples.samples().inputs(&args.on.checkpoint);
-    let output = Output::check(&args.out, args.force.force, &inputs)?;
-    let affinity =
-        measure(&args.on.samples.open_for_training(&args.on.checkpoint, console)?, &args.measured, console)?;
+    // The first rank writes for all.
+    let written = Some(args.out.as_path()).filter(|_| cluster.has_first_rank());
+    let output = Output::check_if_any(written, args.force.force, &inputs)?;
+    let opened = args.on.samples.open_for_training(&args.on.checkpoint, &cluster, console)?;
+    let affinity = measure(&opened, &args.measured, cluster, console)?;
+    let Some(output) = output else { return Ok(()) };
     output.write(affinity_text(&affinity)?.as_bytes())?;
     let count = affinity.features().len();
     let mut pairs: Vec<(f64, usize, usize)> = (0..count)
@@ -84,7 +96,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
 }
 
 /// Measures the model of a checkpoint under a progress bar.
-pub fn measure(opened: &Opened, measured: &Measured, console: Console) -> Result<Affinity> {
+pub fn measure(opened: &Opened, measured: &Measured, cluster: Cluster, console: Console) -> Result<Affinity> {
     let (of, limit) = (measured.affinity_of, measured.affinity_samples);
-    Ok(campanile::affinity::measure(opened, of, limit, &console.control(&Stop::default()))?)
+    Ok(campanile::affinity::measure(opened, of, limit, cluster, &console.control(&Stop::default()))?)
 }

@@ -11,6 +11,7 @@ use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
 use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
+use spec::plan::PlanChoice;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{AllReduce, Config, DataFormat, Optimizer, Run};
 use spec::towers::{Assignment, Module, TowersFile};
@@ -112,6 +113,11 @@ pub struct RunArgs {
     /// Replicate tables of at most this many rows on every rank [default: 0, none]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub replicate_rows: Option<usize>,
+    /// Plan that says which ranks hold which rows and columns of each table: a file that `campanile plan --out` wrote, auto (the
+    /// planner cuts tables by every scheme, within the memory there is), or none. Not with --cut or --replicate-rows [default:
+    /// none; a resumed run keeps its plan]
+    #[arg(long, value_name = "FILE|auto|none", help_heading = "Cluster")]
+    pub plan: Option<String>,
 
     /// Global batch: number of samples per step, over all ranks [default: 2048; with --data 256 to 2048, by the size of the
     /// log]
@@ -280,6 +286,7 @@ impl RunArgs {
             config.topology.hosts_per_tower = None;
         }
         set(&mut config.placement.replicate_rows, &self.replicate_rows);
+        self.set_plan(&mut config)?;
         if self.no_overlap {
             config.train.overlap = Some(false);
         }
@@ -310,6 +317,24 @@ impl RunArgs {
             config.optimizer.tables = with_rate(tables, config.optimizer.tables);
         }
         Ok(config)
+    }
+
+    fn set_plan(&self, config: &mut Config) -> Result<()> {
+        // The plan of a run that is resumed does not fit another cluster, and gives way to another cut.
+        if let (None, Some(PlanChoice::File(plan))) = (&self.config, &config.placement.plan) {
+            let (topology, sptt) = (&config.topology, config.train.dataflow == Some(DataflowKind::Sptt));
+            let same_ranks =
+                (topology.hosts, topology.ranks_per_host) == (Some(plan.hosts), Some(plan.ranks_per_host));
+            let groups = if sptt { Some(topology.hosts_per_tower.unwrap_or(1)) } else { None };
+            let cut = self.cut.is_some() || self.replicate_rows.is_some();
+            if cut || !same_ranks || plan.hosts_per_tower != groups {
+                config.placement.plan = None;
+            }
+        }
+        if let Some(plan) = &self.plan {
+            config.placement.plan = crate::simulate::read::plan(plan)?;
+        }
+        Ok(())
     }
 
     fn set_data(&self, config: &mut Config) -> Result<()> {
@@ -368,7 +393,7 @@ impl RunArgs {
     /// Files that a command reads which makes or describes this run, whose config is `config`.
     pub fn inputs(&self, config: &Config) -> Inputs {
         let mut inputs = Inputs::default();
-        inputs.add_all(&self.config).add_all(&self.schema).add_all(&self.towers);
+        inputs.add_all(&self.config).add_all(&self.schema).add_all(&self.towers).add_all(&self.plan);
         inputs.add_log(&config.data.train).add_log(&config.data.eval);
         inputs
     }

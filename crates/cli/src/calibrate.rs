@@ -121,10 +121,9 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     }
     let largest = effort.sizes.iter().max().map_or(0, |&size| size as u64);
     let job = Job { topology, cluster: &cluster, trials: &trials, effort, all_reduce, console };
-    let Some(measured) = on_ranks(&cluster, topology, largest.saturating_mul(6), |world| job.on_rank(world))?
-    else {
-        return Ok(());
-    };
+    let measured = on_ranks(&cluster, topology, largest.saturating_mul(6), |world| job.on_rank(world))?;
+    cluster.leave()?;
+    let Some(measured) = measured else { return Ok(()) };
     let mut calibration = MachineRates {
         about: about(&effort, trials.len()),
         hosts: topology.hosts(),

@@ -10,7 +10,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
     ("Train", &["train", "sweep", "eval", "predict", "checkpoint", "embeddings", "report"]),
     ("Data", &["data"]),
     ("Towers", &["towers", "affinity", "partition"]),
-    ("Plan and simulate", &["describe", "schedule", "simulate", "explore"]),
+    ("Plan and simulate", &["describe", "plan", "schedule", "simulate", "explore"]),
     ("Measure", &["bench", "calibrate", "pace"]),
     ("Reproduce", &["reproduce"]),
     ("Shell", &["completions", "man", "help"]),

@@ -1,8 +1,9 @@
 //! `campanile eval`: a checkpoint on samples, and its predictions.
 
+use crate::cluster::TransportArgs;
 use crate::output::{Force, Output};
 use crate::progress::Console;
-use crate::scoring::ScoringArgs;
+use crate::scoring::{ScoringArgs, hosts_or_found, ranks_or_found};
 use crate::signals::stop_on_signals;
 use crate::text::si;
 use crate::train::quality_of;
@@ -16,10 +17,15 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   The rows that the run was evaluated on; other rows, with predictions
     campanile eval --checkpoint runs/one
-    campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv")]
+    campanile eval --checkpoint runs/one --data new.tsv --predictions new.csv
+  A model that no machine holds alone, on a prepared log (a build with --features mpi)
+    mpirun -np 8 campanile eval --checkpoint runs/one --data prepared/eval --transport mpi")]
+#[command(mut_arg("hosts", hosts_or_found), mut_arg("ranks_per_host", ranks_or_found))]
 pub struct Args {
     #[command(flatten)]
     on: ScoringArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     /// Write the label and the predicted probability of every sample, in the order of the log: Parquet if the name ends in
     /// .parquet, else CSV. Bad lines have no row
     #[arg(long, value_name = "FILE")]
@@ -40,13 +46,17 @@ pub struct Args {
 }
 
 pub fn run(args: Args, console: Console) -> Result<()> {
+    let cluster = args.transport.join()?;
     let mut samples = args.on.samples.samples();
     (samples.group, samples.slices) = (args.group.clone(), args.slice.clone());
     let inputs = samples.inputs(&args.on.checkpoint);
-    let output = Output::check_if_any(args.predictions.as_deref(), args.force.force, &inputs)?;
+    // The first rank writes for all.
+    let written = args.predictions.as_deref().filter(|_| cluster.has_first_rank());
+    let output = Output::check_if_any(written, args.force.force, &inputs)?;
     let stop = stop_on_signals()?;
     let evaluation = Evaluation::on(&args.on.checkpoint, samples).predictions_to(output.clone());
-    let evaluated = stop.ended(evaluation.control(console.control(&stop)).run())?;
+    let evaluated = stop.ended(evaluation.control(console.control(&stop)).run_on(cluster))?;
+    let Some(evaluated) = evaluated else { return Ok(()) };
     let (scores, step) = (&evaluated.scores, evaluated.step);
     let evaluation = &scores.evaluation;
     if args.json {

@@ -21,6 +21,7 @@ mod observer;
 mod output;
 mod pace;
 mod partition;
+mod plan;
 mod predict;
 mod progress;
 mod report;
@@ -104,6 +105,8 @@ enum Command {
     Sweep(Box<sweep::Args>),
     /// Make one page of one or several runs: curves, calibration, times, comparison
     Report(report::Args),
+    /// Plan which ranks hold which rows and columns of each table, within their memory, and say why
+    Plan(Box<plan::Args>),
     /// Print the phases of one training step, with their bytes and FLOPs
     Schedule(schedule::Args),
     /// Predict a step on other hardware: time, exposed communication, memory
@@ -195,6 +198,7 @@ fn main() -> ExitCode {
         Command::Towers(args) => towers::run(args, console),
         Command::Sweep(args) => sweep::run(*args, console),
         Command::Report(args) => report::run(args),
+        Command::Plan(args) => plan::run(*args, console),
         Command::Schedule(args) => schedule::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Explore(args) => explore::run(args, console),

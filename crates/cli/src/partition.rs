@@ -18,6 +18,7 @@ use spec::affinity::Affinity;
 use spec::towers::TowersFile;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use training::Cluster;
 
 /// Divide features into towers by their affinity
 #[derive(clap::Args)]
@@ -83,10 +84,10 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         (None, checkpoint) => {
             let checkpoint =
                 checkpoint.as_ref().context("give --affinity FILE, or --checkpoint DIR to measure it on")?;
-            let opened = args.samples.open_for_training(checkpoint, console)?;
+            let opened = args.samples.open_for_training(checkpoint, &Cluster::Threads, console)?;
             // What cannot be is refused before it is measured.
             args.division.check(&opened.run.model, args.towers, &[args.strategy])?;
-            (measure(&opened, &args.measured, console)?, Tables::of(&opened.run.model))
+            (measure(&opened, &args.measured, Cluster::Threads, console)?, Tables::of(&opened.run.model))
         }
     };
     let what = format!("dividing {} features into {} towers", affinity.features().len(), args.towers);

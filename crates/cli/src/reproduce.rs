@@ -9,7 +9,7 @@ use crate::progress::Console;
 use anyhow::Result;
 pub use program::ThisProgram;
 use reproduce::quantised::{self, Table};
-use reproduce::{Report, dmt_complexity, dmt_speedup, figures, predictions};
+use reproduce::{Report, dmt_complexity, dmt_speedup, figures, plan_speedup, predictions};
 
 /// Reproductions.
 #[derive(clap::Subcommand)]
@@ -20,6 +20,8 @@ pub enum Command {
     DmtSpeedup(Box<dmt_speedup::Args>),
     /// Towers of the partitioner against strided ones, over many runs (Table 6 of the DMT paper)
     DmtTable6(Box<dmt_table6::Args>),
+    /// A plan against tables dealt out in turns, on a skewed model (§8.4 of the Neo paper)
+    PlanSpeedup(Box<plan_speedup::Args>),
     /// Steps of real runs against what `campanile calibrate` predicts of them
     Predictions(Box<predictions::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
@@ -47,6 +49,9 @@ pub fn run(command: Command, console: Console) -> Result<()> {
         Command::DmtComplexity(args) => print(&dmt_complexity::report()?, args.json),
         Command::DmtSpeedup(args) => {
             print(&dmt_speedup::report(&args, &ThisProgram::new(console)?)?, args.json)
+        }
+        Command::PlanSpeedup(args) => {
+            print(&plan_speedup::report(&args, &ThisProgram::new(console)?)?, args.json)
         }
         Command::DmtTable6(args) => dmt_table6::run(*args, console)?,
         Command::Predictions(args) => {

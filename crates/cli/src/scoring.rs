@@ -5,8 +5,23 @@ use crate::signals::stop_on_signals;
 use anyhow::Result;
 use campanile::Use;
 pub use campanile::scoring::{Opened, Samples};
+use clap::Arg;
 use spec::run::DataFormat;
 use std::path::{Path, PathBuf};
+use training::Cluster;
+
+/// `--hosts` of a command whose ranks may be processes.
+pub fn hosts_or_found(arg: Arg) -> Arg {
+    arg.help("Number of hosts [default: 1; with --transport mpi those that MPI finds]")
+        .help_heading("Cluster")
+}
+
+/// `--ranks-per-host` of a command whose ranks may be processes.
+pub fn ranks_or_found(arg: Arg) -> Arg {
+    let help = "Number of ranks on each host [default: as many as the machine has cores; with --transport mpi those that MPI \
+                finds]";
+    arg.help(help).help_heading("Cluster")
+}
 
 /// Which checkpoint, on what, and where.
 #[derive(clap::Args, Clone, Debug)]
@@ -56,8 +71,13 @@ impl SampleArgs {
     }
 
     /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named.
-    pub fn open_for_training(&self, checkpoint: &Path, console: Console) -> Result<Opened> {
+    pub fn open_for_training(
+        &self,
+        checkpoint: &Path,
+        cluster: &Cluster,
+        console: Console,
+    ) -> Result<Opened> {
         let stop = stop_on_signals()?;
-        stop.ended(self.samples().open_for_training(checkpoint, &console.control(&stop)))
+        stop.ended(self.samples().open_for_training(checkpoint, cluster, &console.control(&stop)))
     }
 }

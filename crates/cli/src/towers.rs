@@ -2,12 +2,13 @@
 
 use crate::affinity::Measured;
 use crate::args::RunArgs;
+use crate::cluster::{TransportArgs, complete_topology};
 use crate::partition::{Division, picture, to_text};
 use crate::progress::Console;
 use crate::signals::stop_on_signals;
 use crate::text::{bytes, columns};
 use anyhow::{Result, anyhow};
-use campanile::towers::{FoundTowers, Towers};
+use campanile::towers::{FoundTowers, Towers, TowersError};
 pub use campanile::towers::{distinct, in_towers};
 use planning::partitioner::Strategy;
 use spec::presets::ModelKind;
@@ -21,6 +22,8 @@ use std::path::PathBuf;
     campanile towers --data day_0.gz --eval day_1.gz --towers 8 --tower-module dlrm:d=8 --out runs/towers
   Train with the best towers that were found
     campanile train --towers runs/towers/towers.json --tower-module dlrm:d=8
+  A model that no machine holds alone: --out on a file system that all hosts share (a build with --features mpi)
+    mpirun -np 8 campanile towers run.toml --transport mpi --out runs/towers
 
 A search that was stopped or killed goes on with the same command: results of finished runs are taken from DIR/records.jsonl, and a
 run that was not finished goes on from its last checkpoint.")]
@@ -33,6 +36,8 @@ run that was not finished goes on from its last checkpoint.")]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
     /// Strategies to try
     #[arg(long, value_delimiter = ',', default_value = "coherent,diverse,strided", help_heading = "Towers")]
     strategies: Vec<Strategy>,
@@ -59,7 +64,9 @@ pub struct Args {
 pub fn run(args: Args, console: Console) -> Result<()> {
     let mut flat = args.run.clone();
     let (count, module) = (flat.towers.take(), flat.tower_module.take());
-    let config = flat.config()?;
+    let cluster = args.transport.join()?;
+    let mut config = flat.config()?;
+    complete_topology(&cluster, &mut config)?;
     let count = count.as_deref().map(count_of).transpose()?;
     let stop = stop_on_signals()?;
     let mut towers = Towers::new(config, &args.out)
@@ -76,7 +83,14 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     if let Some(count) = count {
         towers = towers.count(count);
     }
-    let found = stop.ended(towers.run())?;
+    let found = match towers.run_on(cluster) {
+        // Any rank may have been asked.
+        Err(campanile::Error::Towers(stopped @ TowersError::Stopped { .. })) => {
+            return Err(stop.interrupted(stopped.to_string()).into());
+        }
+        found => stop.ended(found)?,
+    };
+    let Some(found) = found else { return Ok(()) };
     if args.json {
         println!("{}", found.to_json());
     } else {

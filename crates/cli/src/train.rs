@@ -112,10 +112,20 @@ fn training(args: &Args, config: Config, resumed: Option<Resumed>, cluster: Clus
 fn notes(args: &Args, open: &OpenTraining) -> Vec<String> {
     let (run, config) = (open.run(), open.config());
     let mut notes = flags::notes(args, config, run);
+    notes.push(plan_line(run, config));
     let done = open.resumed().filter(|resumed| resumed.step() == run.steps);
     notes.extend(done.map(|resumed| complete(resumed, run, config)));
     notes.extend(open.resumed().and_then(|resumed| stopped_early(resumed, run)));
     notes
+}
+
+/// The placement of the tables in a line.
+fn plan_line(run: &Run, config: &Config) -> String {
+    let more = match config.placement.plan.is_none() && run.topology().ranks() > 1 {
+        true => "; --plan auto uses every scheme",
+        false => "",
+    };
+    format!("plan: {}{more}", campanile::plan::in_words(run))
 }
 
 /// Prints the result.

@@ -35,7 +35,8 @@ impl Default for MpiOptions {
 /// The MPI job that this process belongs to.
 ///
 /// A process joins the job before it is launched as a rank, so that it can learn its rank and the hosts, and rank 0 can
-/// prepare something for all ranks.
+/// prepare something for all ranks. The job may be launched several times, one after the other. A process that has nothing left
+/// to do calls [`MpiJob::finish`]; after a failure it exits without that, with an error code.
 pub struct MpiJob(Joined);
 
 impl MpiJob {
@@ -90,8 +91,24 @@ impl MpiJob {
         work()
     }
 
+    /// Waits until all processes of the job have called this method, without a limit.
+    pub fn meet(&self) -> Result<(), CollectiveError> {
+        self.0.meet()
+    }
+
+    /// Returns the text that rank 0 has passed, on all ranks, once all processes of the job have called this method, without a
+    /// limit. Texts of other ranks are ignored.
+    pub fn first_text(&self, mine: &str) -> Result<String, CollectiveError> {
+        self.0.first_text(mine)
+    }
+
+    /// Finalizes MPI once all processes of the job have called this method, without a limit.
+    pub fn finish(self) -> Result<(), CollectiveError> {
+        self.0.finish()
+    }
+
     /// Runs `body` as one rank of `topology`, on the device that `device` makes for that rank, and returns the result. All
-    /// processes of the job must call this method, once.
+    /// processes of the job must call this method, and may do so again after a launch that succeeded.
     ///
     /// The first rank to fail ends all others, as in [`launch`](crate::launch()). Each rank returns the failure, with the
     /// status of every rank that answered. MPI is then not finalized, since some ranks may be gone: the caller should
@@ -129,7 +146,7 @@ impl MpiJob {
                 Err(transport.fail(|host, phase| CollectiveError::Panicked { rank, host, phase, message }))
             }
         };
-        started.close();
+        self.0.close(started, outcome.is_ok());
         outcome
     }
 }

@@ -3,7 +3,7 @@
 mod mpirun;
 mod suite;
 
-use collectives::{CollectiveError, Communicator, Label, MpiJob, MpiOptions, Options};
+use collectives::{CollectiveError, Communicator, Failure, Label, MpiJob, MpiOptions, Options};
 use kernels::{Buffer, Device};
 use mpirun::mpirun;
 use spec::topology::Topology;
@@ -104,8 +104,11 @@ fn rank(arguments: &[String], job: MpiJob) -> ExitCode {
             Ok::<_, CollectiveError>(())
         },
     );
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+    match outcome.and_then(|()| again(&job, topology, &options, &mpi)) {
+        Ok(()) => {
+            job.finish().expect("all ranks are done");
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE
@@ -113,12 +116,32 @@ fn rank(arguments: &[String], job: MpiJob) -> ExitCode {
     }
 }
 
+/// A job that was launched tells all ranks what the first has found out, and can be launched again.
+fn again(job: &MpiJob, topology: Topology, options: &Options, mpi: &MpiOptions) -> Result<(), Failure> {
+    let told = job.first_text(&format!("told by rank {}", job.rank()));
+    assert_eq!(told.expect("all ranks are here"), "told by rank 0");
+    job.launch(
+        topology,
+        options,
+        mpi,
+        |_| Ok(Device::Reference),
+        |world| {
+            // A group of its own too: those of the first launch are gone.
+            suite::all_reduce(world.split(&Label::from("again"), 0, world.rank())?)?;
+            if world.rank() == 0 {
+                println!("again passed");
+            }
+            Ok::<_, CollectiveError>(())
+        },
+    )
+}
+
 fn clusters_of(ranks: usize, piece: usize) {
     for topology in suite::clusters().into_iter().filter(|topology| topology.ranks() == ranks) {
         let numbers = [topology.hosts(), topology.ranks_per_host(), piece].map(|number| number.to_string());
         let ended = mpirun(ranks, &[&numbers[0], &numbers[1], &numbers[2]]);
         assert!(ended.success, "on {topology}, after {:.1?}: {}", ended.took, ended.said);
-        for (name, _) in CASES {
+        for name in CASES.map(|(name, _)| name).into_iter().chain(["again"]) {
             assert!(ended.said.contains(&format!("{name} passed")), "{name} on {topology}: {}", ended.said);
         }
         println!("{topology}, pieces of {piece} bytes: all {} cases pass, {:.1?}", CASES.len(), ended.took);

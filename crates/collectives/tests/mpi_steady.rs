@@ -103,7 +103,10 @@ fn rank(_: &[String], job: MpiJob) -> ExitCode {
     let mpi = MpiOptions { check_hosts: false, ..MpiOptions::default() };
     let outcome = job.launch(topology, &Options::default(), &mpi, |_| Device::cpu(1), |world| steady(&world));
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            job.finish().expect("all ranks are done");
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE

@@ -29,5 +29,5 @@ mod timeline;
 pub mod trained;
 pub mod workload;
 
-pub use run::{check, check_log};
+pub use run::{PlanOptions, check, check_log, plan_run};
 pub use timeline::{Item, Links, Span, Timeline, text};

@@ -13,10 +13,14 @@
 //! );
 //! ```
 
+mod planned;
 mod spread;
+
+pub use planned::{PlanOptions, plan_run};
 
 use spec::dataflow::Dataflow;
 use spec::emulation::Emulation;
+use spec::plan::{PlanChoice, PlanFile};
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
 use spec::schema::Schema;
 use spec::topology::Topology;
@@ -55,6 +59,20 @@ pub fn check_log(config: &Config, facts: &LogFacts) -> Result<Run, RunError> {
 }
 
 fn check_with(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> {
+    planned::check_alone(config)?;
+    if config.placement.plan != Some(PlanChoice::Auto) {
+        return check_placed(config, log);
+    }
+    let mut config = config.clone();
+    config.placement.plan = None;
+    let mut run = check_placed(&config, log)?;
+    run.placement = planned::auto(&run)?;
+    config.placement.plan = Some(PlanChoice::File(Box::new(PlanFile::of_run(&run))));
+    check_placed(&config, log)
+}
+
+/// Checks a config whose plan, if it has one, is made.
+fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError> {
     let model = config.model.check(log)?;
     let (hosts, ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
     let emulation = config.emulation.check()?;

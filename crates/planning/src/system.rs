@@ -7,6 +7,7 @@ pub use builtin::NAMES;
 pub use file::SystemFile;
 
 use serde::{Deserialize, Serialize};
+use spec::topology::Topology;
 
 /// A cluster of devices that are all alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,6 +164,11 @@ impl System {
             return number("nodes", self.nodes as f64, "fewer: 16,777,216 devices are the most");
         }
         Ok(self)
+    }
+
+    /// The same hardware with as many nodes and devices as a cluster has hosts and ranks.
+    pub fn on(self, topology: Topology) -> Self {
+        Self { nodes: topology.hosts(), devices_per_node: topology.ranks_per_host(), ..self }
     }
 
     /// Devices in all.

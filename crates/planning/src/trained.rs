@@ -12,7 +12,11 @@
 mod builtin;
 mod layout;
 
+use crate::cost::Hierarchical;
+use crate::planner::{MemoryLimit, Plan, Unfit};
+use crate::run::{PlanOptions, plan_run};
 use crate::system::System;
+use spec::plan::{PlanChoice, PlanFile};
 use spec::run::{AllReduce, Config, PlacementConfig, Run, RunError};
 use spec::wire::WireConfig;
 
@@ -41,9 +45,21 @@ pub enum TrainedError {
         /// Devices.
         devices: usize,
     },
+    /// No plan of the tables fits the system.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
     /// The config is invalid for the trainer too.
     #[error(transparent)]
     Run(#[from] RunError),
+}
+
+/// Plan of a run's tables within the memory of the system's devices. Where none fits, one that does not: its simulation says so.
+fn planned(run: &Run, system: &System) -> Result<Plan, Unfit> {
+    let cost = Hierarchical::default();
+    let any = PlanOptions::new(system, &cost);
+    let memory =
+        MemoryLimit { bytes_per_rank: system.device.memory_bytes as u64, reserve: MemoryLimit::RESERVE };
+    plan_run(run, &PlanOptions { memory: Some(memory), ..any }).or_else(|_| plan_run(run, &any))
 }
 
 /// Samples a device where nobody says: the local batch of DMT's experiments (§5.3).
@@ -85,6 +101,16 @@ impl Trained {
         self
     }
 
+    /// The model with another plan of its tables than its config says; `None` for none. The model's name says which.
+    pub fn with_plan(mut self, named: &str, plan: Option<PlanChoice>) -> Self {
+        self.name = format!("{} (plan {named})", self.name);
+        if let (Some(PlanChoice::File(plan)), None) = (&plan, self.config.topology.hosts_per_tower) {
+            self.config.topology.hosts_per_tower = plan.hosts_per_tower;
+        }
+        self.config.placement = PlacementConfig { plan, ..PlacementConfig::default() };
+        self
+    }
+
     /// The model with a rank on every device of `system`, and `per_device` samples for each; `wire` goes before what the
     /// model says of the wire (bf16 for all that travels, in the built-in ones). Built-in models sum dense gradients by the
     /// algorithm that follows from the system, unless [`Trained::with_all_reduce`] names one.
@@ -99,14 +125,24 @@ impl Trained {
         config.topology.ranks_per_host = Some(system.devices_per_node);
         config.train.batch = Some(batch);
         config.wire = config.wire.overlaid(wire);
+        // A plan is made for the system, once its tower groups are known.
+        let auto = config.placement.plan == Some(PlanChoice::Auto);
+        if auto {
+            config.placement.plan = None;
+        }
         let mut run = crate::check(&config)?;
-        if run.dataflow.sptt().is_none() {
+        if !auto && run.dataflow.sptt().is_none() {
             return Ok(run);
         }
         if config.topology.hosts_per_tower.is_none() && run.model.has_tower_modules() {
             config.topology.hosts_per_tower =
                 Some(layout::hosts_per_tower(system.nodes, run.model.towers().len()));
             run = crate::check(&config)?;
+        }
+        if auto {
+            run.placement = planned(&run, system)?.placement;
+            config.placement.plan = Some(PlanChoice::File(Box::new(PlanFile::of_run(&run))));
+            return Ok(crate::check(&config)?);
         }
         if config.placement == PlacementConfig::default() {
             config.placement.tables = layout::tables(&run);

@@ -4,6 +4,7 @@
 //! figures         a simulator redoes them in seconds
 //! dmt_complexity  FLOPs and parameters, counted on models
 //! dmt_speedup     jobs on a cluster, timed             started through a Launcher
+//! plan_speedup    jobs in process and on a cluster      started through a Launcher
 //! predictions     jobs on a cluster, timed and priced  started through a Launcher
 //! dmt_table6      runs that are trained                by a TowerTrainer that the caller passes
 //! planted_groups  runs that are trained                by a function that the caller passes
@@ -21,6 +22,7 @@ pub mod dmt_table6;
 mod error;
 pub mod figures;
 mod launcher;
+pub mod plan_speedup;
 pub mod planted_groups;
 pub mod predictions;
 mod program;

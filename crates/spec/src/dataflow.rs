@@ -16,7 +16,7 @@ pub use kinds::{AllToAll, DataflowKind, PeerPermute};
 
 use crate::emulation::Emulation;
 use crate::model::{Member, Model};
-use crate::placement::{Holders, Placement, Shard};
+use crate::placement::{CopyUpdate, Placement, Shard};
 use crate::program::Algorithm;
 use crate::topology::{Groups, Numbering, Topology};
 use crate::towers::Module;
@@ -153,6 +153,19 @@ pub enum SpttError {
         /// Name of the feature.
         feature: String,
     },
+    /// The copies of a table are not on the ranks of one tower group.
+    #[error(
+        "the table of {feature} has copies on ranks {ranks:?}, but SPTT needs a copy on every rank of one tower group and on no \
+         other, such as {group:?}; name these ranks"
+    )]
+    Copies {
+        /// Name of the feature.
+        feature: String,
+        /// Ranks with a copy.
+        ranks: Vec<usize>,
+        /// Ranks of the tower group of the first of them.
+        group: Vec<usize>,
+    },
     /// The rows of a table are cut over ranks of several tower groups.
     #[error(
         "the rows of {feature} are cut over ranks {ranks:?}, but SPTT needs them cut over ranks of one tower group, such as \
@@ -200,6 +213,11 @@ impl Deployment {
     /// Number of ranks among which the vectors of a table are exchanged: the world, or a tower group.
     pub fn members(&self) -> usize {
         self.dataflow.members(self.placement.topology())
+    }
+
+    /// Numbers of rows and columns of a feature's table.
+    pub(crate) fn size_of_table(&self, feature: usize) -> (u64, u64) {
+        (self.model.features()[feature].rows as u64, self.model.row_width(feature) as u64)
     }
 
     /// Shards that `rank` alone holds and whose vectors or partial sums are sent one by one.
@@ -261,7 +279,9 @@ impl Sptt {
         let mut group_of_tower: Vec<Option<usize>> = vec![None; model.towers().len()];
         let mut plans = vec![GroupPlan::default(); groups.count()];
         for (group, plan) in plans.iter_mut().enumerate() {
-            for shard in groups.members(group).flat_map(|rank| placement.owned_by(rank)) {
+            let owned = groups.members(group).flat_map(|rank| placement.owned_by(rank));
+            // Every member has a copy of the same tables.
+            for shard in owned.chain(placement.copied_by(groups.rank(group, 0))) {
                 let first = shard.piece() == 0;
                 // A reduce-scatter brings the sum of all pieces, once.
                 plan.input_width +=
@@ -375,12 +395,24 @@ impl GroupPlan {
     }
 }
 
-/// Refuses copies, and rows that are cut over several groups.
+/// Refuses copies that get every sample, copies on other ranks than those of a group, and rows that are cut over several
+/// groups.
 fn check_holders(model: &Model, placement: &Placement, groups: Groups) -> Result<(), SpttError> {
     for (f, feature) in model.features().iter().enumerate() {
         let shards = placement.shards_of(f);
-        if let Holders::Copies { .. } = shards[0].holders {
-            return Err(SpttError::Replicated { feature: feature.name.clone() });
+        match shards[0].holders.copy_update() {
+            None => {}
+            Some(CopyUpdate::Samples) => {
+                return Err(SpttError::Replicated { feature: feature.name.clone() });
+            }
+            Some(CopyUpdate::Rows) => {
+                let ranks = shards[0].holders.ranks().to_vec();
+                let group: Vec<usize> = groups.members(groups.group_of(ranks[0])).collect();
+                if ranks != group {
+                    return Err(SpttError::Copies { feature: feature.name.clone(), ranks, group });
+                }
+                continue;
+            }
         }
         let columns = placement.column_pieces(f);
         for column in 0..columns {

@@ -13,6 +13,7 @@ pub mod model;
 pub mod optimizer;
 pub mod pace;
 pub mod placement;
+pub mod plan;
 pub mod presets;
 pub mod program;
 pub mod random;

@@ -20,11 +20,13 @@
 //! assert!(bytes(64, false) < bytes(64, true));
 //! ```
 
+mod copies;
 mod vectors;
 
 use crate::dataflow::{AllToAll, Dataflow, Deployment, Sptt};
 use crate::model::{Block, Layers, LinearLayer, TowerModule};
 use crate::placement::{share, width};
+use crate::schedule::CopiedTable;
 use crate::topology::Groups;
 
 /// Bytes of memory that a buffer takes, given the bytes that it holds.
@@ -51,6 +53,8 @@ pub struct Buffers<'a> {
     peer_samples: Vec<usize>,
     /// Columns that leave all tower groups, added up.
     leaving: f64,
+    /// Data-parallel tables.
+    copies: Vec<CopiedTable>,
 }
 
 impl Rounding {
@@ -78,6 +82,7 @@ impl<'a> Buffers<'a> {
                 let groups = sptt.groups();
                 (0..groups.size()).map(|index| of_index(groups, index)).collect()
             }),
+            copies: CopiedTable::list(deployment, batch),
             leaving: sptt.map_or(0.0, |sptt| {
                 (0..sptt.groups().count()).map(|group| sptt.plan(group).output_width() as f64).sum()
             }),

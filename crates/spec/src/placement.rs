@@ -17,6 +17,7 @@
 //! assert_eq!(placement.owned_by(3).len(), 7);
 //! ```
 
+mod copies;
 mod cut;
 mod error;
 mod layout;
@@ -32,6 +33,8 @@ use crate::Pooling;
 use crate::feature::Hotness;
 use crate::model::Model;
 use crate::topology::Topology;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,7 +78,8 @@ pub enum Holders {
 }
 
 /// What keeps the copies of a shard equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum CopyUpdate {
     /// Every copy gets the ids and the gradients of every sample, so that updates have the bits of a single holder.
     Samples,

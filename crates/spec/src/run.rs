@@ -37,7 +37,7 @@ use crate::emulation::Emulation;
 use crate::model::Model;
 use crate::placement::Placement;
 use crate::program::Algorithm;
-use crate::schedule::{Schedule, Task};
+use crate::schedule::{Schedule, StepOptions, Task};
 use crate::topology::Topology;
 use crate::wire::Wire;
 use std::ops::Range;
@@ -161,10 +161,9 @@ impl Run {
     /// Schedule of a step that trains or evaluates.
     pub fn schedule(&self, task: Task) -> Schedule {
         let deployment = self.deployment();
-        let schedule = match self.regularisation.clip_norm {
-            Some(_) if task == Task::Train => Schedule::with_norm(&deployment, self.bucket_bytes),
-            _ => Schedule::new(&deployment, task, self.bucket_bytes),
-        };
+        let norm = self.regularisation.clip_norm.is_some() && task == Task::Train;
+        let options = StepOptions { task, bucket_bytes: self.bucket_bytes, norm, batch: self.batch };
+        let schedule = Schedule::with_options(&deployment, options);
         if self.overlap { schedule } else { schedule.serialised() }
     }
 

@@ -9,6 +9,7 @@
 mod buckets;
 mod build;
 mod collective;
+mod copies;
 mod dependencies;
 mod flat;
 mod legs;
@@ -19,6 +20,7 @@ mod sptt;
 mod table;
 
 pub use collective::{Collective, CollectiveKind, Group};
+pub use copies::{CopiedTable, CopyReduction};
 pub use operation::{Description, Operation};
 pub use part::Part;
 
@@ -144,6 +146,22 @@ pub enum Slot {
     OrderedGradient,
     /// Gradient of the partial sums, in rank order.
     OrderedSumGradient,
+    /// Pooled vectors of data-parallel tables, looked up for the samples that the copy serves.
+    CopyPooled,
+    /// Gradient of the vectors that were looked up in data-parallel tables.
+    CopyGradient,
+    /// Rows of data-parallel tables that the ids name.
+    TouchedRows,
+    /// Numbers of rows that each copy touches.
+    RowCounts,
+    /// Sums of gradients by row, for the rows that this copy touches.
+    RowSums,
+    /// Sums of gradients by row with a place for every row, of this copy, then of all copies.
+    RowVector,
+    /// Rows that all copies touch, copy after copy.
+    CopyRows,
+    /// Sums of gradients of the rows that all copies touch.
+    CopySums,
     /// Weights of a bucket.
     Parameters(usize),
     /// Gradient of a bucket.
@@ -202,24 +220,42 @@ pub struct Schedule {
     task: Task,
     buckets: Vec<Bucket>,
     tower_buckets: Vec<Bucket>,
+    copies: Vec<CopiedTable>,
     phases: Vec<Phase>,
+}
+
+/// Options of a step, besides its deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepOptions {
+    /// Task of the step.
+    pub task: Task,
+    /// Size of the buckets in which dense gradients are reduced, in bytes.
+    pub bucket_bytes: usize,
+    /// Whether updates wait for the norm of all dense gradients.
+    pub norm: bool,
+    /// Number of samples of a typical global batch. It decides how the gradients of data-parallel tables are reduced: in the way
+    /// that sends fewer bytes.
+    pub batch: usize,
 }
 
 impl Schedule {
     /// Builds the hybrid-parallel step: tables are model-parallel, the dense network is data-parallel, and its gradients are
     /// reduced in buckets of about `bucket_bytes`. Vectors are exchanged by the dataflow of the deployment: flat as in Neo,
-    /// or SPTT.
+    /// or SPTT. Gradients of data-parallel tables are reduced by the rows touched; [`with_options`](Self::with_options) chooses.
     pub fn new(deployment: &Deployment, task: Task, bucket_bytes: usize) -> Self {
-        Self::of(Build::new(deployment, task, bucket_bytes))
+        Self::with_options(deployment, StepOptions { task, bucket_bytes, norm: false, batch: 0 })
     }
 
     /// Builds the step of a training that clips dense gradients by their norm: the norm of all buckets is computed before the
     /// first of them is updated. Otherwise as [`new`](Self::new).
     pub fn with_norm(deployment: &Deployment, bucket_bytes: usize) -> Self {
-        Self::of(Build::new(deployment, Task::Train, bucket_bytes).with_norm())
+        let options = StepOptions { task: Task::Train, bucket_bytes, norm: true, batch: 0 };
+        Self::with_options(deployment, options)
     }
 
-    fn of(build: Build) -> Self {
+    /// Builds the step of a deployment with these options.
+    pub fn with_options(deployment: &Deployment, options: StepOptions) -> Self {
+        let build = Build::new(deployment, options);
         match &build.deployment.dataflow {
             Dataflow::Flat(_) => flat::build(build),
             Dataflow::Sptt(plan) => sptt::build(build, plan),
@@ -265,6 +301,11 @@ impl Schedule {
     /// follows [`buckets`](Self::buckets).
     pub fn tower_buckets(&self) -> &[Bucket] {
         &self.tower_buckets
+    }
+
+    /// Data-parallel tables, by feature, and how the sums of their gradients are added up.
+    pub fn copies(&self) -> &[CopiedTable] {
+        &self.copies
     }
 
     /// Phase that reduces the value of a slot to all members of a group; `None` if there is none.

@@ -3,11 +3,13 @@
 //! A [`Volume`] is a sum of terms, each a constant times a [`Quantity`]; a [`Traffic`] says what goes from each rank to
 //! each other rank. Both become numbers when bound to the [`BatchSizes`] of a step, for one rank of a placement.
 
+mod copies;
 mod leg;
 mod traffic;
 
+pub use copies::expected_distinct;
 pub use leg::Leg;
-pub use traffic::{Item, LinkBytes, ReducedVector, Traffic};
+pub use traffic::{CopyItem, Item, LinkBytes, ReducedVector, Traffic};
 
 use crate::codec::Codec;
 use crate::dataflow::{Deployment, Sptt};
@@ -29,11 +31,13 @@ pub enum Quantity {
     Samples,
     /// Number of ids of this rank's samples.
     Ids,
-    /// Number of ids of the whole world that fall into shards held here.
+    /// Number of ids that come here for shards held here: of the whole world, or of the samples that a copy serves.
     HeldIds,
-    /// Floats of the rows, in shards held here, that the ids of the whole world name.
+    /// Number of ids of the whole world that fall into shards held here which are updated sample by sample.
+    UpdatedIds,
+    /// Floats of the rows, in shards held here which are updated sample by sample, that the ids of the whole world name.
     HeldRows,
-    /// Floats of the rows that are looked up here: for the whole world, in replicated tables for this rank alone.
+    /// Floats of the rows that are looked up here: for the whole world, in copies for the samples that they serve.
     LookedUpRows,
     /// Floats of the pooled vectors that are looked up here.
     LookedUpVectors,
@@ -59,6 +63,14 @@ pub enum Quantity {
     EncodedReceived(Leg),
     /// Encoded bytes that pass through this rank from its host to others, where a leg goes in two levels.
     EncodedRelayed(Leg),
+    /// The number 1 on a rank with a copy of this feature's table, 0 on others.
+    CopyOf(usize),
+    /// Number of ids of this feature that the copy held here serves.
+    CopiedIds(usize),
+    /// Number of rows of this feature's table that are touched in the copy held here.
+    TouchedRows(usize),
+    /// Number of rows of this feature's table that are touched in all copies, added up over them, on a rank with a copy.
+    CopiesTouched(usize),
 }
 
 /// Volume: a sum of constants times quantities.
@@ -96,17 +108,22 @@ impl Volume {
 impl Quantity {
     fn bind(self, deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> u64 {
         let Deployment { model, placement, dataflow, .. } = deployment;
-        let world_ids = |shard: &Shard| (0..sizes.samples.len()).map(|r| sizes.ids_of(r, shard)).sum::<u64>();
         let world_samples = || sizes.samples.iter().sum::<u64>();
         let held = placement.held_by(rank);
-        // A replicated table is looked up for this rank's samples, any other for the world's.
-        let looked_up = |world: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64| -> u64 {
+        let copied = placement.copied_by(rank);
+        let by_samples = &held[..held.len() - copied.len()];
+        // Copies get what belongs to the samples that they serve, all others what belongs to the world's.
+        let ids_of = |s: &Shard| placement.served_by(s, rank).map(|r| sizes.ids_of(r, s)).sum::<u64>();
+        let samples_of = |s: &Shard| placement.served_by(s, rank).map(|r| sizes.samples[r]).sum::<u64>();
+        // A replicated table is looked up for this rank's samples.
+        let looked_up = |all: &dyn Fn(&Shard) -> u64, own: &dyn Fn(&Shard) -> u64| -> u64 {
             let count = |s: &Shard| match s.holders.copy_update() {
                 Some(CopyUpdate::Samples) => own(s),
-                _ => world(s),
+                Some(CopyUpdate::Rows) | None => all(s),
             };
             held.iter().map(|s| count(s) * s.columns.len() as u64).sum()
         };
+        let copy = |feature: usize| copied.iter().find(|shard| shard.feature == feature);
         let of_group = |of: &dyn Fn(&Sptt, usize) -> u64| {
             dataflow.sptt().map_or(0, |sptt| of(sptt, sptt.groups().group_of(rank)))
         };
@@ -118,10 +135,11 @@ impl Quantity {
             Quantity::Step => 1,
             Quantity::Samples => sizes.samples[rank],
             Quantity::Ids => sizes.ids[rank].iter().flatten().sum(),
-            Quantity::HeldIds => held.iter().map(world_ids).sum(),
-            Quantity::HeldRows => held.iter().map(|s| world_ids(s) * s.columns.len() as u64).sum(),
-            Quantity::LookedUpRows => looked_up(&|s| world_ids(s), &|s| sizes.ids_of(rank, s)),
-            Quantity::LookedUpVectors => looked_up(&|_| world_samples(), &|_| sizes.samples[rank]),
+            Quantity::HeldIds => held.iter().map(ids_of).sum(),
+            Quantity::UpdatedIds => by_samples.iter().map(ids_of).sum(),
+            Quantity::HeldRows => by_samples.iter().map(|s| ids_of(s) * s.columns.len() as u64).sum(),
+            Quantity::LookedUpRows => looked_up(&ids_of, &|s| sizes.ids_of(rank, s)),
+            Quantity::LookedUpVectors => looked_up(&samples_of, &|_| sizes.samples[rank]),
             Quantity::OwnedVectors => world_samples() * width(placement.owned_by(rank)) as u64,
             Quantity::GatheredVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).input_width as u64),
             Quantity::LeavingVectors => of_group(&|sptt, g| peers(sptt) * sptt.plan(g).output_width() as u64),
@@ -138,6 +156,11 @@ impl Quantity {
             Quantity::EncodedSent(leg) => leg.sent(deployment.wire.of(leg), deployment, sizes, rank),
             Quantity::EncodedReceived(leg) => leg.received(deployment.wire.of(leg), deployment, sizes, rank),
             Quantity::EncodedRelayed(leg) => leg.relayed(deployment.wire.of(leg), deployment, sizes, rank),
+            Quantity::CopyOf(feature) => copy(feature).map_or(0, |_| 1),
+            Quantity::CopiedIds(feature) => copy(feature).map_or(0, ids_of),
+            Quantity::TouchedRows(feature) => copy(feature).map_or(0, |s| sizes.touched_in(rank, s)),
+            Quantity::CopiesTouched(feature) => copy(feature)
+                .map_or(0, |s| s.holders.ranks().iter().map(|&holder| sizes.touched_in(holder, s)).sum()),
         }
     }
 }
@@ -160,6 +183,7 @@ impl fmt::Display for Volume {
                 Quantity::Samples => format!("{each}·samples"),
                 Quantity::Ids => format!("{each}·ids"),
                 Quantity::HeldIds => format!("{each}·held ids"),
+                Quantity::UpdatedIds => format!("{each}·updated ids"),
                 Quantity::HeldRows => format!("{each}·held rows"),
                 Quantity::LookedUpRows => format!("{each}·looked-up rows"),
                 Quantity::LookedUpVectors => format!("{each}·looked-up vectors"),
@@ -174,6 +198,12 @@ impl fmt::Display for Volume {
                 Quantity::EncodedSent(leg) => format!("{each}·bytes sent in the {leg} exchange"),
                 Quantity::EncodedReceived(leg) => format!("{each}·bytes received in the {leg} exchange"),
                 Quantity::EncodedRelayed(leg) => format!("{each}·bytes relayed in the {leg} exchange"),
+                Quantity::CopyOf(feature) => format!("{each}·copies of table {feature}"),
+                Quantity::CopiedIds(feature) => format!("{each}·ids of the copy of table {feature}"),
+                Quantity::TouchedRows(feature) => format!("{each}·rows touched in table {feature}"),
+                Quantity::CopiesTouched(feature) => {
+                    format!("{each}·rows touched in all copies of table {feature}")
+                }
             })
             .collect();
         f.pad(&terms.join(" + "))
@@ -187,11 +217,14 @@ pub struct BatchSizes {
     pub samples: Vec<u64>,
     /// Number of ids of each rank, by feature, and by the pieces into which the rows of the feature's table are cut.
     pub ids: Vec<Vec<Vec<u64>>>,
+    /// Number of different rows that the samples touch which the copy on each rank serves, by feature; 0 for tables without
+    /// such copies. Empty where no table has any.
+    pub touched: Vec<Vec<u64>>,
 }
 
 impl BatchSizes {
     /// Sizes of a typical global batch: samples are divided evenly among ranks, every bag has the mean size of its feature,
-    /// and ids are spread evenly over rows.
+    /// and ids are spread evenly over rows. Rows that copies touch are as many as ids drawn at random name on average.
     pub fn typical(model: &Model, placement: &Placement, batch: usize) -> Self {
         let ranks = placement.topology().ranks();
         let samples: Vec<u64> = (0..ranks).map(|rank| share(batch, ranks, rank).len() as u64).collect();
@@ -205,7 +238,11 @@ impl BatchSizes {
             (0..model.features().len()).map(|feature| of_feature(rank, samples, feature)).collect()
         };
         let ids = samples.iter().enumerate().map(of_rank).collect();
-        Self { samples, ids }
+        let mut sizes = Self { samples, ids, touched: Vec::new() };
+        if placement.copied().next().is_some() {
+            sizes.touch(model, placement);
+        }
+        sizes
     }
 
     /// Number of ids of a rank that fall into a shard.

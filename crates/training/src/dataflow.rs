@@ -3,6 +3,7 @@
 //! [`Dataflow`] is the interface, with an implementation for each dataflow of a schedule: [`Flat`] and [`Sptt`].
 
 mod carries;
+mod copies;
 mod exchange;
 mod flat;
 mod input;
@@ -13,6 +14,7 @@ mod tables;
 mod vectors;
 
 pub use carries::{Carries, Payload};
+pub use copies::{Copies, TouchedRows};
 pub use exchange::{Exchange, PendingExchange, Sums};
 pub use flat::Flat;
 pub use input::{Input, LossWeights};
@@ -34,6 +36,9 @@ use std::fmt;
 pub trait Dataflow: fmt::Debug + Send {
     /// Name of the dataflow, as errors give it.
     fn name(&self) -> &'static str;
+
+    /// Data-parallel tables of this rank.
+    fn copies(&mut self) -> &mut Copies;
 
     /// Vectors of a leg of the way.
     fn leg(&mut self, leg: Leg) -> Result<&mut Vectors, Error>;

@@ -37,7 +37,7 @@ pub use checkpoint::contents::check_contents;
 pub use error::Error;
 pub use layers::dense;
 pub use layers::network::Network;
-pub use run::affinity::{Cosines, affinity};
+pub use run::affinity::{AffinityRequest, Cosines, affinity};
 pub use run::best::{BestEvaluation, BestSoFar};
 pub use run::cluster::{Cluster, threads};
 pub use run::evaluation::{PredictionReceiver, Receiver};

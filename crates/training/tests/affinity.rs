@@ -13,7 +13,7 @@ use spec::towers::Assignment;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Cosines, Logs, Saving, Session};
+use training::{AffinityRequest, Cluster, Cosines, Error, Logs, Saving, Session};
 
 /// A checkpoint of a model after a few steps.
 fn trained(run: &Run, root: &Path) -> Checkpoint {
@@ -107,6 +107,18 @@ fn assert_near(found: &Affinity, expected: &[Vec<f64>]) {
     }
 }
 
+/// Affinity on ten samples.
+const TEN: AffinityRequest = AffinityRequest { split: Split::Eval, cosines: Cosines::AbsOfMean, limit: 10 };
+
+fn affinity(
+    run: &Run,
+    checkpoint: &Checkpoint,
+    request: AffinityRequest,
+    observe: &(dyn Fn(u64) + Sync),
+) -> Result<Affinity, Error> {
+    training::affinity(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, request, observe)
+}
+
 #[test]
 fn affinity_is_what_its_definition_says() {
     let nobody = |_: u64| ();
@@ -138,24 +150,14 @@ fn affinity_is_what_its_definition_says() {
                 let observe = |samples: u64| {
                     told.fetch_add(samples, Ordering::Relaxed);
                 };
-                let found =
-                    training::affinity(&other, &Logs::Synthetic, &checkpoint, split, of, limit, &observe)
-                        .unwrap();
+                let request = AffinityRequest { split, cosines: of, limit };
+                let found = affinity(&other, &checkpoint, request, &observe).unwrap();
                 assert_near(&found, &expected);
                 assert_eq!(told.into_inner(), seen);
             }
         }
         let names: Vec<&str> = run.model.features().iter().map(|f| f.name.as_str()).collect();
-        let found = training::affinity(
-            &run,
-            &Logs::Synthetic,
-            &checkpoint,
-            Split::Eval,
-            Cosines::AbsOfMean,
-            10,
-            &nobody,
-        )
-        .unwrap();
+        let found = affinity(&run, &checkpoint, TEN, &nobody).unwrap();
         assert_eq!(found.features(), names);
     }
 }
@@ -165,8 +167,7 @@ fn embeddings_of_several_lengths_need_a_model_that_maps_them() {
     let run = planning::check(&mixed(config(ModelKind::Dcn, false, 1, 1))).unwrap();
     let root = tempfile::tempdir().unwrap();
     let checkpoint = trained(&run, root.path());
-    let refused =
-        training::affinity(&run, &Logs::Synthetic, &checkpoint, Split::Eval, Cosines::AbsOfMean, 10, &|_| ());
+    let refused = affinity(&run, &checkpoint, TEN, &|_| ());
     let message = refused.unwrap_err().to_string();
     assert!(message.starts_with("model.features[1].dim (C1): embeddings of C0 and C1"), "{message}");
     assert!(message.contains("use the model dlrm"), "{message}");
@@ -180,7 +181,6 @@ fn towers_have_mixed_their_features_already() {
     config.model.towers = Some(Assignment::Strided(2));
     config.model.tower_module = Some("dlrm:d=8".parse().unwrap());
     let run = planning::check(&config).unwrap();
-    let refused =
-        training::affinity(&run, &Logs::Synthetic, &checkpoint, Split::Eval, Cosines::AbsOfMean, 10, &|_| ());
+    let refused = affinity(&run, &checkpoint, TEN, &|_| ());
     assert!(refused.unwrap_err().to_string().contains("tower"), "say that towers are the reason");
 }

@@ -8,11 +8,11 @@ use data::Batch;
 use kernels::Device;
 use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, PeerPermute};
-use spec::placement::Cut;
+use spec::placement::{self, Cut};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Run};
-use spec::schedule::Task;
+use spec::schedule::{CopyReduction, Task};
 use spec::synthetic::Synthetic;
 use spec::towers::Assignment;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -145,6 +145,18 @@ fn a_step_after_warm_up_allocates_nothing() {
         let run = with_batches(config, BATCH as usize);
         assert_eq!(counted(&run), 0, "{all_to_all}, {wire}");
     }
+    // Data-parallel tables, reduced by rows and densely.
+    let mut copied = config(ModelKind::Dlrm, true, 2, 2);
+    for name in ["C0", "C1", "C2", "C3", "C4"] {
+        copied.placement.tables.insert(name.into(), placement::Layout::DataParallel { ranks: None });
+    }
+    // Few of the rows of a large table are touched.
+    copied.model.features.as_mut().unwrap()[2].rows = 1000;
+    let run = with_batches(copied, BATCH as usize);
+    let reductions: Vec<CopyReduction> =
+        run.schedule(Task::Train).copies().iter().map(|table| table.reduction).collect();
+    assert!(reductions.contains(&CopyReduction::Rows) && reductions.contains(&CopyReduction::Dense));
+    assert_eq!(counted(&run), 0, "data-parallel tables");
     for (wire, all_reduce) in [
         ("u4+ec", Algorithm::Ring),
         ("fp8", Algorithm::TwoLevel),

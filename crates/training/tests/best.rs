@@ -9,7 +9,7 @@ use spec::synthetic::Synthetic;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use training::checkpoint::{Checkpoint, candidates, locate};
-use training::{BestSoFar, Event, Logs, Outcome, Saving, Session, train};
+use training::{BestSoFar, Cluster, Event, Logs, Outcome, Saving, Session, train};
 
 /// Steps of an epoch.
 const EPOCH: u64 = 4;
@@ -66,7 +66,8 @@ fn auc_of(run: &Run, path: &Path) -> Option<f64> {
     let checkpoint = Checkpoint::open(path).unwrap();
     checkpoint.verify(&|_, _| ()).unwrap();
     let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
-    training::evaluate(run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap().evaluation.auc
+    let scores = training::evaluate(run, &Logs::Synthetic, &checkpoint, &Cluster::Threads, &|_| (), ignore);
+    scores.unwrap().expect("rank 0 is here").evaluation.auc
 }
 
 #[test]

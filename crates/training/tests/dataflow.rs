@@ -8,21 +8,23 @@ use spec::dataflow::AllToAll;
 use spec::presets::ModelKind;
 use spec::schedule::{Task, Work};
 use spec::volume::Leg;
-use training::dataflow::{Carries, Dataflow, Flat, Input};
+use training::dataflow::{Carries, Copies, Dataflow, Flat, Input};
 
 #[test]
 fn phases_of_the_other_dataflow_are_refused() {
     let run = planning::check(&config(ModelKind::Dlrm, true, 2, 2)).unwrap();
     let (model, placement) = (&run.model, &run.placement);
-    let mut flat = Flat::new(&Device::Reference, model, placement, AllToAll::Flat, run.wire, 0);
-    let input = Input::new(&Device::Reference, model, placement, 0);
+    let copies = Copies::new(&Device::Reference, &run.schedule(Task::Train), 0).unwrap();
+    let mut flat = Flat::new(&Device::Reference, model, placement, AllToAll::Flat, run.wire, (0, copies));
+    let input = Input::new(&Device::Reference, model, placement, 0, 4);
     let refused = [
         flat.transpose(&Device::Reference, &input, &mut []).unwrap_err().to_string(),
-        flat.payload(Carries::PartialSums).unwrap_err().to_string(),
+        flat.payload(Carries::TowerNorm).unwrap_err().to_string(),
         flat.leg(Leg::Peer).unwrap_err().to_string(),
         flat.payload(Carries::VectorsInHost(Leg::Pooled)).unwrap_err().to_string(),
     ];
-    for (refused, phase) in refused.iter().zip(["transpose", "partial sums", "peer exchange", "hierarchical"])
+    for (refused, phase) in
+        refused.iter().zip(["transpose", "norm of the towers", "peer exchange", "hierarchical"])
     {
         assert!(refused.contains(phase), "{refused}");
     }

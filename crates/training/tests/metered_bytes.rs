@@ -4,7 +4,7 @@ mod common;
 
 use collectives::SentBytes;
 use common::config;
-use common::metered::{Epoch, check_run, metered, sent, sizes};
+use common::metered::{Epoch, check_run, metered, sent};
 use proptest::prelude::*;
 use proptest::sample::select;
 use spec::Pooling;
@@ -14,7 +14,7 @@ use spec::placement::{Cut, HostCut, Layout};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config};
-use spec::schedule::{PhaseId, Task};
+use spec::schedule::{CopyReduction, PhaseId, Task};
 use spec::synthetic::Synthetic;
 use spec::towers::Assignment;
 use spec::volume::{BatchSizes, LinkBytes};
@@ -173,6 +173,43 @@ fn layouts_by_table() {
         sptt.placement.tables.insert("C2".into(), hierarchical.clone());
         sptt.placement.tables.insert("C3".into(), columns.clone());
         check_run(&planning::check(&sptt).unwrap(), &log, &format!("of sptt, permuting {permute}"));
+    }
+}
+
+/// Tables with copies, whose ids stay with the copy that serves the sample: in the flat dataflow on every rank, in SPTT on the ranks
+/// of a group; some of their gradients are reduced by rows, some densely.
+#[test]
+fn data_parallel_tables() {
+    let log = multi_hot_log();
+    let copies = |ranks: Option<Vec<usize>>| Layout::DataParallel { ranks };
+    for cluster in [(1, 1, 1), (1, 3, 1), (2, 2, 1)] {
+        let mut config = config(ModelKind::Dlrm, true, cluster.0, cluster.1);
+        for name in ["C0", "C1", "C2", "C3", "C4"] {
+            config.placement.tables.insert(name.into(), copies(None));
+        }
+        config.placement.tables.insert("C5".into(), Layout::Replicated);
+        if cluster == (2, 2, 1) {
+            config.train.all_to_all = Some(AllToAll::Hierarchical);
+        }
+        let run = planning::check(&config).unwrap();
+        check_run(&run, &log, &format!("of flat on {cluster:?}"));
+        if cluster.1 > 1 {
+            let reductions =
+                run.schedule(Task::Train).copies().iter().map(|of| of.reduction).collect::<Vec<_>>();
+            assert!(reductions.contains(&CopyReduction::Dense) && reductions.contains(&CopyReduction::Rows));
+        }
+    }
+    for permute in PERMUTES {
+        for cluster in [(2, 2, 1), (4, 1, 2)] {
+            let mut config = in_towers(PASS_THROUGH, true, cluster, Cut::Whole, permute);
+            // The second group: ranks 2 and 3 by host, 1 and 3 by peer.
+            let group = if permute == PeerPermute::None { [1, 3] } else { [2, 3] };
+            for name in ["C1", "C2", "C3", "C4"] {
+                config.placement.tables.insert(name.into(), copies(Some(group.to_vec())));
+            }
+            let what = format!("of sptt on {cluster:?}, permuting {permute}");
+            check_run(&planning::check(&config).unwrap(), &log, &what);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::config;
 use kernels::Device;
 use spec::pace::{Pace, Seconds};
-use spec::placement::Cut;
+use spec::placement::{Cut, Layout};
 use spec::presets::ModelKind;
 use spec::run::{Config, Run};
 use spec::schedule::{Task, Work};
@@ -47,7 +47,14 @@ fn all_bytes_cross_the_wire_and_nothing_is_claimed() {
     let mut weighted = config(ModelKind::Dcn, true, 2, 2);
     weighted.train.overlap = Some(false);
     // Two batches are read and used again: beyond them ids must be as many in every batch. The 17th batch is short.
-    for (config, steps) in [(config(ModelKind::Dlrm, false, 2, 2), 19), (towers(), 2), (weighted, 2)] {
+    let mut copied = config(ModelKind::Dlrm, true, 2, 2);
+    for name in ["C1", "C2", "C4"] {
+        copied.placement.tables.insert(name.into(), Layout::DataParallel { ranks: None });
+    }
+    // Few of the rows of a large table are touched, so that these are brought together.
+    copied.model.features.as_mut().unwrap()[2].rows = 1000;
+    let plain = config(ModelKind::Dlrm, false, 2, 2);
+    for (config, steps) in [(plain, 19), (towers(), 2), (weighted, 2), (copied, 2)] {
         let run = with_steps(config, steps);
         let real = common::train(&run);
         let idle = paced(&run, &pace(&run, 0.0)).unwrap();

@@ -6,9 +6,9 @@ use common::{ADAM, config, labelled_config, labelled_log, mixed, optimizer};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
 use spec::codec::Rounding;
-use spec::dataflow::PeerPermute;
+use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::optimizer::UpdateRule;
-use spec::placement::Cut;
+use spec::placement::{Cut, Layout};
 use spec::presets::ModelKind;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Every, LogFacts, LogFeature, LogRows, Run};
@@ -18,7 +18,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Error, Event, Logs, Outcome, Saving, Session, train};
+use training::{Cluster, Error, Event, Logs, Outcome, Receiver, Saving, Scores, Session, train};
+
+/// Scores of a checkpoint.
+fn evaluate(run: &Run, checkpoint: &Checkpoint, receive: &mut Receiver) -> Scores {
+    let scores = training::evaluate(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, &|_| (), receive);
+    scores.unwrap().expect("rank 0 is here")
+}
 
 /// Trains with checkpoints in `root`, from the last one there, and stops soon after step `until`.
 fn sitting(run: &Run, logs: &Logs, root: &Path, until: Option<u64>) -> Outcome {
@@ -148,6 +154,34 @@ fn another_topology_takes_the_state_up() {
     }
 }
 
+/// Tables get copies and lose them again: on all ranks, on those of a tower group, and on one rank.
+#[test]
+fn data_parallel_tables_are_taken_up_elsewhere() {
+    let on = |hosts, dataflow, ranks: Option<Option<Vec<usize>>>| {
+        let mut config = config(ModelKind::Dlrm, true, hosts, 2);
+        (config.train.dataflow, config.placement.cut) = (Some(dataflow), Some(Cut::Whole));
+        config.optimizer.tables = Some(optimizer(UpdateRule::RowWiseAdagrad { eps: 1e-4 }, 0.01));
+        for name in ["C0", "C1", "C2", "C4"].into_iter().filter(|_| ranks.is_some()) {
+            let ranks = ranks.clone().flatten();
+            config.placement.tables.insert(name.into(), Layout::DataParallel { ranks });
+        }
+        config
+    };
+    let (flat, sptt) = (DataflowKind::Flat, DataflowKind::Sptt);
+    let plans = [on(2, flat, Some(None)), on(2, sptt, Some(Some(vec![2, 3]))), on(2, flat, None)];
+    for (i, from) in plans.iter().enumerate() {
+        let root = tempfile::tempdir().unwrap();
+        let (checkpoint, _, curve) = twenty_and_forty(from, root.path());
+        for (j, to) in plans.iter().enumerate() {
+            let losses = resumed(to, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
+            assert!(i != j || losses == curve[20..], "plan {i} goes on with other bits");
+            for (a, b) in curve[20..].iter().zip(&losses) {
+                assert!((a - b).abs() <= 1e-6 * a, "{a} and {b}, from plan {i} to {j}");
+            }
+        }
+    }
+}
+
 const ROW_WISE: UpdateRule = UpdateRule::RowWiseAdagrad { eps: 1e-8 };
 
 /// A model with tower modules over 3 towers, its vectors of length `d`, by SPTT on H × L ranks in groups of K hosts.
@@ -238,7 +272,7 @@ fn towers_are_taken_up_on_other_topologies() {
                 seen += labels.len();
                 Ok(())
             };
-            let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), receive).unwrap();
+            let scores = evaluate(&run, &checkpoint, receive);
             assert_eq!(scores.evaluation.auc, Some(auc), "{kind:?} on {cluster:?}, {cut:?}");
             assert_eq!(seen, 301);
         }
@@ -272,7 +306,7 @@ fn mixed_dims_are_taken_up_on_other_topologies() {
             }
             let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
             let run = planning::check(&other).unwrap();
-            let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap();
+            let scores = evaluate(&run, &checkpoint, ignore);
             assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
         }
     }
@@ -297,7 +331,7 @@ fn other_slices_take_up_row_wise_adagrad() {
         }
         let run = planning::check(&other).unwrap();
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
-        let scores = training::evaluate(&run, &Logs::Synthetic, &checkpoint, &|_| (), ignore).unwrap();
+        let scores = evaluate(&run, &checkpoint, ignore);
         assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
     }
 }

@@ -1,13 +1,16 @@
 //! Which checkpoint of a run is used: the best one where the run keeps it, unless the user says otherwise.
 
 use super::{OpenError, open_last_whole, open_verified};
+use crate::Error;
+use crate::cluster::by_first_rank;
 use crate::control::Control;
 use crate::error::chain;
 use crate::event::Notice;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use training::BestSoFar;
 use training::checkpoint::{Checkpoint, candidates, is_checkpoint, locate, of_step};
+use training::{BestSoFar, Cluster};
 
 /// Checkpoint of a run that a user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl FromStr for Use {
 }
 
 /// Checkpoint that was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Used {
     /// The checkpoint that the user named itself.
     Named,
@@ -95,6 +98,24 @@ pub fn open_to_use(path: &Path, asked: Option<Use>, control: &Control) -> Result
             }
             Err(error) => Err(error.into()),
         },
+    }
+}
+
+/// Opens the checkpoint that [`open_to_use`] opens, on all ranks: the first chooses and verifies it.
+pub(crate) fn open_to_use_on(
+    path: &Path,
+    asked: Option<Use>,
+    cluster: &Cluster,
+    control: &Control,
+) -> Result<Chosen, Error> {
+    let mut opened = None;
+    let (at, used) = by_first_rank(cluster, || {
+        let chosen = opened.insert(open_to_use(path, asked, control)?);
+        Ok::<_, Error>((chosen.checkpoint.path().to_owned(), chosen.used))
+    })?;
+    match opened {
+        Some(chosen) => Ok(chosen),
+        None => Ok(Chosen { checkpoint: Checkpoint::open(&at)?, used }),
     }
 }
 

@@ -30,6 +30,12 @@ pub enum LogError {
     /// A log that rank 0 should have prepared for all.
     #[error("the log that rank 0 prepared cannot be read; all hosts must share its folder")]
     OfFirstRank(#[source] DataError),
+    /// Ranks that are processes, and a log that each of them would prepare for itself.
+    #[error(
+        "ranks that are processes need a log that all of them can read: prepare the log with `campanile data prepare`, with \
+         --vocabularies-of the prepared log that the run was trained on, and give its folder with --data"
+    )]
+    Unshared,
     /// No temporary folder for prepared logs.
     #[error("{}: no folder for prepared logs can be created here", path.display())]
     NoScratch {

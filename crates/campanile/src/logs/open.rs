@@ -1,14 +1,16 @@
 //! Opening the logs of a run: to train on, to evaluate on, or to measure on.
 
 use super::preparer::{Preparer, open_prepared};
-use super::{LogError, OpenLogs, Raw, facts};
+use super::{LogError, OpenLogs, Raw, facts, must_be_prepared};
+use crate::Error;
+use crate::cluster;
 use crate::control::Control;
 use data::prepare::Learnt;
 use data::prepared::PreparedLog;
 use spec::run::{DataConfig, DataFormat, LogFacts};
 use std::path::Path;
 use std::sync::Arc;
-use training::Logs;
+use training::{Cluster, Logs};
 
 /// Opens the training and the evaluation log of `data`. What must be prepared goes into `keep`, or into a temporary
 /// folder. Reading ends early, with an error, once it is asked to stop.
@@ -26,6 +28,22 @@ pub fn open(data: &DataConfig, keep: Option<&Path>, control: &Control) -> Result
 /// Opens logs that another process has opened before: nothing is prepared, and nothing noticed, again.
 pub fn open_again(data: &DataConfig, keep: Option<&Path>, control: &Control) -> Result<OpenLogs, LogError> {
     open_in(data, Preparer { prepares: false, ..Preparer::new(keep, &control.silent())? })
+}
+
+/// Opens the logs of `data` on all ranks: the first prepares in `keep`, a folder that all share, what must be prepared, and the
+/// others open that.
+pub fn open_on_ranks(
+    data: &DataConfig,
+    keep: Option<&Path>,
+    cluster: &Cluster,
+    control: &Control,
+) -> Result<OpenLogs, Error> {
+    cluster::first_rank_first(cluster, || {
+        Ok(match cluster.has_first_rank() {
+            true => open(data, keep, control)?,
+            false => open_again(data, keep, control)?,
+        })
+    })
 }
 
 fn open_in(data: &DataConfig, preparer: Preparer) -> Result<OpenLogs, LogError> {
@@ -101,18 +119,23 @@ pub fn open_for_evaluation(
 }
 
 /// Opens the log that a run was trained on: as the run left it in `prepared`, if that still is what `fingerprint` says, or
-/// else from its files, with the vocabularies and transforms of the model.
+/// else from its files, with the vocabularies and transforms of the model. Ranks of `cluster` that are processes do not prepare
+/// it, since each would have a log of its own.
 pub fn open_trained_on(
     data: &DataConfig,
     prepared: &Path,
     fingerprint: Option<&str>,
     vocabularies: &Path,
+    cluster: &Cluster,
     control: &Control,
 ) -> Result<OpenLogs, LogError> {
     let same = |log: &PreparedLog| Some(log.manifest().files.samples.xxh3.as_str()) == fingerprint;
     let kept = PreparedLog::open(&prepared.join("train")).ok().filter(same);
     let (log, scratch) = match kept {
         Some(log) => (Arc::new(log), None),
+        None if cluster::is_distributed(cluster) && must_be_prepared(data) => {
+            return Err(LogError::Unshared);
+        }
         None if data.split.is_some() => {
             let preparer = Preparer::new(None, control)?;
             let (train, _) = preparer.open_split(data)?;

@@ -12,6 +12,7 @@ use spec::run::{KeepBest, MetricName};
 use std::fs;
 use std::path::Path;
 use toml::{Table, Value};
+use training::Cluster;
 use training::metrics::Metric;
 
 /// One trial: a config in which settings have values of their own.
@@ -130,7 +131,7 @@ impl Rung<'_> {
             .out(self.folder)
             .titled(self.title)
             .control(self.control.clone());
-        let training = match Resumed::begun(self.folder, self.control)? {
+        let training = match Resumed::begun(self.folder, &Cluster::Threads, self.control)? {
             Some(resumed) if resumed.step() <= self.steps => training.resumed(resumed.planned()),
             Some(_) => {
                 // The state is that of a later rung, whose record is gone.
@@ -161,7 +162,8 @@ pub fn due_to_settings(error: &Error) -> Option<String> {
     let cause = match error {
         Error::OneOfSeveral { source, .. } => return due_to_settings(source),
         Error::Cluster(ClusterError::Failed(error) | ClusterError::ReportedForAll(error))
-        | Error::Training(error) => error,
+        | Error::Training(error)
+        | Error::DoesNotFit { error, .. } => error,
         _ => return None,
     };
     of_training(cause).then(|| chain(cause).lines().next().unwrap_or_default().to_owned())

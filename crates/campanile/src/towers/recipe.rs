@@ -1,17 +1,17 @@
 //! The recipe: a flat model, its affinity, towers by each strategy, and the best of them trained on all rows.
 
-use super::{FlatResult, FoundTowers, TestResult, TowersError, TriedStrategy, distinct, in_towers};
-use crate::affinity::{SAMPLES, measure};
-use crate::control::Control;
+use super::{FlatResult, FoundTowers, TestResult, Towers, TowersError, TriedStrategy, distinct, in_towers};
+use crate::affinity::measure;
+use crate::cluster::by_first_rank;
 use crate::file::{FileError, read_text, replace};
 use crate::folder::PREPARED;
 use crate::logs::{self, OpenLogs};
-use crate::partition::{Divided, Division, Tables};
+use crate::partition::{Divided, Tables};
 use crate::records::{RECORDS, Records};
 use crate::resume::Resumed;
 use crate::scoring::Opened;
 use crate::summary::sent_between_hosts;
-use crate::{Error, Event, Training};
+use crate::{Error, Training};
 use planning::partitioner::Strategy;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,149 +19,9 @@ use spec::affinity::Affinity;
 use spec::presets::ModelKind;
 use spec::run::{Config, Run, RunError};
 use spec::towers::{Assignment, DcnOutput, Module, TowersFile};
-use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use training::Cosines;
-
-type Picture = dyn Fn(&Divided) -> String + Send + Sync;
-
-/// A search for the best towers of a model. Everything but config and folder is optional.
-///
-/// ```
-/// use campanile::{Config, towers::Towers};
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let mut config = Config::default();
-/// # (config.train.steps, config.train.batch) = (Some(3), Some(64));
-/// # config.topology.ranks_per_host = Some(1);
-/// # config.data.synthetic = Some(spec::synthetic::Synthetic { eval_samples: 512, ..Default::default() });
-/// let found = Towers::new(config, folder.path().join("towers")).count(2).affinity_samples(256).run()?;
-/// assert_eq!(found.best().divided.towers.len(), 2);
-/// # Ok::<(), campanile::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct Towers {
-    config: Config,
-    out: PathBuf,
-    count: Option<usize>,
-    module: Option<Module>,
-    strategies: Vec<Strategy>,
-    flat_model: ModelKind,
-    flat_steps: Option<u64>,
-    division: Division,
-    cosines: Cosines,
-    affinity_samples: u64,
-    picture: Option<Arc<Picture>>,
-    described: String,
-    control: Control,
-}
-
-impl fmt::Debug for Towers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Towers").field("config", &self.config).field("out", &self.out).finish_non_exhaustive()
-    }
-}
-
-impl Towers {
-    /// Towers for the flat model of `config`. All runs are kept in the folder `out`, where a search that was stopped goes on.
-    pub fn new(config: Config, out: impl Into<PathBuf>) -> Self {
-        Self {
-            config,
-            out: out.into(),
-            count: None,
-            module: None,
-            strategies: vec![Strategy::Coherent, Strategy::Diverse, Strategy::Strided],
-            flat_model: ModelKind::Dlrm,
-            flat_steps: None,
-            division: Division::default(),
-            cosines: Cosines::default(),
-            affinity_samples: SAMPLES,
-            picture: None,
-            described: "the run".into(),
-            control: Control::default(),
-        }
-    }
-
-    /// Number of towers. By default 4, or as many as there are hosts.
-    pub fn count(self, towers: usize) -> Self {
-        Self { count: Some(towers), ..self }
-    }
-
-    /// Module of the towers. By default half of a vector for each feature with DLRM, one vector for each tower with DCN.
-    pub fn module(self, module: Option<Module>) -> Self {
-        Self { module, ..self }
-    }
-
-    /// Strategies to try. By default coherent, diverse and strided.
-    pub fn strategies(self, strategies: Vec<Strategy>) -> Self {
-        Self { strategies, ..self }
-    }
-
-    /// Kind of the flat model that affinity is measured on. By default a DLRM, whose dot products teach embeddings to have
-    /// cosines.
-    pub fn flat_model(self, kind: ModelKind) -> Self {
-        Self { flat_model: kind, ..self }
-    }
-
-    /// Steps of the flat model. By default half of those of the run.
-    pub fn flat_steps(self, steps: Option<u64>) -> Self {
-        Self { flat_steps: steps, ..self }
-    }
-
-    /// What towers shall be like.
-    pub fn division(self, division: Division) -> Self {
-        Self { division, ..self }
-    }
-
-    /// What affinity is: the absolute value of the mean cosine by default.
-    pub fn cosines(self, cosines: Cosines) -> Self {
-        Self { cosines, ..self }
-    }
-
-    /// Samples to measure affinity on, at most.
-    pub fn affinity_samples(self, samples: u64) -> Self {
-        Self { affinity_samples: samples, ..self }
-    }
-
-    /// Draws the towers of every strategy, as a page that is kept in the folder.
-    pub fn picture(self, picture: impl Fn(&Divided) -> String + Send + Sync + 'static) -> Self {
-        Self { picture: Some(Arc::new(picture)), ..self }
-    }
-
-    /// Says in errors where the config came from.
-    pub fn described(self, described: impl Into<String>) -> Self {
-        Self { described: described.into(), ..self }
-    }
-
-    /// Tells `observer` what happens.
-    pub fn observe(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
-        Self { control: self.control.observe(observer), ..self }
-    }
-
-    /// Takes observer and stop flag from `control`.
-    pub fn control(self, control: Control) -> Self {
-        Self { control, ..self }
-    }
-
-    /// Finds the best towers.
-    pub fn run(self) -> Result<FoundTowers, Error> {
-        let recipe = Recipe::checked(&self)?;
-        let (affinity, tables, flat) = recipe.measure_flat()?;
-        let mut tried: Vec<TriedStrategy> = Vec::new();
-        for (at, &strategy) in self.strategies.iter().enumerate() {
-            tried.push(recipe.attempt(at, strategy, &affinity, &tables)?);
-        }
-        let better = |best: usize, next: usize| if tried[next].auc > tried[best].auc { next } else { best };
-        let best = (0..tried.len()).reduce(better).ok_or(TowersError::NoStrategy)?;
-        write_towers(&self.out.join("towers.json"), &tried[best].divided.towers)?;
-        let test = recipe.train_best(&tried[best])?;
-        let (compared_on, module) = (recipe.logs.pilot_rows(), recipe.module);
-        let found = FoundTowers { tried, best, flat, test, compared_on, module };
-        replace(&self.out.join("summary.json"), format!("{:#}\n", found.to_json()).as_bytes())?;
-        Ok(found)
-    }
-}
+use std::path::Path;
+use training::Cluster;
 
 /// Result of one run of the recipe.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -176,9 +36,20 @@ struct RecipeRecord {
     seconds: f64,
 }
 
+/// Towers of a strategy, and the result of the model in them.
+struct Attempt {
+    strategy: Strategy,
+    towers: Vec<Vec<String>>,
+    /// How the towers were found; `None` in a process that does not have rank 0.
+    divided: Option<Divided>,
+    auc: f64,
+    record: RecipeRecord,
+}
+
 /// What all runs of the recipe share.
-struct Recipe<'a> {
+pub(super) struct Recipe<'a> {
     asked: &'a Towers,
+    cluster: &'a Cluster,
     logs: OpenLogs,
     /// The training rows alone, some of them to compare by.
     pilot_logs: OpenLogs,
@@ -189,7 +60,7 @@ struct Recipe<'a> {
 
 impl<'a> Recipe<'a> {
     /// Refuses what cannot be before anything is trained.
-    fn checked(asked: &'a Towers) -> Result<Self, Error> {
+    pub(super) fn checked(asked: &'a Towers, cluster: &'a Cluster) -> Result<Self, Error> {
         let (config, out) = (&asked.config, &asked.out);
         let within = |what: String| move |source: RunError| Error::Run { what, source };
         if config.model.towers.is_some() || config.model.tower_module.is_some() {
@@ -199,8 +70,9 @@ impl<'a> Recipe<'a> {
         if asked.module == Some(Module::None) {
             return Err(TowersError::NoModule.into());
         }
-        claim(out)?;
-        let logs = logs::open(&config.data, Some(&out.join(PREPARED)), &asked.control)?;
+        by_first_rank(cluster, || claim(out))?;
+        let kept = out.join(PREPARED);
+        let logs = logs::open_on_ranks(&config.data, Some(&kept), cluster, &asked.control)?;
         let whole = logs.check(config).map_err(within(asked.described.clone()))?;
         if whole.data.eval_samples() == 0 {
             return Err(TowersError::NoEvaluation.into());
@@ -230,19 +102,52 @@ impl<'a> Recipe<'a> {
             "affinity": format!("{:?}, {} samples", asked.cosines, asked.affinity_samples),
             "rows": logs.fingerprints(),
         });
-        let records = Records::open(out, &what).map_err(TowersError::from)?;
-        records
-            .taken()
-            .map_err(TowersError::from)?
-            .into_iter()
-            .for_each(|notice| asked.control.notice(notice));
-        Ok(Self { asked, logs, pilot_logs, towers, module, records })
+        by_first_rank(cluster, || {
+            let taken = Records::<RecipeRecord>::open(out, &what).and_then(|records| records.taken());
+            taken.map_err(TowersError::from)?.into_iter().for_each(|notice| asked.control.notice(notice));
+            Ok::<_, Error>(())
+        })?;
+        let records = Records::existing(out);
+        Ok(Self { asked, cluster, logs, pilot_logs, towers, module, records })
+    }
+
+    /// Finds the best towers; `None` in a process that does not have rank 0.
+    pub(super) fn run(&self) -> Result<Option<FoundTowers>, Error> {
+        let out = &self.asked.out;
+        let (affinity, tables, flat) = self.measure_flat()?;
+        let mut tried: Vec<Attempt> = Vec::new();
+        for (at, &strategy) in self.asked.strategies.iter().enumerate() {
+            tried.push(self.attempt(at, strategy, &affinity, &tables)?);
+        }
+        let best = by_first_rank(self.cluster, || {
+            let better =
+                |best: usize, next: usize| if tried[next].auc > tried[best].auc { next } else { best };
+            let best = (0..tried.len()).reduce(better).ok_or(TowersError::NoStrategy)?;
+            write_towers(&out.join("towers.json"), &tried[best].towers)?;
+            Ok::<_, Error>(best)
+        })?;
+        let test = self.train_best(&tried[best])?;
+        let Some(tried) = tried.into_iter().map(Attempt::result).collect() else { return Ok(None) };
+        let (compared_on, module) = (self.logs.pilot_rows(), self.module);
+        let found = FoundTowers { tried, best, flat, test, compared_on, module };
+        replace(&out.join("summary.json"), format!("{:#}\n", found.to_json()).as_bytes())?;
+        Ok(Some(found))
     }
 
     /// Result of a run that ended before, by its name.
     fn known(&self, name: &str) -> Result<Option<RecipeRecord>, Error> {
-        let mut records = self.records.all().map_err(TowersError::from)?.into_iter();
-        Ok(records.find(|record| record.name == name))
+        by_first_rank(self.cluster, || {
+            let mut records = self.records.all().map_err(TowersError::from)?.into_iter();
+            Ok(records.find(|record| record.name == name))
+        })
+    }
+
+    /// Keeps the result of a run, and gives all ranks what the first knows of it.
+    fn keep(&self, record: RecipeRecord) -> Result<RecipeRecord, Error> {
+        by_first_rank(self.cluster, || {
+            self.records.append(&record).map_err(TowersError::from)?;
+            Ok(record)
+        })
     }
 
     /// The result of one run of the recipe, number `at`, in a folder of its name. What an earlier start trained is not trained
@@ -251,6 +156,7 @@ impl<'a> Recipe<'a> {
         let title = format!("[{}/{}] {name}", at + 1, self.asked.strategies.len() + 2);
         let training = Training::new(config)
             .logs(logs.clone())
+            .cluster(self.cluster.clone())
             .titled(&title)
             .control(self.asked.control.clone())
             .out_going_on(self.asked.out.join(name))?;
@@ -278,15 +184,15 @@ impl<'a> Recipe<'a> {
             return Ok(known);
         }
         let folder = self.asked.out.join(name);
-        let begun = Resumed::begun(&folder, &self.asked.control.silent())?;
+        let begun = Resumed::begun(&folder, self.cluster, &self.asked.control.silent())?;
         let steps = logs.check(&config).map_err(|source| Error::Run { what: name.into(), source })?.steps;
         if begun.is_some_and(|resumed| resumed.step() >= steps) {
             // The run was killed between its end and its record. Only steps that are trained tell what they send.
-            fs::remove_dir_all(&folder).map_err(FileError::writing(&folder))?;
+            by_first_rank(self.cluster, || {
+                Ok::<_, Error>(fs::remove_dir_all(&folder).map_err(FileError::writing(&folder))?)
+            })?;
         }
-        let record = self.train(at, name, config, logs)?;
-        self.records.append(&record).map_err(TowersError::from)?;
-        Ok(record)
+        self.keep(self.train(at, name, config, logs)?)
     }
 
     /// Trains the flat model and measures its affinity.
@@ -300,15 +206,18 @@ impl<'a> Recipe<'a> {
             (affinity, tables, FlatResult { auc, steps })
         };
         if let Some(known) = self.known("flat")? {
-            return Ok(found(read_affinity(&file)?, known));
+            let affinity = by_first_rank(self.cluster, || Ok::<_, Error>(read_affinity(&file)?))?;
+            return Ok(found(affinity, known));
         }
         let record = self.train(0, "flat", config, logs)?;
-        let opened = Opened::on_training(&asked.out.join("flat"), logs, &asked.control)?;
-        let affinity = measure(&opened, asked.cosines, asked.affinity_samples, &asked.control)?;
-        write_affinity(&file, &affinity)?;
+        let opened = Opened::on_training(&asked.out.join("flat"), logs, self.cluster, &asked.control)?;
+        let cluster = self.cluster.clone();
+        let affinity = measure(&opened, asked.cosines, asked.affinity_samples, cluster, &asked.control)?;
+        if self.cluster.has_first_rank() {
+            write_affinity(&file, &affinity)?;
+        }
         // Last: with its record, the affinity is there.
-        self.records.append(&record).map_err(TowersError::from)?;
-        Ok(found(affinity, record))
+        Ok(found(affinity, self.keep(record)?))
     }
 
     /// Trains the model in the towers of a strategy.
@@ -318,28 +227,41 @@ impl<'a> Recipe<'a> {
         strategy: Strategy,
         affinity: &Affinity,
         tables: &Tables,
-    ) -> Result<TriedStrategy, Error> {
+    ) -> Result<Attempt, Error> {
         let asked = self.asked;
-        let divided = asked.division.divide(affinity, tables, self.towers, strategy, 0)?;
         let file = |extension: &str| asked.out.join(format!("{}.{extension}", strategy.name()));
-        write_towers(&file("json"), &divided.towers)?;
-        if let Some(picture) = &asked.picture {
-            replace(&file("html"), picture(&divided).as_bytes())?;
-        }
-        let config = in_towers(&asked.config, Assignment::Lists(divided.towers.clone()), self.module);
+        let mut divided = None;
+        let towers = by_first_rank(self.cluster, || {
+            let divided =
+                divided.insert(asked.division.divide(affinity, tables, self.towers, strategy, 0)?);
+            write_towers(&file("json"), &divided.towers)?;
+            if let Some(picture) = &asked.picture {
+                replace(&file("html"), picture(divided).as_bytes())?;
+            }
+            Ok::<_, Error>(divided.towers.clone())
+        })?;
+        let config = in_towers(&asked.config, Assignment::Lists(towers.clone()), self.module);
         let record = self.result(at + 1, strategy.name(), config, &self.pilot_logs)?;
         let auc = record.auc.ok_or(TowersError::NoAuc)?;
-        let RecipeRecord { between_hosts, seconds, .. } = record;
-        Ok(TriedStrategy { strategy, divided, auc, between_hosts, seconds })
+        Ok(Attempt { strategy, towers, divided, auc, record })
     }
 
     /// Trains the model in the towers that were chosen, on all training rows.
-    fn train_best(&self, best: &TriedStrategy) -> Result<TestResult, Error> {
-        let towers = Assignment::Lists(best.divided.towers.clone());
+    fn train_best(&self, best: &Attempt) -> Result<TestResult, Error> {
+        let towers = Assignment::Lists(best.towers.clone());
         let config = in_towers(&self.asked.config, towers, self.module);
         let record = self.result(self.asked.strategies.len() + 1, "best", config, &self.logs)?;
         let RecipeRecord { auc, samples, seconds, .. } = record;
         Ok(TestResult { auc, samples, seconds })
+    }
+}
+
+impl Attempt {
+    /// The result of the strategy; `None` in a process that does not know how its towers were found.
+    fn result(self) -> Option<TriedStrategy> {
+        let Self { strategy, divided, auc, record, .. } = self;
+        let RecipeRecord { between_hosts, seconds, .. } = record;
+        Some(TriedStrategy { strategy, divided: divided?, auc, between_hosts, seconds })
     }
 }
 

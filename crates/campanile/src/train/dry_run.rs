@@ -1,6 +1,6 @@
 //! Dry run: a training that is checked and planned with its logs, and not carried out. Nothing is left behind.
 
-use super::{ComputeMode, OpenTraining, Training, WarmStarted};
+use super::{OpenTraining, Training, WarmStarted};
 use crate::Error;
 use crate::folder::{
     self, CHECKPOINTS, CONFIG, METRICS, PREPARED, REPORT, SCHEDULE, SCHEDULE_JSON, SUMMARY, metrics,
@@ -12,7 +12,7 @@ use spec::schedule::{PhaseId, Task};
 use spec::volume::{BatchSizes, LinkBytes};
 use spec::wire::WireConfig;
 use std::path::{Path, PathBuf};
-use training::{MemoryNeed, MemoryUse, available_memory, check_size};
+use training::{MemoryNeed, available_memory, check_size};
 
 /// Where the samples of a dry run came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,18 +111,17 @@ impl OpenTraining {
     fn described(self) -> Result<DryRun, Error> {
         self.check_warm_up()?;
         let (run, asked) = (&self.run, &self.asked);
-        let paced = asked.compute != ComputeMode::Real;
-        let saves = asked.out.is_some() && !paced;
-        let computing = if paced { 0 } else { MemoryUse::TRAINING.computing };
-        let memory = check_size(run, &asked.cluster, MemoryUse { saves, computing, ..MemoryUse::TRAINING })?;
+        let purpose = asked.memory_use();
+        let memory =
+            check_size(run, &asked.cluster, purpose).map_err(|error| asked.with_remedies(run, error))?;
         let reading = match asked.config.data.format.unwrap_or_default() {
             DataFormat::Synthetic => Reading::Generated,
             DataFormat::Prepared => Reading::Prepared,
             DataFormat::CriteoTsv | DataFormat::Csv | DataFormat::Parquet => Reading::Temporarily,
         };
-        let mut writes = asked.out.as_deref().map_or_else(Vec::new, |out| files(out, reading, saves));
+        let mut writes = asked.out.as_deref().map_or_else(Vec::new, |out| files(out, reading, purpose.saves));
         writes.extend(asked.trace.as_ref().map(|trace| trace.path.clone()));
-        Ok(DryRun {
+        let planned = DryRun {
             config: self.explicit.clone(),
             data: self.logs.train().map_or("synthetic log".into(), |log| logs::described(log.manifest())),
             reading,
@@ -137,7 +136,9 @@ impl OpenTraining {
             writes,
             has_first_rank: asked.cluster.has_first_rank(),
             run: self.run,
-        })
+        };
+        self.asked.cluster.leave()?;
+        Ok(planned)
     }
 }
 

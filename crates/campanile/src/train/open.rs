@@ -5,7 +5,7 @@ use super::warm_start::{WarmStart, WarmStarted};
 use super::{ComputeMode, TrainError, Trained, Training};
 use crate::Error;
 use crate::checkpoint::SavedRun;
-use crate::cluster::{self, report_once};
+use crate::cluster;
 use crate::event::{Event, Unit};
 use crate::folder::CHECKPOINTS;
 use crate::logs::OpenLogs;
@@ -14,7 +14,7 @@ use crate::resume::Resumed;
 use spec::pace::Pace;
 use spec::run::{Config, Run};
 use std::path::Path;
-use training::{Cluster, Compute, Outcome, Saving, Session, Trace};
+use training::{Compute, Outcome, Saving, Session, Trace};
 
 /// A run that was checked with its logs, and is ready to be trained.
 pub struct OpenTraining {
@@ -140,8 +140,7 @@ impl OpenTraining {
     /// Trains, and tells the observer and the folder what happens.
     fn train_on_ranks(&self, pace: Option<&Pace>, saving: Option<Saving>) -> Result<Outcome, Error> {
         let asked = &self.asked;
-        let control =
-            if asked.cluster.has_first_rank() { asked.control.clone() } else { asked.control.silent() };
+        let control = cluster::control_of(&asked.cluster, &asked.control);
         let title = asked.title.as_deref().unwrap_or("training");
         let working = control.start(title, self.run.steps, Unit::Count("steps"));
         let observe = |event: training::Event| {
@@ -167,11 +166,11 @@ impl OpenTraining {
         };
         let trained = training::train(&self.run, &self.logs.logs, &session);
         drop(working);
-        trained.map_err(|error| self.failed(&asked.cluster, error))
+        trained.map_err(|error| self.failed(error))
     }
 
-    fn failed(&self, cluster: &Cluster, error: training::Error) -> Error {
-        let error = Error::from(report_once(cluster, error));
+    fn failed(&self, error: training::Error) -> Error {
+        let error = self.asked.with_remedies(&self.run, error);
         match &self.asked.title {
             None => error,
             Some(title) => Error::OneOfSeveral { title: title.clone(), source: Box::new(error) },
@@ -181,13 +180,14 @@ impl OpenTraining {
     /// Keeps the result and the trace.
     fn finish(self, outcome: Outcome) -> Result<Trained, Error> {
         let Self { asked, run, keeper, trace, warm_start, .. } = self;
+        let has_first_rank = asked.cluster.has_first_rank();
+        let left = asked.cluster.leave();
         let traced = trace.as_ref().zip(outcome.trace.as_ref());
         let traced = traced.map_or(Ok(()), |(output, trace)| write_trace(output, trace));
         let kept = keeper.map_or(Ok(()), |keeper| keeper.end(&run, &outcome, &asked.control));
-        let has_first_rank = asked.cluster.has_first_rank();
         let warm_start = warm_start.map(|warm_start| warm_start.report);
         let trained = Trained { run, outcome, folder: asked.out, warm_start, has_first_rank };
-        match kept.map_err(Error::from).and(traced) {
+        match kept.map_err(Error::from).and(traced).and(left.map_err(Error::from)) {
             Ok(()) => Ok(trained),
             Err(error) => Err(Error::NotKept { trained: Box::new(trained), source: Box::new(error) }),
         }

@@ -112,6 +112,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         let written = crate::schedule::to_json(&file.schedule, file.run.batch, &file.config);
         agree_on(&mut cluster, &format!("replay, {rounds:?}, serial {}\n{written}", args.serial))?;
         let replayed = replay::run(&file, rounds, args.serial, &cluster, console)?;
+        cluster.leave()?;
         return replayed.map_or(Ok(()), |replayed| replay_report::print(&file, &replayed, rounds, args.json));
     }
     let mut config = Config::default();
@@ -120,6 +121,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let sweep = args.sweep(rounds, &config.topology)?;
     agree_on(&mut cluster, &format!("{sweep:?}"))?;
     let swept = sweep::run(&sweep, &cluster, console)?;
+    cluster.leave()?;
     swept.map_or(Ok(()), |swept| sweep_report::print(&sweep, &swept, args.json))
 }
 

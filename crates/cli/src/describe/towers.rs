@@ -50,7 +50,7 @@ fn homes(run: &Run) -> Vec<Vec<(usize, Range<usize>)>> {
     if let Some(sptt) = run.dataflow.sptt() {
         for rank in 0..run.topology().ranks() {
             let group = sptt.groups().group_of(rank);
-            for shard in run.placement.owned_by(rank) {
+            for shard in run.placement.held_by(rank) {
                 homes[shard.feature].push((group, shard.columns.clone()));
             }
         }

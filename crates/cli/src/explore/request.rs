@@ -51,13 +51,18 @@ pub struct Request {
     /// `train --all-reduce` has it [default: auto for models by name, or as the run's file says]
     #[arg(long, value_name = "HOW")]
     all_reduce: Option<AllReduce>,
+    /// Plans of the tables, of models that Campanile trains, with commas between: each model is explored with each plan. A plan is
+    /// a file that `campanile plan --out` wrote, auto (the planner makes one for every system), or none [default: as the run's
+    /// file says]
+    #[arg(long, visible_alias = "plans", value_name = "FILE|auto|none,…", value_delimiter = ',')]
+    plan: Vec<String>,
 }
 
 impl Request {
     /// Files that are read: models and systems that are named by a file.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
-        inputs.add_all(self.model.iter().chain(&self.systems));
+        inputs.add_all(self.model.iter().chain(&self.systems).chain(&self.plan));
         inputs
     }
 
@@ -68,16 +73,7 @@ impl Request {
 
     /// All points that the flags describe.
     pub fn space(&self) -> Result<Space> {
-        let models = self.model.iter().map(|name| {
-            Ok(match read::model(name)? {
-                Read::Layered(model) => Subject::Layered(model),
-                Read::Trained(model) => Subject::Trained(match self.all_reduce {
-                    Some(all_reduce) => model.with_all_reduce(all_reduce),
-                    None => *model,
-                }),
-            })
-        });
-        let models: Vec<Subject> = models.collect::<Result<_>>()?;
+        let models = self.models()?;
         ensure!(
             self.all_reduce.is_none() || models.iter().any(|model| matches!(model, Subject::Trained(_))),
             "--all-reduce applies to models that Campanile trains, and {} is only simulated; leave --all-reduce out",
@@ -96,6 +92,35 @@ impl Request {
             _ => self.batches.clone(),
         };
         Ok(Space::new(models, systems, batches, task, self.what_if()?)?)
+    }
+
+    /// Models, each with every plan that was asked for.
+    fn models(&self) -> Result<Vec<Subject>> {
+        let plans = self.plan.iter().map(|plan| Ok((plan, read::plan(plan)?))).collect::<Result<Vec<_>>>()?;
+        let mut models = Vec::new();
+        for name in &self.model {
+            let model = match read::model(name)? {
+                Read::Layered(model) => {
+                    models.push(Subject::Layered(model));
+                    continue;
+                }
+                Read::Trained(model) => match self.all_reduce {
+                    Some(all_reduce) => model.with_all_reduce(all_reduce),
+                    None => *model,
+                },
+            };
+            if plans.is_empty() {
+                models.push(Subject::Trained(model.clone()));
+            }
+            let planned = plans.iter().map(|(named, plan)| model.clone().with_plan(named, plan.clone()));
+            models.extend(planned.map(Subject::Trained));
+        }
+        ensure!(
+            self.plan.is_empty() || models.iter().any(|model| matches!(model, Subject::Trained(_))),
+            "--plan applies to models that Campanile trains, and {} is only simulated; leave --plan out",
+            self.model.join(", ")
+        );
+        Ok(models)
     }
 
     fn what_if(&self) -> Result<WhatIf> {

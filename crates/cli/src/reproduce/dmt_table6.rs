@@ -20,6 +20,7 @@ use spec::affinity::Affinity;
 use spec::presets::{ModelKind, Preset};
 use spec::run::Config;
 use std::path::{Path, PathBuf};
+use training::Cluster;
 
 /// Arguments of `reproduce dmt-table6`.
 #[derive(clap::Args)]
@@ -137,8 +138,9 @@ impl Trainer<'_> {
         let flat = scratch.path().join("flat");
         let config = self.config(ModelKind::Dlrm);
         one_of_several(&config, &self.pilot_logs, Some(&flat), "flat DLRM", &self.stop, self.console)?;
-        let opened = Opened::on_training(&flat, &self.pilot_logs, &self.console.control(&self.stop))?;
-        measure(&opened, &self.args.measured, self.console)
+        let control = self.console.control(&self.stop);
+        let opened = Opened::on_training(&flat, &self.pilot_logs, &Cluster::Threads, &control)?;
+        measure(&opened, &self.args.measured, Cluster::Threads, self.console)
     }
 }
 

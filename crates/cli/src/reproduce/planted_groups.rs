@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use reproduce::planted_groups::{FlatModel, Request, recorded, report};
 use spec::run::Config;
 use std::path::PathBuf;
+use training::Cluster;
 
 /// Arguments of `reproduce planted-groups`.
 #[derive(clap::Args)]
@@ -75,8 +76,8 @@ fn train_flat(config: &Config, title: &str, measured: &Measured, console: Consol
     let scratch = tempfile::tempdir().context("no temporary folder")?;
     let folder = scratch.path().join("flat");
     let (run, outcome) = one_of_several(config, &logs, Some(&folder), title, &stop, console)?;
-    let opened = Opened::on_training(&folder, &logs, &console.control(&stop))?;
-    let affinity = measure(&opened, measured, console)?;
+    let opened = Opened::on_training(&folder, &logs, &Cluster::Threads, &console.control(&stop))?;
+    let affinity = measure(&opened, measured, Cluster::Threads, console)?;
     Ok(FlatModel {
         auc: outcome.auc(),
         best_auc: outcome.scores.as_ref().and_then(|scores| scores.best_auc),

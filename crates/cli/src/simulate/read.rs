@@ -2,10 +2,12 @@
 
 use crate::system_file;
 use anyhow::{Context, Result, bail};
+use campanile::file::{read_config, read_plan};
 use planning::system::{self, System, SystemFile};
 use planning::trained::Trained;
 use planning::workload::{self, Layered, ModelFile};
 use serde::de::DeserializeOwned;
+use spec::plan::PlanChoice;
 use std::path::{Path, PathBuf};
 
 /// The model that is simulated.
@@ -35,10 +37,26 @@ pub fn model(text: &str) -> Result<Subject> {
     let file = Described::read(text).with_context(unknown)?;
     if file.is_run()? {
         let name = Path::new(text).file_stem().map_or(text.into(), |stem| stem.to_string_lossy());
-        return Ok(Subject::Trained(Box::new(Trained::of_config(&name, file.parse()?))));
+        // A TOML file may name other files.
+        let config = if file.json { file.parse()? } else { read_config(&file.path)? };
+        return Ok(Subject::Trained(Box::new(Trained::of_config(&name, config))));
     }
     let fields: ModelFile = file.parse()?;
     Ok(Subject::Layered(Layered::from_file(&fields).with_context(|| file.name())?))
+}
+
+/// The plan of `--plan`: a file, `auto`, or `none`.
+pub fn plan(text: &str) -> Result<Option<PlanChoice>> {
+    match text {
+        "none" => Ok(None),
+        "auto" => Ok(Some(PlanChoice::Auto)),
+        path => {
+            let plan = read_plan(Path::new(path)).with_context(|| {
+                format!("--plan {path}: use auto, none, or a file that `campanile plan --out` wrote")
+            })?;
+            Ok(Some(PlanChoice::File(Box::new(plan))))
+        }
+    }
 }
 
 /// The system that a step is simulated on.

@@ -46,6 +46,10 @@ pub struct Request {
     /// --all-reduce` has it [default: auto for models by name, but direct on a measured system; or as the run's file says]
     #[arg(long, value_name = "HOW")]
     all_reduce: Option<AllReduce>,
+    /// Plan of the tables, of trained models: a file that `campanile plan --out` wrote for this system's hosts and ranks, auto (the
+    /// planner makes one for the system), or none [default: as the run's file says]
+    #[arg(long, value_name = "FILE|auto|none")]
+    plan: Option<String>,
     #[command(flatten)]
     strategies: strategy::Flags,
 }
@@ -54,14 +58,14 @@ impl Request {
     /// Files that are read: model, system and task where they are files.
     pub fn inputs(&self) -> Inputs {
         let mut inputs = Inputs::default();
-        inputs.add_all([&self.model, &self.system, &self.task]);
+        inputs.add_all([&self.model, &self.system, &self.task]).add_all(&self.plan);
         inputs
     }
 
     /// Simulates a step.
     pub fn predict(&self) -> Result<Prediction> {
         let task = task::task(&self.task)?;
-        let prediction = match (read::hardware(&self.system)?, read::model(&self.model)?) {
+        let prediction = match (read::hardware(&self.system)?, self.model()?) {
             (Hardware::Described(system), Subject::Layered(model)) => self.layered(&model, system, task),
             (Hardware::Described(system), Subject::Trained(model)) => self.trained(&model, system, task),
             (Hardware::Measured(file), Subject::Trained(model)) => self.measured(&model, &file, task),
@@ -83,6 +87,20 @@ impl Request {
             numbers[1]
         );
         Ok(prediction)
+    }
+
+    /// The model, with the plan that was asked for.
+    fn model(&self) -> Result<Subject> {
+        match (&self.plan, read::model(&self.model)?) {
+            (None, model) => Ok(model),
+            (Some(plan), Subject::Trained(model)) => {
+                Ok(Subject::Trained(Box::new(model.with_plan(plan, read::plan(plan)?))))
+            }
+            (Some(plan), Subject::Layered(model)) => bail!(
+                "--plan {plan}: {} is only simulated, and a plan is of models that Campanile trains; leave --plan out",
+                model.name
+            ),
+        }
     }
 
     fn cost(&self) -> CostKind {

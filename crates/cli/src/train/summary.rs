@@ -206,6 +206,11 @@ fn place_table(run: &Run, outcome: &Outcome) -> String {
         si(network as f64),
         outcome.threads
     );
+    let copied = placement.copied().count();
+    if copied > 0 {
+        let whose = if run.dataflow.sptt().is_some() { " of a tower group" } else { "" };
+        let _ = writeln!(text, "  data-parallel   {copied} table(s), each on all ranks{whose}");
+    }
     let steps = outcome.trained;
     let total = |lane: Lane| {
         let phases = outcome.phases.iter().filter(|p| p.lane == lane);

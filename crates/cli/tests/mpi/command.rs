@@ -58,6 +58,11 @@ pub fn mpirun_within(seconds: &str, ranks: usize) -> Command {
 
 /// Trains in this process, or in the processes that `launcher` starts.
 pub fn train(launcher: Option<Command>, arguments: &[&[&str]]) -> Output {
+    campanile(launcher, "train", arguments)
+}
+
+/// Runs a command in this process, or in the processes that `launcher` starts.
+pub fn campanile(launcher: Option<Command>, name: &str, arguments: &[&[&str]]) -> Output {
     let mut command = match launcher {
         None => Command::new(PROGRAM),
         Some(mut launcher) => {
@@ -65,7 +70,7 @@ pub fn train(launcher: Option<Command>, arguments: &[&[&str]]) -> Output {
             launcher
         }
     };
-    command.arg("train").args(arguments.concat()).output().expect("it can be started")
+    command.arg(name).args(arguments.concat()).output().expect("it can be started")
 }
 
 /// The JSON of a run that must end well.

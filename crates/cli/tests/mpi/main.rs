@@ -5,6 +5,7 @@
 mod clusters;
 mod command;
 mod failures;
+mod recipe;
 mod refusals;
 #[path = "../durability/resident.rs"]
 mod resident;

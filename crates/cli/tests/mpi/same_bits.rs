@@ -35,6 +35,16 @@ fn dcn_on_three_ranks() {
     same_on("3", "1", &["--model", "dcn"]);
 }
 
+/// Copies on all ranks, some reduced by the rows touched and some densely: C2 has many rows, C6 few.
+#[test]
+fn data_parallel_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("copies.toml");
+    let copies = |name: &str| format!("[placement.tables.{name}]\nkind = \"data_parallel\"\n");
+    std::fs::write(&config, ["C2", "C6"].map(copies).concat()).unwrap();
+    same_on("1", "3", &[config.to_str().unwrap()]);
+}
+
 /// The cluster may be left out: MPI says what it is.
 #[test]
 fn topology_is_found() {

@@ -4,9 +4,13 @@ use crate::placement;
 use spec::dataflow::{Dataflow, DataflowKind, PeerPermute, Sptt};
 use spec::model::Model;
 use spec::placement::{Layout, Placement, PlacementError};
+use spec::plan::PlanChoice;
 use spec::run::{Config, RunError};
 use spec::topology::{Groups, Topology};
 use std::collections::BTreeMap;
+
+/// A placement, or what is wrong with it.
+type Placed = Result<Placement, RunError>;
 
 /// A model spread over a cluster.
 pub(super) struct Spread {
@@ -34,6 +38,15 @@ pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Resu
             return Err(RunError::new("train.peer_permute", problem));
         }
         let placement = place(config, model, groups)?;
+        if let Some(shard) = placement.copied_on_some_ranks() {
+            let name = &model.features()[shard.feature].name;
+            let problem = format!(
+                "the table has copies on ranks {:?}, but in the flat dataflow every sample is served by its own rank; leave ranks \
+                 out, or use sptt",
+                shard.holders.ranks()
+            );
+            return Err(RunError::new(format!("placement.tables.{name}"), problem));
+        }
         return Ok(Spread {
             placement,
             dataflow: Dataflow::Flat(config.train.all_to_all.unwrap_or_default()),
@@ -49,12 +62,23 @@ pub(super) fn spread(config: &Config, model: &Model, topology: Topology) -> Resu
     let groups = if permute == PeerPermute::None { groups.in_peer_order() } else { groups };
     let placement = place_in_towers(config, model, groups)?;
     let sptt = Sptt::new(model, &placement, groups, permute);
-    let sptt = sptt.map_err(|e| RunError::new("placement.tables", e.to_string()))?;
+    let field = if config.placement.plan.is_some() { "placement.plan" } else { "placement.tables" };
+    let sptt = sptt.map_err(|e| RunError::new(field, e.to_string()))?;
     Ok(Spread { placement, dataflow: Dataflow::Sptt(sptt) })
 }
 
+/// The placement of the plan that the config has.
+fn of_plan(config: &Config, model: &Model, topology: Topology, groups: Option<Groups>) -> Option<Placed> {
+    let Some(PlanChoice::File(plan)) = &config.placement.plan else { return None };
+    let placement = plan.placement(model, topology, groups.map(|groups| groups.hosts_per_group()));
+    Some(placement.map_err(|e| RunError::new("placement.plan", e.to_string())))
+}
+
 /// For the flat dataflow: balanced over the world, unless the user says how tables are cut over tower groups.
-fn place(config: &Config, model: &Model, groups: Groups) -> Result<Placement, RunError> {
+fn place(config: &Config, model: &Model, groups: Groups) -> Placed {
+    if let Some(planned) = of_plan(config, model, groups.topology(), None) {
+        return planned;
+    }
     let replicate = config.placement.replicate_rows.unwrap_or(0);
     let placement = match config.placement.cut {
         None => placement::balanced(model, groups.topology(), replicate),
@@ -64,7 +88,10 @@ fn place(config: &Config, model: &Model, groups: Groups) -> Result<Placement, Ru
     with_tables(config, model, &placement, small.map(|feature| (feature, Layout::Replicated)).collect())
 }
 
-fn place_in_towers(config: &Config, model: &Model, groups: Groups) -> Result<Placement, RunError> {
+fn place_in_towers(config: &Config, model: &Model, groups: Groups) -> Placed {
+    if let Some(planned) = of_plan(config, model, groups.topology(), Some(groups)) {
+        return planned;
+    }
     if config.placement.replicate_rows.is_some_and(|rows| rows > 0) {
         let problem = "in sptt every table has one group and none is replicated; leave it out";
         return Err(RunError::new("placement.replicate_rows", problem));

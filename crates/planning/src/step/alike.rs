@@ -1,7 +1,7 @@
 //! Ranks for which every volume is the same, so that one of them speaks for all.
 
 use spec::dataflow::{AllToAll, Dataflow, Deployment};
-use spec::placement::Holders;
+use spec::placement::{CopyUpdate, Holders};
 use spec::volume::BatchSizes;
 use std::collections::HashMap;
 
@@ -66,11 +66,17 @@ fn exchanged(deployment: &Deployment, sizes: &BatchSizes, rank: usize) -> Vec<u6
     for shard in held {
         let kind = match shard.holders {
             Holders::Rank(_) => 0,
-            Holders::Copies { .. } => 1,
+            Holders::Copies { update: CopyUpdate::Samples, .. } => 1,
+            Holders::Copies { update: CopyUpdate::Rows, .. } => 2,
         };
         key.extend([shard.feature, shard.columns.len(), shard.piece(), shard.row_pieces()].map(|n| n as u64));
         key.push(kind);
     }
     key.extend(sizes.ids[rank].iter().flatten());
+    if let Some(touched) = sizes.touched.get(rank) {
+        // In SPTT, ids go to the copies of the same index.
+        key.extend(touched);
+        key.extend(deployment.dataflow.sptt().map(|sptt| sptt.groups().index_of(rank) as u64));
+    }
     key
 }

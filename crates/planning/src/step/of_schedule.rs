@@ -88,6 +88,16 @@ impl Bound<'_> {
                 let vector = |bytes| Transfer::of_vector(kind, members, nodes, bytes);
                 Work::Reduction(Box::new(self.all_reduce(collective, vector)))
             }
+            CollectiveKind::AllGather if matches!(collective.traffic, Traffic::ToCopies { .. }) => {
+                // What all copies have, one behind another.
+                let (deployment, traffic) = (self.schedule.deployment(), &collective.traffic);
+                let block = |rank: usize| traffic.block(deployment, &self.sizes, rank, rank);
+                let of_group = |rank: usize| traffic.receivers(deployment, rank).into_iter().map(block).sum();
+                // The first rank of each group speaks for it.
+                let firsts = groups.map_or(vec![0], |groups| groups.peers(0).collect());
+                let bytes: u64 = firsts.into_iter().map(of_group).max().unwrap_or(0);
+                Work::Transfer(Transfer::of_vector(kind, members, nodes, bytes as f64))
+            }
             CollectiveKind::ReduceScatter | CollectiveKind::AllGather => {
                 let (bytes, _) = self.busiest(&collective.traffic);
                 // A rank's parts for all others are all but one of the vector's.
@@ -175,10 +185,18 @@ impl Bound<'_> {
         let topology = deployment.placement.topology();
         let Alike { class_of, first, count } = &self.exchanging;
         let block = |from: usize, to: usize| traffic.block(deployment, &self.sizes, from, to);
-        // By class: what a rank has for all ranks, and gets from all, itself included.
+        // By class: what a rank has for all ranks, and gets from all, itself included. A rank may keep ids that it sends to no
+        // other rank of its class.
         let (mut out, mut into) = (vec![0u64; first.len()], vec![0u64; first.len()]);
         for (c, &from) in first.iter().enumerate() {
             for (d, &to) in first.iter().enumerate() {
+                if c == d {
+                    let other = (from + 1..self.ranks).find(|&rank| class_of[rank] == c);
+                    let others = other.map_or(0, |other| (count[c] - 1) * block(from, other));
+                    out[c] += block(from, from) + others;
+                    into[c] += block(from, from) + others;
+                    continue;
+                }
                 let bytes = block(from, to);
                 out[c] += count[d] * bytes;
                 into[d] += count[c] * bytes;

@@ -1,6 +1,7 @@
 //! Clusters people know by name.
 
 use super::{Device, Link, System, SystemError, ZIONEX_SHARE};
+use spec::topology::Topology;
 
 /// The names of all of them.
 pub const NAMES: &str = "v100, a100, a100-80, h100, h100-superpod, h200, zionex, llm-a100";
@@ -32,6 +33,29 @@ impl System {
         }
         system.name = format!("{kind}:{devices}");
         Ok(system)
+    }
+
+    /// Ranks of this trainer on CPUs, a few cores each: what a plan is made for where nobody describes the machines. The numbers are
+    /// orders of magnitude of servers joined by 10 Gb/s Ethernet; a plan needs their ratios only.
+    pub fn cpu(topology: Topology) -> Self {
+        Self {
+            name: "cpu".into(),
+            nodes: topology.hosts(),
+            devices_per_node: topology.ranks_per_host(),
+            device: Device {
+                f64_flops: 40e9,
+                f32_flops: 80e9,
+                f16_flops: 0.0,
+                i8_ops: 0.0,
+                flops_util: 0.5,
+                memory_bytes: 16.0 * f64::from(1 << 30),
+                memory_bytes_per_s: 20e9,
+                memory_util: 0.5,
+            },
+            intra: Link { bytes_per_s: 5e9, util: 0.5 },
+            inter: Link { bytes_per_s: 1.25e9, util: NETWORK_UTIL },
+            all_reduce_intra_share: ZIONEX_SHARE,
+        }
     }
 
     /// A node of a kind of cluster. Links and f32 (TF32) peaks of V100, A100 and H100 are those of the DMT paper's table of

@@ -8,6 +8,7 @@ use spec::codec::Rounding;
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::feature::{Feature, Hotness};
 use spec::placement::{Cut, HostCut, Layout};
+use spec::plan::PlanChoice;
 use spec::presets::ModelKind;
 use spec::run::{Config, ModelConfig, PlacementConfig, Run, TopologyConfig};
 use spec::schedule::{PhaseId, Task};
@@ -115,8 +116,9 @@ fn config() -> impl Strategy<Value = Config> {
     let cut = proptest::option::of(select(vec![Cut::Whole, Cut::Columns, Cut::Rows, Cut::Hotness]));
     let tables = proptest::collection::btree_map((0..6usize).prop_map(|i| format!("C{i}")), layout(), 0..3);
     let no_tables = Just(BTreeMap::new());
+    let plan = proptest::option::weighted(0.2, Just(PlanChoice::Auto));
     let placement =
-        (proptest::option::weighted(0.2, 0..9usize), cut, prop_oneof![1 => tables, 2 => no_tables]);
+        (proptest::option::weighted(0.2, 0..9usize), cut, prop_oneof![1 => tables, 2 => no_tables], plan);
     let dataflow = proptest::option::weighted(0.3, select(vec![DataflowKind::Flat, DataflowKind::Sptt]));
     let permute =
         proptest::option::of(select(vec![PeerPermute::Vectors, PeerPermute::Ids, PeerPermute::None]));
@@ -131,8 +133,12 @@ fn config() -> impl Strategy<Value = Config> {
         let (hosts, ranks, per_tower) = topology;
         config.topology =
             TopologyConfig { hosts: Some(hosts), ranks_per_host: Some(ranks), hosts_per_tower: per_tower };
-        config.placement =
-            PlacementConfig { replicate_rows: placement.0, cut: placement.1, tables: placement.2 };
+        config.placement = PlacementConfig {
+            replicate_rows: placement.0,
+            cut: placement.1,
+            tables: placement.2,
+            plan: placement.3,
+        };
         (config.train.dataflow, config.train.peer_permute) = (train.0, train.1);
         config.wire = WireConfig { rounding: wire.1, ..wire.0.parse().unwrap() };
         config.train.all_reduce = wire.2.map(|text| text.parse().unwrap());

@@ -3,9 +3,9 @@
 use spec::dataflow::{AllToAll, Dataflow, Deployment, PeerPermute, Sptt};
 use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
-use spec::placement::Cut;
+use spec::placement::{Cut, Layout, Placement};
 use spec::presets::{ModelKind, Preset};
-use spec::schedule::{Lane, PhaseId, Schedule, Slot, Task, Work};
+use spec::schedule::{Lane, PhaseId, Schedule, Slot, StepOptions, Task, Work};
 use spec::topology::{Groups, Topology};
 use spec::towers::{Assignment, Module};
 use spec::volume::BatchSizes;
@@ -35,7 +35,8 @@ fn schedules() -> Vec<Schedule> {
             emulation: None,
         })
     });
-    let all = flat.chain(by_towers()).flat_map(on_wires);
+    let copied: Vec<Deployment> = flat.clone().take(2).chain(by_towers()).map(with_copies).collect();
+    let all = flat.chain(by_towers()).flat_map(on_wires).chain(copied);
     all.flat_map(|deployment| {
         [Task::Train, Task::Evaluate]
             .into_iter()
@@ -44,6 +45,67 @@ fn schedules() -> Vec<Schedule> {
             .collect::<Vec<_>>()
     })
     .collect()
+}
+
+/// The deployment with copies of its first two tables that are not cut, on all ranks or on those of a group.
+fn with_copies(deployment: Deployment) -> Deployment {
+    let Deployment { model, placement, dataflow, .. } = &deployment;
+    let whole = |&feature: &usize| placement.shards_of(feature).len() == 1;
+    let copied: Vec<usize> = (0..model.features().len()).filter(whole).take(2).collect();
+    let layout = |feature: usize| {
+        let first = placement.shards_of(feature)[0].holders.ranks()[0];
+        let of_group = |sptt: &Sptt| sptt.groups().members(sptt.groups().group_of(first)).collect();
+        Layout::DataParallel { ranks: dataflow.sptt().map(of_group) }
+    };
+    let shards = (0..model.features().len()).flat_map(|feature| match copied.contains(&feature) {
+        true => layout(feature).shards(model, feature, placement.topology()).unwrap(),
+        false => placement.shards_of(feature).to_vec(),
+    });
+    let placement = Placement::new(model, placement.topology(), shards.collect()).unwrap();
+    let dataflow = match dataflow {
+        Dataflow::Sptt(sptt) => {
+            Dataflow::Sptt(Sptt::new(model, &placement, sptt.groups(), sptt.permute()).unwrap())
+        }
+        flat => flat.clone(),
+    };
+    Deployment { placement, dataflow, ..deployment }
+}
+
+/// Copies are priced: rows that are touched travel, and a larger batch touches more of them until a vector of all is shorter.
+#[test]
+fn copies_are_reduced_by_what_sends_less() {
+    let deployments = schedules().into_iter().map(|schedule| schedule.deployment().clone());
+    let copied = deployments.filter(|deployment| deployment.placement.copied().next().is_some());
+    for deployment in copied.filter(|deployment| deployment.members() > 1).step_by(4) {
+        let ranks = deployment.placement.topology().ranks();
+        let sent = |scheduled: usize, batch: usize| -> u64 {
+            let options =
+                StepOptions { task: Task::Train, bucket_bytes: 1 << 20, norm: false, batch: scheduled };
+            let schedule = Schedule::with_options(&deployment, options);
+            let sizes = BatchSizes::typical(&deployment.model, &deployment.placement, batch);
+            let names = ["row counts exchange", "touched rows exchange", "row sums exchange", "reduce rows"];
+            let phases = (0..schedule.phases().len())
+                .filter(|&i| names.contains(&schedule.phases()[i].name.as_str()))
+                .map(PhaseId);
+            let step = planning::step::StepGraph::of_schedule(&schedule, batch);
+            let transfers =
+                step.operations.iter().filter(|op| names.contains(&op.label.to_string().as_str()));
+            assert!(transfers.clone().count() > 0);
+            assert!(transfers.map(|op| op.work.transfer().unwrap().bytes).all(|bytes| bytes > 0.0));
+            let sent = |id| {
+                (0..ranks)
+                    .map(|rank| schedule.sent(id, &sizes, rank))
+                    .map(|s| s.host + s.network)
+                    .sum::<u64>()
+            };
+            phases.map(sent).sum()
+        };
+        for batch in [8, 200_000_000] {
+            let chosen = sent(batch, batch);
+            assert!(chosen <= sent(8, batch) && chosen <= sent(200_000_000, batch), "{batch}");
+        }
+        assert!(sent(200_000_000, 200_000_000) < sent(8, 200_000_000));
+    }
 }
 
 /// The same deployment with other formats, and with another all-to-all where there is a choice.

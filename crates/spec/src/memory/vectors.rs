@@ -8,9 +8,10 @@ use crate::placement::width;
 impl Buffers<'_> {
     /// Bytes of the vectors of `rank` between tables and samples, and of their gradients.
     pub fn vectors(&self, rank: usize) -> f64 {
+        let copies = self.copies(rank);
         match &self.deployment.dataflow {
-            Dataflow::Flat(all_to_all) => self.flat(*all_to_all, rank),
-            Dataflow::Sptt(sptt) => self.by_groups(sptt, rank),
+            Dataflow::Flat(all_to_all) => copies + self.flat(*all_to_all, rank),
+            Dataflow::Sptt(sptt) => copies + self.by_groups(sptt, rank),
         }
     }
 
@@ -63,7 +64,8 @@ impl Buffers<'_> {
         let (whole, rows) =
             (width(self.deployment.sent_by(rank)) as f64, width(self.deployment.summed_by(rank)) as f64);
         let (looked_up, summed) = (batch * whole, batch * rows);
-        let gathered = peers * (plan.input_width as f64 - rows);
+        let copied = width(self.deployment.placement.copied_by(rank)) as f64;
+        let gathered = peers * (plan.input_width as f64 - rows - copied);
         let (leaving, arriving) = (peers * plan.output_width() as f64, samples * self.leaving);
         let [sums, sum_gradients] = self.sums(rows, peers, groups.size());
         let forward = self.leg(looked_up, gathered, wire.vectors, 1.0)

@@ -1,6 +1,7 @@
 //! Schemes: the names that people give to the ways in which a table lies on ranks. A scheme follows from the shards.
 
 use super::{CopyUpdate, Holders, Placement, Shard};
+use crate::topology::Topology;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -69,22 +70,22 @@ impl Serialize for Scheme {
     }
 }
 
-impl Placement {
-    /// Scheme of a feature's table.
-    pub fn scheme(&self, feature: usize) -> Scheme {
-        let shards = self.shards_of(feature);
+impl Scheme {
+    /// Scheme of a table on a cluster, by the table's shards, of which there is at least one.
+    pub(crate) fn of(shards: &[Shard], topology: Topology) -> Self {
         if let Holders::Copies { update, .. } = &shards[0].holders {
             return match update {
                 CopyUpdate::Samples => Scheme::Replicated,
                 CopyUpdate::Rows => Scheme::DataParallel,
             };
         }
-        let (hosts, per_host) = (self.topology().hosts(), self.topology().ranks_per_host());
-        let host =
-            |shard: &Shard| shard.holders.ranks().iter().map(|&rank| self.topology().host_of(rank)).next();
-        let on_one_host =
-            hosts > 1 && per_host > 1 && shards.iter().all(|shard| host(shard) == host(&shards[0]));
-        match (self.row_pieces(feature) > 1, self.column_pieces(feature) > 1, on_one_host) {
+        let host = |shard: &Shard| shard.holders.ranks().iter().map(|&rank| topology.host_of(rank)).next();
+        let on_one_host = topology.hosts() > 1
+            && topology.ranks_per_host() > 1
+            && shards.iter().all(|shard| host(shard) == host(&shards[0]));
+        let by_rows = shards.iter().any(|shard| shard.rows.start != shards[0].rows.start);
+        let by_columns = shards.iter().any(|shard| shard.columns.start != shards[0].columns.start);
+        match (by_rows, by_columns, on_one_host) {
             (false, false, _) => Scheme::TableWise,
             (true, false, false) => Scheme::RowWise,
             (false, true, false) => Scheme::ColumnWise,
@@ -93,5 +94,12 @@ impl Placement {
             (false, true, true) => Scheme::HierarchicalColumns,
             (true, true, true) => Scheme::HierarchicalGrid,
         }
+    }
+}
+
+impl Placement {
+    /// Scheme of a feature's table.
+    pub fn scheme(&self, feature: usize) -> Scheme {
+        Scheme::of(self.shards_of(feature), self.topology())
     }
 }

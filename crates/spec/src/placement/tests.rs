@@ -66,7 +66,14 @@ fn what_does_not_tile_a_table_is_refused() {
     assert!(refused(overlap).contains(&format!("columns 7..{dim} follow columns that end at 8")));
     // Three rectangles around a corner tile the table, but are no grid.
     let corner = vec![shard(0..5, 0..dim, 0), shard(5..rows, 0..8, 1), shard(5..rows, 8..dim, 2)];
-    assert!(refused(corner).contains("rectangle of a grid"));
+    assert!(refused(corner).contains("follow rows that end at 100"));
+    let shifted = vec![
+        shard(0..5, 0..8, 0),
+        shard(0..5, 8..dim, 0),
+        shard(5..rows, 0..8, 1),
+        shard(5..rows, 7..dim, 1),
+    ];
+    assert!(refused(shifted).contains("are no rectangle of a grid"));
     assert!(refused(vec![shard(0..rows, 0..dim, 4)]).contains("rank 4 does not exist; there are 4"));
     let descending = vec![shard(0..5, 0..dim, 2), shard(5..rows, 0..dim, 1)];
     assert!(refused(descending).contains("ranks [2, 1]"));

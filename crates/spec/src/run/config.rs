@@ -9,6 +9,7 @@ use crate::feature::Feature;
 use crate::model::ModelLabel;
 use crate::optimizer::{LearningRate, UpdateRule};
 use crate::placement::{Cut, Layout};
+use crate::plan::PlanChoice;
 use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
@@ -125,6 +126,10 @@ pub struct PlacementConfig {
     /// Layouts of single tables, by feature name. Default: tables are placed by their load.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Layout>,
+    /// Plan of all tables, instead of the other keys here: `auto`, for which the planner uses every scheme, or the name of a file
+    /// that `campanile plan --out` wrote, relative to the folder of the config. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanChoice>,
 }
 
 /// Section `[train]` of a config.

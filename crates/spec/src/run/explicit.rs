@@ -8,6 +8,7 @@ use super::selection::KeepBest;
 use crate::dataflow::Dataflow;
 use crate::emulation::EmulationConfig;
 use crate::model::Architecture;
+use crate::plan::{PlanChoice, PlanFile};
 use crate::presets::ModelKind;
 use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
@@ -59,6 +60,10 @@ impl Config {
                 config.topology.hosts_per_tower = Some(sptt.groups().hosts_per_group());
                 config.train.peer_permute = Some(sptt.permute());
             }
+        }
+        // A run that goes on keeps its plan, even where the planner would find another one now.
+        if self.placement.plan.is_some() {
+            config.placement.plan = Some(PlanChoice::File(Box::new(PlanFile::of_run(run))));
         }
         config.train.all_reduce = Some(AllReduce::By(run.all_reduce));
         config.wire = WireConfig::explicit(run.wire);

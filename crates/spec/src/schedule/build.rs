@@ -11,6 +11,8 @@ pub(super) struct Build<'a> {
     pub task: Task,
     /// Whether updates wait for the norm of all dense gradients.
     pub(super) norm: bool,
+    /// Data-parallel tables.
+    pub(super) copies: Vec<CopiedTable>,
     pub(super) buckets: Vec<Bucket>,
     pub(super) tower_buckets: Vec<Bucket>,
     pub(super) parameters: Vec<Parameter>,
@@ -18,25 +20,22 @@ pub(super) struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    pub fn new(deployment: &'a Deployment, task: Task, bucket_bytes: usize) -> Self {
+    pub fn new(deployment: &'a Deployment, options: StepOptions) -> Self {
+        let StepOptions { task, bucket_bytes, norm, batch } = options;
         let parameters = deployment.model.network().parameters();
         // Layers that are emulated have buckets of their own, where others are not.
         let apart = |emulation: &Emulation| emulation.layers == EmulatedLayers::Divisible;
         let bytes = if deployment.emulation.as_ref().is_some_and(apart) { 1 } else { bucket_bytes };
         let buckets = buckets::of_network(&parameters, bytes);
         let tower_buckets = buckets::of_towers(deployment, parameters.len());
-        Self { deployment, task, norm: false, buckets, tower_buckets, parameters, phases: Vec::new() }
-    }
-
-    /// The schedule in which updates wait for the norm of all dense gradients.
-    pub fn with_norm(self) -> Self {
-        Self { norm: true, ..self }
+        let copies = CopiedTable::list(deployment, batch);
+        Self { deployment, task, norm, copies, buckets, tower_buckets, parameters, phases: Vec::new() }
     }
 
     pub fn finish(self) -> Schedule {
-        let Self { deployment, task, buckets, tower_buckets, mut phases, .. } = self;
+        let Self { deployment, task, copies, buckets, tower_buckets, mut phases, .. } = self;
         dependencies::derive(&mut phases);
-        Schedule { deployment: deployment.clone(), task, buckets, tower_buckets, phases }
+        Schedule { deployment: deployment.clone(), task, buckets, tower_buckets, copies, phases }
     }
 
     /// Emulation that reduces the gradient of a bucket; `None` where ranks do.
@@ -55,12 +54,12 @@ impl<'a> Build<'a> {
         self.push(phase);
     }
 
-    fn computation(&self, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
+    pub(super) fn computation(&self, operation: Operation, reads: &[Slot], writes: &[Slot]) -> Phase {
         let Description { name, cost, .. } = operation.describe(self.deployment, &self.buckets);
         Phase { cost, ..phase(&name, Work::Compute(operation), Lane::Compute, reads, writes) }
     }
 
-    fn push_ahead(&mut self, phase: Phase) {
+    pub(super) fn push_ahead(&mut self, phase: Phase) {
         self.phases.push(Phase { ahead: true, ..phase });
     }
 
@@ -69,7 +68,7 @@ impl<'a> Build<'a> {
         self.deployment.placement.lengths_travel(&self.deployment.model)
     }
 
-    fn weighted(&self) -> bool {
+    pub(super) fn weighted(&self) -> bool {
         self.deployment.placement.weights_travel(&self.deployment.model)
     }
 
@@ -110,6 +109,7 @@ impl<'a> Build<'a> {
         if self.task == Task::Train {
             let reads = [Slot::Ids, Slot::Index];
             self.push_ahead(self.computation(Operation::SortIds, &reads, &[Slot::Sorted]));
+            self.find_rows_ahead();
         }
     }
 

@@ -159,7 +159,8 @@ fn part_of(traffic: &Traffic) -> Part {
         Traffic::ToHolders { .. }
         | Traffic::FromGroup { .. }
         | Traffic::SumGradients { .. }
-        | Traffic::FromPeers { .. } => Part::GradientExchange,
+        | Traffic::FromPeers { .. }
+        | Traffic::ToCopies { .. } => Part::GradientExchange,
         Traffic::InHost { of } | Traffic::BetweenHosts { of } => part_of(of),
     }
 }

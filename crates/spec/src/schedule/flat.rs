@@ -7,6 +7,8 @@ pub(super) fn build(mut build: Build) -> Schedule {
     let sums = build.deployment.sums();
     let mut pooled = vec![Slot::Pooled];
     pooled.extend(sums.then_some(Slot::Partial));
+    let copied = build.copied();
+    pooled.extend(copied.then_some(Slot::CopyPooled));
     build.lookup(&pooled);
     build.depart(Leg::Pooled, Group::World, Slot::Pooled, Slot::Arrived);
     if sums {
@@ -18,8 +20,10 @@ pub(super) fn build(mut build: Build) -> Schedule {
     build.arrive(Leg::Pooled, Slot::Arrived);
     let mut arrived = vec![Slot::Arrived, Slot::Pooled];
     arrived.extend(sums.then_some(Slot::Summed));
+    arrived.extend(copied.then_some(Slot::CopyPooled));
     let mut laid_out = vec![Slot::PooledGradient];
     laid_out.extend(sums.then_some(Slot::SummedGradient));
+    laid_out.extend(copied.then_some(Slot::CopyGradient));
     build.network(&arrived, &laid_out);
     if build.task == Task::Evaluate {
         build.index_ahead();
@@ -30,6 +34,7 @@ pub(super) fn build(mut build: Build) -> Schedule {
     if sums {
         build.gather_sum_gradients("world gather", Group::World, Slot::ArrivedSumGradient);
     }
+    build.sum_copies();
     build.backward_before_vectors();
     // Sorting hides behind the gradient exchange.
     build.index_ahead();
@@ -37,6 +42,7 @@ pub(super) fn build(mut build: Build) -> Schedule {
     let mut gradients = vec![Slot::ArrivedGradient];
     gradients.extend(sums.then_some(Slot::ArrivedSumGradient));
     build.update_tables(&gradients);
+    build.update_copies();
     build.update_dense(false);
     build.finish()
 }

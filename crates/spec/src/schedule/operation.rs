@@ -4,7 +4,7 @@
 //! a step it belongs, and what it costs. A schedule takes names and costs from it, machine rates the class, and a simulation
 //! the part. A new operation is a variant, a line there, and code in training.
 
-use super::{Bucket, Cost, Part};
+use super::{Bucket, CopiedTable, CopyReduction, Cost, Part};
 use crate::dataflow::Deployment;
 use crate::machine_rates::Class;
 use crate::model::{BlockName, Model};
@@ -69,6 +69,12 @@ pub enum Operation {
     ReversePermute,
     /// Backward pass of the lookup fused with the tables' optimizer.
     UpdateTables,
+    /// Find the rows of data-parallel tables that ids touch.
+    FindRows,
+    /// Backward pass of the lookup in data-parallel tables: sum the gradients of samples by row, and lay the sums out.
+    SumRows(Vec<CopiedTable>),
+    /// Add up the sums of all copies of data-parallel tables by row, where that is not done yet, and update every touched row.
+    UpdateCopies(Vec<CopiedTable>),
     /// Reduction of one bucket of dense gradients among the nodes that this rank emulates.
     ReduceEmulated(usize),
     /// Square of the norm of the gradients of this rank's towers.
@@ -119,7 +125,12 @@ impl Description {
     }
 
     fn by_ids(self) -> Self {
-        Self { items: Volume::of(1, Quantity::HeldIds), ..self }
+        self.by(Quantity::HeldIds)
+    }
+
+    /// With rates measured by these items.
+    fn by(self, items: Quantity) -> Self {
+        Self { items: Volume::of(1, items), ..self }
     }
 }
 
@@ -197,9 +208,14 @@ impl Operation {
                 .touching(2 * WORD, Quantity::OwnedVectors),
             // Every gradient is read once per id, every row read and written once.
             Self::UpdateTables => of("update tables", Class::UpdateTables, Part::EmbeddingUpdate)
-                .by_ids()
+                .by(Quantity::UpdatedIds)
                 .flops(2, Quantity::HeldRows)
                 .touching(3 * WORD, Quantity::HeldRows),
+            Self::FindRows => {
+                of("find rows", Class::SortIds, Part::Input).touching(2 * WORD, Quantity::HeldIds)
+            }
+            Self::SumRows(copies) => Self::sum_rows(copies, deployment),
+            Self::UpdateCopies(copies) => Self::update_copies(copies, deployment),
             // The gradient of every node is read and written once as sums are made, and once as sums are shared.
             Self::ReduceEmulated(bucket) => {
                 let nodes = deployment.emulation.map_or(1, |emulation| emulation.nodes as u64);
@@ -230,6 +246,44 @@ impl Operation {
                     .touching(3 * WORD * elements, quantity)
             }
         }
+    }
+
+    /// Sums of gradients by row: the gradient of every id is read and added, the sum of every row written.
+    fn sum_rows(copies: &[CopiedTable], deployment: &Deployment) -> Description {
+        let mut of = Description::new("sum rows", Class::UpdateTables, Part::EmbeddingUpdate);
+        of.items = Volume::none();
+        for &CopiedTable { feature, reduction } in copies {
+            let (rows, width) = deployment.size_of_table(feature);
+            of.items = of.items.and(1, Quantity::CopiedIds(feature));
+            of = of
+                .flops(2 * width, Quantity::CopiedIds(feature))
+                .touching(WORD * width, Quantity::CopiedIds(feature))
+                .touching(WORD * width, Quantity::TouchedRows(feature));
+            if reduction == CopyReduction::Dense {
+                // The vector is cleared, and the sums are copied into it.
+                of = of
+                    .touching(WORD * rows * (width + 1), Quantity::CopyOf(feature))
+                    .touching(2 * WORD * width, Quantity::TouchedRows(feature));
+            }
+        }
+        of
+    }
+
+    /// Updates by the sums of all copies: every sum is read and added, every row read and written.
+    fn update_copies(copies: &[CopiedTable], deployment: &Deployment) -> Description {
+        let mut of = Description::new("update copies", Class::UpdateTables, Part::EmbeddingUpdate);
+        of.items = Volume::none();
+        for &CopiedTable { feature, reduction } in copies {
+            let (rows, width) = deployment.size_of_table(feature);
+            of.items = of.items.and(1, Quantity::CopiesTouched(feature));
+            of = of
+                .flops(3 * width, Quantity::CopiesTouched(feature))
+                .touching(3 * WORD * width, Quantity::CopiesTouched(feature));
+            if reduction == CopyReduction::Dense {
+                of = of.touching(WORD * rows * (width + 1), Quantity::CopyOf(feature));
+            }
+        }
+        of
     }
 
     /// The forward pass of a block that drops some of `dropped` hidden units.

@@ -15,6 +15,7 @@ pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
     let deployment = build.deployment;
     let steps = OptionalSteps {
         rows: deployment.sums(),
+        copied: build.copied(),
         permute: sptt.permute() == PeerPermute::Vectors,
         towers: deployment.model.has_tower_modules(),
     };
@@ -40,6 +41,8 @@ pub(super) fn build(mut build: Build, sptt: &Sptt) -> Schedule {
 struct OptionalSteps {
     /// Tables of whose rows every member of a group has a piece.
     rows: bool,
+    /// Data-parallel tables, whose vectors need no exchange inside the group.
+    copied: bool,
     /// Vectors brought into peer order.
     permute: bool,
     /// Tower modules.
@@ -51,7 +54,9 @@ impl OptionalSteps {
     fn forward(&self, build: &mut Build) {
         let mut pooled = vec![Slot::Pooled];
         pooled.extend(self.rows.then_some(Slot::Partial));
-        build.lookup(&pooled);
+        let mut looked_up = pooled.clone();
+        looked_up.extend(self.copied.then_some(Slot::CopyPooled));
+        build.lookup(&looked_up);
         let (mut whole, mut partial) = (Slot::Pooled, Slot::Partial);
         if self.permute {
             (whole, partial) = (Slot::PeerPooled, Slot::PeerPartial);
@@ -68,6 +73,7 @@ impl OptionalSteps {
         build.arrive(Leg::Group, Slot::Gathered);
         let mut gathered = vec![Slot::Gathered];
         gathered.extend(self.rows.then_some(Slot::Summed));
+        gathered.extend(self.copied.then_some(Slot::CopyPooled));
         let mut transposed = vec![Slot::Leaving];
         transposed.extend(self.towers.then_some(Slot::TowerInput));
         build.compute(Operation::Transpose, &gathered, &transposed);
@@ -89,12 +95,14 @@ impl OptionalSteps {
         reads.extend(self.towers.then_some(Slot::TowerInputGradient));
         let mut gathered = vec![Slot::GatheredGradient];
         gathered.extend(self.rows.then_some(Slot::SummedGradient));
+        gathered.extend(self.copied.then_some(Slot::CopyGradient));
         build.compute(Operation::ReverseTranspose, &reads, &gathered);
         let (mut whole, mut partial) = (Slot::ArrivedGradient, Slot::ArrivedSumGradient);
         build.depart(Leg::GroupGradient, Group::Tower, Slot::GatheredGradient, whole);
         if self.rows {
             build.gather_sum_gradients("group gather", Group::Tower, partial);
         }
+        build.sum_copies();
         // Sorting hides behind the exchange of gradients in the group, and behind the towers' reduction.
         build.index_ahead();
         build.arrive(Leg::GroupGradient, whole);
@@ -112,5 +120,6 @@ impl OptionalSteps {
             build.tower_norm();
         }
         build.update_tables(&arrived);
+        build.update_copies();
     }
 }

@@ -66,6 +66,15 @@ pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     }
+    for reduction in [CopyReduction::Dense, CopyReduction::Rows] {
+        let features = copies::of_reduction(&schedule.copies, reduction);
+        let names = features.iter().map(|&feature| schedule.model().features()[feature].name.as_str());
+        if !features.is_empty() && schedule.task == Task::Train {
+            let names = names.collect::<Vec<_>>().join(", ");
+            let _ =
+                writeln!(text, "gradients of data-parallel tables, reduced {}: {names}", reduction.name());
+        }
+    }
     text
 }
 

@@ -1,6 +1,7 @@
 //! Traffic: the rule that says what one rank sends to another in a collective, for any number of ranks.
 
-use super::{BatchSizes, peer_samples};
+use super::copies::copies;
+use super::{BatchSizes, FLOAT, peer_samples};
 use crate::codec::Codec;
 use crate::dataflow::{Dataflow, Deployment, Sptt};
 use crate::placement::Shard;
@@ -22,6 +23,18 @@ pub enum Item {
     Weight,
     /// Pooled vector of a sample, or its gradient: as many scalars as the shard has columns.
     Vector,
+}
+
+/// Item that copies of a table send to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyItem {
+    /// Number of rows that a copy touches, for each table.
+    Count,
+    /// Number of each row that a copy touches.
+    Row,
+    /// Sum of the gradients of each row that a copy touches, in f32.
+    Sum,
 }
 
 /// Traffic of a collective: what one rank sends to another.
@@ -81,6 +94,14 @@ pub enum Traffic {
         /// Codec of the floats; words are written as they are.
         #[serde(rename = "bytes", serialize_with = "value_bytes")]
         codec: Codec,
+    },
+    /// Items of data-parallel tables go from every copy to every other. Copies are on the ranks of the world or of a tower
+    /// group.
+    ToCopies {
+        /// Item that is sent.
+        item: CopyItem,
+        /// Features of the tables, in ascending order.
+        features: Vec<usize>,
     },
     /// First level of an exchange over the world: items go, inside a host, to the rank with the receiver's index.
     InHost {
@@ -169,6 +190,7 @@ impl Traffic {
             | Traffic::AllReduce { codec, .. }
             | Traffic::GroupAllReduce { codec, .. }
             | Traffic::PeerAllReduce { codec, .. } => *codec,
+            Traffic::ToCopies { .. } => Codec::F32,
             Traffic::InHost { of } | Traffic::BetweenHosts { of } => of.codec(),
         }
     }
@@ -225,10 +247,20 @@ impl Traffic {
                 shards.map(|shard| bytes(Item::Vector, *codec, shard, from)).sum()
             }
             Traffic::ToHolders { item, codec } => {
-                placement.held_by(to).iter().map(|shard| bytes(*item, *codec, shard, from)).sum()
+                let served = placement.held_by(to).iter().filter(|shard| placement.serves(shard, to, from));
+                served.map(|shard| bytes(*item, *codec, shard, from)).sum()
             }
             Traffic::ToSamples { item, codec } => {
                 deployment.sent_by(from).iter().map(|shard| bytes(*item, *codec, shard, to)).sum()
+            }
+            Traffic::ToCopies { item, features } => {
+                let of_copy = |shard: &Shard| match item {
+                    CopyItem::Count => FLOAT,
+                    CopyItem::Row => FLOAT * sizes.touched_in(from, shard),
+                    CopyItem::Sum => FLOAT * sizes.touched_in(from, shard) * shard.columns.len() as u64,
+                };
+                let copies = copies(placement, from, features);
+                copies.filter(|shard| shard.holders.ranks().binary_search(&to).is_ok()).map(of_copy).sum()
             }
             Traffic::InHost { of } => {
                 let hosts = Groups::of_hosts(placement.topology());
@@ -333,6 +365,15 @@ impl fmt::Display for Traffic {
             Traffic::SumGradients { .. } => format!("gradients of sums → members, {value} each"),
             Traffic::ToPeers { .. } => format!("tower outputs → samples of peers, {value} each"),
             Traffic::FromPeers { .. } => format!("their gradients → towers, {value} each"),
+            Traffic::ToCopies { item, features } => {
+                let what = match item {
+                    CopyItem::Count => "counts of touched rows",
+                    CopyItem::Row => "touched rows",
+                    CopyItem::Sum => "sums of touched rows",
+                };
+                let tables = if features.len() == 1 { "table" } else { "tables" };
+                format!("{what} of {} {tables} → copies, {value} each", features.len())
+            }
             Traffic::InHost { of } => format!("{of}, to the receiver's index"),
             Traffic::BetweenHosts { of } => format!("{of}, from the whole host"),
             Traffic::PeerAllReduce { elements, .. } if elements.elements == 1 => format!("1 sum of {value}"),

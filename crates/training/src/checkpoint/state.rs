@@ -10,7 +10,7 @@
 //! optimizer.errors.ring.u4.every.2x4.0.3   errors that rank 3 of 2 × 4 carries in the reduction of bucket 0
 //! ```
 //!
-//! Each rank keeps the shards it owns, the first of each tower group the parameters of its towers, and rank 0 what all
+//! Each rank keeps the shards it owns and those of whose copies it has the first, the first of each tower group the parameters of its towers, and rank 0 what all
 //! ranks have. A reader asks by name and range, so that another topology can take the state up. Row-wise Adagrad has a
 //! number for every slice of a row, so that its tensor depends on how a table's columns are cut (`slices`). Carried errors belong to one
 //! rank of one cluster, one algorithm and one codec: where another of these goes on, errors begin at zero.
@@ -27,10 +27,12 @@ use std::ops::Range;
 
 /// Copies what `index`, a rank of `run`, has to keep.
 pub(crate) fn snapshot(run: &Run, index: usize, rank: &RankState) -> Result<Vec<Piece>, KernelError> {
-    let owned = run.placement.owned_by(index).len();
-    let kept = if index == 0 { rank.tables.len() } else { owned };
     let mut pieces = Vec::new();
-    for (shard, table) in run.placement.held_by(index).iter().zip(&rank.tables[..kept]) {
+    for (shard, table) in run.placement.held_by(index).iter().zip(&rank.tables) {
+        // The first holder keeps what several have.
+        if shard.holders.ranks()[0] != index {
+            continue;
+        }
         let feature = &run.model.features()[shard.feature];
         let rows = shard.rows.clone();
         pieces.push(Piece {

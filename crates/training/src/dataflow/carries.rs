@@ -5,7 +5,7 @@ use crate::Error;
 use collectives::{Communicator, Completion, Label};
 use kernels::{Buffer, Round};
 use spec::schedule::{Collective, CollectiveKind, Phase, Slot};
-use spec::volume::{Item, Leg, Traffic};
+use spec::volume::{CopyItem, Item, Leg, Traffic};
 use std::fmt;
 
 /// What a collective carries.
@@ -25,6 +25,14 @@ pub enum Carries {
     PartialSums,
     /// Gradients of partial sums, to the holders of the rows.
     SumGradients,
+    /// Numbers of rows that copies of tables touch, to all copies.
+    RowCounts,
+    /// Rows that copies of tables touch, to all copies.
+    TouchedRows,
+    /// Sums of the gradients of these rows, to all copies.
+    RowSums,
+    /// Sums of the gradients of all rows of tables with copies.
+    RowVector,
     /// The gradient of a bucket of dense parameters.
     BucketGradient(usize),
     /// The square of the norm of the towers' gradients.
@@ -42,6 +50,14 @@ impl Carries {
             Traffic::ToHolders { item: Item::Weight, .. } => Carries::Weights,
             Traffic::PartialSums { .. } => Carries::PartialSums,
             Traffic::SumGradients { .. } => Carries::SumGradients,
+            Traffic::ToCopies { item: CopyItem::Count, .. } => Carries::RowCounts,
+            Traffic::ToCopies { item: CopyItem::Row, .. } => Carries::TouchedRows,
+            Traffic::ToCopies { item: CopyItem::Sum, .. } => Carries::RowSums,
+            Traffic::AllReduce { .. } | Traffic::GroupAllReduce { .. }
+                if phase.writes.contains(&Slot::RowVector) =>
+            {
+                Carries::RowVector
+            }
             Traffic::AllReduce { .. } | Traffic::GroupAllReduce { .. } => {
                 let bucket = |slot: &Slot| match slot {
                     Slot::BucketGradient(bucket) => Some(*bucket),
@@ -80,6 +96,10 @@ impl fmt::Display for Carries {
             Carries::VectorsInHost(leg) => write!(f, "{leg} vectors in a host"),
             Carries::PartialSums => f.pad("partial sums"),
             Carries::SumGradients => f.pad("gradients of partial sums"),
+            Carries::RowCounts => f.pad("counts of touched rows"),
+            Carries::TouchedRows => f.pad("touched rows"),
+            Carries::RowSums => f.pad("sums of touched rows"),
+            Carries::RowVector => f.pad("sums of all rows"),
             Carries::TowerNorm => f.pad("the norm of the towers' gradients"),
             Carries::BucketGradient(bucket) => write!(f, "the gradient of bucket {bucket}"),
         }
@@ -120,6 +140,8 @@ impl Payload<'_> {
             (Payload::Words(words), CollectiveKind::AllToAll) => words.start(group, label)?,
             (Payload::Encoded(encoded), CollectiveKind::AllToAll) => encoded.start(group, label)?,
             (Payload::Floats(floats), CollectiveKind::AllToAll) => floats.start(group, label)?,
+            (Payload::Words(words), CollectiveKind::AllGather) => words.start_all_gather(group, label)?,
+            (Payload::Floats(floats), CollectiveKind::AllGather) => floats.start_all_gather(group, label)?,
             (Payload::Sums(sums), CollectiveKind::ReduceScatter) => {
                 sums.start_reduce_scatter(group, label, round)?;
             }

@@ -43,6 +43,17 @@ impl<T: Element> Exchange<T> {
         Ok(())
     }
 
+    /// Starts an all-gather, in which every member gets what all send.
+    pub(super) fn start_all_gather(
+        &mut self,
+        group: &Communicator,
+        label: &Label,
+    ) -> Result<(), CollectiveError> {
+        let (send, recv) = self.take();
+        self.pending = Some(group.start_all_gather(label, send, &self.from, recv)?);
+        Ok(())
+    }
+
     /// Waits for the exchange under way and puts its buffers back; `None` where none is.
     pub(super) fn finish(&mut self) -> Result<Option<Completion>, Error> {
         let Some(pending) = self.pending.take() else { return Ok(None) };

@@ -6,6 +6,7 @@
 //! their holders: by a reduce-scatter where every rank has a piece of the rows, else where the samples are.
 
 use super::carries::{Carries, Payload};
+use super::copies::Copies;
 use super::exchange::Sums;
 use super::input::Input;
 use super::order::Order;
@@ -25,8 +26,9 @@ use spec::wire::Wire;
 #[derive(Debug)]
 pub struct Flat {
     rank: usize,
-    /// Ends of the tables whose vectors are sent one by one, and of those that are summed; replicated ones follow.
-    ends: [usize; 2],
+    /// Ends of the tables whose vectors are sent one by one, of those that are summed, and of replicated ones; data-parallel ones
+    /// follow.
+    ends: [usize; 3],
     lookup_columns: Vec<usize>,
     update_columns: Vec<usize>,
     /// Width of what each rank sends, and of what it gets gradients of.
@@ -41,6 +43,9 @@ pub struct Flat {
     /// Columns of the sums in feature order, and of their gradients.
     summed: [Vec<ColumnCopy>; 2],
     replicated: Vec<ColumnCopy>,
+    /// Columns of the vectors of data-parallel tables in feature order, and of their gradients.
+    copied: [Vec<ColumnCopy>; 2],
+    copies: Copies,
     order: Order,
     /// The order in which gradients are laid out by holder.
     holders: Vec<usize>,
@@ -63,7 +68,7 @@ impl Flat {
         placement: &Placement,
         all_to_all: AllToAll,
         wire: Wire,
-        rank: usize,
+        (rank, copies): (usize, Copies),
     ) -> Self {
         let ranks = placement.topology().ranks();
         let sent = |rank| placement.sent_by(rank, ranks);
@@ -92,19 +97,24 @@ impl Flat {
         let (sent_columns, summed_columns) = (columns(sent(rank)), columns(summed));
         let (sent_width, replicated_columns) = (width(sent(rank)), columns(replicated));
         let into_sums = into_order(&mut summed.iter(), &|_| true);
+        let copied = placement.copied_by(rank);
+        let into_copies = into_order(&mut copied.iter(), &|_| true);
+        let unused = vec![0; copied.len()];
+        let owned = sent_columns.len() + summed_columns.len();
         let leg = |leg: Leg, way, widths: &[Vec<usize>]| match hosts {
             None => Vectors::direct(device, wire.of(leg), way, widths, rank),
             Some(hosts) => Vectors::by_hosts(device, hosts, wire.of(leg), way, widths, rank),
         };
         Self {
             rank,
-            ends: [sent_columns.len(), sent_columns.len() + summed_columns.len()],
+            ends: [sent_columns.len(), owned, owned + replicated.len()],
             // Replicated tables are looked up apart, but their gradients come behind those of the tables that were sent.
-            lookup_columns: [&sent_columns[..], &summed_columns, &replicated_columns].concat(),
+            lookup_columns: [&sent_columns[..], &summed_columns, &replicated_columns, &unused].concat(),
             update_columns: sent_columns
                 .into_iter()
                 .chain(summed_columns)
                 .chain(replicated_columns.into_iter().map(|column| sent_width + column))
+                .chain(unused)
                 .collect(),
             widths: (0..ranks).map(|r| (width(sent(r)), width(updated(r)))).collect(),
             summed_width: width(summed),
@@ -114,6 +124,8 @@ impl Flat {
             leaving: (0..ranks).map(|r| reversed(into_order(&mut updated(r), &|_| true))).collect(),
             summed: [into_sums.clone(), reversed(into_sums)],
             replicated: into_order(&mut replicated.iter(), &|_| true),
+            copied: [into_copies.clone(), reversed(into_copies)],
+            copies,
             order: Order::new(model),
             holders: hosts.map_or((0..ranks).collect(), |hosts| hosts.peer_order()),
             pooled: leg(Leg::Pooled, Way::Forward, &sent_widths),
@@ -130,6 +142,10 @@ impl Dataflow for Flat {
         "flat"
     }
 
+    fn copies(&mut self) -> &mut Copies {
+        &mut self.copies
+    }
+
     fn leg(&mut self, leg: Leg) -> Result<&mut Vectors, Error> {
         match leg {
             Leg::Pooled => Ok(&mut self.pooled),
@@ -144,19 +160,22 @@ impl Dataflow for Flat {
             Carries::VectorsInHost(leg) => self.leg(leg)?.in_host(),
             Carries::PartialSums => Ok(Payload::Sums(&mut self.sums)),
             Carries::SumGradients => Ok(Payload::Sums(&mut self.sum_gradients)),
-            carries => no_phase(self.name(), format_args!("an exchange of {carries}")),
+            carries => {
+                let name = self.name();
+                self.copies.payload(carries, name)
+            }
         }
     }
 
-    /// The world's samples are looked up in the tables owned here, and this rank's in the replicated ones.
+    /// The world's samples are looked up in the tables owned here, and this rank's in the copies.
     fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
         let (sent_width, _) = self.widths[self.rank];
-        let [sent, owned] = self.ends;
+        let [sent, owned, replicated] = self.ends;
         let (world, own) = (0..input.world_rows(), input.own());
         for (which, width, samples, out) in [
             (0..sent, sent_width, world.clone(), &mut self.pooled.floats.send),
             (sent..owned, self.summed_width, world, &mut self.sums.send),
-            (owned..tables.len(), self.replicated_width, own, &mut self.own_pooled),
+            (owned..replicated, self.replicated_width, own, &mut self.own_pooled),
         ] {
             out.resize(samples.len() * width)?;
             device.lookup(Lookup {
@@ -171,6 +190,7 @@ impl Dataflow for Flat {
                 out,
             })?;
         }
+        self.copies.lookup(device, tables, input, input.rows())?;
         let (samples, widths) = (&input.samples, &self.widths);
         self.pooled.expect(|from, to| samples[to].len() * widths[from].0);
         for sums in [&mut self.sums, &mut self.sum_gradients] {
@@ -209,6 +229,7 @@ impl Dataflow for Flat {
         for (copies, buffer, width) in [
             (&self.summed[0], &self.sums.recv, self.summed_width),
             (&self.replicated, &self.own_pooled, self.replicated_width),
+            (&self.copied[0], &self.copies.pooled, self.copies.width),
         ] {
             device.copy_columns(
                 rows,
@@ -245,14 +266,19 @@ impl Dataflow for Flat {
             )?;
             at += rows * to_width;
         }
-        let (send, width) = (&mut self.sum_gradients.send, self.summed_width);
-        send.resize(rows * width)?;
-        device.copy_columns(
-            rows,
-            &self.summed[1],
-            Matrix { buffer: dfeatures, at: 0, width: from_width },
-            MatrixMut { buffer: send, at: 0, width },
-        )?;
+        let copies = &mut self.copies;
+        for (columns, to, width) in [
+            (&self.summed[1], &mut self.sum_gradients.send, self.summed_width),
+            (&self.copied[1], &mut copies.gradients, copies.width),
+        ] {
+            to.resize(rows * width)?;
+            device.copy_columns(
+                rows,
+                columns,
+                Matrix { buffer: dfeatures, at: 0, width: from_width },
+                MatrixMut { buffer: to, at: 0, width },
+            )?;
+        }
         Ok(())
     }
 
@@ -264,12 +290,12 @@ impl Dataflow for Flat {
         update: Update,
     ) -> Result<(), Error> {
         let (_, held) = self.widths[self.rank];
-        let ([sent, owned], columns) = (self.ends, &self.update_columns[..]);
+        let ([sent, owned, replicated], columns) = (self.ends, &self.update_columns[..]);
         let (gradients, sums) = (&self.gradients.floats.recv, &self.sum_gradients.recv);
         for (which, width, gradients) in [
             (0..sent, held, gradients),
             (sent..owned, self.summed_width, sums),
-            (owned..tables.len(), held, gradients),
+            (owned..replicated, held, gradients),
         ] {
             let side_by_side = SideBySide { tables: which, columns, width };
             side_by_side.update(device, tables, update, input, gradients)?;

@@ -1,6 +1,7 @@
 //! One batch on its way to the tables: this rank's samples, their ids laid out by holder, and the world's ids that
 //! arrived here. Two of these alternate, so that one batch can travel while the other trains.
 
+use super::copies::TouchedRows;
 use super::exchange::Exchange;
 use crate::Error;
 use crate::samples::source::Source;
@@ -36,6 +37,10 @@ pub struct Input {
     pub index: BagIndex,
     /// The ids that arrived, by row.
     pub sorted: SortedIds,
+    /// Rows of data-parallel tables that the ids touch.
+    pub touched: TouchedRows,
+    /// Number of data-parallel tables held here; they are the last.
+    copied: usize,
     /// Whether lengths of bags travel; where they do not, the ids to expect follow from the samples of a batch.
     lengths_travel: bool,
     segments: Vec<Segment>,
@@ -63,8 +68,8 @@ struct Outgoing {
 }
 
 impl Input {
-    /// An empty batch of `rank`.
-    pub fn new(device: &Device, model: &Model, placement: &Placement, rank: usize) -> Self {
+    /// An empty batch of `rank`, where tables have copies on `members` ranks.
+    pub fn new(device: &Device, model: &Model, placement: &Placement, rank: usize, members: usize) -> Self {
         let ranks = placement.topology().ranks();
         Self {
             rank,
@@ -79,6 +84,8 @@ impl Input {
             weights: Exchange::new(device, ranks),
             index: BagIndex::new(device),
             sorted: SortedIds::new(device),
+            touched: TouchedRows::new(device, members),
+            copied: placement.copied_by(rank).len(),
             lengths_travel: placement.lengths_travel(model),
             segments: Vec::new(),
             arrived_lengths: Vec::new(),
@@ -165,7 +172,9 @@ impl Input {
         for to in 0..ranks {
             let (ids_before, lengths_before) = (outgoing.ids.len(), outgoing.lengths.len());
             for shard in placement.held_by(to) {
-                if shard.row_pieces() > 1 {
+                if !placement.serves(shard, to, self.rank) {
+                    // Another copy gets these ids.
+                } else if shard.row_pieces() > 1 {
                     let mean = placement.mean_by_weight(model, shard.feature);
                     outgoing.push_rows(batch, shard, weighted, mean);
                 } else {
@@ -194,27 +203,39 @@ impl Input {
     /// Computes how many bag lengths arrive from each rank.
     fn expect_lengths(&mut self, model: &Model, placement: &Placement) {
         let held = placement.held_by(self.rank);
-        let variable = held.iter().filter(|shard| placement.lengths_vary(model, shard)).count();
-        for (from, samples) in self.lengths.from.iter_mut().zip(&self.samples) {
-            *from = variable * samples.len();
+        let variable = |shard: &&Shard| placement.lengths_vary(model, shard);
+        let (held, copied) = held.split_at(held.len() - placement.copied_by(self.rank).len());
+        let of_world = held.iter().filter(variable).count();
+        for (source, (from, samples)) in self.lengths.from.iter_mut().zip(&self.samples).enumerate() {
+            let served = |shard: &&Shard| variable(shard) && placement.serves(shard, self.rank, source);
+            *from = (of_world + copied.iter().filter(served).count()) * samples.len();
         }
     }
 
     /// Says how many ids arrive from each rank, and where those of each table lie, once the lengths of bags are here.
     pub fn expect_ids(&mut self, model: &Model, placement: &Placement) -> Result<(), Error> {
-        let Self { segments, arrived_lengths, lengths, ids, weights, .. } = self;
+        let Self { segments, arrived_lengths, lengths, ids, weights, copied, .. } = self;
         arrived_lengths.resize(lengths.recv.len(), 0);
         lengths.recv.read(0, arrived_lengths)?;
         let held = placement.held_by(self.rank);
         segments.clear();
         // Exactly as many as there are: with many ranks they are much.
         segments.reserve_exact(self.samples.len() * held.len());
-        let (mut value, mut length) = (0, 0);
+        let first_copy = held.len() - *copied;
+        // Bags of copies are numbered by the samples that they serve: the same ones, whatever the table.
+        let (mut value, mut length, mut served) = (0, 0, 0);
         for (source, samples) in self.samples.iter().enumerate() {
-            let first = value;
+            let (first, mut serves_source) = (value, false);
             for (table, shard) in held.iter().enumerate() {
                 let lengths_at = placement.lengths_vary(model, shard).then_some(length);
-                let (samples, first_sample) = (samples.len(), samples.start);
+                let (samples, first_sample) = match table < first_copy {
+                    true => (samples.len(), samples.start),
+                    false if placement.serves(shard, self.rank, source) => {
+                        serves_source = true;
+                        (samples.len(), served)
+                    }
+                    false => (0, served),
+                };
                 segments.push(Segment { table, first_sample, samples, first_value: value, lengths_at });
                 value += match lengths_at {
                     None => samples,
@@ -224,6 +245,7 @@ impl Input {
                     }
                 };
             }
+            served += if serves_source { samples.len() } else { 0 };
             ids.from[source] = value - first;
         }
         if placement.weights_travel(model) {
@@ -233,7 +255,7 @@ impl Input {
     }
 
     /// Finds the bags in the ids that arrived. They are numbered by sample, rank after rank; with `order`, in that order of
-    /// the ranks.
+    /// the ranks. Bags of data-parallel tables are numbered by the samples that are served here, rank after rank.
     pub fn find_bags(
         &mut self,
         device: &Device,
@@ -245,7 +267,8 @@ impl Input {
             let mut first_sample = 0;
             for &source in order {
                 // Segments lie source by source, a table each.
-                for segment in &mut self.segments[source * tables..(source + 1) * tables] {
+                let ordered = tables - self.copied;
+                for segment in &mut self.segments[source * tables..][..ordered] {
                     segment.first_sample = first_sample;
                 }
                 first_sample += self.samples[source].len();
@@ -260,6 +283,36 @@ impl Input {
             values,
             index: &mut self.index,
         })?;
+        Ok(())
+    }
+}
+
+/// Ids that arrived, by source and table.
+#[derive(Debug)]
+pub(super) struct ArrivedIds<'a> {
+    segments: &'a [Segment],
+    ids: &'a Buffer<u32>,
+}
+
+impl Input {
+    /// Sorted ids, the rows of data-parallel tables that they are to say, and the ids as they arrived.
+    pub(super) fn to_be_touched(&mut self) -> (&SortedIds, &mut TouchedRows, ArrivedIds<'_>) {
+        let Self { sorted, touched, segments, ids, .. } = self;
+        (sorted, touched, ArrivedIds { segments, ids: &ids.recv })
+    }
+}
+
+impl ArrivedIds<'_> {
+    /// Reads the ids of a table.
+    pub fn read(&self, table: usize, ids: &mut Vec<u32>) -> Result<(), Error> {
+        ids.clear();
+        for (i, segment) in self.segments.iter().enumerate().filter(|(_, segment)| segment.table == table) {
+            // Segments lie one behind another.
+            let end = self.segments.get(i + 1).map_or(self.ids.len(), |next| next.first_value);
+            let at = ids.len();
+            ids.resize(at + end - segment.first_value, 0);
+            self.ids.read(segment.first_value, &mut ids[at..])?;
+        }
         Ok(())
     }
 }

@@ -14,6 +14,7 @@
 mod routes;
 
 use super::carries::{Carries, Payload};
+use super::copies::Copies;
 use super::exchange::Sums;
 use super::input::Input;
 use super::tables::SideBySide;
@@ -33,6 +34,7 @@ use spec::wire::Wire;
 #[derive(Debug)]
 pub struct Sptt {
     routes: SpttRoutes,
+    copies: Copies,
     /// Looked-up vectors and partial sums in rank order, before step c brings them into peer order.
     unordered: [Buffer<f32>; 2],
     /// Step d: vectors, and partial sums of tables of whose rows some members have a piece.
@@ -59,7 +61,7 @@ impl Sptt {
         placement: &Placement,
         plan: &dataflow::Sptt,
         wire: Wire,
-        rank: usize,
+        (rank, copies): (usize, Copies),
     ) -> Self {
         let routes = SpttRoutes::new(model, placement, plan, rank);
         let (groups, members) = (routes.groups, routes.groups.size());
@@ -75,6 +77,7 @@ impl Sptt {
         let sums = |codec| Sums::new(device, members, codec, widths(placement.summed_by(rank, members)));
         Self {
             routes,
+            copies,
             unordered: [Buffer::new(device), Buffer::new(device)],
             gathered: in_group(wire.vectors, Way::Forward),
             sums: sums(wire.vectors),
@@ -118,6 +121,10 @@ impl Dataflow for Sptt {
         "SPTT"
     }
 
+    fn copies(&mut self) -> &mut Copies {
+        &mut self.copies
+    }
+
     fn leg(&mut self, leg: Leg) -> Result<&mut Vectors, Error> {
         match leg {
             Leg::Group => Ok(&mut self.gathered),
@@ -133,7 +140,10 @@ impl Dataflow for Sptt {
             Carries::Vectors(leg) => Ok(self.leg(leg)?.last()),
             Carries::PartialSums => Ok(Payload::Sums(&mut self.sums)),
             Carries::SumGradients => Ok(Payload::Sums(&mut self.sum_gradients)),
-            carries => no_phase(self.name(), format_args!("an exchange of {carries}")),
+            carries => {
+                let name = self.name();
+                self.copies.payload(carries, name)
+            }
         }
     }
 
@@ -168,6 +178,8 @@ impl Dataflow for Sptt {
                 out: output,
             })?;
         }
+        let served = self.peer_rows(input);
+        self.copies.lookup(device, tables, input, served)?;
         for member in 0..self.routes.groups.size() {
             let samples = self.samples_of(input, member);
             self.gathered.floats.to[member] = samples * self.routes.sent.width;
@@ -200,7 +212,7 @@ impl Dataflow for Sptt {
         for tower in &mut *towers {
             tower.input.resize(rows * tower.width)?;
         }
-        let Self { routes, leaving, gathered, sums, .. } = self;
+        let Self { routes, leaving, gathered, sums, copies, .. } = self;
         let mut place = |columns: &[TransposeCopies], from: &Buffer<f32>, at: usize, width: usize| {
             for TransposeCopies { tower, copies, adds, .. } in columns {
                 let (to, to_width) = match tower {
@@ -231,6 +243,7 @@ impl Dataflow for Sptt {
             at += rows * width;
         }
         place(&routes.sums, &sums.recv, 0, routes.summed.width)?;
+        place(&routes.copied, &copies.pooled, 0, copies.width)?;
         self.expect_peers(input);
         Ok(())
     }
@@ -332,10 +345,11 @@ impl Dataflow for Sptt {
             self.gathered_gradients.floats.from[member] = samples * self.routes.sent.width;
             self.sum_gradients.samples[member] = samples;
         }
-        let Self { routes, returned, .. } = self;
+        let Self { routes, returned, copies, .. } = self;
         let (gathered, sums) = (&mut self.gathered_gradients.floats.send, &mut self.sum_gradients.send);
         gathered.resize(self.gathered_gradients.floats.to.iter().sum())?;
         sums.resize(rows * routes.summed.width)?;
+        copies.gradients.resize(rows * copies.width)?;
         let place = |columns: &[TransposeCopies], to: &mut Buffer<f32>, at: usize, width: usize| {
             for TransposeCopies { tower, back, .. } in columns {
                 let (from, from_width) = match tower {
@@ -356,7 +370,8 @@ impl Dataflow for Sptt {
             place(columns, gathered, at, *width)?;
             at += rows * width;
         }
-        place(&routes.sums, sums, 0, routes.summed.width)
+        place(&routes.sums, sums, 0, routes.summed.width)?;
+        place(&routes.copied, &mut copies.gradients, 0, copies.width)
     }
 
     /// Step c in reverse.

@@ -12,6 +12,7 @@
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
+use crate::run::cluster::Cluster;
 use crate::run::launch::on_checkpoint;
 use crate::samples::logs::Logs;
 use crate::samples::source::Prefetch;
@@ -36,6 +37,17 @@ pub enum Cosines {
     AbsOfMean,
     /// Mean of the absolute values of the cosines.
     MeanOfAbs,
+}
+
+/// What is measured, and on which samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AffinityRequest {
+    /// Samples to train or to evaluate on.
+    pub split: Split,
+    /// Mean of cosines.
+    pub cosines: Cosines,
+    /// Most samples to measure on.
+    pub limit: u64,
 }
 
 /// Sums of cosines between the vectors of a sample.
@@ -99,18 +111,17 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f32>()
 }
 
-/// Measures the affinity of the features of `checkpoint` on the samples of `run` to train or to evaluate on, at most `limit` of
-/// them.
-/// `observe` is told by rank 0 how many were seen.
+/// Measures the affinity of the features of `checkpoint` on samples of `run`, over the ranks of `cluster`. All processes get it.
+/// `observe` is told by rank 0 how many samples were seen.
 pub fn affinity(
     run: &Run,
     logs: &Logs,
     checkpoint: &Checkpoint,
-    split: Split,
-    of: Cosines,
-    limit: u64,
+    cluster: &Cluster,
+    request: AffinityRequest,
     observe: &(dyn Fn(u64) + Sync),
 ) -> Result<Affinity, Error> {
+    let AffinityRequest { split, cosines, limit } = request;
     if run.model.has_tower_modules() {
         return Err(Error::AffinityOfTowers);
     }
@@ -121,8 +132,8 @@ pub fn affinity(
     if batches.samples == 0 {
         return Err(Error::NoSamples);
     }
-    let sums = on_checkpoint(run, logs, checkpoint, split, |communicators, rank| {
-        add_up(run, communicators, rank, batches, (aligned, of), observe)
+    let sums = on_checkpoint(run, logs, checkpoint, cluster, split, |communicators, rank| {
+        add_up(run, communicators, rank, batches, (aligned, cosines), observe)
     })?;
     let names = run.model.features().iter().map(|feature| feature.name.clone()).collect();
     sums.first().ok_or(Error::NoRank)?.affinity(names)

@@ -1,15 +1,17 @@
 //! Cluster of a run: ranks that are threads of this process, or processes of an MPI job.
 
-use collectives::{Communicator, Failure, Options, launch};
+use collectives::{CollectiveError, Communicator, Failure, Options, launch};
 #[cfg(feature = "mpi")]
 use collectives::{MpiJob, MpiOptions};
 use kernels::{Device, KernelError};
 use spec::run::Run;
 use spec::topology::Topology;
 use std::error::Error;
+#[cfg(feature = "mpi")]
+use std::sync::Arc;
 
-/// Where the ranks of a run are, and how they communicate.
-#[derive(Debug, Default)]
+/// Where the ranks of a run are, and how they communicate. Clones share the MPI job.
+#[derive(Clone, Debug, Default)]
 pub enum Cluster {
     /// All ranks are threads of this process.
     #[default]
@@ -18,7 +20,7 @@ pub enum Cluster {
     #[cfg(feature = "mpi")]
     Processes {
         /// MPI job that this process has joined.
-        job: MpiJob,
+        job: Arc<MpiJob>,
         /// Options of the MPI job.
         options: MpiOptions,
     },
@@ -45,8 +47,20 @@ impl Cluster {
         }
     }
 
+    /// Ends the use of the ranks after a success on all of them. The last clone of an MPI job to leave waits for all ranks and
+    /// finalizes MPI, without which `mpirun` reports an error. After a failure a process exits without leaving, since the other
+    /// ranks may be gone.
+    pub fn leave(self) -> Result<(), CollectiveError> {
+        match self {
+            Cluster::Threads => Ok(()),
+            #[cfg(feature = "mpi")]
+            Cluster::Processes { job, .. } => Arc::into_inner(job).map_or(Ok(()), MpiJob::finish),
+        }
+    }
+
     /// Runs `body` on every rank that lives in this process, each on the device that `devices` makes for it, and gives
-    /// what they returned: the results of all ranks where they are threads, else that of this process's rank.
+    /// what they returned: the results of all ranks where they are threads, else that of this process's rank. Ranks may be
+    /// launched several times, one launch after the other.
     pub fn launch<T: Send, E: Into<Box<dyn Error + Send + Sync>>>(
         &self,
         topology: Topology,

@@ -8,7 +8,7 @@ use collectives::{Communicator, Label};
 use kernels::{Buffer, KernelError};
 use sha2::{Digest, Sha256};
 use spec::model::{BlockName, Parameter};
-use spec::placement::Shard;
+use spec::placement::{CopyUpdate, Shard};
 use spec::run::Run;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -51,21 +51,27 @@ fn label() -> Label {
 /// The digest of every table, by feature.
 fn tables(world: &Communicator, run: &Run, rank: &RankState) -> Result<Vec<[u8; LEN]>, Error> {
     let placement = &run.placement;
-    // Whoever has a table whole hashes it.
+    // Whoever has a table whole hashes it, and whoever has a copy that serves some samples.
     let is_whole =
         |shard: &Shard| shard.row_pieces() == 1 && shard.columns.len() == run.model.row_width(shard.feature);
     let mut mine = Vec::new();
-    for (shard, table) in placement.owned_by(world.rank()).iter().zip(&rank.tables) {
-        if is_whole(shard) {
+    let is_hashed =
+        |shard: &Shard| shard.holders.copy_update() != Some(CopyUpdate::Samples) && is_whole(shard);
+    for (shard, table) in placement.held_by(world.rank()).iter().zip(&rank.tables) {
+        if is_hashed(shard) {
             mine.extend(hash(&table.weights)?);
         }
     }
-    let whole_by = |rank: usize| placement.owned_by(rank).iter().filter(|shard| is_whole(shard));
+    let whole_by = |rank: usize| placement.held_by(rank).iter().filter(|shard| is_hashed(shard));
     let counts: Vec<usize> = (0..world.size()).map(|rank| whole_by(rank).count() * LEN).collect();
     let all = gathered(world, &label(), &mine, &counts)?;
     let mut digests: Vec<Option<[u8; LEN]>> = vec![None; run.model.features().len()];
-    for (shard, digest) in (0..world.size()).flat_map(whole_by).zip(all.as_chunks().0) {
-        digests[shard.feature] = Some(*digest);
+    let hashed = (0..world.size()).flat_map(|rank| whole_by(rank).map(move |shard| (rank, shard)));
+    for ((rank, shard), digest) in hashed.zip(all.as_chunks().0) {
+        // Copies must agree.
+        if digests[shard.feature].replace(*digest).is_some_and(|first| first != *digest) {
+            return Err(Error::Replicas { rank });
+        }
     }
     // All have the replicated ones.
     let owned = placement.owned_by(world.rank()).len();

@@ -49,15 +49,16 @@ pub(crate) fn on_ranks<T: Send>(
     Ok(results?)
 }
 
-/// Runs `body` on the ranks of `run`, as threads, with the parameters of `checkpoint` and the samples of `split`.
+/// Runs `body` on the ranks of `run` that live in this process, each with its shards of `checkpoint` and the samples of
+/// `split`.
 pub(crate) fn on_checkpoint<T: Send>(
     run: &Run,
     logs: &Logs,
     checkpoint: &Checkpoint,
+    cluster: &Cluster,
     split: Split,
     body: impl Fn(&Communicators, &mut RankState) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
-    let cluster = &Cluster::Threads;
     check_size(run, cluster, MemoryUse::EVALUATION)?;
     let threads = threads(run, cluster);
     let shared = SharedLogs::new(run, logs);

@@ -1,7 +1,7 @@
 //! The state of one rank: its part of the model, its batches, and the code behind every operation of a schedule.
 
 use crate::Error;
-use crate::dataflow::{self, Carries, Dataflow, Flat, Input, LossWeights, Payload, Reduction, Sptt};
+use crate::dataflow::{self, Carries, Copies, Dataflow, Flat, Input, LossWeights, Payload, Reduction, Sptt};
 use crate::layers::dense::Parameters;
 use crate::layers::network::{Network, Samples};
 use crate::layers::tower::Tower;
@@ -90,14 +90,18 @@ impl RankState {
         let mut parameters = Parameters::new(&device, list, &buckets, rule, run.seed)?;
         let emulation = EmulatedNodes::new(&device, run, schedule, &mut parameters)?;
         let (model, placement, tables) = (&run.model, &run.placement, &run.table_optimizer.update);
+        let copies = Copies::new(&device, schedule, rank)?;
+        let members = schedule.deployment().members();
         Ok(Self {
             network: Network::new(model.network(), &parameters)?.with_dropout(model, run.seed),
             tables: dataflow::allocate(&device, model, placement, rank, tables, run.seed)?,
             dataflow: match &run.dataflow {
                 Planned::Flat(all_to_all) => {
-                    Box::new(Flat::new(&device, model, placement, *all_to_all, run.wire, rank))
+                    Box::new(Flat::new(&device, model, placement, *all_to_all, run.wire, (rank, copies)))
                 }
-                Planned::Sptt(plan) => Box::new(Sptt::new(&device, model, placement, plan, run.wire, rank)),
+                Planned::Sptt(plan) => {
+                    Box::new(Sptt::new(&device, model, placement, plan, run.wire, (rank, copies)))
+                }
             },
             towers: towers(run, rank, &parameters)?,
             emulation,
@@ -110,7 +114,7 @@ impl RankState {
             regularisation: run.regularisation,
             norm: GradientNorm::new(&device, schedule.buckets().len(), reduction_of(Slot::TowerNorm)?)?,
             rounding: Rounding::new(run, rank),
-            inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank)),
+            inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank, members)),
             source,
             steps: 0,
             loss: None,
@@ -132,6 +136,8 @@ impl RankState {
             Carries::Lengths => Ok(Payload::Words(&mut input.lengths)),
             Carries::Ids => Ok(Payload::Words(&mut input.ids)),
             Carries::Weights => Ok(Payload::Floats(&mut input.weights)),
+            Carries::RowCounts => Ok(Payload::Words(&mut input.touched.counts)),
+            Carries::TouchedRows => Ok(Payload::Words(&mut input.touched.rows)),
             Carries::BucketGradient(bucket) => Ok(Payload::Gradient {
                 gradient: &mut self.parameters.buckets[bucket].gradient,
                 reduction: &mut self.reductions[bucket],
@@ -233,14 +239,19 @@ impl RankState {
             }
             Operation::ReverseTranspose => dataflow.reverse_transpose(device, input, towers),
             Operation::ReversePermute => dataflow.reverse_permute(device, input),
-            Operation::UpdateTables => {
+            Operation::FindRows => dataflow.copies().find_rows(device, input),
+            Operation::SumRows(_) => dataflow.copies().sum_rows(device, tables, input),
+            Operation::UpdateTables | Operation::UpdateCopies(_) => {
                 let Optimizer { update: rule, rate } = self.table_optimizer;
                 let update = Update {
                     weight_decay: self.regularisation.table_weight_decay,
                     clip: self.regularisation.clip_value,
                     ..Update::new(rule, rate.at(self.steps), self.steps + 1)
                 };
-                dataflow.update(device, tables, input, update)
+                match operation {
+                    Operation::UpdateCopies(_) => dataflow.copies().update(device, tables, input, update),
+                    _ => dataflow.update(device, tables, input, update),
+                }
             }
             Operation::ReduceEmulated(bucket) => {
                 Ok(self.emulation.reduce(device, *bucket, self.steps, &mut parameters.buckets[*bucket])?)

@@ -8,6 +8,7 @@ use spec::run::Run;
 use spec::schedule::{PhaseId, Task, Work};
 use spec::topology::LinkClass;
 use spec::volume::{BatchSizes, LinkBytes};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use training::{Execution, RankState, Source};
 
@@ -30,8 +31,9 @@ impl Epoch {
 /// The sizes of one step's batch, counted in the data itself.
 pub fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
     let (global, ranks) = (run.batches().at(step), run.topology().ranks());
-    let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new() };
+    let mut sizes = BatchSizes { samples: Vec::new(), ids: Vec::new(), touched: Vec::new() };
     let mut batch = Batch::default();
+    let mut touched = vec![vec![BTreeSet::new(); run.model.features().len()]; ranks];
     for rank in 0..ranks {
         let own = share((global.end - global.start) as usize, ranks, rank);
         source.fill(global.start + own.start as u64..global.start + own.end as u64, &mut batch).unwrap();
@@ -45,7 +47,16 @@ pub fn sizes(run: &Run, source: &mut Source, step: u64) -> BatchSizes {
             pieces.map(count).collect()
         };
         sizes.ids.push((0..batch.features()).map(of_feature).collect());
+        for shard in run.placement.copied() {
+            // The copy with the index of the rank serves its samples: in the flat dataflow that on the rank itself.
+            let groups = run.dataflow.sptt().map(|sptt| sptt.groups());
+            let index = groups.map_or(rank, |groups| groups.index_of(rank));
+            let holder = shard.holders.ranks()[index];
+            touched[holder][shard.feature].extend(batch.values(shard.feature).iter().copied());
+        }
     }
+    let count = |rows: &BTreeSet<u32>| rows.len() as u64;
+    sizes.touched = touched.iter().map(|of_rank| of_rank.iter().map(count).collect()).collect();
     sizes
 }
 

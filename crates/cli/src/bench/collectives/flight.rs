@@ -6,6 +6,7 @@ use collectives::{Communicator, Label, Lossy, Pending, Prepared, Vectors};
 use kernels::{Buffer, Element, Round};
 use spec::program::{Program, Units};
 use spec::schedule::{Collective, CollectiveKind};
+use spec::volume::Traffic;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ type Pair<T> = (Buffer<T>, Buffer<T>);
 pub struct Flight<'a> {
     pub label: Label,
     kind: CollectiveKind,
+    /// Whether an all-gather moves bytes as they are.
+    gathers_bytes: bool,
     group: &'a Communicator,
     /// Bytes sent to each member, in an all-to-all.
     to: Vec<usize>,
@@ -49,10 +52,13 @@ impl<'a> Flight<'a> {
         let block = |from, to| traffic.block(deployment, &step.sizes, from, to) as usize;
         let to: Vec<usize> = group.members().iter().map(|&member| block(me, member)).collect();
         let from: Vec<usize> = group.members().iter().map(|&member| block(member, me)).collect();
+        let gathers_bytes = matches!(traffic, Traffic::ToCopies { .. });
         let (mut bytes, mut floats) = (0, [0, 0]);
         let (mut prepared, mut shares) = (Prepared::default(), Vec::new());
         match collective.kind {
             CollectiveKind::AllToAll => bytes = to.iter().sum(),
+            // Every copy gets the same bytes.
+            CollectiveKind::AllGather if gathers_bytes => bytes = block(me, me),
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter => {
                 let scatters = collective.kind == CollectiveKind::ReduceScatter;
                 let widths = deployment.summed_by(me).iter().map(|shard| shard.columns.len());
@@ -91,7 +97,19 @@ impl<'a> Flight<'a> {
         let bytes = (written(group, 0u8, bytes)?, Buffer::new(group.device()));
         let floats = (written(group, 0f32, floats[0])?, written(group, 0f32, floats[1])?);
         let (label, kind, prepared) = (name.into(), collective.kind, Arc::new(prepared));
-        Ok(Self { label, kind, group, to, from, bytes, floats, prepared, shares, pending: None })
+        Ok(Self {
+            label,
+            kind,
+            gathers_bytes,
+            group,
+            to,
+            from,
+            bytes,
+            floats,
+            prepared,
+            shares,
+            pending: None,
+        })
     }
 
     /// Starts the collective.
@@ -103,6 +121,10 @@ impl<'a> Flight<'a> {
             CollectiveKind::AllToAll => {
                 let (send, recv) = (bytes.0.take(), bytes.1.take());
                 UnderWay::Bytes(group.start_all_to_all(label, send, to, recv, from)?)
+            }
+            CollectiveKind::AllGather if self.gathers_bytes => {
+                let (send, recv) = (bytes.0.take(), bytes.1.take());
+                UnderWay::Bytes(group.start_all_gather(label, send, from, recv)?)
             }
             CollectiveKind::AllGather => {
                 UnderWay::Floats(group.start_all_gather_by(label, prepared, shares, vectors())?)

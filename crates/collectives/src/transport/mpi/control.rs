@@ -8,7 +8,7 @@ const TAG: i32 = 0;
 /// MPI communicator for control messages, on which every worker always listens.
 ///
 /// The memory of the messages is leaked on purpose: one buffer to receive into, and the one or two messages that a rank
-/// ever sends. So no pointer can dangle, however the run ends.
+/// ever sends in a launch. So no pointer can dangle, however the run ends.
 pub(super) struct Control {
     comm: Comm,
     rank: usize,
@@ -69,8 +69,9 @@ impl Control {
         self.comm.start_barrier()
     }
 
-    /// Stops listening.
+    /// Stops listening. All ranks must call this.
     pub(super) fn close(self) -> Result {
-        self.receive.cancel()
+        self.receive.cancel()?;
+        self.comm.free()
     }
 }

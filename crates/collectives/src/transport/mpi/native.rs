@@ -133,6 +133,14 @@ impl Comm {
         Ok(comm)
     }
 
+    /// Frees a communicator that was made here, on which no operation is outstanding. All of its ranks must call this; copies
+    /// of the value must not be used afterwards.
+    pub(super) fn free(self) -> Result {
+        let mut raw = self.raw;
+        // SAFETY: MPI made the communicator. A copy that is used by mistake is a handle that MPI refuses with an error.
+        check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&mut raw) })
+    }
+
     /// Lowest rank that shares memory with each rank, in rank order. All ranks must call this.
     pub(super) fn hosts(&self) -> Result<Vec<usize>> {
         let mut raw = MaybeUninit::uninit();
@@ -145,9 +153,7 @@ impl Comm {
         // SAFETY: it has succeeded.
         let host = Self::new(unsafe { raw.assume_init() });
         let here = host.gather(self.rank()? as u64)?;
-        let mut raw = host.raw;
-        // SAFETY: made above, used no more.
-        check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&mut raw) })?;
+        host.free()?;
         let lowest = here.into_iter().min().expect("a rank is on its own host");
         Ok(self.gather(lowest)?.into_iter().map(|rank| rank as usize).collect())
     }

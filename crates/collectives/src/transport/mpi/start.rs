@@ -14,8 +14,8 @@ use spec::topology::Topology;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
 
@@ -32,23 +32,26 @@ pub(crate) struct Joined {
     pub(crate) size: usize,
     /// Lowest rank on the host of each rank, in rank order.
     pub(crate) hosts: Vec<usize>,
-    /// The thread that owns MPI; none once the job has been launched.
+    /// The thread that owns MPI; none during a launch, and after the end of the job.
     thread: Mutex<Option<Serving>>,
 }
 
-/// The thread that owns MPI, the channel to it, and the watcher of this process.
+/// The channel to the thread that owns MPI, and the watcher of this process.
 struct Serving {
     ask: Sender<Ask>,
-    thread: JoinHandle<()>,
     watcher: Option<Watcher>,
 }
 
-/// Request to the thread that owns MPI, before the launch.
+/// Request to the thread that owns MPI, outside a launch.
 enum Ask {
     /// Answer once all processes have made this request.
     Meet(Sender<Result>),
-    /// Become the worker of a rank.
+    /// Answer with the text of rank 0. All processes must make this request.
+    FirstText(String, Sender<Result<String>>),
+    /// Become the worker of a rank, until all ranks have left.
     Launch(Box<Launch>),
+    /// Finalize MPI, and then answer. All processes must make this request.
+    Finish(Sender<()>),
 }
 
 struct Launch {
@@ -56,13 +59,16 @@ struct Launch {
     wait_limit: Duration,
     options: MpiOptions,
     answer: Sender<Result<Arc<Board>>>,
+    /// Dropped once the worker is done.
+    working: Sender<()>,
 }
 
 /// A rank that was launched, and the worker that serves it.
 pub(crate) struct Started {
     pub(crate) transport: Arc<Mpi>,
-    worker: JoinHandle<()>,
-    watcher: Option<Watcher>,
+    /// Disconnected once the worker is done.
+    worker: Receiver<()>,
+    serving: Serving,
 }
 
 impl Joined {
@@ -81,27 +87,42 @@ impl Joined {
         };
         let spawn = |message: String| CollectiveError::Spawn { rank: 0, message };
         let thread = thread::Builder::new().name("mpi".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| spawn(error.to_string()))?;
+        thread.map_err(|error| spawn(error.to_string()))?;
         let (rank, hosts) = told.recv().map_err(|_| spawn("the MPI worker panicked".to_owned()))??;
-        Ok(Self {
-            rank,
-            size: hosts.len(),
-            hosts,
-            thread: Mutex::new(Some(Serving { ask, thread, watcher })),
-        })
+        Ok(Self { rank, size: hosts.len(), hosts, thread: Mutex::new(Some(Serving { ask, watcher })) })
     }
 
     /// Waits until all processes have called this, without a limit.
     pub(crate) fn meet(&self) -> Result {
         let (answer, answered) = mpsc::channel();
-        let asked = match &*crate::sync::lock(&self.thread) {
-            Some(serving) => serving.ask.send(Ask::Meet(answer)).is_ok(),
-            None => false,
-        };
-        if !asked {
-            return Err(self.gone());
-        }
+        self.ask(Ask::Meet(answer))?;
         answered.recv().map_err(|_| self.gone())?
+    }
+
+    /// Returns the text of rank 0 on all ranks, once all processes have called this, without a limit.
+    pub(crate) fn first_text(&self, mine: &str) -> Result<String> {
+        // A broadcast keeps a core busy while it waits, a meeting does not.
+        self.meet()?;
+        let (answer, answered) = mpsc::channel();
+        self.ask(Ask::FirstText(mine.to_owned(), answer))?;
+        answered.recv().map_err(|_| self.gone())?
+    }
+
+    /// Finalizes MPI once all processes have called this, without a limit.
+    pub(crate) fn finish(&self) -> Result {
+        self.meet()?;
+        let (answer, answered) = mpsc::channel();
+        self.ask(Ask::Finish(answer))?;
+        answered.recv().map_err(|_| self.gone())?;
+        drop(crate::sync::lock(&self.thread).take());
+        Ok(())
+    }
+
+    fn ask(&self, ask: Ask) -> Result {
+        match &*crate::sync::lock(&self.thread) {
+            Some(serving) => serving.ask.send(ask).map_err(|_| self.gone()),
+            None => Err(self.gone()),
+        }
     }
 
     pub(crate) fn launch(
@@ -110,40 +131,42 @@ impl Joined {
         wait_limit: Duration,
         options: &MpiOptions,
     ) -> Result<Started> {
-        let serving = crate::sync::lock(&self.thread).take().ok_or_else(|| self.gone())?;
-        let Serving { ask, thread: worker, mut watcher } = serving;
-        let (answer, answered) = mpsc::channel();
-        let launch = Launch { topology, wait_limit, options: options.clone(), answer };
-        let asked = ask.send(Ask::Launch(Box::new(launch)));
+        let mut serving = crate::sync::lock(&self.thread).take().ok_or_else(|| self.gone())?;
+        let ((answer, answered), (working, worker)) = (mpsc::channel(), mpsc::channel());
+        let launch = Launch { topology, wait_limit, options: options.clone(), answer, working };
+        let asked = serving.ask.send(Ask::Launch(Box::new(launch)));
         asked.map_err(|_| self.gone())?;
         let board = answered.recv().map_err(|_| self.gone())??;
-        if let Some(watcher) = &mut watcher {
+        if let Some(watcher) = &mut serving.watcher {
             watcher.follow(board.status_path().as_deref());
         }
         let transport = Arc::new(Mpi { board, rank: self.rank, topology, wait_limit });
-        Ok(Started { transport, worker, watcher })
+        Ok(Started { transport, worker, serving })
+    }
+
+    /// Ends the worker of a launch. After a launch that succeeded the job can be launched again. After a failure a worker that
+    /// is stuck inside MPI is left behind: the process is about to exit.
+    pub(crate) fn close(&self, started: Started, succeeded: bool) {
+        let Started { transport, worker, mut serving } = started;
+        transport.board.close();
+        // Nothing is sent: the worker drops its end of the channel.
+        let _ = worker.recv_timeout(CLOSING);
+        transport.board.remove_status();
+        if succeeded {
+            if let Some(watcher) = &mut serving.watcher {
+                watcher.follow(None);
+            }
+            *crate::sync::lock(&self.thread) = Some(serving);
+        }
     }
 
     fn gone(&self) -> CollectiveError {
-        let message = "MpiJob::launch was called before; a process may launch its MPI job once".to_owned();
+        let message = "the MPI job of this process has ended, or is being launched already".to_owned();
         CollectiveError::Spawn { rank: self.rank, message }
     }
 }
 
-impl Started {
-    /// Ends the worker. A worker that is stuck inside MPI is left behind: the process is about to exit.
-    pub(crate) fn close(self) {
-        self.transport.board.close();
-        let begun = Instant::now();
-        while !self.worker.is_finished() && begun.elapsed() < CLOSING {
-            thread::sleep(Duration::from_millis(1));
-        }
-        self.transport.board.remove_status();
-        drop(self.watcher);
-    }
-}
-
-/// State of the thread that owns MPI, before the launch.
+/// State of the thread that owns MPI, outside a launch.
 struct MpiThread {
     environment: Environment,
     all: Comm,
@@ -161,23 +184,50 @@ impl MpiThread {
         Ok(Self { environment, all, rank, hosts, tester: Tester::default() })
     }
 
-    /// Answers requests until the job is launched, and then works for the rank.
+    /// Answers requests, and works for the rank during a launch, until a launch fails or the job is finished. Where nobody is
+    /// left to ask, the process is about to exit: MPI is not finalized, since the other processes may be gone.
     fn serve(mut self, asked: &Receiver<Ask>) {
-        loop {
-            match asked.recv() {
-                Ok(Ask::Meet(answer)) => drop(answer.send(self.meet())),
-                Ok(Ask::Launch(launch)) => {
-                    let Launch { topology, wait_limit, options, answer } = *launch;
-                    match self.into_worker(topology, wait_limit, &options) {
-                        Ok(worker) => work(worker, answer),
-                        Err(cause) => drop(answer.send(Err(cause))),
+        while let Ok(ask) = asked.recv() {
+            match ask {
+                Ask::Meet(answer) => drop(answer.send(self.meet())),
+                Ask::FirstText(mine, answer) => {
+                    drop(answer.send(self.all.first_text(&mine).map_err(fault(self.rank))));
+                }
+                Ask::Launch(launch) => {
+                    if !self.work(*launch) {
+                        return;
                     }
+                }
+                Ask::Finish(answer) => {
+                    self.environment.finish();
+                    let _ = answer.send(());
                     return;
                 }
-                // The process is about to exit. Nobody may be left to finish MPI with.
-                Err(_) => return,
             }
         }
+    }
+
+    /// Works for the rank until all ranks have left, which it returns true for, or the launch fails.
+    fn work(&mut self, launch: Launch) -> bool {
+        let Launch { topology, wait_limit, options, answer, working } = launch;
+        let worker = match self.worker(topology, wait_limit, &options) {
+            Ok(worker) => worker,
+            Err(cause) => {
+                let _ = answer.send(Err(cause));
+                return false;
+            }
+        };
+        let (rank, board) = (self.rank, worker.board.clone());
+        let _ = answer.send(Ok(board.clone()));
+        // Values that the panic may have left half-changed are not used again: the run ends.
+        let left = catch_unwind(AssertUnwindSafe(|| worker.run())).unwrap_or_else(|panic| {
+            let (host, phase) = (topology.host_of(rank), Label::from("MPI worker"));
+            let message = panic_message(&*panic);
+            board.fail_alone(CollectiveError::Panicked { rank, host, phase, message });
+            false
+        });
+        drop(working);
+        left
     }
 
     fn meet(&mut self) -> Result {
@@ -192,8 +242,8 @@ impl MpiThread {
     }
 
     /// Checks that all ranks were started alike, and creates the worker of this rank.
-    fn into_worker(self, topology: Topology, wait_limit: Duration, options: &MpiOptions) -> Result<Worker> {
-        let Self { environment, all, rank, hosts, tester } = self;
+    fn worker(&mut self, topology: Topology, wait_limit: Duration, options: &MpiOptions) -> Result<Worker> {
+        let (all, rank, hosts) = (self.all, self.rank, &self.hosts);
         let (ranks, fault) = (hosts.len(), fault(rank));
         let mine = format!("{topology}\ncollectives {}\n{}", env!("CARGO_PKG_VERSION"), options.identity);
         let first = all.first_text(&mine).map_err(&fault)?;
@@ -233,7 +283,6 @@ impl MpiThread {
         // Longer pieces do not fit the counts of MPI, and pieces of no bytes would never end.
         let piece = options.piece.clamp(1, 1 << 30);
         Ok(Worker {
-            environment,
             board: Arc::new(Board::new(rank, topology, file)),
             rank,
             topology,
@@ -242,24 +291,12 @@ impl MpiThread {
             control,
             groups: vec![Group { comm: world, members: (0..ranks).collect(), me: rank }],
             life: Life::Running,
-            tester,
+            tester: std::mem::take(&mut self.tester),
             under_way: Vec::new(),
             spare: Vec::new(),
             left: vec![None; ranks],
             heard: vec![None; ranks],
         })
-    }
-}
-
-/// Answers the rank that waits for its worker, and then runs the worker.
-fn work(worker: Worker, answer: Sender<Result<Arc<Board>>>) {
-    let (rank, topology, board) = (worker.rank, worker.topology, worker.board.clone());
-    let _ = answer.send(Ok(board.clone()));
-    // Values that the panic may have left half-changed are not used again: the run ends.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| worker.run())) {
-        let (host, phase) = (topology.host_of(rank), Label::from("MPI worker"));
-        let message = panic_message(&*panic);
-        board.fail_alone(CollectiveError::Panicked { rank, host, phase, message });
     }
 }
 

@@ -11,13 +11,14 @@
 //! connections it must not inherit.
 
 use super::status;
+use crate::sync::lock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,7 @@ impl Watcher {
         start().inspect_err(missing).ok()
     }
 
-    /// Waits until the watcher handles signals, and then tells it the path of the rank's status file, if there is one.
+    /// Waits until the watcher handles signals, and then tells it the path of the rank's status file, if there is one now.
     pub(super) fn follow(&mut self, status: Option<&Path>) {
         if let Some(mut ready) = self.ready.take() {
             let _ = ready.read(&mut [0]);
@@ -104,27 +105,29 @@ fn watch(pid: &str) -> io::Result<()> {
         None => {
             thread::sleep(SETTLE);
             if signals.pending().next().is_none() {
-                let (rank, node) = (launcher_rank(), status::node_name());
                 // Written in one piece, because all ranks write to the same stream.
-                io::stderr().write_all(
-                    format!("rank {rank} ({node}, pid {pid}) died before its first step\n").as_bytes(),
-                )?;
+                io::stderr().write_all(died(pid, " before its first step").as_bytes())?;
             }
             return Ok(());
         }
     };
-    let told = Arc::new(AtomicBool::new(false));
+    let (told, path) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(path)));
     let (tell, file) = (told.clone(), path.clone());
     thread::spawn(move || {
         for _ in signals.forever() {
             tell.store(true, Ordering::SeqCst);
             // Removed now, because a rank that ignores the signal is killed together with its watcher.
-            status::remove(&file);
+            status::remove(&lock(&file));
         }
     });
-    if lines.next().transpose()?.is_some_and(|line| line == BYE) {
-        return Ok(());
+    // A path for each launch, and none between two of them.
+    while let Some(line) = lines.next().transpose()? {
+        if line == BYE {
+            return Ok(());
+        }
+        *lock(&path) = PathBuf::from(line);
     }
+    let path = lock(&path).clone();
     // The rank is gone. Whatever happens now, this process must not stay.
     thread::spawn(|| {
         thread::sleep(LAST);
@@ -133,6 +136,7 @@ fn watch(pid: &str) -> io::Result<()> {
     thread::sleep(SETTLE);
     if !told.load(Ordering::SeqCst) {
         let report = match status::read(&path) {
+            _ if path.as_os_str().is_empty() => died(pid, ""),
             Ok(process) => format!("{process}\n"),
             Err(error) => format!("process {pid} died; its status file could not be read: {error}\n"),
         };
@@ -142,6 +146,11 @@ fn watch(pid: &str) -> io::Result<()> {
     }
     status::remove(&path);
     Ok(())
+}
+
+/// Report of the death of a rank that has no status file.
+fn died(pid: &str, when: &str) -> String {
+    format!("rank {} ({}, pid {pid}) died{when}\n", launcher_rank(), status::node_name())
 }
 
 /// World rank of a process that has not started MPI yet, from the environment that Open MPI, MPICH and Slurm set.

@@ -5,14 +5,14 @@ use super::board::{Board, Command, Job};
 use super::control::Control;
 use super::exchange::{Exchange, Group, MessageLimits, Trouble};
 use super::messages::{Message, call};
-use super::native::{Environment, Fault, Request, Tester};
+use super::native::{Fault, Request, Tester};
 use crate::{CollectiveError, Label, RankStatus, Remote};
 use spec::topology::Topology;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-type Result<T = ()> = std::result::Result<T, CollectiveError>;
+type Result<T = (), E = CollectiveError> = std::result::Result<T, E>;
 
 /// Number of turns without any event after which the worker sleeps between turns.
 const PATIENCE: u32 = 100;
@@ -25,7 +25,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 /// Worker of one rank.
 pub(super) struct Worker {
-    pub(super) environment: Environment,
     pub(super) board: Arc<Board>,
     pub(super) rank: usize,
     pub(super) topology: Topology,
@@ -53,14 +52,15 @@ pub(super) enum Life {
 }
 
 impl Worker {
-    /// Works until all ranks have left, or the run has ended.
-    pub(super) fn run(mut self) {
+    /// Works until all ranks have left, or the run has ended. Returns whether all ranks have left.
+    pub(super) fn run(mut self) -> bool {
         let mut commands = Vec::new();
         let mut idle = 0;
         loop {
             let ended = self.board.take(&mut commands);
             if let Some(cause) = ended {
-                return self.end(cause);
+                self.end(cause);
+                return false;
             }
             match self.turn(&mut commands) {
                 Ok(Turn::Moved) => idle = 0,
@@ -68,7 +68,10 @@ impl Worker {
                     idle += 1;
                     self.pause(idle);
                 }
-                Ok(Turn::Finished) => return self.finish(),
+                Ok(Turn::Finished) => {
+                    self.finish();
+                    return true;
+                }
                 Err(cause) => {
                     self.board.end(cause);
                 }
@@ -242,13 +245,16 @@ impl Worker {
         }
     }
 
-    /// Finalizes MPI, as all ranks do now.
+    /// Frees the communicators of the launch, as all ranks do now.
     fn finish(self) {
-        if let Err(fault) = self.control.close() {
+        let freed = || -> Result<(), Fault> {
+            self.control.close()?;
+            self.groups.into_iter().try_for_each(|group| group.comm.free())
+        };
+        if let Err(fault) = freed() {
             // Nothing depends on this any more.
             eprintln!("rank {}: {}: {}", self.rank, fault.call, fault.message);
         }
-        self.environment.finish();
         self.board.tell(|state| state.finished = true);
     }
 

@@ -28,6 +28,8 @@ pub struct SpttRoutes {
     pub members: Vec<(usize, Vec<TransposeCopies>)>,
     /// Where the sums of these tables go.
     pub sums: Vec<TransposeCopies>,
+    /// Where the vectors of data-parallel tables go.
+    pub copied: Vec<TransposeCopies>,
     /// The group's towers with modules, and where the output of each begins among what leaves.
     pub towers: Vec<(usize, usize)>,
     pub leaving_width: usize,
@@ -85,13 +87,19 @@ impl SpttRoutes {
             peer_order: groups.peer_order(),
             sent: HeldTables { tables: 0..sent.len(), width: width(sent) },
             summed: HeldTables { tables: sent.len()..sent.len() + summed.len(), width: width(summed) },
-            table_columns: columns(sent).into_iter().chain(columns(summed)).collect(),
+            // Data-parallel tables have columns of their own.
+            table_columns: columns(sent)
+                .into_iter()
+                .chain(columns(summed))
+                .chain(placement.copied_by(rank).iter().map(|_| 0))
+                .collect(),
             members: groups
                 .members(group)
                 .map(|member| placement.sent_by(member, members))
                 .map(|shards| (width(shards), transposed(shards)))
                 .collect(),
             sums: transposed(summed),
+            copied: transposed(placement.copied_by(rank)),
             towers: here
                 .outputs
                 .iter()

@@ -6,7 +6,7 @@ use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
-use spec::placement::Shard;
+use spec::placement::{CopyUpdate, Shard};
 use spec::program::Move;
 use spec::program::{Program, Units};
 use spec::run::Run;
@@ -60,7 +60,10 @@ impl Sample {
         let (mut all, mut ids, mut lengths) = (0.0, 0.0, 0.0);
         for (f, feature) in model.features().iter().enumerate() {
             // An id goes to the holder of its row, or to all holders of a slice of it or a copy.
-            let holders = placement.column_pieces(f) * placement.shards_of(f)[0].holders.ranks().len();
+            let first = &placement.shards_of(f)[0].holders;
+            let copies =
+                if first.copy_update() == Some(CopyUpdate::Samples) { first.ranks().len() } else { 1 };
+            let holders = placement.column_pieces(f) * copies;
             let (mean, pieces) = (feature.hotness.mean() as f64, placement.row_pieces(f));
             all += mean;
             ids += mean * holders as f64;
@@ -111,14 +114,13 @@ impl<'a> Shape<'a> {
 
     fn add_tables(&self, rank: usize, need: &mut Parts) {
         let rule = &self.run.table_optimizer.update;
-        let owned = self.run.placement.owned_by(rank).len();
-        for (i, shard) in self.run.placement.held_by(rank).iter().enumerate() {
+        for shard in self.run.placement.held_by(rank) {
             let (rows, columns) = (shard.rows.len() as f64, shard.columns.len());
             let (weights, state) = (rows * columns as f64, rows * rule.state_per_row(columns) as f64);
             need.tables += exactly(weights);
             need.optimizer += exactly(state);
-            // Replicas are written once, by rank 0.
-            if self.purpose.saves && (i < owned || rank == 0) {
+            // Copies are written once, by their first holder.
+            if self.purpose.saves && shard.holders.ranks()[0] == rank {
                 need.checkpoint += 4.0 * (weights + state);
             }
         }
@@ -176,8 +178,11 @@ impl<'a> Shape<'a> {
         let &Sample { numbers, ids, lengths, travelling } = &self.sample;
         let (samples, batch) = (self.buffers.samples(rank) as f64, *batch as f64);
         let held = placement.held_by(rank);
+        let served = self.buffers.served(rank);
         let of_shard = |shard: &Shard| {
             let feature = &model.features()[shard.feature];
+            let some = shard.holders.copy_update() == Some(CopyUpdate::Rows);
+            let batch = if some { served } else { batch };
             batch * feature.hotness.mean() as f64 * shard.rows.len() as f64 / feature.rows.max(1) as f64
         };
         let arriving: f64 = held.iter().map(of_shard).sum();
