@@ -104,9 +104,9 @@ impl<'a> Volumes<'a> {
 
     /// Bytes of ids, and of what travels with them, that the samples of a rank have for a shard.
     fn input(&self, rank: usize, shard: &Shard) -> u64 {
-        let words = if self.weights { 2 } else { 1 };
+        let each = shard.id_bytes() + if self.weights { 4 } else { 0 };
         let lengths = self.placement.lengths_vary(self.prices.request.model, shard);
-        4 * (words * self.ids_in(rank, shard) + if lengths { self.samples[rank] } else { 0 })
+        each * self.ids_in(rank, shard) + if lengths { 4 * self.samples[rank] } else { 0 }
     }
 
     /// Samples whose vectors a rank gets of every shard in its group, or in the world.
