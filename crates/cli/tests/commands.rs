@@ -247,7 +247,8 @@ fn mixed_dims_and_huge_tables_are_described_scheduled_and_simulated() {
     let features = [("a", 10_000_000_000u64, 4), ("b", 50, 16), ("c", 70, 384)].map(|(name, rows, dim)| {
         format!("[[model.features]]\nname = \"{name}\"\nrows = {rows}\ndim = {dim}\n")
     });
-    let synthetic = "[data.synthetic]\ngroups = 1\nwithin = 0.0\nsamples = 2000\neval_samples = 100\n";
+    let synthetic =
+        "[data.synthetic]\ngroups = 1\nwithin = 0.0\nacross = 0.0\nsamples = 2000\neval_samples = 100\n";
     std::fs::write(&config, format!("{}{synthetic}", features.concat())).unwrap();
     let config = config.to_str().unwrap();
     let described = json(&["describe", config, "--json"]);

@@ -131,6 +131,11 @@ fn cluster() {
 }
 
 #[test]
+fn plan() {
+    guide("plan");
+}
+
+#[test]
 fn simulate() {
     guide("simulate");
 }

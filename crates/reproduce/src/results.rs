@@ -4,6 +4,7 @@
 
 mod figures;
 mod overfitting;
+mod plans;
 mod quality;
 mod quantised;
 mod rates;
@@ -29,7 +30,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 31] = [
+pub const TABLES: [(&str, Make); 33] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -46,6 +47,8 @@ pub const TABLES: [(&str, Make); 31] = [
     ("speedup dcn", |sources| steps::speedup(sources, "dcn")),
     ("speedup, wires", |sources| steps::wires(sources)),
     ("speedup, real computation", |sources| steps::speedup_computed(sources)),
+    ("plan speedup", |sources| plans::speedup(sources)),
+    ("searches", |_| plans::searches()),
     ("predictions", |sources| steps::predictions(sources)),
     ("quantised all-to-all", |sources| quantised::rows(sources, "synthetic", &[Quantised::Alltoall])),
     ("quantised all-reduce", |sources| quantised::rows(sources, "synthetic", &[Quantised::Allreduce])),

@@ -196,9 +196,12 @@ fn deepfm_without_dense_inputs() {
 /// Vectors of other lengths than the model's go through a map each: in DLRM all of them, in DeepFM on one of two ways.
 #[test]
 fn mixed_dims() {
-    let dlrm = mixed(config(ModelKind::Dlrm, true, 1, 1));
-    check(dlrm);
-    check(mixed(config(ModelKind::DeepFm, true, 1, 1)));
+    for kind in [ModelKind::Dlrm, ModelKind::DeepFm] {
+        let mut config = mixed(config(kind, true, 1, 1));
+        // Tables of few rows have large weights, and the maps over them large gradients.
+        config.model.features.as_mut().unwrap().iter_mut().for_each(|f| f.rows = f.rows.min(8));
+        check(config);
+    }
 }
 
 /// Members of one width share a map.

@@ -292,7 +292,7 @@ fn mixed_dims_are_taken_up_on_other_topologies() {
         mixed(dmt(config(ModelKind::Dlrm, true, 1, 1), PROJECTION, cluster, cut, UpdateRule::Sgd))
     };
     let configs: [(&dyn Fn(_, _) -> Config, &str); 2] =
-        [(&flat, "project.C1.weight"), (&towers, "towers.1.each.3.bias")];
+        [(&flat, "project.C1.weight"), (&towers, "towers.0.each.12.bias")];
     for (on, map) in configs {
         let root = tempfile::tempdir().unwrap();
         let (checkpoint, first, curve) = twenty_and_forty(&on((2, 2, 1), Cut::Columns), root.path());

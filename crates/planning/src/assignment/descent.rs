@@ -7,7 +7,10 @@ use super::{Assignment, NoRoom, Problem, differencing, exact, greedy};
 const CLOSE: f64 = 1e-4;
 
 /// Pairs of an item and a holder that moves and swaps are tried for, at most: a fraction of a second.
-const TRIES: usize = 4_000_000;
+const TRIES: usize = 400_000;
+
+/// Product of items and holders from which on only the assignment by differencing is improved.
+const LARGE: usize = 1 << 16;
 
 /// Items on either side of the ideal one that a swap considers: memory may stand against the nearest.
 const REACH: usize = 16;
@@ -19,7 +22,9 @@ pub fn best(problem: &Problem) -> Result<Assignment, NoRoom> {
     let target = bound * (1.0 + CLOSE);
     let mut found: Option<State<'_>> = None;
     let mut refused = None;
-    for start in [differencing::start, greedy::start] {
+    let starts = [differencing::start, greedy::start];
+    let large = problem.items.len() * problem.holders.len() > LARGE;
+    for start in &starts[..if large { 1 } else { 2 }] {
         match start(problem) {
             Ok(mut state) => {
                 descend(&mut state, target);

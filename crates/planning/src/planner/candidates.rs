@@ -51,6 +51,8 @@ pub(super) struct Candidate {
     pub narrow: Price,
     /// Columns of pieces, of those into which the table is cut, that are wide.
     pub wide_columns: usize,
+    /// Number of ranks that hold something of the table.
+    pub holders: usize,
     /// Price on all holders together.
     pub total: f64,
     /// Bytes on all holders together.
@@ -73,9 +75,10 @@ impl Candidate {
         }
     }
 
-    /// Whether another candidate is no worse in anything.
+    /// Whether another candidate is no worse in anything. One that has more holders may be worse: it cannot use a single idle rank.
     fn dominated_by(&self, other: &Self) -> bool {
-        other.total <= self.total
+        other.holders <= self.holders
+            && other.total <= self.total
             && other.wide.cost <= self.wide.cost
             && other.wide.memory <= self.wide.memory
             && other.memory <= self.memory
@@ -156,6 +159,7 @@ fn price(prices: &Prices, unit: &Unit, shape: Shape) -> Candidate {
                 wide: each,
                 narrow: each,
                 wide_columns: 1,
+                holders,
                 total: each.cost * holders as f64,
                 memory: each.memory as f64 * holders as f64,
                 arriving: 0.0,
@@ -174,6 +178,7 @@ fn price(prices: &Prices, unit: &Unit, shape: Shape) -> Candidate {
                 wide,
                 narrow,
                 wide_columns,
+                holders: rows * columns,
                 total: sum(&|price| price.cost),
                 memory: sum(&|price| price.memory as f64),
                 arriving: prices.arriving(width) * rows as f64,

@@ -50,11 +50,13 @@ impl Prices<'_> {
             + 24.0 * ids
             + WORD * width * (touched + 3.0 * members * touched)
             + state * of_all;
-        let mut communication = 2.0 * self.rates.message;
+        let mut communication = 0.0;
         if dense {
             bytes += 2.0 * vector + 2.0 * WORD * width * touched;
             communication += vector * self.rates.reduced;
         } else {
+            // Dense sums of all tables travel as one vector; rows of a table have messages of their own.
+            communication += 2.0 * self.rates.message;
             communication += members * WORD * touched * (1.0 + width) * self.rates.gathered;
         }
         if self.request.groups.is_some() {

@@ -39,6 +39,7 @@ pub(super) fn tables(
         let candidates = &tables.candidates[unit];
         let mut refused = candidates.refused.clone();
         refused.extend(hierarchical(prices));
+        refused.retain(|refused| refused.scheme != scheme);
         plan(reason(chosen(unit), candidates, &whole), second(chosen(unit), candidates, &whole), refused)
     };
     units_of.iter().enumerate().map(of_feature).collect()

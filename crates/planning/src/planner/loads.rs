@@ -29,7 +29,7 @@ pub(super) fn of(prices: &Prices, placement: &Placement) -> Vec<RankLoad> {
         .map(|shard| prices.arriving(shard.columns.len()))
         .sum();
     let load = |rank: usize| {
-        let mut load = RankLoad { memory_bytes: prices.fixed() + arriving as u64, ..RankLoad::default() };
+        let mut load = RankLoad { memory_bytes: prices.fixed + arriving as u64, ..RankLoad::default() };
         for shard in placement.held_by(rank) {
             let (feature, columns) = (shard.feature, shard.columns.len());
             let price = match shard.holders.copy_update() {

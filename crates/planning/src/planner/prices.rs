@@ -65,6 +65,10 @@ pub(super) struct Prices<'a> {
     /// Number of ids per sample of each feature.
     pub ids: Vec<f64>,
     pub statistics: Vec<Option<&'a FeatureStatistics>>,
+    /// Whether weights travel with all ids because the model has them.
+    pub weighted: bool,
+    /// Bytes that every rank needs whatever the placement.
+    pub fixed: u64,
 }
 
 impl<'a> Prices<'a> {
@@ -76,7 +80,15 @@ impl<'a> Prices<'a> {
             of.map_or(features[f].hotness.mean() as f64, |of| of.mean_ids)
         };
         let ids = statistics.iter().enumerate().map(mean).collect();
-        Self { request, rates: Rates::new(request), weight_bytes: WORD, ids, statistics }
+        Self {
+            request,
+            rates: Rates::new(request),
+            weight_bytes: WORD,
+            ids,
+            statistics,
+            weighted: request.model.weighted(),
+            fixed: fixed(request),
+        }
     }
 
     /// Ranks among which vectors are exchanged: the world, or a tower group.
@@ -138,7 +150,7 @@ impl<'a> Prices<'a> {
             + recoded(wire.vectors, vectors)
             + recoded(wire.gradients, gradients);
         let cut_mean = row_pieces > 1 && of.pooling == Pooling::Mean && of.hotness != Hotness::One;
-        let weights = if self.request.model.weighted() || cut_mean { WORD * ids } else { 0.0 };
+        let weights = if self.weighted || cut_mean { WORD * ids } else { 0.0 };
         let lengths = if of.hotness != Hotness::One || row_pieces > 1 { WORD * batch } else { 0.0 };
         let communication = (WORD * ids + weights + lengths) * self.rates.ids
             + (vectors + gradients) * self.rates.vectors
@@ -164,18 +176,18 @@ impl<'a> Prices<'a> {
         self.weighted(0.0, (encoded(wire.vectors) + encoded(wire.gradients)) * self.rates.peers)
     }
 
-    /// Bytes that every rank needs whatever the placement: dense parameters with gradients and two moments, and the vectors of its
-    /// samples side by side with their gradients.
-    pub(super) fn fixed(&self) -> u64 {
-        let model = self.request.model;
-        let features = 2.0 * self.batch() / self.ranks() as f64 * model.network().features_width() as f64;
-        (WORD * (4.0 * model.dense_parameters() as f64 + features)) as u64
-    }
-
     /// Bytes that a rank has for pieces; `u64::MAX` without a limit.
     pub(super) fn room(&self) -> u64 {
-        self.request.memory.map_or(u64::MAX, |limit| limit.usable().saturating_sub(self.fixed()))
+        self.request.memory.map_or(u64::MAX, |limit| limit.usable().saturating_sub(self.fixed))
     }
+}
+
+/// Bytes that every rank needs whatever the placement: dense parameters with gradients and two moments, and the vectors of its
+/// samples side by side with their gradients.
+fn fixed(request: &Request) -> u64 {
+    let (model, ranks) = (request.model, request.topology.ranks() as f64);
+    let features = 2.0 * request.batch as f64 / ranks * model.network().features_width() as f64;
+    (WORD * (4.0 * model.dense_parameters() as f64 + features)) as u64
 }
 
 impl Rates {

@@ -10,8 +10,20 @@ use crate::assignment::{self, NoRoom};
 /// Part of the bound by which a plan may miss it before it is searched further.
 const CLOSE: f64 = 5e-4;
 
-/// Caps on the price of a piece, in parts of the lower bound.
-const CAPS: [f64; 8] = [f64::INFINITY, 1.0, 0.7, 0.5, 0.35, 0.25, 0.125, 0.0625];
+/// Caps on the price and on the memory of a piece, in parts of the lower bound and of what a rank has room for.
+const CAPS: [(f64, f64); 8] = [
+    (f64::INFINITY, 1.0),
+    (1.0, 0.5),
+    (0.7, 0.35),
+    (0.5, 0.25),
+    (0.35, 0.18),
+    (0.25, 0.125),
+    (0.125, 0.0625),
+    (0.0625, 0.03125),
+];
+
+/// Product of units and ranks from which on only the most promising choices are searched well.
+const LARGE: usize = 1 << 16;
 
 /// Caps on the memory of a piece, in parts of what a rank has room for.
 const MEMORY_CAPS: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
@@ -83,10 +95,9 @@ impl Policy {
 }
 
 /// Places the pieces of a choice; `None` if they do not fit.
-fn place(prices: &Prices, tables: &Tables, choice: Vec<usize>, quick: bool) -> Option<Solution> {
+fn place(prices: &Prices, tables: &Tables, choice: Vec<usize>, method: Search) -> Option<Solution> {
     let problem = tables.problem(prices, &choice)?;
-    let found: Result<_, NoRoom> = match prices.request.search {
-        _ if quick => assignment::greedy(&problem),
+    let found: Result<_, NoRoom> = match method {
         Search::Greedy => assignment::greedy(&problem),
         Search::Differencing => assignment::differencing(&problem),
         Search::Best => assignment::best(&problem),
@@ -99,38 +110,46 @@ pub(super) fn search(prices: &Prices, tables: &Tables) -> Result<Solution, Misfi
     let (policy, choice) = fitting(prices, tables)?;
     let bound = bound(prices, tables);
     let enough = bound * (1.0 + CLOSE);
-    let mut found: Option<Solution> = None;
+    let method = prices.request.search;
+    let large = method == Search::Best && tables.units.len() * prices.ranks() > LARGE;
+    let mut found: Vec<Solution> = Vec::new();
     let mut tried: Vec<Vec<usize>> = Vec::new();
-    for cap in CAPS {
-        let choice = Policy { cap: cap * bound, ..policy }.choice(prices, tables);
-        if tried.contains(&choice) {
+    for (cap, memory_cap) in CAPS {
+        let memory_cap = policy.memory_cap.min(memory_cap * prices.room() as f64);
+        let choice = Policy { cap: cap * bound, memory_cap, ..policy }.choice(prices, tables);
+        let least = found.first().map_or(f64::INFINITY, |best| best.objective);
+        if tried.contains(&choice) || tables.mean(prices, &choice) >= least {
             continue;
         }
         tried.push(choice.clone());
-        keep(&mut found, place(prices, tables, choice, false));
-        if found.as_ref().is_some_and(|found| found.objective <= enough) {
+        let quick = if large { Search::Differencing } else { method };
+        found.extend(place(prices, tables, choice, quick));
+        found.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+        if found.first().is_some_and(|found| found.objective <= enough) {
             break;
         }
     }
-    let found = found.or_else(|| place(prices, tables, choice, true)).ok_or(Misfit::Packing)?;
-    Ok(match prices.request.search {
-        Search::Best if found.objective > enough => refine(prices, tables, found, enough),
+    if found.is_empty() {
+        found.extend(place(prices, tables, choice, Search::Greedy));
+    }
+    if large && found.first().is_some_and(|found| found.objective > enough) {
+        for again in found.iter().take(2).map(|found| found.choice.clone()).collect::<Vec<_>>() {
+            found.extend(place(prices, tables, again, method));
+        }
+        found.sort_by(|a, b| a.objective.total_cmp(&b.objective));
+    }
+    let found = found.into_iter().next().ok_or(Misfit::Packing)?;
+    Ok(match method {
+        Search::Best if found.objective > enough && !large => refine(prices, tables, found, enough),
         _ => found,
     })
-}
-
-fn keep(found: &mut Option<Solution>, new: Option<Solution>) {
-    if let Some(new) = new
-        && found.as_ref().is_none_or(|found| new.objective < found.objective)
-    {
-        *found = Some(new);
-    }
 }
 
 /// The first policy under which everything fits, and its choice: memory counts more and more, and pieces become smaller.
 fn fitting(prices: &Prices, tables: &Tables) -> Result<(Policy, Vec<usize>), Misfit> {
     let all = || tables.candidates.iter().map(|of| of.all.as_slice());
-    if let Some(unit) = all().position(<[Candidate]>::is_empty) {
+    let none = (0..tables.units.len()).filter(|&unit| tables.candidates[unit].all.is_empty());
+    if let Some(unit) = none.max_by_key(|&unit| tables.candidates[unit].smallest.wide.memory) {
         return Err(Misfit::Unit(unit));
     }
     let room = prices.room();
@@ -151,7 +170,7 @@ fn fitting(prices: &Prices, tables: &Tables) -> Result<(Policy, Vec<usize>), Mis
         for cap in MEMORY_CAPS {
             let policy = Policy { memory_cap: cap * room as f64, memory_price: price * per_byte, ..free };
             let choice = policy.choice(prices, tables);
-            if place(prices, tables, choice.clone(), true).is_some() {
+            if place(prices, tables, choice.clone(), Search::Greedy).is_some() {
                 return Ok((policy, choice));
             }
         }
@@ -194,7 +213,7 @@ fn refine(prices: &Prices, tables: &Tables, found: Solution, enough: f64) -> Sol
                 attempts -= 1;
                 let mut choice = best.choice.clone();
                 choice[unit] = other;
-                if let Some(new) = place(prices, tables, choice, false)
+                if let Some(new) = place(prices, tables, choice, Search::Best)
                     && new.objective < best.objective * (1.0 - 1e-9)
                 {
                     best = new;

@@ -22,6 +22,13 @@ impl Tables {
         &self.candidates[unit].all[choice[unit]]
     }
 
+    /// Mean time of the ranks under a choice.
+    pub(super) fn mean(&self, prices: &Prices, choice: &[usize]) -> f64 {
+        let leaving: f64 = self.leaving.iter().map(|each| each * prices.members() as f64).sum();
+        let total: f64 = (0..choice.len()).map(|unit| self.chosen(choice, unit).total).sum();
+        (total + leaving) / prices.ranks() as f64
+    }
+
     /// Whether the pieces of a candidate are not items, because every member has the same.
     fn spread(&self, prices: &Prices, candidate: &Candidate) -> bool {
         candidate.on_all(prices.members())

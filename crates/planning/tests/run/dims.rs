@@ -3,6 +3,7 @@
 use spec::model::{BlockName, Input, Model};
 use spec::placement::{Holders, Placement, Shard};
 use spec::run::Config;
+use spec::synthetic::Synthetic;
 use spec::topology::Topology;
 use spec::volume::{BatchSizes, Item, Traffic};
 
@@ -18,7 +19,7 @@ fn model(kind: &str, dims: [&str; 3], more: &str) -> Result<Model, String> {
     let features: String = "abc".chars().zip(dims).map(feature).collect();
     let text = format!(
         "[model]\nkind = \"{kind}\"\ndim = 8\ndense_features = 5\n{layers}\n{more}\n{features}\n\
-         [data.synthetic]\ngroups = 1\nwithin = 0.0\n"
+         [data.synthetic]\ngroups = 1\nwithin = 0.0\nacross = 0.0\n"
     );
     let config: Config = toml::from_str(&text).map_err(|error| error.to_string())?;
     let run = planning::check(&config).map_err(|error| error.to_string())?;
@@ -28,6 +29,11 @@ fn model(kind: &str, dims: [&str; 3], more: &str) -> Result<Model, String> {
     let read: Config = toml::from_str(&written).unwrap();
     assert_eq!(planning::check(&read).unwrap().model, run.model);
     Ok(run.model)
+}
+
+/// One group of features, between which nothing can be planted.
+fn one_group() -> Option<Synthetic> {
+    Some(Synthetic { groups: 1, within: 0.0, across: 0.0, ..Default::default() })
 }
 
 const MIXED: [&str; 3] = ["dim = 4", "", "dim = 12"];
@@ -104,7 +110,7 @@ fn wrong_dims_and_rows_are_refused_by_name() {
     let mut feature = model("dcn", ["", "", ""], "").unwrap().features()[0].clone();
     feature.rows = (1 << 40) + 1;
     config.model.features = Some(vec![feature]);
-    config.data.synthetic = Some(spec::synthetic::Synthetic { groups: 1, within: 0.0, ..Default::default() });
+    config.data.synthetic = one_group();
     let refused = planning::check(&config).unwrap_err().to_string();
     assert!(refused.contains("a table has 1 to 1099511627776"), "{refused}");
 }
@@ -119,7 +125,7 @@ fn ids_of_shards_beyond_32_bits_count_eight_bytes() {
     (config.model.features, config.model.dim) = (Some(features), Some(8));
     config.model.bottom = Some(vec![4, 8]);
     (config.topology.hosts, config.topology.ranks_per_host) = (Some(1), Some(4));
-    config.data.synthetic = Some(spec::synthetic::Synthetic { groups: 1, within: 0.0, ..Default::default() });
+    config.data.synthetic = one_group();
     let run = planning::check(&config).unwrap();
     assert_eq!(run.model.table_parameters(), 10_000_000_000 * 4 + (1u64 << 32) * 8 + 10 * 12);
     assert!(

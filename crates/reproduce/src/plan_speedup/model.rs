@@ -10,12 +10,13 @@ pub const TABLES: usize = 24;
 const ROWS: f64 = 200_000.0;
 /// Mean ids of the largest bags.
 const IDS: f64 = 60.0;
-/// Exponent of both power laws.
-const EXPONENT: f64 = 1.5;
+/// Exponents of the power laws of rows and of ids. The largest bags have more than half of all ids.
+const ROWS_EXPONENT: f64 = 1.5;
+const IDS_EXPONENT: f64 = 2.0;
 
-/// The `i`-th largest of values that follow the power law.
-fn law(largest: f64, i: usize) -> f64 {
-    largest / ((i + 1) as f64).powf(EXPONENT)
+/// The `i`-th largest of values that follow a power law.
+fn law(largest: f64, exponent: f64, i: usize) -> f64 {
+    largest / ((i + 1) as f64).powf(exponent)
 }
 
 /// The model, and samples enough for the batches of a measurement. Large tables and large bags are not the same features, and
@@ -25,9 +26,9 @@ pub fn skewed() -> Config {
         let (size, bag) = ((5 * i + 2) % TABLES, (7 * i + 3) % TABLES);
         Feature {
             name: format!("C{i}"),
-            rows: law(ROWS, size).max(10.0) as usize,
+            rows: law(ROWS, ROWS_EXPONENT, size).max(10.0) as usize,
             pooling: Default::default(),
-            hotness: match law(IDS, bag).round() as u32 {
+            hotness: match law(IDS, IDS_EXPONENT, bag).round() as u32 {
                 0 | 1 => Hotness::One,
                 mean => Hotness::Many { mean },
             },

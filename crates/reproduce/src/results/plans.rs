@@ -1,0 +1,156 @@
+//! What plans are worth: step times of a skewed model, and how near searches come to their lower bound.
+
+use super::Sources;
+use crate::error::{Error, Result};
+use crate::plan_speedup;
+use pages::markdown::table;
+use planning::cost::Hierarchical;
+use planning::planner::{self, MemoryLimit, Request, Search};
+use planning::system::System;
+use serde::Deserialize;
+use spec::feature::{Feature, Hotness};
+use spec::model::{Architecture, Model};
+use spec::placement::{Placement, Scheme};
+use spec::topology::Topology;
+
+/// What `reproduce plan-speedup --json` prints.
+#[derive(Deserialize)]
+struct Report {
+    rows: Vec<Row>,
+    correlation_in_process: Option<f64>,
+    correlation_on_cluster: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    world: String,
+    placement: String,
+    jobs: usize,
+    step_ms: f64,
+    speedup: Option<f64>,
+    network_bytes: u64,
+    ranks: Ranks,
+}
+
+#[derive(Deserialize)]
+struct Ranks {
+    predicted_s: Vec<f64>,
+    measured_s: Vec<f64>,
+    schemes: Vec<(String, usize)>,
+}
+
+/// Step times of a plan and of tables that are dealt out in turns.
+pub fn speedup(sources: &Sources) -> Result<String> {
+    const FOLDER: &str = "plan-speedup";
+    let report = plan_speedup::recorded(&sources.reports.join(FOLDER))?;
+    let Report { rows, correlation_in_process, correlation_on_cluster } =
+        serde_json::from_str(&report.json).map_err(Error::json(FOLDER))?;
+    let imbalance = |seconds: &[f64]| {
+        let largest = seconds.iter().copied().fold(0.0, f64::max);
+        format!("{:.2}", largest * seconds.len() as f64 / seconds.iter().sum::<f64>())
+    };
+    let cells = rows.iter().map(|row| {
+        let schemes: Vec<String> =
+            row.ranks.schemes.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        vec![
+            row.world.replace('-', " "),
+            row.placement.replace('-', " "),
+            row.jobs.to_string(),
+            format!("{:.1}", row.step_ms),
+            row.speedup.map_or(String::new(), |speedup| format!("{speedup:.2}")),
+            imbalance(&row.ranks.measured_s),
+            imbalance(&row.ranks.predicted_s),
+            format!("{:.1}", row.network_bytes as f64 / 1e6),
+            schemes.join(", "),
+        ]
+    });
+    let head = [
+        "ranks",
+        "placement",
+        "jobs",
+        "ms a step",
+        "speedup",
+        "imbalance",
+        "predicted",
+        "MB between hosts",
+        "schemes",
+    ];
+    let mut text = table(&head, &cells.collect::<Vec<_>>());
+    let r = |value: Option<f64>| value.map_or("not measured".into(), |r| format!("{r:.3}"));
+    text += &format!(
+        "\nImbalance: the largest over the mean of the seconds that ranks compute for their tables, measured one rank after the other, and as the \
+         planner predicts them. Correlation of both over the ranks of both placements: {} in process, {} on the cluster. Measured by \
+         `campanile reproduce plan-speedup`; records: `reports/{FOLDER}/records.jsonl`, whose first line has all settings.\n",
+        r(correlation_in_process),
+        r(correlation_on_cluster)
+    );
+    Ok(text)
+}
+
+/// Plans of two published shapes by every search, beside their lower bounds.
+pub fn searches() -> Result<String> {
+    let system = System::named("zionex:128").map_err(|e| Error::Program(Box::new(e)))?;
+    let cost = Hierarchical::default();
+    let topology = Topology::new(16, 8).map_err(|e| Error::Program(Box::new(e)))?;
+    let mut cells = Vec::new();
+    for (name, model, bytes_per_rank) in
+        [("DLRM-A", dlrm_a()?, None), ("Model F", model_f()?, Some(400 << 30))]
+    {
+        for search in Search::ALL {
+            let memory = bytes_per_rank
+                .map(|bytes_per_rank| MemoryLimit { bytes_per_rank, reserve: MemoryLimit::RESERVE });
+            let request =
+                Request { memory, search, ..Request::new(&model, topology, 65_536, &system, &cost) };
+            let plan = planner::plan(&request).map_err(|e| Error::Program(Box::new(e)))?;
+            cells.push(vec![
+                name.into(),
+                search.to_string(),
+                format!("{:.2}", 1e3 * plan.cost_s),
+                format!("{:.4}", plan.bound_ratio()),
+                format!("{:.3}", plan.imbalance()),
+                schemes(&model, &plan.placement),
+            ]);
+        }
+    }
+    Ok(table(
+        &["shape", "search", "ms on the slowest rank", "over the bound", "imbalance", "schemes"],
+        &cells,
+    ))
+}
+
+fn schemes(model: &Model, placement: &Placement) -> String {
+    let count = |scheme: Scheme| {
+        (0..model.features().len()).filter(|&feature| placement.scheme(feature) == scheme).count()
+    };
+    let named = Scheme::ALL.into_iter().map(|scheme| (scheme, count(scheme)));
+    let there: Vec<String> =
+        named.filter(|(_, count)| *count > 0).map(|(scheme, count)| format!("{count} {scheme}")).collect();
+    there.join(", ")
+}
+
+/// 4,096 tables of 4 to 384 columns, 94 on average, with 2.08 M rows on average and bags of 15 (Neo, MAD-Max).
+fn dlrm_a() -> Result<Model> {
+    const DIMS: [usize; 8] = [4, 16, 32, 64, 64, 96, 128, 384];
+    let feature = |i: usize| {
+        // Sizes over three orders of magnitude.
+        let rows = 2.08e6 * 10f64.powf(((i * 37) % 64) as f64 / 32.0 - 1.0) / 2.13;
+        table_of(i, rows as usize, 15, DIMS[(i * 13) % 8])
+    };
+    model((0..4096).map(feature).collect(), 96)
+}
+
+/// 64 tables of 732 M rows of 256 columns, with bags of 20.
+fn model_f() -> Result<Model> {
+    model((0..64).map(|i| table_of(i, 732_000_000, 20, 256)).collect(), 256)
+}
+
+fn table_of(i: usize, rows: usize, mean: u32, dim: usize) -> Feature {
+    let (name, hotness) = (format!("C{i}"), Hotness::Many { mean });
+    Feature { name, rows, pooling: Default::default(), hotness, weighted: false, dim: Some(dim) }
+}
+
+fn model(features: Vec<Feature>, dim: usize) -> Result<Model> {
+    let architecture =
+        Architecture::Dcn { bottom: Vec::new(), cross_layers: 1, cross_rank: Some(16), top: vec![16, 1] };
+    Model::new(features, 0, dim, architecture).map_err(|e| Error::Program(Box::new(e)))
+}
