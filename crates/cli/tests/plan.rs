@@ -166,7 +166,7 @@ fn what_does_not_fit_is_refused_with_remedies() {
         "{message}"
     );
     let train = ["train", "--preset", "terabyte", "--dim", "4096"];
-    refused_with(&train, &["GB are free", "the tables do not fit", "\n- more ranks"]);
+    refused_with(&train, &["GB are free", "not fit", "too much", "\n- "]);
 }
 
 /// Other commands take plans too.

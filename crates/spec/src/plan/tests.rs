@@ -40,7 +40,8 @@ fn the_first_difference_is_named_with_both_values() {
     let refused = |plan: &PlanFile, model: &Model, cluster, groups| {
         plan.placement(model, cluster, groups).unwrap_err().to_string()
     };
-    let cases: [(fn(&mut PlanFile), &str); 7] = [
+    type Case = (fn(&mut PlanFile), &'static str);
+    let cases: [Case; 7] = [
         (|plan| plan.version = 2, "the plan has version 2, this program reads version 1;"),
         (|plan| plan.tables[5].rows += 1, "rows are "),
         (|plan| plan.tables[7].name = "other".into(), "table 7 is other in the plan, but C8 in the model;"),

@@ -51,7 +51,8 @@ fn contradictions_are_refused_with_their_field() {
         let text = serde_json::to_string(&statistics).unwrap();
         serde_json::from_str::<LogStatistics>(&text).unwrap_err().to_string()
     };
-    let cases: [(fn(&mut LogStatistics), &str); 5] = [
+    type Case = (fn(&mut LogStatistics), &'static str);
+    let cases: [Case; 5] = [
         (|s| s.features[0].mean_ids = -1.0, "feature user: mean_ids is -1;"),
         (|s| s.features[0].empty = 1.5, "feature user: empty is 1.5; it must be between 0 and 1"),
         (|s| s.features[0].hottest[1].ids = 1, "hottest.ids is 1; it must be above the number before it"),
