@@ -97,8 +97,8 @@ fn check(mut config: Config, ranks: Option<Vec<usize>>, what: &str) {
             assert!(of_copy == &holders[0], "copy {i} differs: {what}");
             assert!(of_copy == of_dense, "copy {i} differs if reduced densely: {what}");
         }
-        for part in 0..2 {
-            close(&holders[0][part], &expected.tables[feature][0][part], &what);
+        for (got, expected) in holders[0].iter().zip(&expected.tables[feature][0]) {
+            close(got, expected, &what);
         }
     }
 }

@@ -25,8 +25,9 @@ pub fn find_runs(
     let mut count = 0;
     for &t in which {
         let mut before = None;
-        for at in sorted.bounds[t]..sorted.bounds[t + 1] {
-            let row = (keys[at] >> 32) as u32;
+        let range = sorted.bounds[t]..sorted.bounds[t + 1];
+        for (at, key) in range.clone().zip(&keys[range]) {
+            let row = (key >> 32) as u32;
             if before != Some(row) {
                 runs.firsts.host_mut()[count] = at as u32;
                 rows.host_mut()[count] = row;

@@ -143,7 +143,7 @@ impl Copies {
 
     /// Finds the rows that the ids of a batch touch here.
     pub fn find_rows(&self, device: &Device, input: &mut Input) -> Result<(), Error> {
-        let (sorted, touched, arrived) = input.to_be_touched();
+        let (sorted, touched, arrived) = input.rows_to_touch();
         let TouchedRows { dense, by_rows, rows, counts, counted } = touched;
         for (which, runs, rows) in
             [(&self.dense, &mut dense.0, &mut dense.1), (&self.by_rows, &mut *by_rows, &mut rows.send)]

@@ -295,8 +295,8 @@ pub(super) struct ArrivedIds<'a> {
 }
 
 impl Input {
-    /// Sorted ids, the rows of data-parallel tables that they are to say, and the ids as they arrived.
-    pub(super) fn to_be_touched(&mut self) -> (&SortedIds, &mut TouchedRows, ArrivedIds<'_>) {
+    /// Sorted ids, the rows of data-parallel tables that are to be found in them, and the ids as they arrived.
+    pub(super) fn rows_to_touch(&mut self) -> (&SortedIds, &mut TouchedRows, ArrivedIds<'_>) {
         let Self { sorted, touched, segments, ids, .. } = self;
         (sorted, touched, ArrivedIds { segments, ids: &ids.recv })
     }
