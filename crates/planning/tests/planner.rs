@@ -10,7 +10,7 @@ use spec::optimizer::UpdateRule;
 use spec::placement::{Layout, Placement, Scheme};
 use spec::program::Algorithm;
 use spec::random::RandomSequence;
-use spec::schedule::{Lane, Operation, PhaseId, Schedule, Task, Work};
+use spec::schedule::{Lane, Operation, PhaseId, Schedule, StepOptions, Task, Work};
 use spec::statistics::LogStatistics;
 use spec::topology::{Groups, Topology};
 use spec::towers::Assignment;
@@ -153,7 +153,7 @@ fn differencing_is_rarely_worse_than_greedy() {
         let request = Request::new(&model, topology, 16_384, &system, &cost);
         let cost_of = |search| plan(&Request { search, ..request }).unwrap().cost_s;
         let (greedy, differencing) = (cost_of(Search::Greedy), cost_of(Search::Differencing));
-        if seed % 20 == 0 {
+        if seed.is_multiple_of(20) {
             assert!(cost_of(Search::Best) <= greedy.min(differencing) * (1.0 + 1e-9), "seed {seed}");
         }
         differencing <= greedy * (1.0 + 1e-12)
@@ -251,7 +251,8 @@ fn loads_are_the_volumes_of_the_schedule() {
     let all = [Scheme::TableWise, Scheme::RowWise, Scheme::ColumnWise, Scheme::Grid];
     let wire = "vectors=bf16,gradients=f16".parse::<WireConfig>().unwrap().check();
     for groups in [None, Some(Groups::new(topology, 1).unwrap())] {
-        for schemes in [&all[..], &[Scheme::RowWise], &[Scheme::Grid, Scheme::TableWise]] {
+        let copies = [Scheme::DataParallel];
+        for schemes in [&all[..], &[Scheme::RowWise], &[Scheme::Grid, Scheme::TableWise], &copies] {
             let request = Request {
                 groups,
                 wire,
@@ -259,9 +260,10 @@ fn loads_are_the_volumes_of_the_schedule() {
                 ..Request::new(&model, topology, 1003, &system, &cost)
             };
             let found = plan(&request).unwrap();
-            assert!(found.tables.iter().any(|table| table.shards > 1));
+            assert!(schemes == copies || found.tables.iter().any(|table| table.shards > 1));
             let deployment = deployment(&model, &found.placement, groups, wire);
-            let schedule = Schedule::new(&deployment, Task::Train, 1 << 20);
+            let options = StepOptions { task: Task::Train, bucket_bytes: 1 << 20, norm: false, batch: 1003 };
+            let schedule = Schedule::with_options(&deployment, options);
             let sizes = BatchSizes::typical(&model, &found.placement, 1003);
             for (rank, load) in found.ranks.iter().enumerate() {
                 let (mut looked_up, mut sent) = (0, 0);
@@ -270,18 +272,20 @@ fn loads_are_the_volumes_of_the_schedule() {
                         Work::Compute(Operation::Lookup) => {
                             looked_up += schedule.memory(PhaseId(i), &sizes, rank)
                         }
-                        Work::Collective(_) if phase.lane == Lane::Exchange => {
+                        Work::Collective(_)
+                            if phase.lane == Lane::Exchange || phase.name == "reduce rows" =>
+                        {
                             let bytes = schedule.sent(PhaseId(i), &sizes, rank);
                             sent += bytes.host + bytes.network;
                         }
                         _ => {}
                     }
                 }
-                assert_eq!(
-                    (load.lookup_bytes, load.sent_bytes),
-                    (looked_up, sent),
-                    "rank {rank}, {groups:?}"
-                );
+                assert_eq!(load.lookup_bytes, looked_up, "rank {rank}, {groups:?}, {schemes:?}");
+                // The shares of a vector that is reduced differ by some units.
+                let off = load.sent_bytes.abs_diff(sent) as f64 / sent as f64;
+                let most = if schemes == copies { 1e-3 } else { 0.0 };
+                assert!(off <= most, "rank {rank}, {groups:?}, {schemes:?}: {} {sent}", load.sent_bytes);
             }
         }
     }
@@ -298,12 +302,9 @@ fn tables_of_a_tower_stay_in_its_group() {
     let module = "dcn:d=16".parse().unwrap();
     let towers = Assignment::Strided(3);
     let model = Model::with_towers(features, 0, 32, architecture, Some(&towers), module).unwrap();
-    let copies = [Scheme::TableWise, Scheme::RowWise, Scheme::ColumnWise, Scheme::Grid];
-    let request = Request {
-        groups: Some(groups),
-        schemes: Some(&copies),
-        ..Request::new(&model, groups.topology(), 4096, &system, &cost)
-    };
+    let in_groups = Some(groups);
+    let request =
+        Request { groups: in_groups, ..Request::new(&model, groups.topology(), 4096, &system, &cost) };
     for search in Search::ALL {
         let found = plan(&Request { search, ..request }).unwrap();
         let sptt = Sptt::new(&model, &found.placement, groups, PeerPermute::Ids).unwrap();

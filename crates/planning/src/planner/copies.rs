@@ -1,6 +1,7 @@
 //! Prices of data-parallel tables: every copy serves its share of the samples, and sums of gradients by row are reduced.
 
 use super::prices::{Price, Prices, WORD};
+use spec::volume::expected_distinct;
 
 /// How sums of gradients by row are added up over the copies, and what a copy sends for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,22 +18,23 @@ impl Prices<'_> {
         let model = self.request.model;
         let (rows, width) = (model.features()[feature].rows as f64, model.row_width(feature) as f64);
         let members = self.members() as f64;
-        let typical = self.batch() / members * model.features()[feature].hotness.mean() as f64;
-        let touched = -rows * (typical * (-1.0 / rows.max(1.0)).ln_1p()).exp_m1();
+        let samples = self.request.batch.div_ceil(self.members()) as u64;
+        let ids = samples * model.features()[feature].hotness.mean();
+        let touched = expected_distinct(ids, model.features()[feature].rows) as f64;
         let by_rows = (members - 1.0) * WORD * (1.0 + touched * (1.0 + width));
         let dense = 2.0 * (members - 1.0) / members * WORD * rows * (width + 1.0);
         let touched = self.distinct(feature, self.batch() / members * self.ids[feature], rows);
         Sums { dense: by_rows > dense, touched }
     }
 
-    /// Bytes that a copy sends to the others.
-    pub(super) fn sums_sent(&self, feature: usize) -> f64 {
+    /// Bytes that a copy which touches so many rows sends to the others.
+    pub(super) fn sums_sent(&self, feature: usize, dense: bool, touched: u64) -> u64 {
         let model = self.request.model;
-        let (rows, width) = (model.features()[feature].rows as f64, model.row_width(feature) as f64);
-        let (members, sums) = (self.members() as f64, self.sums(feature));
-        match sums.dense {
-            true => 2.0 * (members - 1.0) / members * WORD * rows * (width + 1.0),
-            false => (members - 1.0) * WORD * (1.0 + sums.touched.round() * (1.0 + width)),
+        let (rows, width) = (model.features()[feature].rows as u64, model.row_width(feature) as u64);
+        let others = self.members() as u64 - 1;
+        match dense {
+            true => 8 * others * (rows * (width + 1)) / (others + 1),
+            false => 4 * others * (1 + touched * (1 + width)),
         }
     }
 

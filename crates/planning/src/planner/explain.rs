@@ -68,19 +68,15 @@ fn reason(chosen: &Candidate, candidates: &Candidates, whole: &Whole) -> String 
             "{what}: {all} a step on all its ranks together, the least of {count} forms{besides}"
         );
     }
-    let more = words::percent_more(chosen.total, cheapest.total);
-    let (piece, largest) = (words::seconds(chosen.wide.cost), words::seconds(cheapest.wide.cost));
-    let other = cheapest.shape.words();
+    let (other, theirs) = (cheapest.shape.words(), words::seconds(cheapest.total));
+    let costs = format!("{what}: {all} in all, where {other} takes {theirs}");
     if cheapest.wide.cost > chosen.wide.cost {
-        format!(
-            "{what}: {more} more in all than {other} ({all}), but a piece takes a rank {piece} instead of {largest}, so that ranks \
-             are even"
-        )
+        let rank = if chosen.shape == Shape::Copies { "every rank" } else { "a rank" };
+        let (piece, largest) = (words::seconds(chosen.wide.cost), words::seconds(cheapest.wide.cost));
+        format!("{costs}, but {piece} on {rank} instead of {largest}, so that ranks are even")
     } else {
         let (small, large) = (words::bytes(chosen.wide.memory), words::bytes(cheapest.wide.memory));
-        format!(
-            "{what}: {more} more in all than {other} ({all}), but a piece takes {small} of a rank instead of {large}"
-        )
+        format!("{costs}, but {small} of a rank's memory instead of {large}")
     }
 }
 
@@ -91,8 +87,8 @@ fn second(chosen: &Candidate, candidates: &Candidates, whole: &Whole) -> Option<
     let what = other.shape.words();
     let (theirs, ours) = (words::seconds(other.total), words::seconds(chosen.total));
     let why_not = if other.total >= chosen.total {
-        let more = words::percent_more(other.total, chosen.total);
-        format!("{what} takes {more} more in all: {theirs} instead of {ours}")
+        let more = words::more(other.total, chosen.total);
+        format!("{what} takes {more} in all: {theirs} instead of {ours}")
     } else if other.wide.cost > whole.cost && !other.on_all(whole.members) {
         let (piece, slowest) = (words::seconds(other.wide.cost), words::seconds(whole.cost));
         format!(

@@ -5,6 +5,7 @@ use super::{RankLoad, Request};
 use spec::dataflow::{PeerPermute, Sptt};
 use spec::placement::{CopyUpdate, Placement, Shard, share};
 use spec::topology::{Groups, Numbering};
+use spec::volume::expected_distinct;
 
 /// Load of every rank of a placement, found by a planner or written by hand.
 ///
@@ -63,8 +64,8 @@ struct Volumes<'a> {
     /// Whether weights travel with all ids.
     weights: bool,
     groups: Option<Groups>,
-    /// Bytes of sums that each copy of a feature's table sends.
-    sums: Vec<u64>,
+    /// Whether the sums of copies of a feature's table are reduced densely.
+    dense: Vec<bool>,
 }
 
 impl<'a> Volumes<'a> {
@@ -72,9 +73,8 @@ impl<'a> Volumes<'a> {
         let (request, ranks) = (prices.request, prices.ranks());
         let samples = (0..ranks).map(|rank| share(request.batch, ranks, rank).len() as u64).collect();
         let weights = placement.weights_travel(request.model);
-        let sums =
-            (0..request.model.features().len()).map(|feature| prices.sums_sent(feature) as u64).collect();
-        Self { prices, placement, samples, weights, groups: request.groups, sums }
+        let dense = (0..request.model.features().len()).map(|feature| prices.sums(feature).dense).collect();
+        Self { prices, placement, samples, weights, groups: request.groups, dense }
     }
 
     /// Ids of a feature in the samples of a rank.
@@ -93,28 +93,20 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// Ranks whose samples are looked up in a shard on `rank`: all, or those that a copy serves.
-    fn served(&self, rank: usize, shard: &Shard) -> Vec<usize> {
-        match (shard.holders.copy_update(), self.groups) {
-            (None, _) => (0..self.samples.len()).collect(),
-            (Some(CopyUpdate::Rows), Some(groups)) => groups.peers(groups.index_of(rank)).collect(),
-            (Some(_), _) => vec![rank],
-        }
-    }
-
     /// Bytes that the lookup of a shard on `rank` reads and writes: a row for each id, a vector for each sample.
     fn looked_up(&self, rank: usize, shard: &Shard) -> u64 {
-        let served = self.served(rank, shard);
-        let ids: u64 = served.iter().map(|&rank| self.ids_in(rank, shard)).sum();
-        let samples: u64 = served.iter().map(|&rank| self.samples[rank]).sum();
+        let own = shard.holders.copy_update() == Some(CopyUpdate::Samples);
+        let served = self.placement.served_by(shard, rank).filter(|&from| !own || from == rank);
+        let both = served.map(|from| (self.ids_in(from, shard), self.samples[from]));
+        let (ids, samples) = both.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         4 * shard.columns.len() as u64 * (ids + samples)
     }
 
     /// Bytes of ids, and of what travels with them, that the samples of a rank have for a shard.
     fn input(&self, rank: usize, shard: &Shard) -> u64 {
-        let words = if self.weights { 2 } else { 1 };
+        let each = shard.id_bytes() + if self.weights { 4 } else { 0 };
         let lengths = self.placement.lengths_vary(self.prices.request.model, shard);
-        4 * (words * self.ids_in(rank, shard) + if lengths { self.samples[rank] } else { 0 })
+        each * self.ids_in(rank, shard) + if lengths { 4 * self.samples[rank] } else { 0 }
     }
 
     /// Samples whose vectors a rank gets of every shard in its group, or in the world.
@@ -141,12 +133,12 @@ impl<'a> Volumes<'a> {
             let holders = shard.holders.ranks();
             match shard.holders.copy_update() {
                 Some(CopyUpdate::Rows) => {
-                    if let Some(groups) = self.groups {
-                        let server = holders.get(groups.index_of(rank));
-                        sent += if server == Some(&rank) { 0 } else { self.input(rank, shard) };
+                    // In SPTT, ids go to the copy of the rank's index in the shard's group.
+                    if !self.placement.serves(shard, rank, rank) {
+                        sent += self.input(rank, shard);
                     }
                     if holders.binary_search(&rank).is_ok() {
-                        sent += self.sums[shard.feature];
+                        sent += self.sums(rank, shard);
                     }
                 }
                 update => {
@@ -161,6 +153,17 @@ impl<'a> Volumes<'a> {
             }
         }
         sent
+    }
+
+    /// Bytes of sums that the copy of a shard on `rank` sends to the others.
+    fn sums(&self, rank: usize, shard: &Shard) -> u64 {
+        let (feature, rows) = (shard.feature, shard.rows.len());
+        let ids = self.placement.served_by(shard, rank).map(|rank| self.ids(rank, feature)).sum::<u64>();
+        let touched = match self.prices.statistics[feature] {
+            None => expected_distinct(ids, rows),
+            Some(_) => self.prices.distinct(feature, ids as f64, rows as f64).round() as u64,
+        };
+        self.prices.sums_sent(feature, self.dense[feature], touched)
     }
 
     /// Bytes that a rank sends to its peers: what leaves its group, and the gradients of what left theirs.

@@ -3,6 +3,7 @@
 use super::Request;
 use crate::step::{Compute, ComputeClass, Transfer};
 use spec::Pooling;
+use spec::codec::Codec;
 use spec::feature::Hotness;
 use spec::schedule::CollectiveKind;
 use spec::statistics::FeatureStatistics;
@@ -136,10 +137,9 @@ impl<'a> Prices<'a> {
         let (batch, width) = (self.batch(), columns as f64);
         let ids = batch * self.ids[feature] / row_pieces as f64;
         let wire = self.request.wire;
-        let encoded =
-            |codec: spec::codec::Codec| codec.encoded_bytes(self.request.batch as u64, columns as u64) as f64;
+        let encoded = |codec: Codec| codec.encoded_bytes(self.request.batch as u64, columns as u64) as f64;
         let (vectors, gradients) = (encoded(wire.vectors), encoded(wire.gradients));
-        let recoded = |codec: spec::codec::Codec, bytes| {
+        let recoded = |codec: Codec, bytes| {
             if codec.encodes() { WORD * batch * width + bytes } else { 0.0 }
         };
 
@@ -152,7 +152,8 @@ impl<'a> Prices<'a> {
         let cut_mean = row_pieces > 1 && of.pooling == Pooling::Mean && of.hotness != Hotness::One;
         let weights = if self.weighted || cut_mean { WORD * ids } else { 0.0 };
         let lengths = if of.hotness != Hotness::One || row_pieces > 1 { WORD * batch } else { 0.0 };
-        let communication = (WORD * ids + weights + lengths) * self.rates.ids
+        let id = if rows as u64 > 1 << 32 { 2.0 * WORD } else { WORD };
+        let communication = (id * ids + weights + lengths) * self.rates.ids
             + (vectors + gradients) * self.rates.vectors
             + 3.0 * self.rates.message;
         let buffers = 2.0 * WORD * batch * width
@@ -172,7 +173,7 @@ impl<'a> Prices<'a> {
     pub(super) fn leaving(&self, columns: usize) -> f64 {
         let samples = (self.request.batch / self.members().max(1)) as u64;
         let wire = self.request.wire;
-        let encoded = |codec: spec::codec::Codec| codec.encoded_bytes(samples, columns as u64) as f64;
+        let encoded = |codec: Codec| codec.encoded_bytes(samples, columns as u64) as f64;
         self.weighted(0.0, (encoded(wire.vectors) + encoded(wire.gradients)) * self.rates.peers)
     }
 

@@ -21,12 +21,12 @@ pub(super) fn bytes(value: u64) -> String {
     format!("{} {}", digits(value), units[unit])
 }
 
-/// By how many percent a number is more than another.
-pub(super) fn percent_more(value: f64, than: f64) -> String {
+/// How much more a number is than another, such as `20.9 % more` or `26 times as much`.
+pub(super) fn more(value: f64, than: f64) -> String {
     match (value / than - 1.0) * 100.0 {
-        more if !more.is_finite() => "much".into(),
-        more if more >= 1000.0 => format!("{:.0} times", value / than),
-        more => format!("{} %", digits(more)),
+        more if !more.is_finite() => "much more".into(),
+        more if more >= 1000.0 => format!("{:.0} times as much", value / than),
+        more => format!("{} % more", digits(more)),
     }
 }
 
