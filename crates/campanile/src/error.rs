@@ -79,7 +79,7 @@ pub enum Error {
     #[error("{error}\n{explanation}")]
     DoesNotFit {
         /// What the run needs, and what there is.
-        error: training::Error,
+        error: Box<training::Error>,
         /// Answer of the planner.
         explanation: String,
     },

@@ -391,7 +391,7 @@ impl Training {
             _ => None,
         };
         match explanation {
-            Some(explanation) => Error::DoesNotFit { error, explanation },
+            Some(explanation) => Error::DoesNotFit { error: Box::new(error), explanation },
             None => cluster::report_once(&self.cluster, error).into(),
         }
     }

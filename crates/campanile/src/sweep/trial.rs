@@ -162,8 +162,8 @@ pub fn due_to_settings(error: &Error) -> Option<String> {
     let cause = match error {
         Error::OneOfSeveral { source, .. } => return due_to_settings(source),
         Error::Cluster(ClusterError::Failed(error) | ClusterError::ReportedForAll(error))
-        | Error::Training(error)
-        | Error::DoesNotFit { error, .. } => error,
+        | Error::Training(error) => error,
+        Error::DoesNotFit { error, .. } => error,
         _ => return None,
     };
     of_training(cause).then(|| chain(cause).lines().next().unwrap_or_default().to_owned())

@@ -162,7 +162,7 @@ pub fn ranks_in_words(ranks: &[usize]) -> String {
         [] => "no rank".into(),
         [rank] => format!("rank {rank}"),
         [first, .., last] if last - first + 1 == ranks.len() => format!("ranks {first}–{last}"),
-        [some @ ..] if some.len() <= 8 => {
+        some if some.len() <= 8 => {
             let some: Vec<String> = some.iter().map(ToString::to_string).collect();
             format!("ranks {}", some.join(", "))
         }
