@@ -400,3 +400,17 @@ fn what_does_not_fit_is_explained_with_remedies_that_work() {
     assert!(unfit.remedies[0].what.contains("row-wise for the table of t11"), "{unfit}");
     assert!(plan(&Request { schemes: Some(&[Scheme::TableWise, Scheme::RowWise]), ..request }).is_ok());
 }
+
+/// Few tables on many ranks: whole columns of pieces are finer than a cap, and grids would multiply the work.
+#[test]
+fn few_tables_on_many_ranks_are_not_ground_to_dust() {
+    let model = dcn((0..26).map(|i| feature(i, 40_000_000, 128, 1)).collect());
+    let cost = Hierarchical::default();
+    for (ranks, most) in [(1024, 1.6), (4096, 1.1)] {
+        let system = System::named(&format!("h100:{ranks}")).unwrap();
+        let topology = Topology::new(ranks / 8, 8).unwrap();
+        let found = plan(&Request::new(&model, topology, 16_384 * ranks, &system, &cost)).unwrap();
+        println!("{ranks} ranks: {:.4} of the bound, {:.2} s", found.bound_ratio(), found.planning_s);
+        assert!(found.bound_ratio() <= most, "{ranks} ranks: {}", found.bound_ratio());
+    }
+}
