@@ -151,7 +151,7 @@ impl Planned {
         let (topology, tables) = (run.topology(), run.model.features().len());
         let groups = match run.dataflow.sptt() {
             None => "flat".into(),
-            Some(sptt) => format!("sptt, {} hosts per tower", sptt.groups().hosts_per_group()),
+            Some(sptt) => format!("sptt, {} per tower", count(sptt.groups().hosts_per_group(), "host")),
         };
         let memory = match memory {
             None => "no memory limit".into(),
@@ -160,13 +160,19 @@ impl Planned {
             }
         };
         format!(
-            "{tables} tables on {} hosts × {} ranks, {groups}; batch {}; {memory}; priced by {cost} on {}",
-            topology.hosts(),
-            topology.ranks_per_host(),
+            "{} on {} × {}, {groups}; batch {}; {memory}; priced by {cost} on {}",
+            count(tables, "table"),
+            count(topology.hosts(), "host"),
+            count(topology.ranks_per_host(), "rank"),
             run.batch,
             system.name
         )
     }
+}
+
+/// A number of things, as `1 host` or `2 hosts`.
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

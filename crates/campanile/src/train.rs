@@ -364,7 +364,10 @@ impl Training {
         if self.config.placement.plan != Some(PlanChoice::Auto) {
             return Ok(run);
         }
-        let plan = plan::auto(&run, &self.cluster, self.memory_use());
+        // Machines may differ in their memory, but all ranks follow one plan.
+        let plan = cluster::by_first_rank(&self.cluster, || {
+            Ok::<_, Error>(plan::auto(&run, &self.cluster, self.memory_use()))
+        })?;
         let mut config = self.config.clone();
         config.placement.plan = Some(PlanChoice::File(Box::new(plan)));
         let run = check(&config)?;

@@ -105,7 +105,7 @@ enum Command {
     Sweep(Box<sweep::Args>),
     /// Make one page of one or several runs: curves, calibration, times, comparison
     Report(report::Args),
-    /// Plan which ranks hold which rows and columns of each table, within their memory, and say why
+    /// Plan which ranks hold which rows and columns of each table, and say why
     Plan(Box<plan::Args>),
     /// Print the phases of one training step, with their bytes and FLOPs
     Schedule(schedule::Args),

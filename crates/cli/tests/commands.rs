@@ -261,7 +261,7 @@ fn mixed_dims_and_huge_tables_are_described_scheduled_and_simulated() {
     );
     let schedule = String::from_utf8(campanile(&["schedule", config, "--hosts", "2"]).stdout).unwrap();
     assert!(schedule.contains("project forward") && schedule.contains("project backward"), "{schedule}");
-    let simulated = json(&["simulate", config, "--system", "a100:16", "--json"]);
+    let simulated = json(&["simulate", "--model", config, "--system", "a100:16", "--json"]);
     assert!(simulated["iteration_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{simulated}");
     let refused = refusal(&["train", config, "--steps", "2"]);
     assert!(refused.contains("model.features[0].rows (a): 10000000000 rows can be planned"), "{refused}");

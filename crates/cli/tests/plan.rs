@@ -59,8 +59,7 @@ fn a_plan_is_told_and_followed() {
     }
     let text = campanile(&plan);
     let text = String::from_utf8(text.stdout).unwrap();
-    for part in
-        ["26 tables on 1 hosts × 2 ranks", "rank", "memory", "predicted", "Schemes:", "C26", "second:"]
+    for part in ["26 tables on 1 host × 2 ranks", "rank", "memory", "predicted", "Schemes:", "C26", "second:"]
     {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
@@ -151,7 +150,7 @@ fn plans_of_other_runs_are_refused() {
 /// When nothing fits, the command fails and says what would make it fit; so does a run, before anything is allocated.
 #[test]
 fn what_does_not_fit_is_refused_with_remedies() {
-    let run = ["--preset", "terabyte", "--memory-per-rank", "200MiB"];
+    let run = ["--preset", "terabyte", "--memory-per-rank", "40GiB"];
     let output = campanile(&[&["plan", "--json"], &run[..]].concat());
     assert_eq!(output.status.code(), Some(1));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -68,7 +68,7 @@ fn every_key_of_a_config_has_a_meaning_and_a_default() {
 }
 
 /// Values of which each flag of a run accepts one that is not its default.
-const VALUES: [&str; 22] = [
+const VALUES: [&str; 23] = [
     "3",
     "0.5",
     "0.25",
@@ -90,6 +90,7 @@ const VALUES: [&str; 22] = [
     "../../examples/schemas/multi-hot.toml",
     "none",
     "auc",
+    "auto",
     "true",
 ];
 

@@ -3,7 +3,7 @@
 use super::by_load;
 use crate::text::{bytes, columns, grouped, printable};
 use campanile::plan::Planned;
-use planning::planner::TablePlan;
+use planning::planner::{Refused, TablePlan};
 use spec::placement::Scheme;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -92,6 +92,21 @@ fn schemes(text: &mut String, planned: &Planned) {
     planned.plan.tables.iter().for_each(|table| *counts.entry(table.scheme).or_default() += 1);
     let counts = counts.iter().map(|(scheme, tables)| format!("{tables} {scheme}"));
     let _ = writeln!(text, "\nSchemes: {}", counts.collect::<Vec<_>>().join(", "));
+    for refused in refused_for_all(planned) {
+        let _ = writeln!(text, "  refused for all tables: {}: {}", refused.scheme, printable(&refused.why));
+    }
+}
+
+/// Schemes that every table was refused for the same reason, where there are several tables.
+fn refused_for_all(planned: &Planned) -> Vec<&Refused> {
+    match &planned.plan.tables[..] {
+        [first, others @ ..] if !others.is_empty() => first
+            .refused
+            .iter()
+            .filter(|refused| others.iter().all(|table| table.refused.contains(refused)))
+            .collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn tables(text: &mut String, planned: &Planned) {
@@ -103,8 +118,9 @@ fn tables(text: &mut String, planned: &Planned) {
     }
     let title = if all { "Tables".into() } else { format!("The {SHOWN} most expensive tables") };
     let _ = writeln!(text, "\n{title}");
+    let known = refused_for_all(planned);
     for table in tables {
-        entry(text, planned, table);
+        entry(text, planned, table, &known);
     }
     if !all {
         let others = planned.plan.tables.len() - SHOWN;
@@ -112,8 +128,8 @@ fn tables(text: &mut String, planned: &Planned) {
     }
 }
 
-/// A table in a few lines: its size and scheme, why that won, what came second, and what was refused.
-fn entry(text: &mut String, planned: &Planned, table: &TablePlan) {
+/// A table in a few lines: its size and scheme, why that won, what came second, and what was refused besides what is `known`.
+fn entry(text: &mut String, planned: &Planned, table: &TablePlan, known: &[&Refused]) {
     let (name, rows, dim) = planned.table(table.feature);
     let pieces = if table.shards == 1 { String::new() } else { format!(", {} shards", table.shards) };
     let _ = writeln!(
@@ -135,7 +151,7 @@ fn entry(text: &mut String, planned: &Planned, table: &TablePlan) {
             printable(&second.why_not)
         );
     }
-    for refused in &table.refused {
+    for refused in table.refused.iter().filter(|refused| !known.contains(refused)) {
         let _ = writeln!(text, "      refused: {}: {}", refused.scheme, printable(&refused.why));
     }
 }

@@ -75,7 +75,7 @@ pub fn speedup(sources: &Sources) -> Result<String> {
         "MB between hosts",
         "schemes",
     ];
-    let mut text = table(&head, &cells.collect::<Vec<_>>());
+    let mut text = table(2, &head, &cells.collect::<Vec<_>>());
     let r = |value: Option<f64>| value.map_or("not measured".into(), |r| format!("{r:.3}"));
     text += &format!(
         "\nImbalance: the largest over the mean of the seconds that ranks compute for their tables, measured one rank after the other, and as the \
@@ -113,6 +113,7 @@ pub fn searches() -> Result<String> {
         }
     }
     Ok(table(
+        2,
         &["shape", "search", "ms on the slowest rank", "over the bound", "imbalance", "schemes"],
         &cells,
     ))
