@@ -400,3 +400,18 @@ fn what_does_not_fit_is_explained_with_remedies_that_work() {
     assert!(unfit.remedies[0].what.contains("row-wise for the table of t11"), "{unfit}");
     assert!(plan(&Request { schemes: Some(&[Scheme::TableWise, Scheme::RowWise]), ..request }).is_ok());
 }
+
+/// Few tables on many ranks: grids have the smallest pieces, but multiply the work.
+#[test]
+fn few_tables_on_many_ranks_are_not_ground_to_dust() {
+    let model = dcn((0..26).map(|i| feature(i, 40_000_000, 128, 1)).collect());
+    let cost = Hierarchical::default();
+    for ranks in [256, 1024] {
+        let system = System::named(&format!("h100:{ranks}")).unwrap();
+        let topology = Topology::new(ranks / 8, 8).unwrap();
+        let request = Request::new(&model, topology, 16_384 * ranks, &system, &cost);
+        let columns = plan(&Request { schemes: Some(&[Scheme::ColumnWise]), ..request }).unwrap();
+        let found = plan(&request).unwrap();
+        assert!(found.cost_s <= columns.cost_s * (1.0 + 1e-9), "{} over {}", found.cost_s, columns.cost_s);
+    }
+}

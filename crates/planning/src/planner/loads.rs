@@ -66,6 +66,8 @@ struct Volumes<'a> {
     groups: Option<Groups>,
     /// Whether the sums of copies of a feature's table are reduced densely.
     dense: Vec<bool>,
+    /// Ids of the whole batch, by feature, and by the pieces into which the rows of the feature's table are cut.
+    ids_by_piece: Vec<Vec<u64>>,
 }
 
 impl<'a> Volumes<'a> {
@@ -74,7 +76,18 @@ impl<'a> Volumes<'a> {
         let samples = (0..ranks).map(|rank| share(request.batch, ranks, rank).len() as u64).collect();
         let weights = placement.weights_travel(request.model);
         let dense = (0..request.model.features().len()).map(|feature| prices.sums(feature).dense).collect();
-        Self { prices, placement, samples, weights, groups: request.groups, dense }
+        let mut volumes = Self {
+            prices,
+            placement,
+            samples,
+            weights,
+            groups: request.groups,
+            dense,
+            ids_by_piece: Vec::new(),
+        };
+        volumes.ids_by_piece =
+            (0..request.model.features().len()).map(|feature| volumes.ids_of_pieces(feature)).collect();
+        volumes
     }
 
     /// Ids of a feature in the samples of a rank.
@@ -93,12 +106,43 @@ impl<'a> Volumes<'a> {
         }
     }
 
+    /// Ids of the whole batch that fall into each piece of rows, as [`ids_in`](Self::ids_in) has them for one rank.
+    fn ids_of_pieces(&self, feature: usize) -> Vec<u64> {
+        let pieces = self.placement.row_pieces(feature);
+        let (mut all, mut changes) = (0, vec![0i64; pieces + 1]);
+        for rank in 0..self.samples.len() {
+            let ids = self.ids(rank, feature);
+            all += ids / pieces as u64;
+            // What does not divide goes to so many pieces in turn, from this one on.
+            let (first, rest) = ((pieces - rank % pieces) % pieces, (ids % pieces as u64) as usize);
+            let end = first + rest;
+            changes[first] += 1;
+            changes[end.min(pieces)] -= 1;
+            if end > pieces {
+                changes[0] += 1;
+                changes[end - pieces] -= 1;
+            }
+        }
+        let mut more = 0;
+        let of_piece = |change: &i64| {
+            more += change;
+            (all as i64 + more) as u64
+        };
+        changes[..pieces].iter().map(of_piece).collect()
+    }
+
     /// Bytes that the lookup of a shard on `rank` reads and writes: a row for each id, a vector for each sample.
     fn looked_up(&self, rank: usize, shard: &Shard) -> u64 {
-        let own = shard.holders.copy_update() == Some(CopyUpdate::Samples);
-        let served = self.placement.served_by(shard, rank).filter(|&from| !own || from == rank);
-        let both = served.map(|from| (self.ids_in(from, shard), self.samples[from]));
-        let (ids, samples) = both.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let (ids, samples) = match shard.holders.copy_update() {
+            None => (self.ids_by_piece[shard.feature][shard.piece()], self.prices.request.batch as u64),
+            Some(CopyUpdate::Samples) => (self.ids(rank, shard.feature), self.samples[rank]),
+            Some(CopyUpdate::Rows) => {
+                let served = self.placement.served_by(shard, rank);
+                served.fold((0, 0), |(ids, samples), from| {
+                    (ids + self.ids(from, shard.feature), samples + self.samples[from])
+                })
+            }
+        };
         4 * shard.columns.len() as u64 * (ids + samples)
     }
 
@@ -126,10 +170,10 @@ impl<'a> Volumes<'a> {
             .filter(|&to| to != rank && together(to))
             .map(|to| self.receives(to))
             .sum();
-        let mut sent = 0;
+        let (own, mut sent) = (self.receives(rank), 0);
         for shard in self.placement.shards() {
             let width = shard.columns.len() as u64;
-            let gradient = wire.gradients.encoded_bytes(self.receives(rank), width);
+            let gradient = wire.gradients.encoded_bytes(own, width);
             let holders = shard.holders.ranks();
             match shard.holders.copy_update() {
                 Some(CopyUpdate::Rows) => {

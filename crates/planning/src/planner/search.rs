@@ -10,17 +10,9 @@ use crate::assignment::{self, NoRoom};
 /// Part of the bound by which a plan may miss it before it is searched further.
 const CLOSE: f64 = 5e-4;
 
-/// Caps on the price and on the memory of a piece, in parts of the lower bound and of what a rank has room for.
-const CAPS: [(f64, f64); 8] = [
-    (f64::INFINITY, 1.0),
-    (1.0, 0.5),
-    (0.7, 0.35),
-    (0.5, 0.25),
-    (0.35, 0.18),
-    (0.25, 0.125),
-    (0.125, 0.0625),
-    (0.0625, 0.03125),
-];
+/// Caps on the price of a piece, in parts of the lower bound. Half of each is the cap on memory, in parts of what a rank has room for.
+const CAPS: [f64; 17] =
+    [f64::INFINITY, 64.0, 32.0, 16.0, 8.0, 5.6, 4.0, 2.8, 2.0, 1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.125, 0.0625];
 
 /// Product of units and ranks from which on only the most promising choices are searched well.
 const LARGE: usize = 1 << 16;
@@ -114,10 +106,14 @@ pub(super) fn search(prices: &Prices, tables: &Tables) -> Result<Solution, Misfi
     let large = method == Search::Best && tables.units.len() * prices.ranks() > LARGE;
     let mut found: Vec<Solution> = Vec::new();
     let mut tried: Vec<Vec<usize>> = Vec::new();
-    for (cap, memory_cap) in CAPS {
-        let memory_cap = policy.memory_cap.min(memory_cap * prices.room() as f64);
-        let choice = Policy { cap: cap * bound, memory_cap, ..policy }.choice(prices, tables);
+    for cap in CAPS {
         let least = found.first().map_or(f64::INFINITY, |best| best.objective);
+        // A better plan has smaller pieces than the best so far.
+        if cap * bound > least {
+            continue;
+        }
+        let memory_cap = policy.memory_cap.min((cap / 2.0).min(1.0) * prices.room() as f64);
+        let choice = Policy { cap: cap * bound, memory_cap, ..policy }.choice(prices, tables);
         if tried.contains(&choice) || tables.mean(prices, &choice) >= least {
             continue;
         }
