@@ -9,7 +9,7 @@ pub const TABLES: usize = 24;
 /// Rows of the largest table.
 const ROWS: f64 = 200_000.0;
 /// Mean ids of the largest bags.
-const IDS: f64 = 60.0;
+const IDS: f64 = 200.0;
 /// Exponents of the power laws of rows and of ids. The largest bags have more than half of all ids.
 const ROWS_EXPONENT: f64 = 1.5;
 const IDS_EXPONENT: f64 = 2.0;
