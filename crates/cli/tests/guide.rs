@@ -72,10 +72,10 @@ fn run(folder: &Path, commands: &str) -> (bool, String) {
     (output.status.success(), printed.replace(here.to_str().unwrap(), "/home/me"))
 }
 
-/// Whether a line tells how far a command is: `training: 48 of 128 steps …`, or `[1/5] flat: …`.
+/// Whether a line tells how far a command is: `training: 48 of 128 steps …`, or `[1/5] flat: …`; or where the tables of a run are.
 fn is_progress(line: &str) -> bool {
     let before = line.split_once(": ").map_or("", |(before, _)| before);
-    line.starts_with('[') || (before.ends_with("ing") && !before.contains(' '))
+    line.starts_with('[') || line.starts_with("plan: ") || (before.ends_with("ing") && !before.contains(' '))
 }
 
 /// Whether `mpirun` starts ranks of this build here.

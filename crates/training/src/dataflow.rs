@@ -11,16 +11,18 @@ mod order;
 mod reduction;
 mod sptt;
 mod tables;
+mod touched;
 mod vectors;
 
 pub use carries::{Carries, Payload};
-pub use copies::{Copies, TouchedRows};
+pub use copies::Copies;
 pub use exchange::{Exchange, PendingExchange, Sums};
 pub use flat::Flat;
 pub use input::{Input, LossWeights};
 pub use reduction::Reduction;
 pub use sptt::Sptt;
 pub use tables::allocate;
+pub use touched::TouchedRows;
 pub use vectors::{Vectors, Way};
 
 use crate::Error;

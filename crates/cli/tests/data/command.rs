@@ -18,7 +18,9 @@ pub fn json_and_warnings(args: &[&str]) -> (Value, String) {
     assert!(output.status.success(), "{args:?}: {err}");
     let last = out.lines().last().unwrap_or_default();
     let value = serde_json::from_str(last).unwrap_or_else(|e| panic!("{args:?}: {e} in {out}"));
-    (value, err)
+    // Every run says where its tables are.
+    let warnings = err.split_inclusive('\n').filter(|line| !line.starts_with("plan: ")).collect();
+    (value, warnings)
 }
 
 /// The last line of standard output as JSON.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use spec::feature::{Feature, Hotness};
 use spec::model::{Architecture, Model};
 use spec::placement::{Placement, Scheme};
+use spec::random::RandomSequence;
 use spec::topology::Topology;
 
 /// What `reproduce plan-speedup --json` prints.
@@ -112,11 +113,8 @@ pub fn searches() -> Result<String> {
             ]);
         }
     }
-    Ok(table(
-        2,
-        &["shape", "search", "ms on the slowest rank", "over the bound", "imbalance", "schemes"],
-        &cells,
-    ))
+    let head = ["shape", "search", "ms on the slowest rank", "over the bound", "imbalance", "schemes"];
+    Ok(table(2, &head, &cells) + "\nComputed by the planner as this page is made.\n")
 }
 
 fn schemes(model: &Model, placement: &Placement) -> String {
@@ -129,13 +127,16 @@ fn schemes(model: &Model, placement: &Placement) -> String {
     there.join(", ")
 }
 
-/// 4,096 tables of 4 to 384 columns, 94 on average, with 2.08 M rows on average and bags of 15 (Neo, MAD-Max).
+/// 4,096 tables of 4 to 384 columns, with rows over three orders of magnitude and bags of 1 to 60 ids, 2.08 M and 15 on
+/// average or nearly so (Neo, MAD-Max).
 fn dlrm_a() -> Result<Model> {
-    const DIMS: [usize; 8] = [4, 16, 32, 64, 64, 96, 128, 384];
+    const DIMS: [usize; 10] = [4, 8, 16, 32, 64, 64, 96, 128, 192, 384];
+    let [sizes, bags, dims] = ["sizes", "bags", "dims"].map(|name| RandomSequence::new(1, name));
     let feature = |i: usize| {
-        // Sizes over three orders of magnitude.
-        let rows = 2.08e6 * 10f64.powf(((i * 37) % 64) as f64 / 32.0 - 1.0) / 2.13;
-        table_of(i, rows as usize, 15, DIMS[(i * 13) % 8])
+        let i = i as u64;
+        let rows = 4.5e5 * 10f64.powf(2.0 * sizes.unit_f64(i) - 0.5);
+        let ids = 1.0 + 59.0 * bags.unit_f64(i).powi(3);
+        table_of(i as usize, rows as usize, ids.round() as u32, DIMS[(10.0 * dims.unit_f64(i)) as usize % 10])
     };
     model((0..4096).map(feature).collect(), 96)
 }

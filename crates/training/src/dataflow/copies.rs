@@ -10,6 +10,7 @@ use super::input::{ArrivedIds, Input};
 use super::no_phase;
 use super::reduction::Reduction;
 use super::tables::columns;
+use super::touched::TouchedRows;
 use crate::Error;
 use kernels::{
     Buffer, CollectRows, Device, KernelError, Lookup, RowPart, RowRuns, SpreadRows, SumRows, Table, Update,
@@ -46,33 +47,6 @@ pub struct Copies {
     sums: Exchange<f32>,
     parts: Vec<RowPart>,
     keys: Buffer<u64>,
-}
-
-/// Rows of data-parallel tables that a batch touches.
-#[derive(Debug)]
-pub struct TouchedRows {
-    /// Runs of rows in the dense tables, and the row of each.
-    dense: (RowRuns, Buffer<u32>),
-    /// Runs of rows in the tables whose touched rows are brought together.
-    by_rows: RowRuns,
-    /// Row of each of these runs here, and of those in all copies.
-    pub rows: Exchange<u32>,
-    /// Number of these rows by table here, and in all copies.
-    pub counts: Exchange<u32>,
-    counted: Vec<u32>,
-}
-
-impl TouchedRows {
-    /// No rows, of copies on `members` ranks.
-    pub fn new(device: &Device, members: usize) -> Self {
-        Self {
-            dense: (RowRuns::new(device), Buffer::new(device)),
-            by_rows: RowRuns::new(device),
-            rows: Exchange::new(device, members),
-            counts: Exchange::new(device, members),
-            counted: Vec::new(),
-        }
-    }
 }
 
 impl Copies {

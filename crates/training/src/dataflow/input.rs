@@ -1,8 +1,8 @@
 //! One batch on its way to the tables: this rank's samples, their ids laid out by holder, and the world's ids that
 //! arrived here. Two of these alternate, so that one batch can travel while the other trains.
 
-use super::copies::TouchedRows;
 use super::exchange::Exchange;
+use super::touched::TouchedRows;
 use crate::Error;
 use crate::samples::source::Source;
 use data::Batch;
