@@ -184,7 +184,7 @@ pub fn recorded(folder: &Path) -> Result<Report> {
     let records: Records<JobResult> = Records::existing(folder);
     let setting: Setting =
         serde_json::from_value(records.what()?).map_err(Error::json("what was measured"))?;
-    let rows = table::rows(&records.all()?, &setting, folder)?;
+    let rows = table::rows(&records.all()?, folder)?;
     Ok(Report { text: table::to_text(&rows, &setting), json: table::to_json(&rows).to_string() })
 }
 

@@ -149,6 +149,9 @@ fn smallest(from: u64, most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     Some(above)
 }
 
+/// How many times more ranks are looked at.
+const MORE_RANKS: usize = 1024;
+
 /// A cluster with more hosts.
 fn more_ranks(request: &Request) -> Option<Remedy> {
     let per_host = request.topology.ranks_per_host();
@@ -165,7 +168,7 @@ fn more_ranks(request: &Request) -> Option<Remedy> {
         with(units).is_some_and(|(topology, groups)| fits(&Request { topology, groups, ..*request }, 4.0))
     };
     let now = (request.topology.hosts() / per_group) as u64;
-    let most = (MAX_RANKS / (per_group * per_host)).min(32 * now as usize) as u64;
+    let most = (MAX_RANKS / (per_group * per_host)).min(MORE_RANKS * now as usize) as u64;
     let hosts = smallest(now, most, holds)? as usize * per_group;
     let ranks = hosts * per_host;
     let what = match per_host {
@@ -204,14 +207,23 @@ fn less_state(request: &Request) -> Option<Remedy> {
     if request.tables.state_per_row(64) <= 1 {
         return None;
     }
-    let tables = UpdateRule::RowWiseAdagrad { eps: 1e-8 };
-    fits(&Request { tables, ..*request }, 4.0).then(|| Remedy {
-        what: format!(
-            "less optimizer state: it fits with row-wise-adagrad instead of {}",
-            request.tables.name()
-        ),
-        enough: true,
-    })
+    let (tables, now) = (UpdateRule::RowWiseAdagrad { eps: 1e-8 }, request.tables.name());
+    if fits(&Request { tables, ..*request }, 4.0) {
+        let what = format!("less optimizer state: it fits with row-wise-adagrad instead of {now}");
+        return Some(Remedy { what, enough: true });
+    }
+    let state = |rule: &UpdateRule, f: usize| {
+        let (rows, width) = (request.model.features()[f].rows, request.model.row_width(f));
+        4 * (rows as u64).saturating_mul(rule.state_per_row(width) as u64)
+    };
+    let saved: u64 = (0..request.model.features().len())
+        .map(|f| state(&request.tables, f).saturating_sub(state(&tables, f)))
+        .fold(0, u64::saturating_add);
+    let saved = words::bytes(saved / request.topology.ranks() as u64);
+    let what = format!(
+        "less optimizer state: row-wise-adagrad instead of {now} saves {saved} per rank on average; not enough alone"
+    );
+    Some(Remedy { what, enough: false })
 }
 
 /// Row-wise for the largest table, where that was not allowed.

@@ -15,15 +15,15 @@ pub struct Row {
     ranks: RankTimes,
 }
 
-/// Computations that go by the tables of a rank.
+/// Whether a computation goes by the tables of a rank.
 pub fn is_of_tables(phase: &str) -> bool {
-    ["lookup", "update tables", "index ids", "sort ids", "sum rows", "update copies"]
+    ["lookup", "update tables", "index ids", "sort ids", "find rows", "sum rows", "update copies"]
         .iter()
         .any(|name| phase.starts_with(name))
 }
 
 /// Rows of all cases with results.
-pub fn rows(records: &[JobResult], setting: &Setting, folder: &Path) -> Result<Vec<Row>> {
+pub fn rows(records: &[JobResult], folder: &Path) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for world in [World::InProcess, World::Cluster] {
         for way in WAYS {
@@ -40,7 +40,6 @@ pub fn rows(records: &[JobResult], setting: &Setting, folder: &Path) -> Result<V
             });
         }
     }
-    let _ = setting;
     Ok(rows)
 }
 

@@ -94,12 +94,10 @@ pub fn searches() -> Result<String> {
     let cost = Hierarchical::default();
     let topology = Topology::new(16, 8).map_err(|e| Error::Program(Box::new(e)))?;
     let mut cells = Vec::new();
-    for (name, model, bytes_per_rank) in
-        [("DLRM-A", dlrm_a()?, None), ("Model F", model_f()?, Some(400 << 30))]
+    for (name, model, bytes_per_rank) in [("DLRM-A", dlrm_a()?, 40 << 30), ("Model F", model_f()?, 400 << 30)]
     {
         for search in Search::ALL {
-            let memory = bytes_per_rank
-                .map(|bytes_per_rank| MemoryLimit { bytes_per_rank, reserve: MemoryLimit::RESERVE });
+            let memory = Some(MemoryLimit { bytes_per_rank, reserve: MemoryLimit::RESERVE });
             let request =
                 Request { memory, search, ..Request::new(&model, topology, 65_536, &system, &cost) };
             let plan = planner::plan(&request).map_err(|e| Error::Program(Box::new(e)))?;
@@ -127,18 +125,23 @@ fn schemes(model: &Model, placement: &Placement) -> String {
     there.join(", ")
 }
 
-/// 4,096 tables of 4 to 384 columns, with rows over three orders of magnitude and bags of 1 to 60 ids, 2.08 M and 15 on
-/// average or nearly so (Neo, MAD-Max).
+/// 4,096 tables with 793 G parameters: dims of 4 to 384, rows and bags of Pareto's distribution (Neo, Table 3).
 fn dlrm_a() -> Result<Model> {
-    const DIMS: [usize; 10] = [4, 8, 16, 32, 64, 64, 96, 128, 192, 384];
+    const PARAMETERS: f64 = 793e9;
     let [sizes, bags, dims] = ["sizes", "bags", "dims"].map(|name| RandomSequence::new(1, name));
-    let feature = |i: usize| {
-        let i = i as u64;
-        let rows = 4.5e5 * 10f64.powf(2.0 * sizes.unit_f64(i) - 0.5);
-        let ids = 1.0 + 59.0 * bags.unit_f64(i).powi(3);
-        table_of(i as usize, rows as usize, ids.round() as u32, DIMS[(10.0 * dims.unit_f64(i)) as usize % 10])
+    let pareto = |unit: f64, least: f64, exponent: f64, most: f64| {
+        (least * (1.0 - unit).powf(-1.0 / exponent)).min(most)
     };
-    model((0..4096).map(feature).collect(), 96)
+    let drawn = |i: u64| {
+        let dim = (4.0 * 96f64.powf(dims.unit_f64(i))) as usize;
+        let ids = pareto(bags.unit_f64(i), 3.0, 1.2, 200.0) as u32;
+        (pareto(sizes.unit_f64(i), 1e5, 1.1, 1e9), dim.next_multiple_of(4), ids)
+    };
+    let tables: Vec<(f64, usize, u32)> = (0..4096).map(drawn).collect();
+    let scale = PARAMETERS / tables.iter().map(|(rows, dim, _)| rows * *dim as f64).sum::<f64>();
+    let table =
+        |(i, (rows, dim, ids)): (usize, (f64, usize, u32))| table_of(i, (rows * scale) as usize, ids, dim);
+    model(tables.into_iter().enumerate().map(table).collect(), 96)
 }
 
 /// 64 tables of 732 M rows of 256 columns, with bags of 20.
