@@ -5,12 +5,12 @@
 //! ranks of its group), and items may have to be apart (the pieces of one table on different ranks). A holder may have something
 //! to do already. Three methods:
 //!
-//! - [`greedy`]: largest first, each item to the holder with the least to do (Neo §4.1).
-//! - [`differencing`]: the largest differencing method of Karmarkar and Karp, for any number of holders. Partial solutions are
+//! - [`greedy()`]: largest first, each item to the holder with the least to do (Neo §4.1).
+//! - [`differencing()`]: the largest differencing method of Karmarkar and Karp, for any number of holders. Partial solutions are
 //!   tuples of sums, one for each holder; the two tuples whose largest and smallest sums differ most are joined, the largest sum of
 //!   one with the smallest of the other. Items that must be apart begin as one tuple, and what holders already have to do is a
 //!   tuple too, so both constraints hold by construction. Memory does not: overfull holders pass items on afterwards.
-//! - [`best`]: both of these, then moves and swaps of items from the busiest holder as long as they help, then an exact
+//! - [`best()`]: both of these, then moves and swaps of items from the busiest holder as long as they help, then an exact
 //!   branch-and-bound search where there are few items. It stops as soon as the busiest holder meets [`Problem::bound`]. Differencing
 //!   is nearly perfect with many items on each holder; exchanges repair what memory and confinement spoil; only few, large items
 //!   are hard for both, and these are few enough to enumerate. Linear programs were not considered: they need a solver, and the gap
