@@ -43,14 +43,28 @@ where
     R: Send,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
+    launch_over(topology, options, devices, body, Transport::of)
+}
+
+/// Launches ranks as [`launch`] does, over the transport that `connect` makes of the one between threads.
+pub(crate) fn launch_over<R, E>(
+    topology: Topology,
+    options: &Options,
+    devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
+    body: impl Fn(Communicator) -> Result<R, E> + Sync,
+    connect: impl Fn(&Arc<InProcess>) -> Transport + Sync,
+) -> Result<Vec<R>, Failure>
+where
+    R: Send,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
     let world = Arc::new(World::new(topology));
     let run = |rank: usize| {
         let transport = Arc::new(InProcess::new(world.clone(), rank, options.wait_limit));
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = devices(rank)?;
-            let endpoint =
-                Endpoint::new(rank, topology, device, Transport::of(&transport), options.wait_limit);
-            let endpoint = Arc::new(endpoint);
+            let connection = connect(&transport);
+            let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;

@@ -82,6 +82,14 @@ impl Device {
         }
     }
 
+    /// Number of the queue that operations go to; 0 on devices without queues.
+    pub fn queue(&self) -> usize {
+        match self {
+            Device::Cuda(cuda) => cuda.queue(),
+            _ => 0,
+        }
+    }
+
     /// Makes an event, which is past until it is recorded.
     pub fn event(&self) -> Result<Event, KernelError> {
         match self {

@@ -22,6 +22,8 @@ pub(crate) struct InProcess {
     world: Arc<World>,
     rank: usize,
     wait_limit: Duration,
+    /// Whether host memory too is moved as device memory is, for tests on machines without devices.
+    pub(super) all_on_queues: bool,
     local: Mutex<Local>,
 }
 
@@ -38,7 +40,7 @@ impl InProcess {
         let groups = vec![world.everyone.clone()];
         let (under_way, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let local = Local { groups, under_way, free, pairs: Vec::with_capacity(world.topology.ranks()) };
-        Self { world, rank, wait_limit, local: Mutex::new(local) }
+        Self { world, rank, wait_limit, all_on_queues: false, local: Mutex::new(local) }
     }
 
     /// Marks that this rank will start no more exchanges. Fails the run if another rank needs it in one.
