@@ -12,6 +12,7 @@ mod cache;
 mod codec;
 mod compile;
 mod counters;
+mod draw;
 mod elementwise;
 mod fault;
 mod gpu;
