@@ -6,7 +6,7 @@ use spec::optimizer::UpdateRule;
 
 /// A rule at a step, as `struct Rule` of `kernels/rules.cuh`; an argument of kernels by value.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Rule {
     kind: u32,
     changes: u32,
@@ -33,6 +33,16 @@ impl Rule {
     /// Rule of rows of tables, where Adam does not scale its ε.
     pub(crate) fn row(update: Update) -> Self {
         Self::new(update, |rate, c1, c2| ((rate * c2.sqrt() / c1) as f32, 1.0))
+    }
+
+    /// The rule as an argument of kernels: [`Launch::words`](super::launch::Launch::words).
+    pub(crate) fn words(&self) -> [u64; 7] {
+        bytemuck::cast(*self)
+    }
+
+    /// Whether something is done to gradients or weights before the rule.
+    pub(crate) fn precedes(&self) -> bool {
+        self.changes != 0 || self.decay != 0.0
     }
 
     /// Whether the rule looks at a tensor or row as a whole.
