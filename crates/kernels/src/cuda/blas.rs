@@ -83,7 +83,9 @@ impl Descriptors {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let (compute, operands) = match product.precision {
             Precision::F32 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_32F),
-            Precision::Tf32 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, sys::cudaDataType::CUDA_R_32F),
+            Precision::Tf32 => {
+                (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, sys::cudaDataType::CUDA_R_32F)
+            }
             Precision::Bf16 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_16BF),
         };
         let mut made = Self {
@@ -94,10 +96,8 @@ impl Descriptors {
             d: std::ptr::null_mut(),
             add: product.add,
         };
-        let operation = |transposed| match transposed {
-            true => sys::cublasOperation_t::CUBLAS_OP_T as i32,
-            false => sys::cublasOperation_t::CUBLAS_OP_N as i32,
-        };
+        // CUBLAS_OP_N is 0, CUBLAS_OP_T is 1.
+        let operation = |transposed: bool| i32::from(transposed);
         made.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, &operation(product.transposed[0]))?;
         made.set(Attribute::CUBLASLT_MATMUL_DESC_TRANSB, &operation(product.transposed[1]))?;
         let which = match epilogue {
@@ -111,7 +111,9 @@ impl Descriptors {
             result::create_matrix_layout(data, rows as u64, columns as u64, stride as i64)
                 .map_err(|error| failed("cublasLtMatrixLayoutCreate", error))
         };
-        let turned = |transposed: bool, [rows, columns]: [usize; 2]| if transposed { [columns, rows] } else { [rows, columns] };
+        let turned = |transposed: bool, [rows, columns]: [usize; 2]| {
+            if transposed { [columns, rows] } else { [rows, columns] }
+        };
         let ([a_rows, a_columns], [b_rows, b_columns]) =
             (turned(product.transposed[0], [m, k]), turned(product.transposed[1], [k, n]));
         made.a = layout(operands, a_rows, a_columns, product.strides[0])?;
@@ -125,7 +127,11 @@ impl Descriptors {
         self.set(sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)
     }
 
-    fn set<T>(&mut self, attribute: sys::cublasLtMatmulDescAttributes_t, value: &T) -> Result<(), KernelError> {
+    fn set<T>(
+        &mut self,
+        attribute: sys::cublasLtMatmulDescAttributes_t,
+        value: &T,
+    ) -> Result<(), KernelError> {
         // SAFETY: the descriptor is alive, and the library copies as many bytes as the value has.
         unsafe {
             result::set_matmul_desc_attribute(
@@ -139,7 +145,11 @@ impl Descriptors {
     }
 
     /// Algorithms that cuBLASLt thinks best, the best first; none where it has no algorithm.
-    pub(crate) fn candidates(&self, blas: &Blas, alignments: [u32; 3]) -> Result<Vec<Algorithm>, KernelError> {
+    pub(crate) fn candidates(
+        &self,
+        blas: &Blas,
+        alignments: [u32; 3],
+    ) -> Result<Vec<Algorithm>, KernelError> {
         use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
         let preference = Preference::new()?;
         preference.set(Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &(WORKSPACE as u64))?;
@@ -174,7 +184,9 @@ impl Descriptors {
         // SAFETY: the library has written the first `count` results.
         let found = found.map(|found| unsafe { found.assume_init_ref() });
         Ok(found
-            .filter(|found| found.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE)
+            .filter(|found| {
+                found.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS && found.workspaceSize <= WORKSPACE
+            })
             .map(|found| found.algo.data)
             .collect())
     }
@@ -246,13 +258,24 @@ struct Preference(sys::cublasLtMatmulPreference_t);
 
 impl Preference {
     fn new() -> Result<Self, KernelError> {
-        result::create_matmul_pref().map(Self).map_err(|error| failed("cublasLtMatmulPreferenceCreate", error))
+        result::create_matmul_pref()
+            .map(Self)
+            .map_err(|error| failed("cublasLtMatmulPreferenceCreate", error))
     }
 
-    fn set<T>(&self, attribute: sys::cublasLtMatmulPreferenceAttributes_t, value: &T) -> Result<(), KernelError> {
+    fn set<T>(
+        &self,
+        attribute: sys::cublasLtMatmulPreferenceAttributes_t,
+        value: &T,
+    ) -> Result<(), KernelError> {
         // SAFETY: the preference is alive, and the library copies as many bytes as the value has.
         unsafe {
-            result::set_matmul_pref_attribute(self.0, attribute, std::ptr::from_ref(value).cast(), size_of::<T>())
+            result::set_matmul_pref_attribute(
+                self.0,
+                attribute,
+                std::ptr::from_ref(value).cast(),
+                size_of::<T>(),
+            )
         }
         .map_err(|error| failed("cublasLtMatmulPreferenceSetAttribute", error))
     }

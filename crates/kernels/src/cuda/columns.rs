@@ -8,11 +8,23 @@ use crate::{ColumnCopy, Matrix, MatrixMut};
 /// Most blocks in the second dimension of a grid.
 const MOST: usize = 65_535;
 
-pub(super) fn copy_columns(cuda: &Cuda, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+pub(super) fn copy_columns(
+    cuda: &Cuda,
+    rows: usize,
+    copies: &[ColumnCopy],
+    from: Matrix,
+    to: MatrixMut,
+) -> Result {
     run(cuda, ["copy_columns", "copy_columns_by_four"], rows, copies, from, to)
 }
 
-pub(super) fn add_columns(cuda: &Cuda, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+pub(super) fn add_columns(
+    cuda: &Cuda,
+    rows: usize,
+    copies: &[ColumnCopy],
+    from: Matrix,
+    to: MatrixMut,
+) -> Result {
     run(cuda, ["add_columns", "add_columns_by_four"], rows, copies, from, to)
 }
 
@@ -67,7 +79,8 @@ fn groups(copies: &[ColumnCopy]) -> Vec<Vec<ColumnCopy>> {
     }
     let mut groups: Vec<Vec<ColumnCopy>> = Vec::new();
     for copy in copies {
-        let overlaps = |other: &ColumnCopy| copy.to < other.to + other.width && other.to < copy.to + copy.width;
+        let overlaps =
+            |other: &ColumnCopy| copy.to < other.to + other.width && other.to < copy.to + copy.width;
         let behind = groups.iter().rposition(|group| group.iter().any(overlaps)).map_or(0, |last| last + 1);
         if behind == groups.len() {
             groups.push(Vec::new());

@@ -11,7 +11,12 @@ const BACKWARD: usize = 128;
 /// Bytes of shared memory of a block that leave room for others beside it.
 const MODEST: usize = 48 << 10;
 
-pub(super) fn dot_forward(cuda: &Cuda, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+pub(super) fn dot_forward(
+    cuda: &Cuda,
+    shape: DotShape,
+    vectors: &Buffer<f32>,
+    out: &mut Buffer<f32>,
+) -> Result {
     let DotShape { rows, count, dim } = shape;
     if count == 0 {
         let len = rows * shape.width();
@@ -68,7 +73,8 @@ pub(super) fn dot_backward(
     }
     // As few lines too many as possible, in as few passes.
     let kernels = [(28, "dot_backward_28"), (16, "dot_backward_16"), (8, "dot_backward_8")];
-    let (high, kernel) = kernels.into_iter().min_by_key(|(high, _)| count.next_multiple_of(*high)).unwrap_or(kernels[0]);
+    let (high, kernel) =
+        kernels.into_iter().min_by_key(|(high, _)| count.next_multiple_of(*high)).unwrap_or(kernels[0]);
     let lines = count.next_multiple_of(high);
     let bytes = count * lines * size_of::<f32>();
     if bytes > cuda.gpu().shared_memory() {
@@ -112,7 +118,12 @@ pub(super) fn cross_backward(cuda: &Cuda, args: CrossBackward) -> Result {
         .launch()
 }
 
-pub(super) fn fm_forward(cuda: &Cuda, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+pub(super) fn fm_forward(
+    cuda: &Cuda,
+    shape: FmShape,
+    vectors: &Buffer<f32>,
+    out: &mut Buffer<f32>,
+) -> Result {
     fm(cuda, "fm_forward", shape).arg(vectors).arg(out).launch()
 }
 
@@ -127,6 +138,14 @@ pub(super) fn fm_backward(
 }
 
 /// A warp for each sample, and the sizes as first arguments.
-fn fm<'a>(cuda: &'a Cuda, kernel: &'static str, FmShape { rows, count, dim }: FmShape) -> super::launch::Launch<'a> {
-    cuda.kernel(kernel).grid(rows.div_ceil(8).min(cuda.most_blocks())).arg(rows).arg(count as u32).arg(dim as u32)
+fn fm<'a>(
+    cuda: &'a Cuda,
+    kernel: &'static str,
+    FmShape { rows, count, dim }: FmShape,
+) -> super::launch::Launch<'a> {
+    cuda.kernel(kernel)
+        .grid(rows.div_ceil(8).min(cuda.most_blocks()))
+        .arg(rows)
+        .arg(count as u32)
+        .arg(dim as u32)
 }

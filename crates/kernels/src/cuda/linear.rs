@@ -129,7 +129,8 @@ impl Map {
             epilogue,
             add: false,
         };
-        let fused = cuda.product(product, Operands { a: w.at, b: x.at, d: y, bias })? && epilogue != Epilogue::None;
+        let fused =
+            cuda.product(product, Operands { a: w.at, b: x.at, d: y, bias })? && epilogue != Epilogue::None;
         if fused { Ok(()) } else { self.finish(cuda, relu, y) }
     }
 
@@ -219,7 +220,13 @@ fn weight_gradient(cuda: &Cuda, shape: LinearShape, x: Rows, dy: Rows, dw: Point
 }
 
 /// `out[c] = Σᵣ weights[r]·x[r, c]`, or `Σᵣ x[r, c]` without weights, in two stages.
-fn column_sums(cuda: &Cuda, [rows, width]: [usize; 2], x: Pointer, weights: Option<Pointer>, out: Pointer) -> Result {
+fn column_sums(
+    cuda: &Cuda,
+    [rows, width]: [usize; 2],
+    x: Pointer,
+    weights: Option<Pointer>,
+    out: Pointer,
+) -> Result {
     let part = rows.div_ceil(256).max(512);
     let parts = rows.div_ceil(part);
     let sums = cuda.scratch(Scratch::Sums, parts * width * FLOAT)?;

@@ -43,7 +43,8 @@ fn lamb(cuda: &Cuda, rule: Rule, args: UpdateDense) -> Result {
         chunks += tensor.len().div_ceil(CHUNK);
     }
     let (list, count) = (cuda.constant(&tensors)?, tensors.len() as u32);
-    let norms = cuda.scratch(Scratch::Sums, 2 * chunks * size_of::<f64>() + tensors.len() * size_of::<f32>())?;
+    let norms =
+        cuda.scratch(Scratch::Sums, 2 * chunks * size_of::<f64>() + tensors.len() * size_of::<f32>())?;
     let rates = norms.plus(2 * chunks * size_of::<f64>());
     cuda.kernel("lamb_moments")
         .grid(chunks)

@@ -1,9 +1,9 @@
 //! Matrix products by cuBLASLt: what is described and chosen once for each shape, then run.
 
 use super::Cuda;
+use super::algorithms::Algorithm;
 use super::arrays::Scratch;
 use super::blas::{Descriptors, Run, WORKSPACE};
-use super::algorithms::Algorithm;
 use super::memory::{CardMemory, Pointer};
 use super::stream::CardEvent;
 use crate::KernelError;
@@ -62,7 +62,11 @@ impl fmt::Display for Product {
         let ([m, n, k], [a, b, d]) = (self.sizes, self.strides);
         let [x, y, z] = self.alignments;
         let operation = [letter(self.transposed[0]), letter(self.transposed[1])].map(String::from).concat();
-        write!(f, "{} {operation} {m}x{n}x{k} strides {a},{b},{d} aligned {x},{y},{z}", self.precision.name())?;
+        write!(
+            f,
+            "{} {operation} {m}x{n}x{k} strides {a},{b},{d} aligned {x},{y},{z}",
+            self.precision.name()
+        )?;
         f.write_str(match self.epilogue {
             Epilogue::None => "",
             Epilogue::Bias => " bias",
@@ -133,11 +137,18 @@ impl Cuda {
                 break (descriptors, candidates);
             }
             if epilogue == Epilogue::None {
-                return Err(KernelError::Device(format!("cuBLASLt has no algorithm for the product {product}")));
+                return Err(KernelError::Device(format!(
+                    "cuBLASLt has no algorithm for the product {product}"
+                )));
             }
             epilogue = Epilogue::None;
         };
-        let name = format!("{}, cuBLASLt {}: {}", self.gpu().name(), blas.version(), Product { epilogue, ..*product });
+        let name = format!(
+            "{}, cuBLASLt {}: {}",
+            self.gpu().name(),
+            blas.version(),
+            Product { epilogue, ..*product }
+        );
         let algorithm = blas.algorithms.pick(
             &name,
             |algorithm| descriptors.allows(blas, algorithm),

@@ -39,10 +39,14 @@ fn processes_agree_on_what_was_written_first() {
     let [one, other] = [(); 2].map(|()| Algorithms::open(Some(&folder.0)));
     assert_eq!(pick(&one, "a", 1), [1; 8]);
     assert_eq!(pick(&other, "a", 2), [1; 8], "chosen while the other was open");
-    let race = other.pick("b", |_| true, || {
-        pick(&one, "b", 5);
-        Ok::<_, Infallible>([6; 8])
-    });
+    let race = other.pick(
+        "b",
+        |_| true,
+        || {
+            pick(&one, "b", 5);
+            Ok::<_, Infallible>([6; 8])
+        },
+    );
     assert_eq!(race.unwrap(), [5; 8]);
     assert_eq!(pick(&Algorithms::open(Some(&folder.0)), "b", 7), [5; 8]);
 }
@@ -61,7 +65,8 @@ fn what_cannot_be_used_is_chosen_anew() {
 fn files_that_are_none_pin_nothing() {
     let folder = Folder::new("none");
     let file = folder.0.join("products.json");
-    for bad in ["", "{", "[]", r#"{"a": "12"}"#, r#"{"a": 1}"#, &format!(r#"{{"a": "{}"}}"#, "é".repeat(64))] {
+    for bad in ["", "{", "[]", r#"{"a": "12"}"#, r#"{"a": 1}"#, &format!(r#"{{"a": "{}"}}"#, "é".repeat(64))]
+    {
         std::fs::write(&file, bad).unwrap();
         assert_eq!(pick(&Algorithms::open(Some(&folder.0)), "a", 3), [3; 8], "{bad}");
         assert_eq!(pick(&Algorithms::open(Some(&folder.0)), "a", 4), [3; 8], "{bad}");
