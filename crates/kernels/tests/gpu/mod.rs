@@ -15,7 +15,8 @@ fn gpu() -> Option<&'static Gpu> {
         let index =
             if name == "cuda" { Some(0) } else { name.strip_prefix("cuda:").and_then(|n| n.parse().ok()) };
         let index = index.unwrap_or_else(|| panic!("CAMPANILE_TEST_DEVICE is {name:?}; use cuda or cuda:N"));
-        let opened = Gpu::open(index, &GpuOptions::default());
+        // Shapes are many here: to measure algorithms for each would take longer than the tests.
+        let opened = Gpu::open(index, &GpuOptions { tune: false, ..Default::default() });
         Some(opened.unwrap_or_else(|error| panic!("CAMPANILE_TEST_DEVICE is {name}: {error}")))
     };
     GPU.get_or_init(open).as_ref()
