@@ -15,6 +15,7 @@ mod codec;
 mod columns;
 mod compile;
 mod counters;
+mod draw;
 mod elementwise;
 mod fault;
 mod gpu;
