@@ -22,7 +22,7 @@ fn run(topology: Topology, body: impl Fn(Communicator) -> suite::Outcome + Sync)
     let body = |world: Communicator| -> suite::Outcome {
         let device = world.device().clone();
         body(world)?;
-        Ok(device.check()?)
+        Ok::<_, CollectiveError>(device.check()?)
     };
     if let Err(failure) = launch(topology, &options, |_| device(), body) {
         panic!("on {topology}: {failure}");
