@@ -104,6 +104,42 @@ where
     }
 }
 
+/// Runs the conformance suite on clusters of two to eight ranks, over the transport that `connect` makes.
+#[cfg(test)]
+pub(crate) fn conform(connect: impl Fn(&Arc<InProcess>) -> Transport + Sync) {
+    use crate::suite::{self, Case};
+    let cases: [Case; 19] = [
+        suite::meter,
+        suite::all_to_all,
+        suite::all_gather,
+        suite::broadcast,
+        suite::barrier,
+        suite::reduce_scatter,
+        suite::all_reduce,
+        suite::all_reduce_f64,
+        suite::encoded_all_reduce,
+        suite::algorithms,
+        suite::encoded_scatter_and_gather,
+        suite::outstanding,
+        suite::queues,
+        suite::crossed,
+        suite::progress,
+        suite::split,
+        suite::disjoint,
+        |world| suite::stress(world, 300),
+        suite::abandoned,
+    ];
+    let options = Options { wait_limit: Duration::from_secs(20) };
+    for (hosts, per_host) in [(1, 2), (3, 1), (4, 2)] {
+        let topology = Topology::new(hosts, per_host).expect("a cluster");
+        for (number, case) in cases.iter().enumerate() {
+            if let Err(failure) = launch_over(topology, &options, |_| Ok(Device::Reference), case, &connect) {
+                panic!("case {number} on {topology}: {failure}");
+            }
+        }
+    }
+}
+
 /// The error with which the run ends when the body of a rank returns `error`.
 pub(crate) fn failed(
     rank: usize,

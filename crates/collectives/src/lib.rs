@@ -32,6 +32,14 @@
 #![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
+// The conformance suite runs here too, over movers that no caller can choose.
+#[cfg(test)]
+extern crate self as collectives;
+#[cfg(test)]
+#[path = "../tests/suite/mod.rs"]
+#[allow(dead_code)]
+mod suite;
+
 mod communicator;
 mod emulation;
 mod error;

@@ -42,7 +42,12 @@ pub enum DeviceMemory {
 impl Default for MpiOptions {
     /// Options that check hosts, send pieces of 1 GiB, have an empty identity and stage the memory of GPUs.
     fn default() -> Self {
-        Self { check_hosts: true, piece: 1 << 30, identity: String::new(), device_memory: DeviceMemory::Staged }
+        Self {
+            check_hosts: true,
+            piece: 1 << 30,
+            identity: String::new(),
+            device_memory: DeviceMemory::Staged,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// The meter comes first: it looks at labels in the order of their first use.
-const CASES: [(&str, suite::Case); 19] = [
+const CASES: [(&str, suite::Case); 20] = [
     ("meter", suite::meter),
     ("all_to_all", suite::all_to_all),
     ("all_gather", suite::all_gather),
@@ -25,6 +25,7 @@ const CASES: [(&str, suite::Case); 19] = [
     ("encoded_scatter_and_gather", suite::encoded_scatter_and_gather),
     ("large", large),
     ("outstanding", suite::outstanding),
+    ("queues", suite::queues),
     ("crossed", suite::crossed),
     ("progress", suite::progress),
     ("split", suite::split),

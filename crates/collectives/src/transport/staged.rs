@@ -97,10 +97,10 @@ impl Staged {
 
     /// Starts the exchange of the host, if the device has done all work before it. With `wait`, waits for the device.
     fn advance(&self, slot: &mut Slot, wait: bool) -> Result {
-        if let (State::Leaving, Some(parcel)) = (slot.state, &mut slot.parcel) {
-            if self.checked(parcel.has_left(wait))? {
-                slot.state = State::Moving(self.inner.start(parcel.request())?);
-            }
+        if let (State::Leaving, Some(parcel)) = (slot.state, &mut slot.parcel)
+            && self.checked(parcel.has_left(wait))?
+        {
+            slot.state = State::Moving(self.inner.start(parcel.request())?);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::sync::lock;
 use crate::transport::{ExchangeRequest, Exchanged, Header, Mover, Ticket};
 use crate::{Call, CollectiveError, CollectiveStatus};
 use kernels::{Device, KernelError};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,8 @@ impl Mover for InProcess {
         let Header { operation, label, .. } = header.clone();
         let status = CollectiveStatus { operation, label, sequence, size: group.members.len() };
         lock(&self.world.seats[self.rank].status).collective = Some(status.clone());
-        let device = (self.all_on_queues || !request.is_on_host()).then(|| request.device.clone());
+        let device = (self.all_on_queues.load(Ordering::Relaxed) || !request.is_on_host())
+            .then(|| request.device.clone());
         let me = request.me;
         let started = Started { exchange: group.exchange(sequence), group, me, status, device };
         started.record_arrival().map_err(|error| self.world.fail(error.into()))?;

@@ -57,6 +57,10 @@ pub(super) struct Status {
 }
 
 /// Command of a rank to its worker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a job is moved from place to place, so that no exchange allocates"
+)]
 pub(super) enum Command {
     /// Start this exchange.
     Start(Job),
@@ -136,6 +140,7 @@ impl Vectors {
 }
 
 /// Slot of an exchange that the rank has started.
+#[expect(clippy::large_enum_variant, reason = "as for commands")]
 pub(super) enum JobSlot {
     Free,
     UnderWay(CollectiveStatus),

@@ -179,7 +179,9 @@ impl Exchange {
                         return;
                     }
                     let span = job.vectors.from[member];
-                    if let Some(data) = theirs.data[..job.short].get(..span.len).filter(|data| !data.is_empty()) {
+                    if let Some(data) =
+                        theirs.data[..job.short].get(..span.len).filter(|data| !data.is_empty())
+                    {
                         // SAFETY: the span lies inside `recv`, and MPI was not told of it: short data come only this way.
                         unsafe { recv.add(span.at).copy_from_nonoverlapping(data.as_ptr(), data.len()) };
                     }

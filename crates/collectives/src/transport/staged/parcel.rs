@@ -106,8 +106,8 @@ impl Parcel {
             (self.send, self.recv) = (send, recv);
         } else {
             (self.out.bytes, self.back.bytes) = (send, recv);
-            let Self { device, recv, back, .. } = &mut self;
-            self.ranges.landings(|place, from, len| device.copy(recv, place, &back.bytes, from, len))?;
+            let Self { device, recv, back, ranges, .. } = &mut self;
+            ranges.landings(|place, from, len| device.copy(recv, place, &back.bytes, from, len))?;
             device.record(&back.event)?;
         }
         pieces.give_back(self.out);
@@ -197,3 +197,6 @@ impl Pieces {
         self.0.push(piece);
     }
 }
+
+#[cfg(test)]
+mod tests;
