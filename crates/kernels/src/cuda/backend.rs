@@ -1,7 +1,8 @@
 //! The operations of a card, each in the module of its family.
 
 use super::{
-    Cuda, codec, elementwise, index, interaction, linear, lookup, optimizer, rows, sort, update, wire,
+    Cuda, codec, columns, elementwise, index, interaction, linear, lookup, optimizer, rows, sort, update,
+    wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
@@ -85,11 +86,11 @@ impl Backend for Cuda {
     }
 
     fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
-        elementwise::copy_columns(self, rows, copies, from, to)
+        columns::copy_columns(self, rows, copies, from, to)
     }
 
     fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
-        elementwise::add_columns(self, rows, copies, from, to)
+        columns::add_columns(self, rows, copies, from, to)
     }
 
     fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
@@ -101,7 +102,7 @@ impl Backend for Cuda {
     }
 
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
-        optimizer::sum_of_squares(self, gradient, limit)
+        elementwise::sum_of_squares(self, gradient, limit)
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {
