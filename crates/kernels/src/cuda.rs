@@ -15,6 +15,7 @@ mod codec;
 mod columns;
 mod compile;
 mod counters;
+mod draw;
 mod elementwise;
 mod fault;
 mod gpu;
@@ -32,6 +33,7 @@ mod rows;
 mod rule;
 mod sort;
 pub(crate) mod stream;
+mod tables;
 mod update;
 mod wire;
 
