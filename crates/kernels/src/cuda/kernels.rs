@@ -9,6 +9,7 @@ const RUNS: &str = include_str!("kernels/runs.cuh");
 
 /// All modules.
 pub(crate) const SOURCES: &[Source] = &[
+    Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
     Source { name: "dense.cu", parts: &[COMMON, include_str!("kernels/dense.cu")] },
     Source { name: "interaction.cu", parts: &[COMMON, include_str!("kernels/interaction.cu")] },
     Source { name: "optimizer.cu", parts: &[COMMON, RULES, include_str!("kernels/optimizer.cu")] },
