@@ -168,7 +168,13 @@ fn updates_have_the_bits_of_the_reference() {
                     (regularised(Update::new(rule, 0.1, step), how), on(device, gradient));
                 let (weights, gradient, state) = (&mut w, &mut gradient, &mut state);
                 device
-                    .update_dense(UpdateDense { update, tensors: &[0..len], weights, gradient, state })
+                    .update_dense(UpdateDense {
+                        update,
+                        tensors: &[0..len / 2, len / 2..len],
+                        weights,
+                        gradient,
+                        state,
+                    })
                     .unwrap();
                 changed.push(bits(gradient));
             }
