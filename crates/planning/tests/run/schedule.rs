@@ -172,6 +172,7 @@ fn phases_of_parallel_branches() {
         "fm forward",
         "logit forward",
         "loss",
+        "read back",
         "logit backward",
         "fm backward",
         "deep backward",
