@@ -269,7 +269,7 @@ impl Resumed {
         Err(ResumeError::Split { folder: self.folder.clone(), now, before })
     }
 
-    /// Refuses to go on with another model, optimizer, batch or log. Another cluster, dataflow, wire or all-reduce may
+    /// Refuses to go on with another model, optimizer, batch or log. Another cluster, device, dataflow, wire or all-reduce may
     /// take over: the state does not depend on how it got there.
     pub fn check(&self, explicit: &Config, run: &Run, logs: &OpenLogs) -> Result<(), ResumeError> {
         if self.checkpoint.is_none() {

@@ -10,7 +10,9 @@ use crate::logs::{self, LogError, OpenLogs, Unlabelled, is_prepared, must_be_pre
 use crate::output::Inputs;
 use crate::train::TrainError;
 use data::Split;
+use spec::device::DeviceChoice;
 use spec::optimizer::UpdateRule;
+use spec::precision::Precision;
 use spec::run::{Config, DataFormat, Run};
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
@@ -38,8 +40,8 @@ pub enum SamplesError {
     KeyIsProbability,
 }
 
-/// Samples to run a checkpoint on, and where. What is left out is as in training, but for the ranks: one host, and a rank for
-/// every core; or those that MPI finds.
+/// Samples to run a checkpoint on, and where. What is left out is as in training, but for the device, which is the CPU, and for the
+/// ranks: one host, and a rank for every core, or one rank on a GPU; or those that MPI finds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// Files: paths and globs. Where there are none, those that the run was evaluated on.
@@ -60,6 +62,10 @@ pub struct Samples {
     pub hosts: Option<usize>,
     /// Ranks on each host.
     pub ranks_per_host: Option<usize>,
+    /// Device that ranks compute on; by default the CPU.
+    pub device: Option<DeviceChoice>,
+    /// Precision of the operands of matrix products; by default f32.
+    pub precision: Option<Precision>,
     /// Checkpoint of the run; by default the best one where the run keeps it, else the last.
     pub which: Option<Use>,
 }
@@ -99,7 +105,8 @@ impl Opened {
     ) -> Result<Self, Error> {
         let chosen = open_to_use_on(folder, None, cluster, control)?;
         let mut config = SavedRun::of(&chosen.checkpoint)?.config;
-        let mut samples = Samples::default();
+        let (device, precision) = (config.train.device, config.train.precision);
+        let mut samples = Samples { device, precision, ..Samples::default() };
         if cluster::is_distributed(cluster) {
             (samples.hosts, samples.ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
         }
@@ -237,14 +244,18 @@ impl Samples {
     fn configure(&self, config: &mut Config, cluster: &Cluster) -> Result<(), ClusterError> {
         (config.topology.hosts, config.topology.ranks_per_host) = (self.hosts, self.ranks_per_host);
         cluster::complete_topology(cluster, config)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let ranks = match self.device.unwrap_or_default() {
+            DeviceChoice::Cpu => std::thread::available_parallelism().map_or(1, usize::from),
+            DeviceChoice::Cuda(_) | DeviceChoice::Auto => 1,
+        };
         config.topology.hosts.get_or_insert(1);
-        config.topology.ranks_per_host.get_or_insert(cores);
+        config.topology.ranks_per_host.get_or_insert(ranks);
         // Groups and peers were those of the training's cluster.
         config.topology.hosts_per_tower = None;
         config.train.peer_permute = None;
         config.placement = Default::default();
         config.train.threads = None;
+        (config.train.device, config.train.precision) = (self.device, self.precision);
         // Nothing is trained, so nothing is kept or stopped.
         (config.train.eval_every, config.train.keep_best, config.train.patience) = (None, None, None);
         config.train.warm_start = None;

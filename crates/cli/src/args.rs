@@ -9,9 +9,11 @@ use campanile::logs::is_prepared;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use spec::codec::Rounding;
 use spec::dataflow::{AllToAll, DataflowKind, PeerPermute};
+use spec::device::DeviceChoice;
 use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
 use spec::plan::PlanChoice;
+use spec::precision::Precision;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{AllReduce, Config, DataFormat, Optimizer, Run};
 use spec::towers::{Assignment, Module, TowersFile};
@@ -54,11 +56,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "P", help_heading = "Model", allow_negative_numbers = true)]
     pub dropout: Option<f32>,
 
-    /// Number of hosts [default: 2]
+    /// Number of hosts [default: 2; 1 with --device cuda or auto]
     #[arg(long, value_name = "H", help_heading = "Cluster")]
     pub hosts: Option<usize>,
     /// Number of ranks on each host; a rank is one worker of the run: a thread, or a process with --transport mpi [default:
-    /// 2]
+    /// 2; 1 with --device cuda or auto]
     #[arg(long, value_name = "L", help_heading = "Cluster")]
     pub ranks_per_host: Option<usize>,
     /// Number of hosts of a tower group, inside which the features of a tower meet; must divide --hosts [default: 1]
@@ -110,6 +112,15 @@ pub struct RunArgs {
     /// Number of threads of each rank [default: the cores of the machine divided by its ranks]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub threads: Option<usize>,
+    /// Device that ranks compute on: cpu, cuda (NVIDIA GPUs: the ranks of a host take its GPUs in order, and several may share
+    /// one), cuda:1 (all of them share that GPU), or auto (cuda where `campanile doctor` finds what it needs, else cpu); a resumed
+    /// run may go on on another device [default: cpu; a resumed run keeps its device]
+    #[arg(long, value_name = "cpu|cuda[:INDEX]|auto", help_heading = "Cluster")]
+    pub device: Option<DeviceChoice>,
+    /// Precision of the operands of matrix products: f32, tf32 or bf16; tf32 and bf16 need --device cuda. Weights, tables,
+    /// optimizer state and sums are f32 in each [default: f32; a resumed run keeps its precision]
+    #[arg(long, value_name = "f32|tf32|bf16", help_heading = "Cluster")]
+    pub precision: Option<Precision>,
     /// Replicate tables of at most this many rows on every rank [default: 0, none]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub replicate_rows: Option<usize>,
@@ -291,6 +302,7 @@ impl RunArgs {
             config.train.overlap = Some(false);
         }
         set(&mut config.train.threads, &self.threads);
+        self.set_device(&mut config);
         set(&mut config.train.batch, &self.batch);
         if self.steps.is_none() && (self.epochs.is_some() || self.batch.is_some() || self.samples.is_some()) {
             // Of another length than the file, or the run that is resumed, says.
@@ -317,6 +329,16 @@ impl RunArgs {
             config.optimizer.tables = with_rate(tables, config.optimizer.tables);
         }
         Ok(config)
+    }
+
+    fn set_device(&self, config: &mut Config) {
+        // The precision of a run that is resumed on the CPU is one that the CPU may not have.
+        let to_cpu = self.device == Some(DeviceChoice::Cpu) && self.config.is_none();
+        if to_cpu {
+            config.train.precision = None;
+        }
+        config.train.device = self.device.or(config.train.device);
+        config.train.precision = self.precision.or(config.train.precision);
     }
 
     fn set_plan(&self, config: &mut Config) -> Result<()> {

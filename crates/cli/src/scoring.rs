@@ -6,6 +6,8 @@ use anyhow::Result;
 use campanile::Use;
 pub use campanile::scoring::{Opened, Samples};
 use clap::Arg;
+use spec::device::DeviceChoice;
+use spec::precision::Precision;
 use spec::run::DataFormat;
 use std::path::{Path, PathBuf};
 use training::Cluster;
@@ -18,8 +20,8 @@ pub fn hosts_or_found(arg: Arg) -> Arg {
 
 /// `--ranks-per-host` of a command whose ranks may be processes.
 pub fn ranks_or_found(arg: Arg) -> Arg {
-    let help = "Number of ranks on each host [default: as many as the machine has cores; with --transport mpi those that MPI \
-                finds]";
+    let help = "Number of ranks on each host [default: as many as the machine has cores, or 1 with --device cuda or auto; with \
+                --transport mpi those that MPI finds]";
     arg.help(help).help_heading("Cluster")
 }
 
@@ -31,6 +33,19 @@ pub struct ScoringArgs {
     pub checkpoint: PathBuf,
     #[command(flatten)]
     pub samples: SampleArgs,
+}
+
+/// Device of a command that runs a model that is trained.
+#[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
+pub struct DeviceArgs {
+    /// Device that ranks compute on, whatever the run was trained on: cpu, cuda (NVIDIA GPUs: ranks take them in order, and
+    /// several may share one), cuda:1 (all of them share that GPU), or auto (cuda where `campanile doctor` finds what it needs,
+    /// else cpu) [default: cpu]
+    #[arg(long, value_name = "cpu|cuda[:INDEX]|auto", help_heading = "Cluster")]
+    pub device: Option<DeviceChoice>,
+    /// Precision of the operands of matrix products: f32, tf32 or bf16; tf32 and bf16 need --device cuda [default: f32]
+    #[arg(long, value_name = "f32|tf32|bf16", help_heading = "Cluster")]
+    pub precision: Option<Precision>,
 }
 
 /// Samples to run a checkpoint on, and where.
@@ -54,9 +69,11 @@ pub struct SampleArgs {
     /// Number of hosts [default: 1]
     #[arg(long, value_name = "H")]
     pub hosts: Option<usize>,
-    /// Number of ranks on each host [default: as many as the machine has cores]
+    /// Number of ranks on each host [default: as many as the machine has cores, or 1 with --device cuda or auto]
     #[arg(long, value_name = "L")]
     pub ranks_per_host: Option<usize>,
+    #[command(flatten)]
+    pub device: DeviceArgs,
     /// Which checkpoint of a run: last or best [default: the best where the run keeps it, else the last]
     #[arg(long = "use", value_name = "last|best")]
     pub which: Option<Use>,
@@ -65,9 +82,22 @@ pub struct SampleArgs {
 impl SampleArgs {
     /// The samples as the library takes them.
     pub fn samples(&self) -> Samples {
-        let Self { data, format, schema, strict, batch, hosts, ranks_per_host, which } = self.clone();
-        let (group, slices) = (None, Vec::new());
-        Samples { data, format, schema, strict, batch, group, slices, hosts, ranks_per_host, which }
+        let Self { data, format, schema, strict, batch, hosts, ranks_per_host, device, which } = self.clone();
+        let (group, slices, DeviceArgs { device, precision }) = (None, Vec::new(), device);
+        Samples {
+            data,
+            format,
+            schema,
+            strict,
+            batch,
+            group,
+            slices,
+            hosts,
+            ranks_per_host,
+            device,
+            precision,
+            which,
+        }
     }
 
     /// Opens a checkpoint to measure on these samples, or on those it was trained on where none are named.

@@ -45,8 +45,7 @@ pub(crate) trait Backend {
     fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result;
     fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result;
     fn dropout(&self, args: Dropout) -> Result;
-    /// Gives `None` where nothing is computed.
-    fn bce(&self, args: Bce) -> Result<Option<f64>>;
+    fn bce(&self, args: Bce) -> Result;
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
     fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
     fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;

@@ -122,13 +122,14 @@ impl Backend for Reference {
         Ok(())
     }
 
-    fn bce(&self, args: Bce) -> Result<Option<f64>> {
+    fn bce(&self, args: Bce) -> Result {
         let Bce { rows, smoothing, scale, .. } = args;
         let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
         let labels = &args.labels.host()[..rows];
         let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
         let targets = Targets { labels, weights, smoothing, scale };
-        Ok(Some(elementwise::bce(logits, &targets, dlogits)))
+        args.loss.host_mut()[0] = elementwise::bce(logits, &targets, dlogits);
+        Ok(())
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {

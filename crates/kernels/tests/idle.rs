@@ -34,10 +34,12 @@ fn operands_are_checked_and_outputs_left_alone() {
         refused,
         "linear_forward: x is in host memory, but the operation runs on idle; copy it there first"
     );
-    let mut dlogits = Buffer::zeroed(&device, 2).unwrap();
+    let (mut dlogits, mut loss) = (Buffer::zeroed(&device, 2).unwrap(), Buffer::zeroed(&device, 1).unwrap());
     let (logits, labels, weights, smoothing, scale) = (&y, &x, None, 0.0, 1.0);
-    let bce = Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
-    assert_eq!(device.bce(bce), Ok(None));
+    let bce =
+        Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits, loss: &mut loss };
+    assert_eq!(device.bce(bce), Ok(()));
+    assert!(!loss.has_contents());
 }
 
 /// What is written for computing is dropped, what is made for exchange exists, and neither is written past its end.

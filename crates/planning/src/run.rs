@@ -19,6 +19,7 @@ mod spread;
 pub use planned::{PlanOptions, plan_run};
 
 use spec::dataflow::Dataflow;
+use spec::device::DeviceChoice;
 use spec::emulation::Emulation;
 use spec::plan::{PlanChoice, PlanFile};
 use spec::run::{Breakdown, Config, DataFormat, LogFacts, Regularisation, Run, RunError};
@@ -76,8 +77,9 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
     let model = config.model.check(log)?;
     let (hosts, ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
     let emulation = config.emulation.check()?;
-    // One rank emulates all nodes.
-    let usual = if emulation.is_some() { 1 } else { 2 };
+    // One rank emulates all nodes, and one rank uses a GPU best.
+    let on_cpu = config.train.device.unwrap_or_default() == DeviceChoice::Cpu;
+    let usual = if on_cpu && emulation.is_none() { 2 } else { 1 };
     let topology = Topology::new(hosts.unwrap_or(usual), ranks_per_host.unwrap_or(usual))
         .map_err(|e| RunError::new("topology", e.to_string()))?;
     let Spread { placement, dataflow } = spread(config, &model, topology)?;
@@ -87,6 +89,12 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
     let data = config.data.check(&model, log)?;
     let train = &config.train;
     let length = train.check(&data)?;
+    let (device, precision) = train.check_device()?;
+    if emulation.is_some() && device != DeviceChoice::Cpu {
+        let problem =
+            format!("nodes are emulated on the CPU only, not on {device}; use --device cpu, or no emulation");
+        return Err(RunError::new("emulation.nodes", problem));
+    }
     let evaluations = train.check_evaluations(&data, length)?;
     let optimizers = config.optimizer.check(&data, length)?;
     let regularisation = Regularisation {
@@ -117,6 +125,8 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
         steps: length.steps,
         seed: train.seed.unwrap_or(0),
         threads: train.threads,
+        device,
+        precision,
         bucket_bytes,
         overlap: train.overlap.unwrap_or(true),
         wait_limit_s: train.wait_limit_s.unwrap_or(300.0),

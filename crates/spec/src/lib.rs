@@ -1,9 +1,10 @@
-//! The nouns of Campanile: pure values, checked once, printable and serialisable. No I/O, no threads, no devices.
+//! The nouns of Campanile: pure values, checked once, printable and serialisable. No I/O, no threads; devices by name only.
 #![forbid(unsafe_code)]
 
 pub mod affinity;
 pub mod codec;
 pub mod dataflow;
+pub mod device;
 pub mod emulation;
 pub mod feature;
 pub mod links;
@@ -14,6 +15,7 @@ pub mod optimizer;
 pub mod pace;
 pub mod placement;
 pub mod plan;
+pub mod precision;
 pub mod presets;
 pub mod program;
 pub mod random;

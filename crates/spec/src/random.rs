@@ -24,6 +24,11 @@ impl RandomSequence {
         Self { key: mix(seed ^ mix(hash)) }
     }
 
+    /// Number from which a device draws the sequence by itself: `bits(i) = mix(key + i · 0x9e3779b97f4a7c15)`.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
     /// Number `index` of the sequence, as 64 random bits.
     #[inline]
     pub fn bits(&self, index: u64) -> u64 {

@@ -33,9 +33,11 @@ pub use selection::{Evaluations, KeepBest, MetricName};
 pub use split::{Split, SplitBy};
 
 use crate::dataflow::{Dataflow, Deployment};
+use crate::device::DeviceChoice;
 use crate::emulation::Emulation;
 use crate::model::Model;
 use crate::placement::Placement;
+use crate::precision::Precision;
 use crate::program::Algorithm;
 use crate::schedule::{Schedule, StepOptions, Task};
 use crate::topology::Topology;
@@ -77,6 +79,10 @@ pub struct Run {
     pub seed: u64,
     /// Number of threads per rank; `None` to share the cores of the machine among its ranks.
     pub threads: Option<usize>,
+    /// Device that ranks compute on. Another one may take over a run, which then differs in its last bits.
+    pub device: DeviceChoice,
+    /// Precision of the operands of matrix products; f32 on the CPU.
+    pub precision: Precision,
     /// Approximate size of a gradient bucket, in bytes.
     pub bucket_bytes: usize,
     /// Whether communication overlaps with computation that does not depend on it.

@@ -50,7 +50,7 @@ pub fn told(differences: &[String]) -> String {
     if more > 0 { format!("{told}\n  and {more} more") } else { told }
 }
 
-/// What must be the same. Another cluster, dataflow, wire or all-reduce may take a run over, and rates may change.
+/// What must be the same. Another cluster, device, precision, dataflow, wire or all-reduce may take a run over, and rates may change.
 fn compared(config: &Config) -> Result<Value, ResumeError> {
     let model = ModelConfig { preset: None, ..config.model.clone() };
     let update = |optimizer: Option<spec::run::Optimizer>| json!({ "update": optimizer.map(|optimizer| optimizer.update) });

@@ -1,7 +1,9 @@
 //! What users get wrong is named, with the remedy.
 
+use spec::device::DeviceChoice;
 use spec::optimizer::{Decay, LearningRate, UpdateRule};
 use spec::placement::Layout;
+use spec::precision::Precision;
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Optimizer};
 
@@ -29,6 +31,24 @@ fn an_explicit_config_gives_the_same_model() {
     }
 }
 
+/// Device and precision are part of a run, and are written out only where they are not the defaults.
+#[test]
+fn device_and_precision_are_kept() {
+    let mut config = Config::default();
+    let run = planning::check(&config).unwrap();
+    assert_eq!((run.device, run.precision), (DeviceChoice::Cpu, Precision::F32));
+    let written = toml::to_string(&config.explicit(&run)).unwrap();
+    assert!(!written.contains("device") && !written.contains("precision"), "{written}");
+
+    for device in [DeviceChoice::Cuda(Some(1)), DeviceChoice::Auto] {
+        (config.train.device, config.train.precision) = (Some(device), Some(Precision::Bf16));
+        let run = planning::check(&config).unwrap();
+        let read: Config = toml::from_str(&toml::to_string(&config.explicit(&run)).unwrap()).unwrap();
+        let again = planning::check(&read).unwrap();
+        assert_eq!((again.device, again.precision), (device, Precision::Bf16));
+    }
+}
+
 #[test]
 fn errors_name_the_field_and_the_remedy() {
     let cases: Vec<(String, &str, &str)> = vec![
@@ -37,6 +57,23 @@ fn errors_name_the_field_and_the_remedy() {
         (refused(|c| c.train.epochs = Some(0)), "train.epochs", "at least 1"),
         (refused(|c| c.train.steps = Some(0)), "train.steps", "leave it out"),
         (refused(|c| c.train.threads = Some(0)), "train.threads", "between 1 and"),
+        (
+            refused(|c| c.train.precision = Some(Precision::Bf16)),
+            "train.precision (--precision)",
+            "the CPU computes in f32 only, not in bf16; choose f32 or --device cuda",
+        ),
+        (
+            refused(|c| {
+                (c.train.device, c.train.precision) = (Some(DeviceChoice::Cpu), Some(Precision::Tf32));
+            }),
+            "train.precision",
+            "choose f32",
+        ),
+        (
+            refused(|c| (c.train.device, c.emulation.nodes) = (Some(DeviceChoice::Auto), Some(4))),
+            "emulation.nodes",
+            "use --device cpu",
+        ),
         (refused(|c| c.train.bucket_bytes = Some(0)), "train.bucket_bytes", "at least 1"),
         (refused(|c| c.train.wait_limit_s = Some(f64::NAN)), "train.wait_limit_s", "above 0"),
         (refused(|c| c.topology.hosts = Some(0)), "topology", "at least 1"),

@@ -3,9 +3,11 @@
 use super::config::{CheckpointConfig, DataConfig, ModelConfig, Optimizer, OptimizerConfig, TrainConfig};
 use super::log::{Data, LogFacts, LogFeature, LogRows};
 use super::{Every, RunError};
+use crate::device::DeviceChoice;
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError, ModelLabel};
 use crate::optimizer::{ADAM, Decay, LearningRate, UpdateRule};
+use crate::precision::Precision;
 use crate::presets::{Outline, Preset};
 
 /// Length of a run, in epochs or steps.
@@ -38,6 +40,15 @@ impl TrainConfig {
         let per_epoch = data.samples().div_ceil(batch as u64);
         let steps = per_epoch.saturating_mul(self.epochs.unwrap_or(1)).min(self.steps.unwrap_or(u64::MAX));
         Ok(Length { batch, steps })
+    }
+
+    /// Checks `train.device` and `train.precision`, and returns both. What `auto` becomes is not known here.
+    pub fn check_device(&self) -> Result<(DeviceChoice, Precision), RunError> {
+        let (device, precision) = (self.device.unwrap_or_default(), self.precision.unwrap_or_default());
+        match precision.problem_on(device) {
+            Some(problem) => Err(RunError::new("train.precision (--precision)", problem)),
+            None => Ok((device, precision)),
+        }
     }
 
     fn check_numbers(&self) -> Result<(), RunError> {

@@ -4,12 +4,14 @@ use super::all_reduce::AllReduce;
 use super::every::Every;
 use super::selection::KeepBest;
 use crate::dataflow::{AllToAll, DataflowKind, PeerPermute};
+use crate::device::DeviceChoice;
 use crate::emulation::EmulationConfig;
 use crate::feature::Feature;
 use crate::model::ModelLabel;
 use crate::optimizer::{LearningRate, UpdateRule};
 use crate::placement::{Cut, Layout};
 use crate::plan::PlanChoice;
+use crate::precision::Precision;
 use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
@@ -165,6 +167,14 @@ pub struct TrainConfig {
     /// Number of threads of each rank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// Device that ranks compute on: `cpu`, `cuda` (the ranks of a host take its GPUs in order, and several may share one),
+    /// `cuda:1` (all of them share that GPU) or `auto` (GPUs where there are some). Default: `cpu`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceChoice>,
+    /// Precision of the operands of matrix products: `f32`, or on GPUs also `tf32` or `bf16`. Weights and sums are f32 in each.
+    /// Default: `f32`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
     /// Dataflow: `flat` or `sptt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataflow: Option<DataflowKind>,
