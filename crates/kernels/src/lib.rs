@@ -33,7 +33,7 @@ pub use memory::Space;
 pub use memory::host::resident;
 pub use op::codec::{CarriedError, Decode, Encode, Round, Rows};
 pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut};
-pub use op::embedding::{IndexBags, Lookup, UpdateTables};
+pub use op::embedding::{DrawTable, IndexBags, Lookup, UpdateTables};
 pub use op::fm::FmShape;
 pub use op::interaction::{CrossBackward, DotShape};
 pub use op::linear::{

@@ -18,9 +18,9 @@ use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
-    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    LinearShape, Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
+    UpdateRows, UpdateTables,
 };
 use elementwise::Targets;
 use spec::placement::share;
@@ -161,6 +161,10 @@ impl Backend for Reference {
 
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
         Ok(Some(optimizer::sum_of_squares(gradient.host(), limit)))
+    }
+
+    fn draw_table(&self, args: DrawTable) -> Result {
+        embedding::draw_table(args)
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

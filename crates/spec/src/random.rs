@@ -24,7 +24,7 @@ impl RandomSequence {
         Self { key: mix(seed ^ mix(hash)) }
     }
 
-    /// Number from which a device draws the sequence by itself: `bits(i) = mix(key + i · 0x9e3779b97f4a7c15)`.
+    /// Key of the sequence: 64 bits from which all numbers follow, for devices that draw by themselves.
     pub fn key(&self) -> u64 {
         self.key
     }

@@ -9,9 +9,9 @@ use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
-    reference,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables, reference,
 };
 
 impl Backend for Cpu {
@@ -129,6 +129,10 @@ impl Backend for Cpu {
 
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
         Ok(Some(gradients::sum_of_squares(self, gradient.host(), limit)))
+    }
+
+    fn draw_table(&self, args: DrawTable) -> Result {
+        reference::embedding::draw_table(args)
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

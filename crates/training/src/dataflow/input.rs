@@ -50,15 +50,6 @@ pub struct Input {
     weighed: Vec<f32>,
     /// The batch on its way to the device.
     upload: Upload,
-    /// Bag lengths that arrived, on a device that cannot read host memory.
-    lengths_there: Option<LengthsThere>,
-}
-
-/// Bag lengths on a device, and on their way to it.
-#[derive(Debug)]
-struct LengthsThere {
-    upload: Upload,
-    lengths: Buffer<u32>,
 }
 
 /// What the weight of a loss is made of, besides the weight of its sample.
@@ -103,9 +94,6 @@ impl Input {
             outgoing: Outgoing::default(),
             weighed: Vec::new(),
             upload: Upload::default(),
-            lengths_there: device
-                .is_queued()
-                .then(|| LengthsThere { upload: Upload::default(), lengths: Buffer::new(device) }),
         }
     }
 
@@ -294,17 +282,11 @@ impl Input {
             }
         }
         let (rows, values) = (self.world_rows(), self.ids.recv.len());
-        if let Some(LengthsThere { upload, lengths }) = &mut self.lengths_there {
-            upload.begin(device, size_of_val(&self.arrived_lengths[..]))?;
-            lengths.resize(self.arrived_lengths.len())?;
-            upload.write(lengths, 0, &self.arrived_lengths)?;
-            upload.end()?;
-        }
         device.index_bags(IndexBags {
             tables,
             samples: rows,
             segments: &self.segments,
-            lengths: self.lengths_there.as_ref().map_or(&self.lengths.recv, |there| &there.lengths),
+            lengths: &self.arrived_lengths,
             values,
             index: &mut self.index,
         })?;

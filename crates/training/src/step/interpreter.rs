@@ -10,7 +10,7 @@ use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
 use crate::step::pacing::Pacing;
 use crate::step::phase_time::PhaseTime;
-use crate::step::queues::Queues;
+use crate::step::queues::{Issue, Queues};
 use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
 use collectives::Label;
@@ -40,13 +40,6 @@ struct Started {
     issue: Issue,
     began: Instant,
     carries: Carries,
-}
-
-/// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Issue {
-    pub(super) step: u64,
-    pub(super) batch: u64,
 }
 
 impl Execution {

@@ -5,7 +5,6 @@
 //! whose operations are done when they return there are no events.
 
 use crate::Error;
-use crate::step::interpreter::Issue;
 use crate::step::phase_time::PhaseTime;
 use crate::step::trace::{LocalSpan, Recorder, TraceRow};
 use kernels::{Device, Event, KernelError};
@@ -23,6 +22,13 @@ fn queue_of(phase: &Phase) -> usize {
         Work::Compute(Operation::ReadBatch) => INPUT,
         _ => phase.lane as usize,
     }
+}
+
+/// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issue {
+    pub step: u64,
+    pub batch: u64,
 }
 
 /// Queues of a rank's device for the phases of one schedule.
