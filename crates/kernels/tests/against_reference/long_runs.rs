@@ -193,3 +193,69 @@ fn every_device_draws_the_same_weights() {
         }
     }
 }
+
+/// Batches of bags of one id, and of bags whose lengths change: once the largest was there, nothing is allocated or waited for.
+#[test]
+fn steps_on_tables_wait_for_nothing() {
+    let Some(gpu) = crate::gpu::device() else { return };
+    let (samples, dim, rule) = (700, 8, UpdateRule::Adagrad { eps: 1e-4 });
+    let mut tables = [30, 9000].map(|rows| Table::zeroed(&gpu, rows, dim, Pooling::Sum, &rule).unwrap());
+    let (mut index, mut sorted) = (BagIndex::new(&gpu), SortedIds::new(&gpu));
+    let mut out = Buffer::zeroed(&gpu, samples * 2 * dim).unwrap();
+    let mut step = |lengths: Option<&[u32]>, values: &Buffer<u32>| {
+        let of_table = values.len() / 2;
+        let segments = [0, 1].map(|table| Segment {
+            table,
+            first_sample: 0,
+            samples,
+            first_value: table * of_table,
+            lengths_at: lengths.map(|_| 0),
+        });
+        let (lengths, count) = (lengths.unwrap_or_default(), values.len());
+        let segments = &segments;
+        let bags = IndexBags { tables: 2, samples, segments, lengths, values: count, index: &mut index };
+        gpu.index_bags(bags).unwrap();
+        gpu.sort_ids(&tables, &index, values, &mut sorted).unwrap();
+        gpu.lookup(Lookup {
+            tables: &tables,
+            which: 0..2,
+            columns: &[0, dim],
+            width: 2 * dim,
+            index: &index,
+            samples: 0..samples,
+            values,
+            weights: None,
+            out: &mut out,
+        })
+        .unwrap();
+        gpu.update_tables(UpdateTables {
+            tables: &mut tables,
+            which: 0..2,
+            columns: &[0, dim],
+            width: 2 * dim,
+            index: &index,
+            sorted: &sorted,
+            weights: None,
+            dout: &out,
+            update: Update::new(rule, 0.1, 1),
+        })
+        .unwrap();
+    };
+    let mut numbers = Numbers(8);
+    let mut batch = |longest: u32| {
+        let lengths: Vec<u32> = (0..samples).map(|_| numbers.next() as u32 % (longest + 1)).collect();
+        let count = if longest == 0 { samples } else { lengths.iter().sum::<u32>() as usize };
+        let ids: Vec<u32> = (0..2 * count).map(|_| (numbers.next() % 30) as u32).collect();
+        ((longest > 0).then_some(lengths), on(&gpu, &buffer(&ids)))
+    };
+    let batches = [batch(6), batch(0), batch(3), batch(5), batch(0), batch(4)];
+    let mut round = || {
+        batches.iter().for_each(|(lengths, values)| step(lengths.as_deref(), values));
+        gpu.counts()
+    };
+    let (first, second) = (round(), round());
+    assert_eq!(second.allocations, first.allocations);
+    assert_eq!(second.synchronisations, first.synchronisations);
+    assert!(second.launches > first.launches);
+    gpu.check().unwrap();
+}
