@@ -86,6 +86,14 @@ pub fn watch_if_asked() {
     collectives::watch_if_asked();
 }
 
+/// Name and version of the MPI library that this program is linked with; `None` in a build without MPI.
+pub fn mpi_library() -> Option<String> {
+    #[cfg(feature = "mpi")]
+    return Some(collectives::mpi_library_version());
+    #[cfg(not(feature = "mpi"))]
+    None
+}
+
 /// Whether ranks are processes.
 pub fn is_distributed(cluster: &Cluster) -> bool {
     !matches!(cluster, Cluster::Threads)
