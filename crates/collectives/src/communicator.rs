@@ -2,11 +2,11 @@
 //! add are in `reductions`.
 
 use crate::operation::{Membership, Setup, Spans, Stage, lay_out};
-use crate::progress::{Endpoint, Names};
+use crate::progress::{Endpoint, Names, State};
 use crate::sync::lock;
 use crate::transport::{GroupId, Span};
 use crate::{CollectiveError, Label, Output, Pending, SentBytes};
-use kernels::{Buffer, Bytes, Device, Element};
+use kernels::{Buffer, Bytes, Device, Element, Space};
 use spec::topology::Topology;
 use std::fmt;
 use std::sync::Arc;
@@ -25,18 +25,29 @@ type Result<T = ()> = std::result::Result<T, CollectiveError>;
 pub struct Communicator {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) group: Arc<Membership>,
+    /// Device on whose queue operations are carried out.
+    device: Device,
 }
 
 impl Communicator {
     /// The communicator of all ranks.
     pub(crate) fn world(endpoint: Arc<Endpoint>) -> Self {
         let members = (0..endpoint.topology.ranks()).collect();
-        Self::of(GroupId::WORLD, members, endpoint.rank, endpoint)
+        let device = endpoint.device.clone();
+        Self::of(GroupId::WORLD, members, endpoint.rank, endpoint, device)
     }
 
-    fn of(group: GroupId, members: Vec<usize>, me: usize, endpoint: Arc<Endpoint>) -> Self {
+    fn of(group: GroupId, members: Vec<usize>, me: usize, endpoint: Arc<Endpoint>, device: Device) -> Self {
         let group = Membership { group, members, me, sequence: AtomicU64::new(0) };
-        Self { endpoint, group: Arc::new(group) }
+        Self { endpoint, group: Arc::new(group), device }
+    }
+
+    /// The same end of the same group, whose operations are carried out on the queue of `device`: all that an operation encodes,
+    /// moves and decodes, also when it goes on in calls on other communicators. `device` must be a queue of this rank's device
+    /// ([`Device::on`]). Operations of both communicators are numbered together, in the order in which they are started.
+    pub fn on(&self, device: &Device) -> Communicator {
+        let (endpoint, group) = (self.endpoint.clone(), self.group.clone());
+        Self { endpoint, group, device: device.clone() }
     }
 
     /// Index of this rank in the group, from 0.
@@ -64,14 +75,14 @@ impl Communicator {
         self.endpoint.topology
     }
 
-    /// Device on which this rank computes and allocates its buffers.
+    /// Device on which this rank computes and allocates its buffers, with the queue of this communicator's operations.
     pub fn device(&self) -> &Device {
-        &self.endpoint.device
+        &self.device
     }
 
     /// Records that this rank has entered `phase`. Failure messages of all ranks name the phase.
     pub fn enter(&self, phase: &Label) {
-        self.endpoint.transport.enter(phase);
+        self.endpoint.control.enter(phase);
     }
 
     /// Bytes that this rank has sent since the last reset, over all its communicators: one entry per label, in the order
@@ -219,7 +230,7 @@ impl Communicator {
         })
     }
 
-    /// Waits until all members of the group have called `barrier`.
+    /// Waits until all members of the group have called `barrier`. Devices may still be at work.
     pub fn barrier(&self, label: &Label) -> Result {
         self.start_barrier(label)?.wait()
     }
@@ -228,7 +239,7 @@ impl Communicator {
     pub fn start_barrier(&self, label: &Label) -> Result<Pending<()>> {
         let names = Names { operation: "barrier", element: "nothing", label };
         self.start(names, 1, |spans| {
-            let (send, recv) = (self.nothing(), self.nothing());
+            let (send, recv) = (Bytes::new(host()), Bytes::new(host()));
             spans.to.resize(self.size(), Span::default());
             spans.from.resize(self.size(), Span::default());
             Ok(if self.size() == 1 { Setup::done(send, recv) } else { Setup::exchange(send, recv) })
@@ -240,10 +251,9 @@ impl Communicator {
     /// and is meant for set-up, not for training steps.
     pub fn split(&self, label: &Label, color: usize, key: usize) -> Result<Communicator> {
         let sequence = self.group.sequence.load(Ordering::Relaxed);
-        let space = self.device().for_exchange();
-        let mine = Buffer::from_slice(&space, &[color as u64, key as u64])?;
+        let mine = Buffer::from_slice(host(), &[color as u64, key as u64])?;
         let counts = vec![2; self.size()];
-        let all = self.all_gather(label, mine, &counts, Buffer::new(space))?.1.to_vec()?;
+        let all = self.all_gather(label, mine, &counts, Buffer::new(host()))?.1.to_vec()?;
         let mut chosen: Vec<(u64, usize)> = Vec::new();
         for (rank, choice) in all.chunks_exact(2).enumerate() {
             if choice[0] == color as u64 {
@@ -254,8 +264,8 @@ impl Communicator {
         let members: Vec<usize> = chosen.iter().map(|&(_, rank)| self.members()[rank]).collect();
         let me = chosen.iter().position(|&(_, rank)| rank == self.rank());
         let me = me.expect("a rank is among those of its own color");
-        let group = self.endpoint.transport.create_group(self.group.group, sequence, color, &members)?;
-        Ok(Self::of(group, members, me, self.endpoint.clone()))
+        let group = self.endpoint.control.create_group(self.group.group, sequence, color, &members)?;
+        Ok(Self::of(group, members, me, self.endpoint.clone(), self.device.clone()))
     }
 
     /// Makes memory of no bytes, for a rank that sends or receives nothing.
@@ -270,8 +280,8 @@ impl Communicator {
         exchanges: u64,
         prepare: impl FnOnce(&mut Spans) -> Result<Setup>,
     ) -> Result<Pending<O>> {
-        let index =
-            self.endpoint.begin(&self.group, names, exchanges, |state| prepare(&mut state.scratch.spans))?;
+        let prepare = |state: &mut State| prepare(&mut state.scratch.spans);
+        let index = self.endpoint.begin(&self.device, &self.group, names, exchanges, prepare)?;
         Ok(Pending::new(self.endpoint.clone(), index))
     }
 
@@ -324,6 +334,11 @@ impl Communicator {
         let (rank, label) = (self.world_rank(), label.clone());
         CollectiveError::Arguments { rank, operation, label, what, expected, got }
     }
+}
+
+/// Space of host memory, for what ranks tell each other without their devices.
+pub(crate) fn host() -> Space {
+    Space::from(&Device::Reference)
 }
 
 impl fmt::Debug for Communicator {

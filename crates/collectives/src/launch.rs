@@ -1,6 +1,7 @@
 //! Launches ranks as threads of one process.
 
 use crate::progress::Endpoint;
+use crate::transport::Transport;
 use crate::transport::in_process::{InProcess, World};
 use crate::{CollectiveError, Communicator, ExternalError, Failure, Label};
 use kernels::{Device, KernelError};
@@ -48,7 +49,8 @@ where
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = devices(rank)?;
             let endpoint =
-                Arc::new(Endpoint::new(rank, topology, device, transport.clone(), options.wait_limit));
+                Endpoint::new(rank, topology, device, Transport::of(&transport), options.wait_limit);
+            let endpoint = Arc::new(endpoint);
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;

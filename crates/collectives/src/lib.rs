@@ -21,8 +21,9 @@
 //! assert_eq!(sums, vec![vec![4.0, 6.0]; 4]);
 //! ```
 //!
-//! Below the communicator lies a private trait, `Transport`, with a single primitive: an exchange, in which every member
-//! of a group sends a range of bytes to every other. All collectives are built on that primitive, for every transport.
+//! Below the communicator lie two private traits. `Control` is what the ranks agree on: groups, and the end of the run. `Mover`
+//! moves bytes by a single primitive: an exchange, in which every member of a group sends a range of bytes to every other. All
+//! collectives are built on that primitive, for every transport.
 //!
 //! A failure of one rank ends all ranks: an error, a panic, calls that do not match, a wait beyond its limit.
 //! [`Failure`] names the cause and what every rank was doing.

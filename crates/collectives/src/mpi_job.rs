@@ -2,6 +2,7 @@
 
 use crate::launch::{failed, panic_message};
 use crate::progress::Endpoint;
+use crate::transport::Transport;
 use crate::transport::mpi::{Joined, Started, Watch};
 use crate::{CollectiveError, Communicator, Failure, Options};
 use kernels::{Device, KernelError};
@@ -137,7 +138,8 @@ impl MpiJob {
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = device(rank)?;
             let endpoint =
-                Arc::new(Endpoint::new(rank, topology, device, transport.clone(), options.wait_limit));
+                Endpoint::new(rank, topology, device, Transport::of(transport), options.wait_limit);
+            let endpoint = Arc::new(endpoint);
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;

@@ -3,7 +3,7 @@
 use crate::running::Running;
 use crate::transport::{GroupId, Span, Ticket};
 use crate::{CollectiveError, Label};
-use kernels::{Bytes, Device, KernelError};
+use kernels::{Bytes, Device, KernelError, Space};
 use spec::codec::Row;
 use spec::program::Move;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ pub(crate) struct Membership {
 
 /// A collective that this rank has started and not yet ended.
 pub(crate) struct Operation {
+    /// Device on whose queue everything of the operation is done, whichever call on whichever communicator goes on with it.
+    pub(crate) device: Device,
     pub(crate) group: Arc<Membership>,
     pub(crate) label: Label,
     /// Index of the label in the meter.
@@ -137,10 +139,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Takes a piece of at least `len` bytes: the smallest that is large enough, or else a new one in place of the largest.
-    pub(crate) fn take(&mut self, device: &Device, len: usize) -> Result<Bytes, KernelError> {
+    /// Takes a piece of at least `len` bytes: the smallest that is large enough, or else a new one in `space`, where all pieces
+    /// of the pool are, in place of the largest.
+    pub(crate) fn take(&mut self, space: &Space, len: usize) -> Result<Bytes, KernelError> {
         if len == 0 {
-            return Ok(Bytes::new(device.for_exchange()));
+            return Ok(Bytes::new(space));
         }
         let len = len.checked_next_multiple_of(64).ok_or(KernelError::OutOfMemory { bytes: len })?;
         let fits = |piece: &Bytes| piece.len() >= len;
@@ -152,7 +155,7 @@ impl Pool {
                 if let Some((index, _)) = pieces.max_by_key(|(_, p)| p.len()) {
                     self.pieces.swap_remove(index);
                 }
-                Bytes::zeroed(device.for_exchange(), len)
+                Bytes::zeroed(space, len)
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::meter::Meter;
 use crate::operation::{Membership, Operation, Pool, Scratch, Setup, Spans, Stage};
 use crate::pending::Completion;
 use crate::sync::lock;
-use crate::transport::{ExchangeRequest, Exchanged, Header, ROOM, Ticket, Transport};
+use crate::transport::{Control, ExchangeRequest, Exchanged, Header, Mover, ROOM, Ticket, Transport};
 use crate::{CollectiveError, Label};
 use kernels::{Bytes, Device, KernelError};
 use spec::topology::Topology;
@@ -24,7 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) rank: usize,
     pub(crate) topology: Topology,
     pub(crate) device: Device,
-    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) control: Arc<dyn Control>,
+    mover: Arc<dyn Mover>,
     wait_limit: Duration,
     state: Mutex<State>,
     pub(crate) meter: Mutex<Meter>,
@@ -38,6 +39,8 @@ pub(crate) struct State {
     tickets: Vec<Ticket>,
     pub(crate) scratch: Scratch,
     pub(crate) pool: Pool,
+    /// Pool of host memory, for what the host itself sends and reads, whatever the device of the rank.
+    pub(crate) host_pool: Pool,
     pub(crate) host: Vec<f64>,
 }
 
@@ -53,38 +56,40 @@ impl Endpoint {
         rank: usize,
         topology: Topology,
         device: Device,
-        transport: Arc<dyn Transport>,
+        Transport { control, mover }: Transport,
         wait_limit: Duration,
     ) -> Self {
         // Capacity for more operations than a step usually has at once, so that timing cannot make a vector grow later.
         let (operations, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let state = State { operations, free, tickets: Vec::with_capacity(ROOM), ..State::default() };
         let (state, meter) = (Mutex::new(state), Mutex::default());
-        Self { rank, topology, device, transport, wait_limit, state, meter }
+        Self { rank, topology, device, control, mover, wait_limit, state, meter }
     }
 
     pub(crate) fn state(&self) -> std::sync::MutexGuard<'_, State> {
         lock(&self.state)
     }
 
-    /// Begins an operation of `exchanges` exchanges. `prepare` checks the arguments and sets up the first exchange. Returns
-    /// the index of the operation.
+    /// Begins an operation of `exchanges` exchanges, whose work goes to the queue of `device`. `prepare` checks the arguments
+    /// and sets up the first exchange. Returns the index of the operation.
     pub(crate) fn begin(
         &self,
+        device: &Device,
         group: &Arc<Membership>,
         names: Names<'_>,
         exchanges: u64,
         prepare: impl FnOnce(&mut State) -> Result<Setup>,
     ) -> Result<usize> {
-        self.transport.check()?;
+        self.control.check()?;
         let started = Instant::now();
         let mut state = self.state();
         let state = &mut *state;
         state.scratch.spans.clear();
         let Setup { stage, send, recv, scratch } =
-            prepare(state).map_err(|cause| self.transport.abort(cause))?;
+            prepare(state).map_err(|cause| self.control.abort(cause))?;
         let metered = lock(&self.meter).call(names.label);
         let mut operation = Operation {
+            device: device.clone(),
             group: group.clone(),
             label: names.label.clone(),
             metered,
@@ -132,7 +137,7 @@ impl Endpoint {
                 (wanted, state.unfinished(wanted))
             };
             // The state is unlocked here, so that a second thread of this rank could go on.
-            let waited = self.transport.wait(wanted, &others, deadline);
+            let waited = self.mover.wait(wanted, &others, deadline);
             self.state().tickets = others;
             if let Err(error) = waited {
                 self.abandon(index);
@@ -150,7 +155,7 @@ impl Endpoint {
 
     /// Advances all operations as far as possible without blocking.
     pub(crate) fn progress_all(&self) -> Result {
-        self.transport.check()?;
+        self.control.check()?;
         self.sweep(&mut self.state());
         Ok(())
     }
@@ -173,7 +178,7 @@ impl Endpoint {
             let Some(&wanted) = state.with_more_to_do().next() else { return Ok(()) };
             let others = state.unfinished(wanted);
             drop(state);
-            self.transport.wait(wanted, &others, deadline)?;
+            self.mover.wait(wanted, &others, deadline)?;
             self.state().tickets = others;
         }
     }
@@ -183,7 +188,7 @@ impl Endpoint {
         for index in 0..state.operations.len() {
             let Some(operation) = &mut state.operations[index] else { continue };
             while let Some(ticket) = operation.ticket {
-                match self.transport.test(ticket) {
+                match self.mover.test(ticket) {
                     Ok(None) => break,
                     Ok(Some(Exchanged { send, recv, at })) => {
                         operation.ticket = None;
@@ -222,7 +227,7 @@ impl Endpoint {
 
     /// Ends the run if a kernel has failed.
     pub(crate) fn checked(&self, result: std::result::Result<(), KernelError>) -> Result {
-        result.map_err(|error| self.transport.abort(error.into()))
+        result.map_err(|error| self.control.abort(error.into()))
     }
 
     /// Starts exchange `number` of an operation on the transport, and counts the bytes that it is asked to send.
@@ -248,7 +253,7 @@ impl Endpoint {
         let (to, from) = (&*spans.to, &*spans.from);
         let (group, sequence) = (group.group, operation.sequence + number);
         let request = ExchangeRequest { group, sequence, header, send, to, recv, from };
-        operation.ticket = Some(self.transport.start(request)?);
+        operation.ticket = Some(self.mover.start(request)?);
         Ok(())
     }
 }

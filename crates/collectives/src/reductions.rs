@@ -4,14 +4,14 @@
 //! every run, on every transport. The direct algorithm sums in group order, `((x₀ + x₁) + x₂) + …`. In a group of one rank
 //! nothing is sent, hence nothing is rounded.
 
-use crate::communicator::Communicator;
+use crate::communicator::{Communicator, host};
 use crate::operation::{Setup, Stage};
 use crate::prepared::{Lossy, Prepared};
 use crate::progress::Names;
 use crate::running::{Returns, Running};
 use crate::transport::Span;
 use crate::{CollectiveError, Label, Pending};
-use kernels::{Buffer, Element, Round};
+use kernels::{Buffer, Bytes, Element, Round};
 use spec::codec::Codec;
 use spec::program::{Program, Units};
 use std::ops::Range;
@@ -100,7 +100,7 @@ impl Communicator {
     ) -> Result<Pending<(Buffer<f32>, Buffer<f32>)>> {
         const NAME: &str = "reduce_scatter";
         self.need(NAME, label, "counts", self.size(), counts.len())
-            .map_err(|cause| self.endpoint.transport.abort(cause))?;
+            .map_err(|cause| self.endpoint.control.abort(cause))?;
         let mut prepared = Prepared::default();
         let (mut shares, mut end) = (Vec::with_capacity(counts.len()), 0);
         for &count in counts {
@@ -174,7 +174,7 @@ impl Communicator {
         let end = begin.checked_add(count).filter(|end| end.checked_mul(size_of::<f32>()).is_some());
         end.ok_or_else(|| {
             let cause = self.arguments(name, label, "bytes in all", usize::MAX, usize::MAX);
-            self.endpoint.transport.abort(cause)
+            self.endpoint.control.abort(cause)
         })
     }
 
@@ -192,10 +192,11 @@ impl Communicator {
         give: impl FnOnce() -> Result<Given>,
     ) -> Result<usize> {
         let names = Names { operation: name, element: prepared.units.codec().name(), label };
-        self.endpoint.begin(&self.group, names, prepared.program.exchanges() as u64, |state| {
+        self.endpoint.begin(self.device(), &self.group, names, prepared.program.exchanges() as u64, |state| {
             let Given { vector, output, error, round, returns } = give()?;
             let [first, second] = prepared.program.scratch();
-            let scratch = [state.pool.take(self.device(), first)?, state.pool.take(self.device(), second)?];
+            let space = self.device().for_exchange();
+            let scratch = [state.pool.take(&space, first)?, state.pool.take(&space, second)?];
             let prepared = prepared.clone();
             let running =
                 Running { prepared, name, next: 0, exchanges: 0, vector, output, error, round, returns };
@@ -205,20 +206,20 @@ impl Communicator {
     }
 
     /// Replaces every value by its sum over all members, and waits for the result. Every member gathers all values and adds
-    /// them, so this is meant for a few numbers, such as metrics.
+    /// them on the host, so this is meant for a few numbers, such as metrics. The device takes no part.
     pub fn all_reduce_f64(&self, label: &Label, values: &mut [f64]) -> Result {
         let names = Names { operation: "all_reduce", element: f64::NAME, label };
         let (size, len) = (self.size(), values.len());
         let own = size_of_val(values);
         if size == 1 {
-            let nothing = || Setup::done(self.nothing(), self.nothing());
-            let index = self.endpoint.begin(&self.group, names, 1, |_| Ok(nothing()))?;
+            let nothing = || Setup::done(Bytes::new(host()), Bytes::new(host()));
+            let index = self.endpoint.begin(self.device(), &self.group, names, 1, |_| Ok(nothing()))?;
             return self.endpoint.wait(index).map(|_| ());
         }
-        let index = self.endpoint.begin(&self.group, names, 1, |state| {
-            let mut send = state.pool.take(self.device(), own)?.into_buffer();
+        let index = self.endpoint.begin(self.device(), &self.group, names, 1, |state| {
+            let mut send = state.host_pool.take(&host(), own)?.into_buffer();
             send.write(0, values)?;
-            let recv = state.pool.take(self.device(), size * own)?;
+            let recv = state.host_pool.take(&host(), size * own)?;
             state.scratch.spans.to.resize(size, Span { at: 0, len: own });
             state.scratch.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
             Ok(Setup::exchange(send.into_bytes(), recv))
@@ -236,8 +237,8 @@ impl Communicator {
             }
         }
         state.host = block;
-        state.pool.give_back(send);
-        state.pool.give_back(recv.into_bytes());
+        state.host_pool.give_back(send);
+        state.host_pool.give_back(recv.into_bytes());
         Ok(())
     }
 }

@@ -100,6 +100,7 @@ impl Endpoint {
         scratch: &mut Scratch,
     ) -> Result<Stage> {
         let prepared = running.prepared.clone();
+        let device = operation.device.clone();
         let units_of = &prepared.units;
         while let Some(step) = prepared.program.steps().get(running.next) {
             running.next += 1;
@@ -111,7 +112,7 @@ impl Endpoint {
                         EncodeStep { units: units.clone(), from: *from, at: *at, error: *error, round };
                     let Running { vector, error, .. } = &mut running;
                     let rows = &mut scratch.rows;
-                    self.checked(encode.carry_out(&self.device, units_of, vector, &mut to, error, rows))?;
+                    self.checked(encode.carry_out(&device, units_of, vector, &mut to, error, rows))?;
                     running.put_back(&mut operation.scratch, *area, to.into_bytes());
                     self.rest(&prepared, step);
                 }
@@ -120,7 +121,7 @@ impl Endpoint {
                     let mut to = running.take(&mut operation.scratch, into.area).into_buffer();
                     let decode = DecodeStep { units: units.clone(), blocks: *blocks, at: *at, into: *into };
                     let rows = &mut scratch.rows;
-                    self.checked(decode.carry_out(&self.device, units_of, &from, &mut to, rows))?;
+                    self.checked(decode.carry_out(&device, units_of, &from, &mut to, rows))?;
                     running.put_back(&mut operation.scratch, *area, from.into_bytes());
                     running.put_back(&mut operation.scratch, into.area, to.into_bytes());
                     self.rest(&prepared, step);

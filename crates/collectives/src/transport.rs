@@ -1,7 +1,11 @@
-//! The transport: moves bytes between ranks, and does nothing else.
+//! The transport of a rank: what the ranks agree on ([`Control`]), apart from what moves their bytes ([`Mover`]).
 //!
-//! Types, meters and sums are written once, above this trait. A transport has a single operation: the exchange, in which
+//! Types, meters and sums are written once, above these traits. A mover has a single operation: the exchange, in which
 //! every member of a group sends a range of bytes to every member and receives one from each.
+//!
+//! Ranks that are threads and ranks that are processes of MPI have a control and a mover each. A mover that takes only some kind
+//! of memory wraps another one and hands the rest to it, so that a rank always has one mover, and waits for all its exchanges at
+//! once.
 
 pub(crate) mod in_process;
 // The only unsafe code of this crate: calls of a C library.
@@ -11,6 +15,7 @@ pub(crate) mod mpi;
 
 use crate::{CollectiveError, Label};
 use kernels::Bytes;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Exchanges that a rank may have outstanding before its vectors grow: more than a step usually has.
@@ -64,23 +69,9 @@ pub(crate) struct ExchangeRequest<'a> {
     pub(crate) from: &'a [Span],
 }
 
-/// One rank's connection to the other ranks. An error of any method ends the run on all ranks.
-pub(crate) trait Transport: Send + Sync {
-    /// Starts an exchange.
-    fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket, CollectiveError>;
-
-    /// Returns the memory of an exchange and ends its ticket, if the exchange is complete.
-    fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>, CollectiveError>;
-
-    /// Blocks until a test of `wanted` or of one of `others` would succeed. Waiting past `deadline` for `wanted` ends
-    /// the run.
-    fn wait(
-        &self,
-        wanted: Ticket,
-        others: &[Ticket],
-        deadline: Option<Instant>,
-    ) -> Result<(), CollectiveError>;
-
+/// What a rank needs of the other ranks: who is there, and how the run stands. An error of any method but [`Control::check`]
+/// ends the run on all ranks.
+pub(crate) trait Control: Send + Sync {
     /// Makes a group of `members`, given as world ranks. All of them call this with the same arguments; `parent`, `sequence`
     /// and `color` identify the group.
     fn create_group(
@@ -99,4 +90,37 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Records that this rank has entered `phase`, for messages.
     fn enter(&self, phase: &Label);
+}
+
+/// What moves bytes between this rank and the others. An error of any method ends the run on all ranks.
+pub(crate) trait Mover: Send + Sync {
+    /// Starts an exchange.
+    fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket, CollectiveError>;
+
+    /// Returns the memory of an exchange and ends its ticket, if the exchange is complete. Device memory may then be used by
+    /// later work of the queue on which the exchange was started; the device itself may not have moved the bytes yet.
+    fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>, CollectiveError>;
+
+    /// Blocks until a test of `wanted` or of one of `others` would succeed. Waiting past `deadline` for `wanted` ends
+    /// the run.
+    fn wait(
+        &self,
+        wanted: Ticket,
+        others: &[Ticket],
+        deadline: Option<Instant>,
+    ) -> Result<(), CollectiveError>;
+}
+
+/// Transport of one rank.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    pub(crate) control: Arc<dyn Control>,
+    pub(crate) mover: Arc<dyn Mover>,
+}
+
+impl Transport {
+    /// Transport whose control and mover are one value.
+    pub(crate) fn of(both: &Arc<impl Control + Mover + 'static>) -> Self {
+        Self { control: both.clone(), mover: both.clone() }
+    }
 }

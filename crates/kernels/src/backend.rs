@@ -10,8 +10,9 @@
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -45,8 +46,7 @@ pub(crate) trait Backend {
     fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result;
     fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result;
     fn dropout(&self, args: Dropout) -> Result;
-    /// Gives `None` where nothing is computed.
-    fn bce(&self, args: Bce) -> Result<Option<f64>>;
+    fn bce(&self, args: Bce) -> Result;
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
     fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
     fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result;
@@ -58,6 +58,7 @@ pub(crate) trait Backend {
     /// Gives `None` where nothing is computed.
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>>;
 
+    fn draw_table(&self, args: DrawTable) -> Result;
     /// Refuses segments whose ids reach past the values; gives the index its size.
     fn index_bags(&self, args: IndexBags) -> Result;
     /// Refuses bags past the values and ids past the end of their table; gives the sorted ids their size.

@@ -5,6 +5,7 @@
 //! so that a buffer on an accelerator needs no change there.
 
 use crate::bytes::inside;
+use crate::cuda::memory::{CardMemory, Pointer};
 use crate::memory::Space;
 use crate::{Bytes, KernelError};
 use std::marker::PhantomData;
@@ -111,10 +112,7 @@ impl<T: Element> Buffer<T> {
     /// Copies `data` from the host to the elements from `at` on. The data is dropped where the buffer keeps no contents.
     pub fn write(&mut self, at: usize, data: &[T]) -> Result<(), KernelError> {
         inside("write", at, data.len(), self.len)?;
-        if let Some(all) = self.contents_mut() {
-            all[at..at + data.len()].copy_from_slice(data);
-        }
-        Ok(())
+        self.bytes.memory.write(at * size_of::<T>(), bytemuck::cast_slice(data))
     }
 
     /// Fills `len` elements from `at` on, block after block: `fill(i, block)` gets the offset of the block, counted from
@@ -141,6 +139,14 @@ impl<T: Element> Buffer<T> {
             for (i, part) in all[at..at + len].chunks_mut(block).enumerate() {
                 fill(i * block, part);
             }
+        } else if self.has_contents() {
+            let block = block.clamp(1, len.max(1));
+            let mut host = vec![T::zeroed(); block];
+            for first in (0..len).step_by(block) {
+                let part = &mut host[..block.min(len - first)];
+                fill(first, part);
+                self.write(at + first, part)?;
+            }
         }
         Ok(())
     }
@@ -148,14 +154,20 @@ impl<T: Element> Buffer<T> {
     /// Copies elements from `at` on to the host. Fails past the end, and if the buffer keeps no contents.
     pub fn read(&self, at: usize, data: &mut [T]) -> Result<(), KernelError> {
         inside("read", at, data.len(), self.len)?;
-        let all = self.contents().ok_or(KernelError::NoContents { op: "read" })?;
-        data.copy_from_slice(&all[at..at + data.len()]);
-        Ok(())
+        match self.bytes.memory.read(at * size_of::<T>(), bytemuck::cast_slice_mut(data))? {
+            true => Ok(()),
+            false => Err(KernelError::NoContents { op: "read" }),
+        }
     }
 
     /// Copies all elements to the host. Fails if the buffer keeps no contents.
     pub fn to_vec(&self) -> Result<Vec<T>, KernelError> {
-        Ok(self.contents().ok_or(KernelError::NoContents { op: "to_vec" })?.to_vec())
+        if !self.has_contents() {
+            return Err(KernelError::NoContents { op: "to_vec" });
+        }
+        let mut all = vec![T::zeroed(); self.len];
+        self.read(0, &mut all)?;
+        Ok(all)
     }
 
     /// Copies `len` bytes of `from`, starting at byte `from_at`, to byte `at` of this buffer, whatever their types. Fails past the
@@ -173,6 +185,31 @@ impl<T: Element> Buffer<T> {
     /// Turns the buffer into raw memory, without copying.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
+    }
+
+    /// Whether the elements can be read; those for computing on [`Device::Idle`](crate::Device::Idle) cannot.
+    pub fn has_contents(&self) -> bool {
+        self.bytes.has_contents()
+    }
+
+    /// Copies the bytes of elements from `at` on to the host.
+    pub(crate) fn read_bytes(&self, at: usize, data: &mut [u8]) -> Result<(), KernelError> {
+        inside("read", at, data.len() / size_of::<T>(), self.len)?;
+        self.bytes.memory.read(at * size_of::<T>(), data).map(|_| ())
+    }
+
+    /// Address on the card, of a buffer that an operation of a card was given: checks let no other through.
+    pub(crate) fn card_address(&self) -> Pointer {
+        self.bytes.memory.card().map_or(Pointer::NULL, CardMemory::address)
+    }
+
+    /// Address on the card of element `at`, with `len` elements behind it; an error where the buffer is elsewhere.
+    pub(crate) fn card_range(&self, op: &'static str, at: usize, len: usize) -> Result<Pointer, KernelError> {
+        inside(op, at, len, self.len)?;
+        let lives = self.space().home.name();
+        let card = self.bytes.memory.card();
+        let card = card.ok_or(KernelError::OtherDevice { op, operand: "buffer", lives, runs: "cuda" })?;
+        Ok(card.address().plus(at * size_of::<T>()))
     }
 
     /// Elements on the host, of a buffer that an operation of a host device was given: checks let no other through.

@@ -46,7 +46,35 @@ impl Bytes {
 
     /// Whether the bytes can be read and moved. Bytes for computing on [`Device::Idle`](crate::Device::Idle) cannot.
     pub fn has_contents(&self) -> bool {
+        self.memory.has_contents()
+    }
+
+    /// Whether the bytes are in memory that the host can address.
+    pub fn is_on_host(&self) -> bool {
         self.memory.contents().is_some()
+    }
+
+    /// Whether the bytes are in host memory that is not page-locked, or have no contents.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.memory, Memory::Host(_) | Memory::Absent(_))
+    }
+
+    /// Addresses of a copy of `len` bytes from `from`, starting at `from_at`, to `at`, wherever the memory is.
+    pub(crate) fn addresses(
+        &mut self,
+        op: &'static str,
+        at: usize,
+        from: &Bytes,
+        from_at: usize,
+        len: usize,
+    ) -> Result<(u64, u64), KernelError> {
+        inside(op, from_at, len, from.len())?;
+        inside(op, at, len, self.len())?;
+        if !(self.has_contents() && from.has_contents()) {
+            return Err(KernelError::NoContents { op });
+        }
+        let address = |memory: &Memory, at: usize| memory.address().addr() as u64 + at as u64;
+        Ok((address(&self.memory, at), address(&from.memory, from_at)))
     }
 
     /// Address of the first byte, for a library that reads the bytes; null without contents. Moving this value does not
@@ -79,9 +107,20 @@ impl Bytes {
         const OP: &str = "copy_from";
         inside(OP, from_at, len, from.len())?;
         inside(OP, at, len, self.len())?;
+        if !(self.has_contents() && from.has_contents()) {
+            return Err(KernelError::NoContents { op: OP });
+        }
         match (self.memory.contents_mut(), from.memory.contents()) {
             (Some(to), Some(from)) => to[at..at + len].copy_from_slice(&from[from_at..from_at + len]),
-            _ => return Err(KernelError::NoContents { op: OP }),
+            (Some(to), None) => {
+                from.memory.read(from_at, &mut to[at..at + len])?;
+            }
+            (None, Some(from)) => self.memory.write(at, &from[from_at..from_at + len])?,
+            (None, None) => {
+                let mut host = vec![0; len];
+                from.memory.read(from_at, &mut host)?;
+                self.memory.write(at, &host)?;
+            }
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use crate::backend::Backend;
 use crate::idle::Idle;
 use crate::memory::{Home, Space};
 use crate::reference::Reference;
-use crate::{Cpu, KernelError};
+use crate::{Bytes, Counts, Cpu, Cuda, Event, Gpu, KernelError};
+use spec::precision::Precision;
 
 /// Device that computes and owns memory; the only entry to this crate's arithmetic.
 ///
@@ -25,6 +26,8 @@ pub enum Device {
     Reference,
     /// Threads on the host's cores.
     Cpu(Cpu),
+    /// One rank's use of an NVIDIA GPU. Operations are queued and return; the host waits where it reads.
+    Cuda(Cuda),
     /// No arithmetic at all, for steps whose computations are only waited for: every operation checks its operands and gives
     /// its outputs their sizes. Memory for computing has a length and no contents, so that tables of any size fit: what is
     /// written is dropped, and reading fails. Memory for exchange ([`Device::for_exchange`]) is real, since what a
@@ -38,7 +41,12 @@ impl Device {
         Ok(Device::Cpu(Cpu::new(threads)?))
     }
 
-    /// Name of the device, for messages: `reference`, `cpu` or `idle`.
+    /// Makes a device of queues on `gpu`, whose products are computed in `precision`.
+    pub fn cuda(gpu: &Gpu, precision: Precision) -> Result<Device, KernelError> {
+        Ok(Device::Cuda(Cuda::new(gpu, precision)?))
+    }
+
+    /// Name of the device, for messages: `reference`, `cpu`, `cuda` or `idle`.
     pub fn name(&self) -> &'static str {
         self.backend().name()
     }
@@ -48,10 +56,106 @@ impl Device {
         Space { home: self.home(), exchange: true }
     }
 
+    /// Space of plain host memory, whatever the device: for what the host needs too.
+    pub fn host(&self) -> Space {
+        match self {
+            // What is sent must exist.
+            Device::Idle => self.for_exchange(),
+            _ => Space { home: Home::Host, exchange: true },
+        }
+    }
+
+    /// Space of host memory that a device copies from and to by itself: page-locked where the device is a GPU.
+    pub fn pinned(&self) -> Space {
+        match self {
+            Device::Cuda(cuda) => Space { home: Home::Pinned(cuda.place().clone()), exchange: true },
+            _ => self.host(),
+        }
+    }
+
+    /// The device with its operations in queue `queue`, one of four that run beside each other: 0 for computations, 1 for
+    /// exchanges, 2 for gradients, 3 for inputs. Devices whose operations are done when they return have no queues.
+    pub fn on(&self, queue: usize) -> Device {
+        match self {
+            Device::Cuda(cuda) => Device::Cuda(cuda.on(queue)),
+            _ => self.clone(),
+        }
+    }
+
+    /// Makes an event, which is past until it is recorded.
+    pub fn event(&self) -> Result<Event, KernelError> {
+        match self {
+            Device::Cuda(cuda) => Ok(Event(Some(crate::cuda::stream::CardEvent::new(cuda.place())?))),
+            _ => Ok(Event(None)),
+        }
+    }
+
+    /// Records `event` behind all work so far of the device's queue.
+    pub fn record(&self, event: &Event) -> Result<(), KernelError> {
+        match (self, &event.0) {
+            (Device::Cuda(cuda), Some(event)) => event.record(cuda.stream()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets later work of the device's queue begin after `event`, which may be another rank's. The host does not wait.
+    pub fn wait(&self, event: &Event) -> Result<(), KernelError> {
+        match (self, &event.0) {
+            (Device::Cuda(cuda), Some(event)) => cuda.stream().wait(event),
+            (_, Some(event)) => event.synchronise(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Copies `len` bytes of `from`, starting at `from_at`, to `at` of `to`, in the device's queue; at once where both are host
+    /// memory. Fails past the end of either, and where one of them has no contents. Memory of a GPU must stay alive and
+    /// unchanged by others until the queue is done with it.
+    pub fn copy(
+        &self,
+        to: &mut Bytes,
+        at: usize,
+        from: &Bytes,
+        from_at: usize,
+        len: usize,
+    ) -> Result<(), KernelError> {
+        match self {
+            Device::Cuda(cuda) if !(to.is_plain() && from.is_plain()) => {
+                let (to, from) = to.addresses("copy", at, from, from_at, len)?;
+                cuda.stream().copy(to, from, len)
+            }
+            _ => to.copy_from(at, from, from_at, len),
+        }
+    }
+
+    /// Waits for all work of the device, and fails with the first fault that an operation met after it had returned: contents
+    /// of operands can be checked by a GPU only. Host devices check before they return.
+    pub fn check(&self) -> Result<(), KernelError> {
+        match self {
+            Device::Cuda(cuda) => cuda.check(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for all work of the device.
+    pub fn synchronise(&self) -> Result<(), KernelError> {
+        match self {
+            Device::Cuda(cuda) => cuda.synchronise(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts of allocations, waits and launches so far; zeros on host devices.
+    pub fn counts(&self) -> Counts {
+        match self {
+            Device::Cuda(cuda) => cuda.counters().read(),
+            _ => Counts::default(),
+        }
+    }
+
     /// Runs `work` inside the device's pool of threads. Everything a rank does in a step happens inside.
     pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match self {
-            Device::Reference | Device::Idle => work(),
+            Device::Reference | Device::Idle | Device::Cuda(_) => work(),
             Device::Cpu(cpu) => cpu.enter(work),
         }
     }
@@ -60,6 +164,7 @@ impl Device {
         match self {
             Device::Reference | Device::Cpu(_) => Home::Host,
             Device::Idle => Home::Idle,
+            Device::Cuda(cuda) => Home::Card(cuda.place().clone()),
         }
     }
 
@@ -67,6 +172,7 @@ impl Device {
         match self {
             Device::Reference => &Reference,
             Device::Cpu(cpu) => cpu,
+            Device::Cuda(cuda) => cuda,
             Device::Idle => &Idle,
         }
     }

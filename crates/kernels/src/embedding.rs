@@ -8,6 +8,7 @@
 //! many ranks there are.
 
 use crate::memory::Space;
+use crate::op::size;
 use crate::{Buffer, Device, KernelError};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
@@ -75,13 +76,79 @@ pub struct BagIndex {
     pub starts: Buffer<u32>,
     /// Number of ids in each bag, T × B.
     pub lengths: Buffer<u32>,
+    /// Where the sorted keys of the bags go, for devices whose memory the host does not read in a step.
+    pub(crate) places: KeyPlaces,
+}
+
+/// Places of the keys of all bags among sorted ids, table after table.
+#[derive(Debug)]
+pub(crate) struct KeyPlaces {
+    /// Number of ids of each table, T; empty where the backend counts them when it sorts.
+    pub counts: Vec<usize>,
+    /// Place of the key of each bag's first id, T × B.
+    pub firsts: Buffer<u32>,
+    /// Whether places ascend with the values, table by table.
+    pub ordered: bool,
 }
 
 impl BagIndex {
     /// Makes an index without bags in `space`.
     pub fn new(space: impl Into<Space>) -> Self {
         let space = space.into();
-        Self { tables: 0, samples: 0, starts: Buffer::new(&space), lengths: Buffer::new(&space) }
+        let places = KeyPlaces { counts: Vec::new(), firsts: Buffer::new(&space), ordered: true };
+        Self { tables: 0, samples: 0, starts: Buffer::new(&space), lengths: Buffer::new(&space), places }
+    }
+
+    /// Makes an index of bags that are known on the host, table after table, all tables with the same number of samples. Bags
+    /// may overlap.
+    ///
+    /// ```
+    /// use kernels::{BagIndex, Device};
+    /// // Two tables, two samples.
+    /// let index = BagIndex::from_bags(&Device::Reference, 2, &[0, 1, 2, 5], &[1, 1, 3, 2])?;
+    /// assert_eq!((index.tables, index.samples), (2, 2));
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn from_bags(
+        space: impl Into<Space>,
+        tables: usize,
+        starts: &[u32],
+        lengths: &[u32],
+    ) -> Result<Self, KernelError> {
+        let mut index = Self::new(space);
+        let samples = starts.len() / tables.max(1);
+        let (what, expected) = ("bags of the index", size([tables, samples]));
+        if let Some(&got) = [starts.len(), lengths.len()].iter().find(|&&got| got != expected) {
+            return Err(KernelError::Mismatch { op: "from_bags", what, expected, got });
+        }
+        index.write(tables, samples, starts, lengths)?;
+        Ok(index)
+    }
+
+    /// Writes all bags, and places in their order.
+    pub(crate) fn write(
+        &mut self,
+        tables: usize,
+        samples: usize,
+        starts: &[u32],
+        lengths: &[u32],
+    ) -> Result<(), KernelError> {
+        self.resize(tables, samples)?;
+        self.starts.write(0, starts)?;
+        self.lengths.write(0, lengths)?;
+        let of = |table: usize| lengths[table * samples..][..samples].iter().map(|&length| length as usize);
+        let places = &mut self.places;
+        places.counts.clear();
+        places.counts.extend((0..tables).map(|table| of(table).sum::<usize>()));
+        let firsts = lengths.iter().scan(0u32, |next, &length| {
+            let first = *next;
+            *next = next.wrapping_add(length);
+            Some(first)
+        });
+        places.firsts.resize(lengths.len())?;
+        places.firsts.write(0, &firsts.collect::<Vec<_>>())?;
+        places.ordered = false;
+        Ok(())
     }
 
     /// Makes room for the bags of `tables` tables and `samples` samples.

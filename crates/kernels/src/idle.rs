@@ -4,8 +4,9 @@ use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables,
 };
 
 /// Backend of [`Device::Idle`](crate::Device::Idle).
@@ -65,8 +66,8 @@ impl Backend for Idle {
         Ok(())
     }
 
-    fn bce(&self, _: Bce) -> Result<Option<f64>> {
-        Ok(None)
+    fn bce(&self, _: Bce) -> Result {
+        Ok(())
     }
 
     fn sigmoid(&self, _: usize, _: &Buffer<f32>, _: &mut Buffer<f32>) -> Result {
@@ -91,6 +92,10 @@ impl Backend for Idle {
 
     fn sum_of_squares(&self, _: &Buffer<f32>, _: f32) -> Result<Option<f64>> {
         Ok(None)
+    }
+
+    fn draw_table(&self, _: DrawTable) -> Result {
+        Ok(())
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

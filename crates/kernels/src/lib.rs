@@ -9,26 +9,31 @@ mod backend;
 mod buffer;
 mod bytes;
 mod cpu;
+mod cuda;
 mod device;
 mod embedding;
 mod error;
+mod event;
 mod idle;
 mod memory;
 mod op;
 pub mod reference;
+mod transfer;
 
 pub use buffer::{Buffer, Element};
 pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::linear_scratch;
+pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use device::Device;
 pub use embedding::{BagIndex, RowPart, RowRuns, Segment, SortedIds, Table};
 pub use error::KernelError;
+pub use event::Event;
 pub use memory::Space;
 pub use memory::host::resident;
 pub use op::codec::{CarriedError, Decode, Encode, Round, Rows};
 pub use op::elementwise::{Bce, ColumnCopy, Dropout, Matrix, MatrixMut};
-pub use op::embedding::{IndexBags, Lookup, UpdateTables};
+pub use op::embedding::{DrawTable, IndexBags, Lookup, UpdateTables};
 pub use op::fm::FmShape;
 pub use op::interaction::{CrossBackward, DotShape};
 pub use op::linear::{
@@ -37,3 +42,4 @@ pub use op::linear::{
 pub use op::optimizer::{Update, UpdateDense};
 pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
 pub use op::wire::BlockCopy;
+pub use transfer::{Download, Part, Upload};

@@ -39,8 +39,8 @@ impl<'a> Check<'a> {
         buffer: &Buffer<T>,
         elements: usize,
     ) -> Result {
-        let home = buffer.space().home;
-        if home != self.device.home() {
+        let home = &buffer.space().home;
+        if *home != self.device.home() {
             let (lives, runs) = (home.name(), self.device.name());
             return Err(KernelError::OtherDevice { op: self.op, operand, lives, runs });
         }

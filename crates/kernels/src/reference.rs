@@ -18,9 +18,9 @@ use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
-    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    LinearShape, Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
+    UpdateRows, UpdateTables,
 };
 use elementwise::Targets;
 use spec::placement::share;
@@ -122,13 +122,14 @@ impl Backend for Reference {
         Ok(())
     }
 
-    fn bce(&self, args: Bce) -> Result<Option<f64>> {
+    fn bce(&self, args: Bce) -> Result {
         let Bce { rows, smoothing, scale, .. } = args;
         let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
         let labels = &args.labels.host()[..rows];
         let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
         let targets = Targets { labels, weights, smoothing, scale };
-        Ok(Some(elementwise::bce(logits, &targets, dlogits)))
+        args.loss.host_mut()[0] = elementwise::bce(logits, &targets, dlogits);
+        Ok(())
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
@@ -160,6 +161,10 @@ impl Backend for Reference {
 
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
         Ok(Some(optimizer::sum_of_squares(gradient.host(), limit)))
+    }
+
+    fn draw_table(&self, args: DrawTable) -> Result {
+        embedding::draw_table(args)
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

@@ -34,10 +34,12 @@ fn operands_are_checked_and_outputs_left_alone() {
         refused,
         "linear_forward: x is in host memory, but the operation runs on idle; copy it there first"
     );
-    let mut dlogits = Buffer::zeroed(&device, 2).unwrap();
+    let (mut dlogits, mut loss) = (Buffer::zeroed(&device, 2).unwrap(), Buffer::zeroed(&device, 1).unwrap());
     let (logits, labels, weights, smoothing, scale) = (&y, &x, None, 0.0, 1.0);
-    let bce = Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
-    assert_eq!(device.bce(bce), Ok(None));
+    let bce =
+        Bce { rows: 2, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits, loss: &mut loss };
+    assert_eq!(device.bce(bce), Ok(()));
+    assert!(!loss.has_contents());
 }
 
 /// What is written for computing is dropped, what is made for exchange exists, and neither is written past its end.
@@ -78,8 +80,8 @@ fn tables_need_no_memory() {
     let segment = Segment { table: 0, first_sample: 0, samples: 2, first_value: 0, lengths_at: None };
     let (mut index, mut sorted) = (BagIndex::new(&device), SortedIds::new(&device));
     let find = |samples, index: &mut BagIndex| {
-        let lengths = &Buffer::new(&device);
-        device.index_bags(IndexBags { tables: 1, samples, segments: &[segment], lengths, values: 2, index })
+        let segments = &[segment];
+        device.index_bags(IndexBags { tables: 1, samples, segments, lengths: &[], values: 2, index })
     };
     find(2, &mut index).unwrap();
     assert_eq!((index.starts.len(), index.lengths.len()), (2, 2));

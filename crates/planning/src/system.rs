@@ -166,7 +166,7 @@ impl System {
         Ok(self)
     }
 
-    /// The same hardware with as many nodes and devices as a cluster has hosts and ranks.
+    /// Makes the system with this hardware and as many nodes and devices as a cluster has hosts and ranks.
     pub fn on(self, topology: Topology) -> Self {
         Self { nodes: topology.hosts(), devices_per_node: topology.ranks_per_host(), ..self }
     }

@@ -201,7 +201,12 @@ fn dlrm_a_meets_its_bound() {
     let memory = Some(MemoryLimit { bytes_per_rank: 40 * GIB, reserve: MemoryLimit::RESERVE });
     let request =
         Request { memory, ..Request::new(&model, Topology::new(16, 8).unwrap(), 65_536, &system, &cost) };
-    check(&request, &plan(&request).unwrap());
+    let found = plan(&request).unwrap();
+    check(&request, &found);
+    for search in [Search::Greedy, Search::Differencing] {
+        let other = plan(&Request { search, ..request }).unwrap();
+        assert!(found.cost_s <= other.cost_s * (1.0 + 1e-9), "{search}: {} < {}", other.cost_s, found.cost_s);
+    }
 }
 
 /// Neo §8.5: tables that no rank can hold are cut over ranks of several hosts.

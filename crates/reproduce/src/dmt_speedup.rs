@@ -12,7 +12,7 @@ use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::launcher::Launcher;
 use crate::program::Program;
-use campanile::file::replace;
+use campanile::file::{read_json, replace};
 use campanile::records::Records;
 use cases::{Case, Common, Way, Wire};
 use serde::{Deserialize, Serialize};
@@ -352,8 +352,3 @@ impl Measured<'_> {
 
 #[cfg(test)]
 mod tests;
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read_to_string(path).map_err(Error::file(path, "read"))?;
-    serde_json::from_str(&text).map_err(Error::json(path.display().to_string()))
-}

@@ -12,11 +12,12 @@ use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::launcher::{Launcher, run_here};
 use crate::program::Program;
-use campanile::file::replace;
+use campanile::file::{read_json, replace};
 use campanile::records::Records;
 use clap::ValueEnum;
+use planning::PlanOptions;
 use planning::cost::Hierarchical;
-use planning::planner::{self, Request, Search, Weights};
+use planning::planner::{self, Request, Weights};
 use planning::system::System;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -253,7 +254,7 @@ impl Measured<'_> {
         let run = self.program.run(&self.flags(case.world)).map_err(Error::Program)?;
         let system = self.system(&run);
         let cost = Hierarchical::default();
-        let request = request(&run, &system, &cost);
+        let request = PlanOptions::new(&system, &cost).request(&run);
         let placement = match case.way {
             Way::RoundRobin => round_robin(&run)?,
             Way::Plan => planner::plan(&request).map_err(|e| Error::Program(Box::new(e)))?.placement,
@@ -326,15 +327,6 @@ impl Measured<'_> {
     }
 }
 
-fn request<'a>(run: &'a Run, system: &'a System, cost: &'a Hierarchical) -> Request<'a> {
-    Request {
-        wire: run.wire,
-        tables: run.table_optimizer.update,
-        search: Search::Best,
-        ..Request::new(&run.model, run.topology(), run.batch, system, cost)
-    }
-}
-
 /// Whole tables, rank after rank.
 fn round_robin(run: &Run) -> Result<Placement> {
     let (tables, ranks) = (run.model.features().len(), run.topology().ranks());
@@ -359,11 +351,6 @@ fn of_tables(pace: &Pace, ranks: usize) -> Vec<f64> {
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value).map_err(Error::json(path.display().to_string()))?;
     Ok(replace(path, (text + "\n").as_bytes())?)
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = std::fs::read_to_string(path).map_err(Error::file(path, "read"))?;
-    serde_json::from_str(&text).map_err(Error::json(path.display().to_string()))
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ impl Placement {
         shards.sort_by_key(|shard| (shard.feature, shard.rows.start, shard.columns.start));
         let mut starts = Vec::with_capacity(count + 1);
         for feature in 0..count {
-            let start = starts.last().map_or(0, |_| shards.partition_point(|shard| shard.feature < feature));
+            let start = shards.partition_point(|shard| shard.feature < feature);
             let end = shards.partition_point(|shard| shard.feature <= feature);
             starts.push(start);
             tiling::check(model, topology, feature, &mut shards[start..end])?;

@@ -24,6 +24,11 @@ impl RandomSequence {
         Self { key: mix(seed ^ mix(hash)) }
     }
 
+    /// Key of the sequence: 64 bits from which all numbers follow, for devices that draw by themselves.
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
     /// Number `index` of the sequence, as 64 random bits.
     #[inline]
     pub fn bits(&self, index: u64) -> u64 {

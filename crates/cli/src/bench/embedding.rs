@@ -115,7 +115,7 @@ struct Bench {
     columns: Vec<usize>,
     /// Ids of all bags, drawn anew every round.
     ids: Buffer<u32>,
-    lengths: Buffer<u32>,
+    lengths: Vec<u32>,
     segments: Vec<Segment>,
     out: Buffer<f32>,
     gradient: Buffer<f32>,
@@ -140,7 +140,7 @@ impl Bench {
             tables: written_tables(&device, tables, (rows, dim), &rule)?,
             columns: (0..tables).map(|table| table * dim).collect(),
             ids: Buffer::zeroed(&device, tables * batch * hotness)?,
-            lengths: Buffer::from_slice(&device, &vec![hotness as u32; batch])?,
+            lengths: vec![hotness as u32; batch],
             segments: (0..tables).map(segment).collect(),
             out: Buffer::zeroed(&device, batch * width)?,
             gradient: Buffer::from_slice(&device, &vec![1e-6f32; batch * width])?,

@@ -1,22 +1,21 @@
 //! Transport between ranks that are threads of one process. There are no worker threads: the ranks copy for each other.
 
 mod exchange;
+mod mover;
 mod world;
 
 pub(crate) use world::World;
 
-use super::{ExchangeRequest, Exchanged, GroupId, Header, ROOM, Ticket, Transport};
+use super::{Control, GroupId, ROOM};
 use crate::sync::lock;
-use crate::{Call, CollectiveError, CollectiveStatus, Label};
-use exchange::{Disagreement, Exchange, Pair};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use crate::{CollectiveError, Label};
+use exchange::Pair;
+use mover::Started;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use world::Group;
 
 type Result<T = ()> = std::result::Result<T, CollectiveError>;
-
-/// How much longer to wait when the limit is over but all members have arrived, and only copies are still being made.
-const COPYING: Duration = Duration::from_secs(1);
 
 /// One rank's end of the in-process transport.
 pub(crate) struct InProcess {
@@ -32,15 +31,6 @@ struct Local {
     under_way: Vec<Option<Started>>,
     free: Vec<usize>,
     pairs: Vec<Pair>,
-}
-
-/// An exchange that this rank has started.
-#[derive(Clone)]
-struct Started {
-    exchange: Arc<Exchange>,
-    group: Arc<Group>,
-    me: usize,
-    status: CollectiveStatus,
 }
 
 impl InProcess {
@@ -62,156 +52,9 @@ impl InProcess {
         }
         Ok(())
     }
-
-    fn started(&self, ticket: Ticket) -> Started {
-        lock(&self.local).under_way[ticket.0].clone().expect("a ticket is good until its exchange ends")
-    }
-
-    fn mismatch(
-        &self,
-        started: &Started,
-        mine: &Header,
-        other: Disagreement,
-        sends: usize,
-        expects: usize,
-    ) -> CollectiveError {
-        let phase = |rank: usize| lock(&self.world.seats[rank].status).phase.clone();
-        let other_rank = started.group.members[other.other];
-        let call = |rank, header: &Header, sends, expects| {
-            let Header { operation, element, label } = header.clone();
-            Box::new(Call { rank, operation, element, label, phase: phase(rank), sends, expects })
-        };
-        self.world.fail(CollectiveError::Mismatch {
-            sequence: started.status.sequence,
-            members: started.group.members.clone(),
-            first: call(other_rank, &other.header, other.other_sends, other.other_expects),
-            second: call(self.rank, mine, sends, expects),
-        })
-    }
-
-    /// Ends the run because the wait for an exchange is over its limit, unless all members have arrived and only copies are
-    /// still being made.
-    fn late(&self, started: &Started) -> Result {
-        let mut missing = Vec::new();
-        started.exchange.for_each(|member, header| {
-            if header.is_none() {
-                missing.push(started.group.members[member]);
-            }
-        });
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let CollectiveStatus { operation, label, sequence, .. } = started.status.clone();
-        let (rank, limit) = (self.rank, self.wait_limit);
-        Err(self.world.fail(CollectiveError::WaitLimit { rank, operation, label, sequence, limit, missing }))
-    }
 }
 
-impl Transport for InProcess {
-    fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket> {
-        self.world.check()?;
-        let (group, sequence, header) = (request.group, request.sequence, request.header.clone());
-        let (to, from) = (request.to, request.from);
-        let (group, mut pairs) = {
-            let mut local = lock(&self.local);
-            let group = local.groups.iter().find(|g| g.id == group).expect("a rank uses groups it is in");
-            (group.clone(), std::mem::take(&mut local.pairs))
-        };
-        let me = group
-            .members
-            .iter()
-            .position(|&rank| rank == self.rank)
-            .expect("a rank is a member of its groups");
-        let Header { operation, label, .. } = header.clone();
-        let status = CollectiveStatus { operation, label, sequence, size: group.members.len() };
-        lock(&self.world.seats[self.rank].status).collective = Some(status.clone());
-        let started = Started { exchange: group.exchange(sequence), group, me, status };
-
-        let arrived = started.exchange.arrive(me, request, &mut pairs);
-        if let Err(other) = arrived {
-            let (sends, expects) = (to[other.other].len, from[other.other].len);
-            return Err(self.mismatch(&started, &header, other, sends, expects));
-        }
-        for &pair in &pairs {
-            let copied =
-                started.exchange.copy(me, pair, |member| self.world.wake(started.group.members[member]));
-            copied.map_err(|error| self.world.fail(error.into()))?;
-        }
-        if !started.exchange.is_complete(me) {
-            self.world.check_left(&started.group, sequence, &started.exchange)?;
-        }
-        let mut local = lock(&self.local);
-        local.pairs = pairs;
-        let ticket = local.free.pop().unwrap_or_else(|| {
-            local.under_way.push(None);
-            local.under_way.len() - 1
-        });
-        local.under_way[ticket] = Some(started);
-        Ok(Ticket(ticket))
-    }
-
-    fn test(&self, ticket: Ticket) -> Result<Option<Exchanged>> {
-        self.world.check()?;
-        let mut local = lock(&self.local);
-        let slot = &mut local.under_way[ticket.0];
-        if !slot.as_ref().is_some_and(|started| started.exchange.is_complete(started.me)) {
-            return Ok(None);
-        }
-        let started = slot.take().expect("the slot was just seen to be full");
-        local.free.push(ticket.0);
-        let at = started.exchange.completed(started.me);
-        let (send, recv, last) = started.exchange.take(started.me);
-        if last {
-            started.group.recycle(started.status.sequence);
-        }
-        Ok(Some(Exchanged { send, recv, at }))
-    }
-
-    fn wait(&self, wanted: Ticket, others: &[Ticket], mut deadline: Option<Instant>) -> Result {
-        let started = self.started(wanted);
-        let seat = &self.world.seats[self.rank];
-        {
-            let mut status = lock(&seat.status);
-            status.collective = Some(started.status.clone());
-            status.waiting = Some(Instant::now());
-        }
-        let complete = || {
-            let local = lock(&self.local);
-            let tickets = std::iter::once(&wanted).chain(others);
-            let mut all = tickets.filter_map(|ticket| local.under_way[ticket.0].as_ref());
-            all.any(|started| started.exchange.is_complete(started.me))
-        };
-        let mut signal = lock(&seat.signal);
-        let outcome = loop {
-            if let Err(ended) = self.world.check() {
-                break Err(ended);
-            }
-            if complete() {
-                break Ok(());
-            }
-            let now = Instant::now();
-            let Some(end) = deadline else {
-                signal = seat.changed.wait(signal).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            if now < end {
-                let waited = seat.changed.wait_timeout(signal, end - now);
-                signal = waited.unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            }
-            // To fail the run is to wake all ranks, this one too, which needs the lock on its signal.
-            drop(signal);
-            self.late(&started)?;
-            deadline = now.checked_add(COPYING);
-            signal = lock(&seat.signal);
-        };
-        drop(signal);
-        if outcome.is_ok() {
-            lock(&seat.status).waiting = None;
-        }
-        outcome
-    }
-
+impl Control for InProcess {
     fn create_group(
         &self,
         parent: GroupId,

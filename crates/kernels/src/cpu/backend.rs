@@ -9,9 +9,9 @@ use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
-    reference,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables, reference,
 };
 
 impl Backend for Cpu {
@@ -91,13 +91,14 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn bce(&self, args: Bce) -> Result<Option<f64>> {
+    fn bce(&self, args: Bce) -> Result {
         let Bce { rows, smoothing, scale, .. } = args;
         let (logits, dlogits) = (&args.logits.host()[..rows], &mut args.dlogits.host_mut()[..rows]);
         let labels = &args.labels.host()[..rows];
         let weights = args.weights.map_or(&[][..], |weights| &weights.host()[..rows]);
         let targets = Targets { labels, weights, smoothing, scale };
-        elementwise::bce(self, logits, &targets, dlogits).map(Some)
+        args.loss.host_mut()[0] = elementwise::bce(self, logits, &targets, dlogits)?;
+        Ok(())
     }
 
     fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
@@ -128,6 +129,10 @@ impl Backend for Cpu {
 
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
         Ok(Some(gradients::sum_of_squares(self, gradient.host(), limit)))
+    }
+
+    fn draw_table(&self, args: DrawTable) -> Result {
+        reference::embedding::draw_table(args)
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const GRAIN: usize = 8 << 10;
 
 pub(crate) fn index_bags(cpu: &Cpu, args: IndexBags) -> Result<(), KernelError> {
-    let IndexBags { tables, samples, segments, values, index, .. } = args;
-    let lengths = args.lengths.host();
+    let IndexBags { tables, samples, segments, lengths, values, index } = args;
     let grain = GRAIN.div_ceil(samples.max(1));
     let refused = AtomicBool::new(false);
     cpu.divide(segments.len(), grain, &|_, range| {

@@ -7,6 +7,7 @@
 use super::Cpu;
 use super::optimizer::Rule;
 use super::shared::Shared;
+use super::update::row_mut;
 use crate::reference::rows::{check_rows, check_runs, keys_of};
 use crate::{KernelError, RowPart, SumRows, Table, UpdateRows};
 use spec::Pooling;
@@ -179,14 +180,9 @@ impl RowUpdate<'_> {
             if changes {
                 g.iter_mut().for_each(|g| *g = self.update.changed(*g));
             }
-            assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
-            // SAFETY: inside the table, as just asserted. `update_rows` borrows the tables exclusively, keys are sorted, so
-            // all keys of this row lie together and no other piece touches the row.
-            let (w, state) = unsafe {
-                let (w, state) =
-                    (table.weights.address().add(row * dim), table.state.address().add(row * each));
-                (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
-            };
+            // SAFETY: `update_rows` borrows the tables exclusively, keys are sorted, so all keys of this row lie together and no other
+            // piece touches the row.
+            let (w, state) = unsafe { row_mut(table, row, dim, each) };
             if decay != 0.0 {
                 w.iter_mut().for_each(|w| *w -= decay * *w);
             }

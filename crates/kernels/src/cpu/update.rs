@@ -147,19 +147,29 @@ impl Update<'_> {
                 sum[..dim].iter_mut().for_each(|g| *g = self.update.changed(*g));
                 g = &sum[..dim];
             }
-            assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
-            // SAFETY: inside the table, as just asserted. `update_tables` borrows the tables exclusively, keys are
-            // sorted (checked there), so all keys of this row lie in this run and no other piece touches the row.
-            let (w, state) = unsafe {
-                let (w, state) =
-                    (table.weights.address().add(row * dim), table.state.address().add(row * each));
-                (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
-            };
+            // SAFETY: `update_tables` borrows the tables exclusively, keys are sorted (checked there), so all keys of this row lie in
+            // this run and no other piece touches the row.
+            let (w, state) = unsafe { row_mut(table, row, dim, each) };
             if decay != 0.0 {
                 w.iter_mut().for_each(|w| *w -= decay * *w);
             }
             self.rule.update_row(w, g, state);
         }
+    }
+}
+
+/// Weights and optimizer state of a row of a table, of `dim` and `each` floats. Panics for a row that the table does not have.
+///
+/// # Safety
+/// Nothing else may read or write the row while the result lives.
+#[inline(always)]
+#[expect(clippy::mut_from_ref, reason = "threads write different rows of a table that all of them share")]
+pub(super) unsafe fn row_mut(table: &Table, row: usize, dim: usize, each: usize) -> (&mut [f32], &mut [f32]) {
+    assert!((row + 1) * dim <= table.weights.len() && (row + 1) * each <= table.state.len());
+    // SAFETY: inside the table, as just asserted; the caller has the row to itself.
+    unsafe {
+        let (w, state) = (table.weights.address().add(row * dim), table.state.address().add(row * each));
+        (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Bce<'a> {
     pub scale: f32,
     /// Receives the gradient of each logit.
     pub dlogits: &'a mut Buffer<f32>,
+    /// Receives the sum of all losses: one element.
+    pub loss: &'a mut Buffer<f64>,
 }
 
 /// Arguments of [`Device::dropout`].
@@ -180,31 +182,32 @@ impl Device {
     /// ```
     ///
     /// In training `w` of a sample and a label is the weight of the sample × the weight of clicks where the label is 1 × the
-    /// weight of the label's loss. Returns the *sum* of all losses, added in order in double precision; `None` on a device that
-    /// computes nothing.
+    /// weight of the label's loss. `loss` receives the *sum* of all losses, added in order in double precision; on a device that
+    /// computes nothing it has no contents.
     ///
     /// ```
     /// use kernels::{Bce, Buffer, Device};
     /// let device = Device::cpu(1)?;
     /// let (logits, labels) = (Buffer::from_slice(&device, &[0.0])?, Buffer::from_slice(&device, &[1.0])?);
-    /// let mut dlogits = Buffer::zeroed(&device, 1)?;
+    /// let (mut dlogits, mut loss) = (Buffer::zeroed(&device, 1)?, Buffer::zeroed(&device, 1)?);
     /// let (smoothing, scale) = (0.0, 1.0);
     /// let (logits, labels, weights) = (&logits, &labels, None);
-    /// let args = Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
-    /// assert_eq!(device.bce(args)?, Some(2f64.ln()));
-    /// assert_eq!(dlogits.to_vec()?, [-0.5]);
+    /// let (d, l) = (&mut dlogits, &mut loss);
+    /// device.bce(Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: d, loss: l })?;
+    /// assert_eq!((loss.to_vec()?, dlogits.to_vec()?), (vec![2f64.ln()], vec![-0.5]));
     /// let three = Buffer::from_slice(&device, &[3.0])?;
     /// let weights = Some(&three);
-    /// let args = Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
-    /// assert_eq!(device.bce(args)?, Some(3.0 * 2f64.ln()));
-    /// assert_eq!(dlogits.to_vec()?, [-1.5]);
+    /// let (d, l) = (&mut dlogits, &mut loss);
+    /// device.bce(Bce { rows: 1, logits, labels, weights, smoothing, scale, dlogits: d, loss: l })?;
+    /// assert_eq!((loss.to_vec()?, dlogits.to_vec()?), (vec![3.0 * 2f64.ln()], vec![-1.5]));
     /// # Ok::<(), kernels::KernelError>(())
     /// ```
-    pub fn bce(&self, args: Bce) -> Result<Option<f64>> {
+    pub fn bce(&self, args: Bce) -> Result {
         let check = Check::new("bce", self);
         check.buffer("logits", args.logits, args.rows)?;
         check.buffer("labels", args.labels, args.rows)?;
         check.buffer("dlogits", args.dlogits, args.rows)?;
+        check.buffer("loss", args.loss, 1)?;
         if let Some(weights) = args.weights {
             check.buffer("weights", weights, args.rows)?;
         }

@@ -3,7 +3,25 @@
 use super::{Check, Result, size};
 use crate::embedding::{BagIndex, Segment, SortedIds, Table};
 use crate::{Buffer, Device, Update};
+use spec::random::RandomSequence;
 use std::ops::Range;
+
+/// Arguments of [`Device::draw_table`].
+#[derive(Debug)]
+pub struct DrawTable<'a> {
+    /// Sequence of the whole table's weights.
+    pub sequence: RandomSequence,
+    /// Largest magnitude of a weight.
+    pub bound: f32,
+    /// Number of columns of the whole table.
+    pub dim: usize,
+    /// Rows of the whole table that the shard has.
+    pub rows: Range<usize>,
+    /// Columns of the whole table that the shard has.
+    pub columns: Range<usize>,
+    /// Receives the weights of the shard.
+    pub weights: &'a mut Buffer<f32>,
+}
 
 /// Arguments of [`Device::index_bags`].
 #[derive(Debug)]
@@ -14,8 +32,8 @@ pub struct IndexBags<'a> {
     pub samples: usize,
     /// Runs of samples whose ids lie together.
     pub segments: &'a [Segment],
-    /// Bag lengths, read where a segment points into them.
-    pub lengths: &'a Buffer<u32>,
+    /// Bag lengths on the host, read where a segment points into them.
+    pub lengths: &'a [u32],
     /// Number of ids in the values buffer.
     pub values: usize,
     /// Receives the positions of all bags.
@@ -69,11 +87,32 @@ pub struct UpdateTables<'a> {
 }
 
 impl Device {
+    /// Draws initial weights of a shard of a table, uniform in `±bound`. Weight `(r, c)` of the whole table is number `r·dim + c` of
+    /// the sequence, so that any shard draws what the whole would, with the same bits on every device.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device, DrawTable};
+    /// use spec::random::RandomSequence;
+    /// let device = Device::cpu(1)?;
+    /// let sequence = RandomSequence::new(1, "table.user");
+    /// // The last two of three columns of rows 5 and 6.
+    /// let mut weights = Buffer::zeroed(&device, 4)?;
+    /// device.draw_table(DrawTable { sequence, bound: 0.5, dim: 3, rows: 5..7, columns: 1..3, weights: &mut weights })?;
+    /// assert_eq!(weights.to_vec()?, [16, 17, 19, 20].map(|i| sequence.symmetric(i, 0.5)));
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn draw_table(&self, args: DrawTable) -> Result {
+        let check = Check::new("draw_table", self);
+        check.count("columns of the table", args.columns.end, args.dim)?;
+        check.buffer("weights", args.weights, size([args.rows.len(), args.columns.len()]))?;
+        self.backend().draw_table(args)
+    }
+
     /// Finds every bag of `segments`: the samples of a segment lie one after another from its first value on. Segments
     /// that reach past the values are refused.
     ///
     /// ```
-    /// use kernels::{BagIndex, Buffer, Device, IndexBags, Segment};
+    /// use kernels::{BagIndex, Device, IndexBags, Segment};
     /// let device = Device::cpu(1)?;
     /// let segment = Segment { table: 0, first_sample: 0, samples: 2, first_value: 5, lengths_at: Some(0) };
     /// let mut index = BagIndex::new(&device);
@@ -81,7 +120,7 @@ impl Device {
     ///     tables: 1,
     ///     samples: 2,
     ///     segments: &[segment],
-    ///     lengths: &Buffer::from_slice(&device, &[3, 1])?,
+    ///     lengths: &[3, 1],
     ///     values: 9,
     ///     index: &mut index,
     /// })?;
@@ -90,7 +129,6 @@ impl Device {
     /// ```
     pub fn index_bags(&self, args: IndexBags) -> Result {
         let check = Check::new("index_bags", self);
-        check.buffer("lengths", args.lengths, 0)?;
         check.buffer("index", &args.index.starts, 0)?;
         check.buffer("index", &args.index.lengths, 0)?;
         for s in args.segments {
@@ -98,7 +136,7 @@ impl Device {
             check.count("samples", s.first_sample.saturating_add(s.samples), args.samples)?;
             let lengths = s.lengths_at.map_or(0, |at| at.saturating_add(s.samples));
             check.count("lengths", lengths, args.lengths.len())?;
-            // Ids that bag lengths count are added up by the backend, which can read them.
+            // Ids that bag lengths count are added up by the backend.
             let ids = if s.lengths_at.is_none() { s.samples } else { 0 };
             check.count("values", s.first_value.saturating_add(ids), args.values)?;
         }
@@ -114,9 +152,7 @@ impl Device {
     /// let rule = spec::optimizer::UpdateRule::Sgd;
     /// let table = Table::zeroed(&device, 10, 1, spec::Pooling::Sum, &rule)?;
     /// // Two samples with one id each: 7 and 3.
-    /// let starts = Buffer::from_slice(&device, &[0, 1])?;
-    /// let lengths = Buffer::from_slice(&device, &[1, 1])?;
-    /// let index = BagIndex { tables: 1, samples: 2, starts, lengths };
+    /// let index = BagIndex::from_bags(&device, 1, &[0, 1], &[1, 1])?;
     /// let mut sorted = SortedIds::new(&device);
     /// device.sort_ids(&[table], &index, &Buffer::from_slice(&device, &[7, 3])?, &mut sorted)?;
     /// assert_eq!(sorted.keys.to_vec()?, [3 << 32 | 1, 7 << 32]);
@@ -149,14 +185,13 @@ impl Device {
     /// let mut table = Table::zeroed(&device, 3, 2, spec::Pooling::Sum, &rule)?;
     /// table.weights.write(0, &[1.0, 2.0, 10.0, 20.0, 100.0, 200.0])?;
     /// // One sample with the ids 0 and 2.
-    /// let (starts, lengths) = (Buffer::from_slice(&device, &[0])?, Buffer::from_slice(&device, &[2])?);
     /// let mut out = Buffer::zeroed(&device, 2)?;
     /// device.lookup(Lookup {
     ///     tables: &[table],
     ///     which: 0..1,
     ///     columns: &[0],
     ///     width: 2,
-    ///     index: &BagIndex { tables: 1, samples: 1, starts, lengths },
+    ///     index: &BagIndex::from_bags(&device, 1, &[0], &[2])?,
     ///     samples: 0..1,
     ///     values: &Buffer::from_slice(&device, &[0, 2])?,
     ///     weights: None,
@@ -198,9 +233,7 @@ impl Device {
     /// let rule = spec::optimizer::UpdateRule::Sgd;
     /// let mut tables = [Table::zeroed(&device, 3, 1, spec::Pooling::Sum, &rule)?];
     /// // Two samples with one id each: both look up row 2.
-    /// let starts = Buffer::from_slice(&device, &[0, 1])?;
-    /// let lengths = Buffer::from_slice(&device, &[1, 1])?;
-    /// let index = BagIndex { tables: 1, samples: 2, starts, lengths };
+    /// let index = BagIndex::from_bags(&device, 1, &[0, 1], &[1, 1])?;
     /// let mut sorted = SortedIds::new(&device);
     /// device.sort_ids(&tables, &index, &Buffer::from_slice(&device, &[2, 2])?, &mut sorted)?;
     /// device.update_tables(UpdateTables {

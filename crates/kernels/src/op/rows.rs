@@ -131,9 +131,7 @@ impl Device {
     /// let rule = spec::optimizer::UpdateRule::Sgd;
     /// let tables = [Table::zeroed(&device, 9, 1, spec::Pooling::Sum, &rule)?];
     /// // Three samples with one id each: 3, 7 and 3.
-    /// let starts = Buffer::from_slice(&device, &[0, 1, 2])?;
-    /// let lengths = Buffer::from_slice(&device, &[1, 1, 1])?;
-    /// let index = BagIndex { tables: 1, samples: 3, starts, lengths };
+    /// let index = BagIndex::from_bags(&device, 1, &[0, 1, 2], &[1, 1, 1])?;
     /// let (mut sorted, mut runs) = (SortedIds::new(&device), RowRuns::new(&device));
     /// let (mut rows, mut sums) = (Buffer::new(&device), Buffer::new(&device));
     /// device.sort_ids(&tables, &index, &Buffer::from_slice(&device, &[3, 7, 3])?, &mut sorted)?;

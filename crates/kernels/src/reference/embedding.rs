@@ -2,9 +2,27 @@
 
 use super::optimizer::update_row;
 use crate::op::need;
-use crate::{BagIndex, Buffer, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, UpdateTables};
+use crate::{
+    BagIndex, Buffer, DrawTable, IndexBags, KernelError, Lookup, Segment, SortedIds, Table, UpdateTables,
+};
 use spec::Pooling;
 use std::ops::Range;
+
+/// Initial weights of a shard: `w[r, c] = ±bound`, uniform, number `(rows.start + r)·dim + columns.start + c` of the sequence.
+pub fn draw_table(args: DrawTable) -> Result<(), KernelError> {
+    let DrawTable { sequence, bound, dim, rows, columns, weights } = args;
+    let width = columns.len();
+    // Row blocks of about a megabyte.
+    let block = (1usize << 18).div_ceil(width.max(1)) * width;
+    weights.write_blocks(0, rows.len() * width, block, |first, block| {
+        for (row, r) in block.chunks_exact_mut(width).zip(rows.start + first / width..) {
+            let first = r as u64 * dim as u64;
+            for (weight, c) in row.iter_mut().zip(columns.clone()) {
+                *weight = sequence.symmetric(first + c as u64, bound);
+            }
+        }
+    })
+}
 
 /// Refuses segments whose ids, as their bag lengths count them, reach past `values`.
 pub(crate) fn check_segments(
@@ -23,7 +41,7 @@ pub(crate) fn check_segments(
 /// Finds the bags of `segments`: the samples of a segment lie one after another from its first value on. Bags that no
 /// segment covers are empty.
 pub fn index_bags(args: IndexBags) -> Result<(), KernelError> {
-    let (samples, lengths) = (args.samples, args.lengths.host());
+    let (samples, lengths) = (args.samples, args.lengths);
     check_segments(args.segments, lengths, args.values)?;
     args.index.resize(args.tables, samples)?;
     let (starts, bag_lengths) = (args.index.starts.host_mut(), args.index.lengths.host_mut());

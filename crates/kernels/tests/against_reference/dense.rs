@@ -324,18 +324,17 @@ fn gradients_of_the_reference_are_its_finite_differences() {
 
     let logits = numbers.floats(6);
     let labels = buffer(&[0.0, 1.0, 1.0, 0.0, 0.0, 1.0]);
-    let mut dlogits = zeros(6);
+    let (mut dlogits, mut loss) = (zeros(6), buffer(&[0f64]));
     let (smoothing, scale, labels) = (0.3, 1.0, &labels);
     let uneven = buffer(&[1.0, 0.5, 0.0, 2.0, 0.25, 3.0]);
     for weights in [None, Some(&uneven)] {
         let logits = &logits;
-        device
-            .bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits })
-            .unwrap();
+        let (dlogits, loss) = (&mut dlogits, &mut loss);
+        device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits, loss }).unwrap();
         finite_differences(logits, &dlogits.to_vec().unwrap(), &[1.0], |logits| {
-            let dlogits = &mut zeros(6);
-            let loss = device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits });
-            vec![loss.unwrap().unwrap() as f32]
+            let (dlogits, loss) = (&mut zeros(6), &mut buffer(&[0f64]));
+            device.bce(Bce { rows: 6, logits, labels, weights, smoothing, scale, dlogits, loss }).unwrap();
+            vec![loss.to_vec().unwrap()[0] as f32]
         });
     }
 }
@@ -344,8 +343,8 @@ fn gradients_of_the_reference_are_its_finite_differences() {
 fn bce_is_stable_and_sigmoid_saturates() {
     let device = Device::cpu(2).unwrap();
     let (logits, labels) = (buffer(&[1000.0, -1000.0, 1000.0, 0.0]), buffer(&[1.0, 0.0, 0.0, 1.0]));
-    let mut dlogits = zeros(4);
-    let loss = device
+    let (mut dlogits, mut loss) = (zeros(4), buffer(&[0f64]));
+    device
         .bce(Bce {
             rows: 4,
             logits: &logits,
@@ -354,10 +353,10 @@ fn bce_is_stable_and_sigmoid_saturates() {
             smoothing: 0.0,
             scale: 0.5,
             dlogits: &mut dlogits,
+            loss: &mut loss,
         })
-        .unwrap()
         .unwrap();
-    assert!((loss - (1000.0 + 2f64.ln())).abs() < 1e-9);
+    assert!((loss.to_vec().unwrap()[0] - (1000.0 + 2f64.ln())).abs() < 1e-9);
     assert_eq!(dlogits.to_vec().unwrap(), [0.0, 0.0, 0.5, -0.25]);
     let mut p = zeros(4);
     device.sigmoid(4, &logits, &mut p).unwrap();
@@ -377,8 +376,11 @@ fn losses_do_not_depend_on_threads() {
             let mut results = devices().into_iter().map(|device| {
                 let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
                 let (smoothing, scale, logits, labels) = (0.1, 1.0 / 9000.0, &logits, &labels);
-                let bce = Bce { rows, logits, labels, weights, smoothing, scale, dlogits: &mut dlogits };
-                let loss = device.bce(bce).unwrap().unwrap();
+                let (dl, loss) = (&mut dlogits, &mut buffer(&[0f64]));
+                device
+                    .bce(Bce { rows, logits, labels, weights, smoothing, scale, dlogits: dl, loss })
+                    .unwrap();
+                let loss = loss.to_vec().unwrap()[0];
                 device.sigmoid(rows, logits, &mut p).unwrap();
                 (loss.to_bits(), bits(&dlogits), bits(&p))
             });

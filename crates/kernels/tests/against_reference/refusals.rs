@@ -28,7 +28,7 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
                 tables: 2,
                 samples: 100,
                 segments: &[segment(0), segment(1)],
-                lengths: &none(),
+                lengths: &[],
                 values: 200,
                 index: &mut index,
             })
@@ -104,7 +104,7 @@ fn ids_sorted_for_other_tables_are_refused() {
                 tables: 1,
                 samples: 9,
                 segments: &[segment],
-                lengths: &none(),
+                lengths: &[],
                 values: 9,
                 index: &mut index,
             })
@@ -154,7 +154,7 @@ fn only_the_tables_of_a_call_are_checked() {
                 tables: 2,
                 samples: 2,
                 segments: &segments,
-                lengths: &none(),
+                lengths: &[],
                 values: 4,
                 index: &mut index,
             })

@@ -74,7 +74,7 @@ impl Case {
                 // More samples than the copy serves, as a rank has them.
                 samples: own.len() + 3,
                 segments: &segments,
-                lengths: &buffer(&lengths),
+                lengths: &lengths,
                 values: values.len(),
                 index: &mut index,
             })
@@ -185,12 +185,7 @@ impl Case {
                         which: t..t + 1,
                         columns: &COLUMNS,
                         width: WIDTH,
-                        index: &BagIndex {
-                            tables: all.index.tables,
-                            samples: all.index.samples,
-                            starts: copy(&all.index.starts),
-                            lengths: copy(&all.index.lengths),
-                        },
+                        index: &all.index,
                         sorted: &all.sorted,
                         weights: self.weighted.then_some(&all.weights),
                         // The update wants a row for each sample of the index.

@@ -2,8 +2,8 @@
 
 use crate::support::*;
 use kernels::{
-    BagIndex, Buffer, ColumnCopy, Device, IndexBags, KernelError, Lookup, Matrix, MatrixMut, Segment,
-    SortedIds, Table, Update, UpdateDense, UpdateTables,
+    BagIndex, ColumnCopy, Device, IndexBags, KernelError, Lookup, Matrix, MatrixMut, Segment, SortedIds,
+    Table, Update, UpdateDense, UpdateTables,
 };
 use proptest::prelude::*;
 use spec::Pooling;
@@ -89,7 +89,7 @@ impl EmbeddingCase {
 
     fn check(&self) {
         let (segments, lengths, values) = self.ids();
-        let (lengths, ids) = (buffer(&lengths), buffer(&values));
+        let ids = buffer(&values);
         let mut numbers = Numbers(self.seed ^ 99);
         let mut columns = vec![];
         let mut width = 1;
@@ -228,7 +228,7 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
                     tables: 5,
                     samples,
                     segments: &segments,
-                    lengths: &buffer(&lengths),
+                    lengths: &lengths,
                     values: values.len(),
                     index: &mut index,
                 })
@@ -284,7 +284,7 @@ fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
             segments.push(Segment { table, first_sample, samples: piece, first_value, lengths_at });
         }
     }
-    let (lengths, ids) = (buffer(&lengths), buffer(&values));
+    let ids = buffer(&values);
     let mut results = devices().into_iter().map(|device| {
         let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
         device
@@ -323,11 +323,12 @@ fn bags_that_overlap_are_sorted_too() {
     for (bags, values) in [(20, 30), (50, 40), (300, 90), (3000, 20_000)] {
         let mut numbers = Numbers(bags as u64);
         let table = Table::zeroed(&Device::Reference, 77, 1, Pooling::Sum, &UpdateRule::Sgd).unwrap();
-        let mut draw = |len: usize, below: u64| -> Buffer<u32> {
-            buffer(&(0..len).map(|_| (numbers.next() % below) as u32).collect::<Vec<_>>())
+        let mut draw = |len: usize, below: u64| -> Vec<u32> {
+            (0..len).map(|_| (numbers.next() % below) as u32).collect()
         };
         let (ids, starts, lengths) = (draw(values, 77), draw(bags, values as u64 - 8), draw(bags, 9));
-        let index = BagIndex { tables: 1, samples: bags, starts, lengths };
+        let ids = buffer(&ids);
+        let index = BagIndex::from_bags(&Device::Reference, 1, &starts, &lengths).unwrap();
         let mut results = devices().into_iter().map(|device| {
             let mut sorted = SortedIds::new(&Device::Reference);
             device.sort_ids(std::slice::from_ref(&table), &index, &ids, &mut sorted).unwrap();
@@ -378,7 +379,7 @@ fn duplicates_are_summed_before_the_update() {
                     tables: 1,
                     samples,
                     segments: &[segment],
-                    lengths: &none(),
+                    lengths: &[],
                     values: samples,
                     index: &mut index,
                 })
@@ -420,7 +421,6 @@ fn bags_are_where_the_reference_finds_them() {
         let (table, first_value) = (numbers.next() as usize % tables, numbers.next() as usize % 500);
         segments.push(Segment { table, first_sample, samples: count, first_value, lengths_at });
     }
-    let lengths = buffer(&lengths);
     let find = |device: &Device, segments: &[Segment], values| {
         let mut index = BagIndex::new(device);
         let args = IndexBags { tables, samples, segments, lengths: &lengths, values, index: &mut index };

@@ -34,7 +34,7 @@ pub(super) fn bound(problem: &Problem) -> f64 {
     largest.max(crowded(problem))
 }
 
-/// Of the j·k + 1 largest items, j + 1 are on one of the k holders.
+/// Lower bound by pigeonholes: of the j·k + 1 largest items, j + 1 are on one of the k holders.
 fn crowded(problem: &Problem) -> f64 {
     let holders = problem.holders.len();
     let mut costs: Vec<f64> = problem.items.iter().map(|item| item.cost).collect();

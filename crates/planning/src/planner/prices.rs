@@ -20,19 +20,19 @@ const ID_MEMORY: f64 = 48.0;
 /// Seconds a byte, and of a message: slopes of a cost model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rates {
-    /// Of memory that lookups and updates touch.
+    /// Seconds a byte of memory that lookups and updates touch.
     pub touched: f64,
-    /// Of ids, in the exchange over the world.
+    /// Seconds a byte of ids, in the exchange over the world.
     pub ids: f64,
-    /// Of vectors and gradients, in the exchange over the world or in a tower group.
+    /// Seconds a byte of vectors and gradients, in the exchange over the world or in a tower group.
     pub vectors: f64,
-    /// Of vectors and gradients among peers.
+    /// Seconds a byte of vectors and gradients among peers.
     pub peers: f64,
-    /// Of a vector that is reduced over the holders of copies.
+    /// Seconds a byte of a vector that is reduced over the holders of copies.
     pub reduced: f64,
-    /// Of what is gathered from all holders of copies.
+    /// Seconds a byte of what is gathered from all holders of copies.
     pub gathered: f64,
-    /// Of a message: the fixed part of an exchange, divided among its messages.
+    /// Seconds of a message: the fixed part of an exchange, divided among its messages.
     pub message: f64,
 }
 

@@ -118,8 +118,9 @@ pub(super) fn search(prices: &Prices, tables: &Tables) -> Result<Solution, Misfi
             continue;
         }
         tried.push(choice.clone());
-        let quick = if large { Search::Differencing } else { method };
-        found.extend(place(prices, tables, choice, quick));
+        // Both quick methods, so that the strongest search of a large problem is no worse than either.
+        let quick: &[Search] = if large { &[Search::Greedy, Search::Differencing] } else { &[method] };
+        found.extend(quick.iter().filter_map(|&quick| place(prices, tables, choice.clone(), quick)));
         found.sort_by(|a, b| a.objective.total_cmp(&b.objective));
         if found.first().is_some_and(|found| found.objective <= enough) {
             break;

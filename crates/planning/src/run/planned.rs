@@ -36,26 +36,31 @@ impl<'a> PlanOptions<'a> {
             search: Search::Best,
         }
     }
+
+    /// Request to the planner for the tables of `run`, whose own placement does not matter.
+    pub fn request(&self, run: &'a Run) -> Request<'a> {
+        let PlanOptions { statistics, memory, system, cost, weights, search } = *self;
+        Request {
+            model: &run.model,
+            topology: run.topology(),
+            groups: run.dataflow.sptt().map(|sptt| sptt.groups()),
+            batch: run.batch,
+            wire: run.wire,
+            tables: run.table_optimizer.update,
+            statistics,
+            memory,
+            system,
+            cost,
+            weights,
+            search,
+            schemes: None,
+        }
+    }
 }
 
 /// Plans the tables of `run`, whose own placement does not matter.
 pub fn plan_run(run: &Run, options: &PlanOptions) -> Result<Plan, Unfit> {
-    let PlanOptions { statistics, memory, system, cost, weights, search } = *options;
-    planner::plan(&Request {
-        model: &run.model,
-        topology: run.topology(),
-        groups: run.dataflow.sptt().map(|sptt| sptt.groups()),
-        batch: run.batch,
-        wire: run.wire,
-        tables: run.table_optimizer.update,
-        statistics,
-        memory,
-        system,
-        cost,
-        weights,
-        search,
-        schemes: None,
-    })
+    planner::plan(&options.request(run))
 }
 
 /// Placement of `placement.plan = "auto"` where nothing is known of the machines: without a memory limit, on ranks of CPUs.

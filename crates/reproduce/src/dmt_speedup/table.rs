@@ -2,8 +2,9 @@
 
 use super::cases::{Case, Way};
 use super::limit::{Messages, StepLimit};
-use super::{Measured, Setting, SpeedupResult, read_json, run_of};
+use super::{Measured, Setting, SpeedupResult, run_of};
 use crate::error::{Error, Result};
+use campanile::file::read_json;
 use pages::text::{columns, median};
 use serde_json::{Value, json};
 use spec::links::LinkModel;

@@ -1,7 +1,8 @@
 //! Both placements side by side.
 
-use super::{Case, JobResult, RankTimes, Setting, WAYS, Way, World, read_json};
+use super::{Case, JobResult, RankTimes, Setting, WAYS, Way, World};
 use crate::error::Result;
+use campanile::file::read_json;
 use pages::text::{bytes, columns, median};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -130,6 +131,8 @@ pub fn to_json(rows: &[Row]) -> Value {
             "jobs": row.jobs,
             "step_ms": 1e3 * row.step_s,
             "speedup": speedup(rows, row),
+            "imbalance": imbalance(&row.ranks.measured_s),
+            "predicted_imbalance": imbalance(&row.ranks.predicted_s),
             "network_bytes": row.network_bytes,
             "ranks": row.ranks,
         })

@@ -1,6 +1,7 @@
 use super::model::{TABLES, skewed};
+use super::round_robin;
 use super::table::pearson;
-use super::{request, round_robin};
+use planning::PlanOptions;
 use planning::cost::Hierarchical;
 use planning::planner;
 use planning::system::System;
@@ -25,7 +26,7 @@ fn the_plan_is_more_even_than_round_robin() {
         let run = planning::check(&config).unwrap();
         assert_eq!(run.model.features().len(), TABLES);
         let (system, cost) = (System::cpu(run.topology()), Hierarchical::default());
-        let request = request(&run, &system, &cost);
+        let request = PlanOptions::new(&system, &cost).request(&run);
         let plan = planner::plan(&request).unwrap();
         let dealt = planner::loads(&request, &round_robin(&run).unwrap());
         let slowest = dealt.iter().map(|load| load.predicted_s).fold(0.0, f64::max);

@@ -29,14 +29,14 @@ struct Row {
     jobs: usize,
     step_ms: f64,
     speedup: Option<f64>,
+    imbalance: f64,
+    predicted_imbalance: f64,
     network_bytes: u64,
     ranks: Ranks,
 }
 
 #[derive(Deserialize)]
 struct Ranks {
-    predicted_s: Vec<f64>,
-    measured_s: Vec<f64>,
     schemes: Vec<(String, usize)>,
 }
 
@@ -46,10 +46,6 @@ pub fn speedup(sources: &Sources) -> Result<String> {
     let report = plan_speedup::recorded(&sources.reports.join(FOLDER))?;
     let Report { rows, correlation_in_process, correlation_on_cluster } =
         serde_json::from_str(&report.json).map_err(Error::json(FOLDER))?;
-    let imbalance = |seconds: &[f64]| {
-        let largest = seconds.iter().copied().fold(0.0, f64::max);
-        format!("{:.2}", largest * seconds.len() as f64 / seconds.iter().sum::<f64>())
-    };
     let cells = rows.iter().map(|row| {
         let schemes: Vec<String> =
             row.ranks.schemes.iter().map(|(name, count)| format!("{count} {name}")).collect();
@@ -59,8 +55,8 @@ pub fn speedup(sources: &Sources) -> Result<String> {
             row.jobs.to_string(),
             format!("{:.1}", row.step_ms),
             row.speedup.map_or(String::new(), |speedup| format!("{speedup:.2}")),
-            imbalance(&row.ranks.measured_s),
-            imbalance(&row.ranks.predicted_s),
+            format!("{:.2}", row.imbalance),
+            format!("{:.2}", row.predicted_imbalance),
             format!("{:.1}", row.network_bytes as f64 / 1e6),
             schemes.join(", "),
         ]

@@ -56,7 +56,7 @@ impl Network {
         Self { blocks, dense_features, sparse_width, vectors: one(0..sparse_width) }
     }
 
-    /// This network over rows of which only these columns are vectors.
+    /// Makes the network over rows of which only these columns are vectors.
     pub(super) fn with_vectors(self, vectors: Vec<Range<usize>>) -> Self {
         Self { vectors, ..self }
     }

@@ -279,7 +279,7 @@ impl Input {
             tables,
             samples: rows,
             segments: &self.segments,
-            lengths: &self.lengths.recv,
+            lengths: &self.arrived_lengths,
             values,
             index: &mut self.index,
         })?;

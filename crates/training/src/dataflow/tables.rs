@@ -2,7 +2,7 @@
 
 use super::Input;
 use crate::Error;
-use kernels::{Buffer, Device, KernelError, Table, Update, UpdateTables};
+use kernels::{Buffer, Device, DrawTable, KernelError, Table, Update, UpdateTables};
 use spec::Pooling;
 use spec::model::Model;
 use spec::optimizer::UpdateRule;
@@ -27,7 +27,7 @@ pub fn allocate(
             false => model.features()[shard.feature].pooling,
         };
         let mut table = Table::zeroed(device, shard.rows.len(), shard.columns.len(), pooling, rule)?;
-        initialise(&mut table, shard, model, seed)?;
+        initialise(device, &mut table, shard, model, seed)?;
         tables.push(table);
     }
     Ok(tables)
@@ -81,19 +81,20 @@ pub fn columns<'a>(shards: impl IntoIterator<Item = &'a Shard>) -> Vec<usize> {
 }
 
 /// Uniform in ±1/√rows. Any shard of a table draws the same weights as the whole would.
-fn initialise(table: &mut Table, shard: &Shard, model: &Model, seed: u64) -> Result<(), KernelError> {
+fn initialise(
+    device: &Device,
+    table: &mut Table,
+    shard: &Shard,
+    model: &Model,
+    seed: u64,
+) -> Result<(), KernelError> {
     let feature = &model.features()[shard.feature];
-    let stream = RandomSequence::new(seed, &format!("table.{}", feature.name));
-    let bound = 1.0 / (feature.rows as f32).sqrt();
-    let (dim, width) = (model.row_width(shard.feature), shard.columns.len());
-    // Row blocks of about a megabyte: where a block must be copied to a device, the whole table need not exist twice.
-    let block = (1usize << 18).div_ceil(width) * width;
-    table.weights.write_blocks(0, shard.rows.len() * width, block, |first, block| {
-        for (row, r) in block.chunks_exact_mut(width).zip(shard.rows.start + first / width..) {
-            let first = r as u64 * dim as u64;
-            for (weight, c) in row.iter_mut().zip(shard.columns.clone()) {
-                *weight = stream.symmetric(first + c as u64, bound);
-            }
-        }
+    device.draw_table(DrawTable {
+        sequence: RandomSequence::new(seed, &format!("table.{}", feature.name)),
+        bound: 1.0 / (feature.rows as f32).sqrt(),
+        dim: model.row_width(shard.feature),
+        rows: shard.rows.clone(),
+        columns: shard.columns.clone(),
+        weights: &mut table.weights,
     })
 }

@@ -62,6 +62,7 @@ pub struct RankState {
     /// Weights of the samples of the last batch of an evaluation; empty where they have none.
     pub sample_weights: Vec<f32>,
     probabilities: Buffer<f32>,
+    loss_sum: Buffer<f64>,
     host: Vec<f32>,
 }
 
@@ -124,6 +125,7 @@ impl RankState {
             labels: Vec::new(),
             sample_weights: Vec::new(),
             probabilities: Buffer::new(&device),
+            loss_sum: Buffer::zeroed(&device, 1)?,
             host: Vec::new(),
             device,
         })
@@ -285,7 +287,7 @@ impl RankState {
         let (rows, world) = (input.rows() * outputs, input.world_rows());
         let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
-        self.loss = self.device.bce(Bce {
+        self.device.bce(Bce {
             rows,
             logits,
             labels: &input.labels,
@@ -293,7 +295,16 @@ impl RankState {
             smoothing: self.regularisation.label_smoothing,
             scale: 1.0 / world as f32,
             dlogits: gradient,
+            loss: &mut self.loss_sum,
         })?;
+        self.loss = match self.loss_sum.has_contents() {
+            true => {
+                let mut sum = [0.0];
+                self.loss_sum.read(0, &mut sum)?;
+                Some(sum[0])
+            }
+            false => None,
+        };
         self.probabilities.resize(rows)?;
         self.device.sigmoid(rows, logits, &mut self.probabilities)?;
         // Without a loss nothing was predicted.

@@ -208,11 +208,14 @@ impl<'a> Shape<'a> {
         // Spans, pairs to copy, members; shares of the batch and counts of the exchanges of ids; counts of those of vectors.
         let each = 2.0 * SPAN + 72.0 + 8.0 + INPUTS * (16.0 + 3.0 * 16.0) + 4.0 * 16.0;
         // Vectors of a sample of every member of a leg, there and back, while they are listed too, and the counts of what is encoded.
-        let members = self.run.dataflow.sptt().map_or(ranks, |sptt| {
+        let (members, summing) = self.run.dataflow.sptt().map_or((ranks, ranks), |sptt| {
             let groups = sptt.groups();
-            (groups.size() + groups.count()) as f64
+            ((groups.size() + groups.count()) as f64, groups.size() as f64)
         });
-        ranks * each + 2.0 * members * (SAMPLE + LISTED + 16.0) + self.listed()
+        // Counts of the rows of copies that a batch touches, of their numbers and of their sums; samples and shares of partial sums
+        // and of their gradients.
+        let summed = INPUTS * 2.0 * 16.0 + 16.0 + 2.0 * (8.0 + SPAN);
+        ranks * each + 2.0 * members * (SAMPLE + LISTED + 16.0) + summing * summed + self.listed()
     }
 
     /// What a rank lists of all others in the flat dataflow: where the columns of each go.

@@ -1,0 +1,155 @@
+//! NVIDIA GPUs. Libraries are loaded at run time, so that the program starts on machines without any.
+//!
+//! A [`Gpu`] is a card of this process; a [`Cuda`] is one rank's use of it, with queues of its own. An operation puts kernels
+//! into the rank's queue and returns: what it computes is there for the later work of the queue, and for whatever waits for an
+//! event behind it. Kernels are CUDA C in `kernels/`, products are cuBLASLt's. Nothing is added up in an order that may change
+//! from run to run.
+#![allow(unsafe_code)]
+
+mod arrays;
+mod backend;
+mod cache;
+mod codec;
+mod compile;
+mod counters;
+mod elementwise;
+mod fault;
+mod gpu;
+mod index;
+mod interaction;
+mod kernels;
+mod launch;
+mod library;
+mod linear;
+mod lookup;
+pub(crate) mod memory;
+mod optimizer;
+mod rows;
+mod sort;
+pub(crate) mod stream;
+mod update;
+mod wire;
+
+pub use compile::compile_kernels;
+pub use counters::Counts;
+pub use gpu::{Gpu, GpuOptions};
+pub use library::{CudaReport, Found, GpuReport, cuda_report};
+
+use crate::KernelError;
+use arrays::Arrays;
+use counters::Counters;
+pub(crate) use fault::FAULTS as FAULT_WORDS;
+use fault::{FAULTS, Operands};
+use memory::{CardMemory, Place, Pointer};
+use spec::precision::Precision;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stream::Stream;
+
+/// Queues of a rank: computations, exchanges, gradients, inputs.
+pub(crate) const QUEUES: usize = 4;
+
+/// One rank's use of a card. Clones share everything but the queue that their operations go to.
+#[derive(Clone, Debug)]
+pub struct Cuda {
+    rank: Arc<Rank>,
+    queue: usize,
+}
+
+#[derive(Debug)]
+struct Rank {
+    place: Place,
+    precision: Precision,
+    streams: Vec<Stream>,
+    faults: CardMemory,
+    operands: Mutex<Operands>,
+    arrays: Mutex<Arrays>,
+}
+
+impl Cuda {
+    /// A rank's use of `gpu`, computing products in `precision`.
+    pub(crate) fn new(gpu: &Gpu, precision: Precision) -> Result<Self, KernelError> {
+        let place = Place { gpu: gpu.clone(), counters: Arc::new(Counters::default()) };
+        let streams = (0..QUEUES).map(|_| Stream::new(&place)).collect::<Result<_, _>>()?;
+        let faults = CardMemory::zeroed(&place, FAULTS * size_of::<u64>())?;
+        faults.fill(u8::MAX)?;
+        let arrays = Mutex::new(Arrays::new(&place));
+        let rank = Rank { place, precision, streams, faults, operands: Mutex::default(), arrays };
+        Ok(Self { rank: Arc::new(rank), queue: 0 })
+    }
+
+    /// The device with operations on another queue.
+    pub(crate) fn on(&self, queue: usize) -> Self {
+        Self { rank: self.rank.clone(), queue: queue.min(QUEUES - 1) }
+    }
+
+    /// Card that the rank uses.
+    pub fn gpu(&self) -> &Gpu {
+        &self.rank.place.gpu
+    }
+
+    /// Precision of products.
+    pub fn precision(&self) -> Precision {
+        self.rank.precision
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.rank.place
+    }
+
+    pub(crate) fn queue(&self) -> usize {
+        self.queue
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.rank.streams[self.queue]
+    }
+
+    pub(crate) fn streams(&self) -> &[Stream] {
+        &self.rank.streams
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.rank.place.counters
+    }
+
+    /// Address of the rank's fault record.
+    pub(crate) fn faults(&self) -> Pointer {
+        self.rank.faults.address()
+    }
+
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.gpu().multiprocessors()
+    }
+
+    /// Waits for all work of the rank's queues, and gives the first fault that an operation met, if any.
+    pub(crate) fn check(&self) -> Result<(), KernelError> {
+        self.synchronise()?;
+        let mut words = [0u64; FAULTS];
+        self.rank.faults.read(0, bytemuck::bytes_of_mut(&mut words))?;
+        match self.fault(&words) {
+            Some(error) => {
+                self.rank.faults.fill(u8::MAX)?;
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The error that a copy of the fault record stands for.
+    pub(crate) fn fault(&self, words: &[u64; FAULTS]) -> Option<KernelError> {
+        fault::error_of(words, &self.operands())
+    }
+
+    /// Waits for all work of the rank's queues.
+    pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
+        self.streams().iter().try_for_each(Stream::synchronise)
+    }
+
+    fn operands(&self) -> MutexGuard<'_, Operands> {
+        self.rank.operands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn arrays(&self) -> MutexGuard<'_, Arrays> {
+        self.rank.arrays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

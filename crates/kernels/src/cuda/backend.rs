@@ -1,0 +1,166 @@
+//! The operations of a card, each in the module of its family.
+
+use super::{
+    Cuda, codec, elementwise, index, interaction, linear, lookup, optimizer, rows, sort, update, wire,
+};
+use crate::backend::Backend;
+use crate::op::Result;
+use crate::{
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
+    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
+    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+};
+
+impl Backend for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn linear_forward(&self, args: LinearForward) -> Result {
+        linear::linear_forward(self, args)
+    }
+
+    fn linear_cross_forward(&self, args: LinearCrossForward) -> Result {
+        linear::linear_cross_forward(self, args)
+    }
+
+    fn linear_backward(&self, args: LinearBackward) -> Result {
+        linear::linear_backward(self, args)
+    }
+
+    fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        interaction::dot_forward(self, shape, vectors, out)
+    }
+
+    fn dot_backward(
+        &self,
+        shape: DotShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        interaction::dot_backward(self, shape, vectors, dout, dvectors)
+    }
+
+    fn cross_backward(&self, args: CrossBackward) -> Result {
+        interaction::cross_backward(self, args)
+    }
+
+    fn fm_forward(&self, shape: FmShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        interaction::fm_forward(self, shape, vectors, out)
+    }
+
+    fn fm_backward(
+        &self,
+        shape: FmShape,
+        vectors: &Buffer<f32>,
+        dout: &Buffer<f32>,
+        dvectors: &mut Buffer<f32>,
+    ) -> Result {
+        interaction::fm_backward(self, shape, vectors, dout, dvectors)
+    }
+
+    fn relu_backward(&self, len: usize, y: &Buffer<f32>, dy: &mut Buffer<f32>) -> Result {
+        elementwise::relu_backward(self, len, y, dy)
+    }
+
+    fn add(&self, len: usize, x: &Buffer<f32>, y: &mut Buffer<f32>) -> Result {
+        elementwise::add(self, len, x, y)
+    }
+
+    fn scale(&self, len: usize, factor: f32, y: &mut Buffer<f32>) -> Result {
+        elementwise::scale(self, len, factor, y)
+    }
+
+    fn dropout(&self, args: Dropout) -> Result {
+        elementwise::dropout(self, args)
+    }
+
+    fn bce(&self, args: Bce) -> Result {
+        elementwise::bce(self, args)
+    }
+
+    fn sigmoid(&self, rows: usize, logits: &Buffer<f32>, out: &mut Buffer<f32>) -> Result {
+        elementwise::sigmoid(self, rows, logits, out)
+    }
+
+    fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+        elementwise::copy_columns(self, rows, copies, from, to)
+    }
+
+    fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
+        elementwise::add_columns(self, rows, copies, from, to)
+    }
+
+    fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
+        elementwise::sum(self, x)
+    }
+
+    fn update_dense(&self, args: UpdateDense) -> Result {
+        optimizer::update_dense(self, args)
+    }
+
+    fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
+        optimizer::sum_of_squares(self, gradient, limit)
+    }
+
+    fn index_bags(&self, args: IndexBags) -> Result {
+        index::index_bags(self, args)
+    }
+
+    fn sort_ids(
+        &self,
+        tables: &[Table],
+        index: &BagIndex,
+        values: &Buffer<u32>,
+        sorted: &mut SortedIds,
+    ) -> Result {
+        sort::sort_ids(self, tables, index, values, sorted)
+    }
+
+    fn lookup(&self, args: Lookup) -> Result {
+        lookup::lookup(self, args)
+    }
+
+    fn update_tables(&self, args: UpdateTables) -> Result {
+        update::update_tables(self, args)
+    }
+
+    fn find_runs(
+        &self,
+        which: &[usize],
+        sorted: &SortedIds,
+        runs: &mut RowRuns,
+        rows: &mut Buffer<u32>,
+    ) -> Result<bool> {
+        rows::find_runs(self, which, sorted, runs, rows)
+    }
+
+    fn sum_rows(&self, args: SumRows) -> Result {
+        rows::sum_rows(self, args)
+    }
+
+    fn spread_rows(&self, args: SpreadRows) -> Result {
+        rows::spread_rows(self, args)
+    }
+
+    fn collect_rows(&self, args: CollectRows) -> Result {
+        rows::collect_rows(self, args)
+    }
+
+    fn update_rows(&self, args: UpdateRows) -> Result {
+        rows::update_rows(self, args)
+    }
+
+    fn encode(&self, args: Encode) -> Result {
+        codec::encode(self, args)
+    }
+
+    fn decode(&self, args: Decode) -> Result {
+        codec::decode(self, args)
+    }
+
+    fn copy_blocks(&self, blocks: &[BlockCopy], size: usize, from: &Bytes, to: &mut Bytes) -> Result {
+        wire::copy_blocks(self, blocks, size, from, to)
+    }
+}

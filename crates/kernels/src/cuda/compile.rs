@@ -1,0 +1,85 @@
+//! Kernels from source to machine code: compiled once per architecture by NVRTC, and kept as cubin in the cache folder.
+
+use super::library::Library;
+use crate::KernelError;
+use cudarc::nvrtc::{result, sys};
+use sha2::{Digest, Sha256};
+use std::ffi::CString;
+use std::path::Path;
+
+/// Source of a module of kernels: a file of CUDA C, and what stands before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// Name of the file, for messages of the compiler.
+    pub(crate) name: &'static str,
+    /// Headers and the file, in this order.
+    pub(crate) parts: &'static [&'static str],
+}
+
+impl Source {
+    fn text(&self) -> String {
+        let (last, headers) = self.parts.split_last().expect("a source has a part");
+        // Lines of messages are those of the file.
+        format!("{}\n#line 1 \"{}\"\n{last}", headers.join("\n"), self.name)
+    }
+
+    /// Machine code for `architecture` (`sm_90`), from the cache or from the compiler.
+    pub(crate) fn cubin(&self, architecture: &str, cache: Option<&Path>) -> Result<Vec<u8>, KernelError> {
+        let text = self.text();
+        let digest =
+            Sha256::new().chain_update(architecture).chain_update("\0").chain_update(&text).finalize();
+        let digest: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        let file = cache.map(|folder| folder.join(format!("{}-{architecture}-{digest}.cubin", self.name)));
+        if let Some(cubin) = file.as_ref().and_then(|file| std::fs::read(file).ok())
+            && cubin.starts_with(b"\x7fELF")
+        {
+            return Ok(cubin);
+        }
+        let cubin = self.compile(architecture, &text)?;
+        if let Some(file) = &file {
+            // A cache that cannot be written costs a second of compiling the next time, and nothing else.
+            let _ = super::cache::replace(file, &cubin);
+        }
+        Ok(cubin)
+    }
+
+    fn compile(&self, architecture: &str, text: &str) -> Result<Vec<u8>, KernelError> {
+        Library::Nvrtc.find().need()?;
+        let failed = |what: &str| KernelError::Device(format!("NVRTC: {}: {what}", self.name));
+        let c_string = |text: &str| CString::new(text).map_err(|_| failed("the source has a zero byte"));
+        let (source, name) = (c_string(text)?, c_string(self.name)?);
+        let program =
+            result::create_program(&source, Some(&name)).map_err(|error| failed(&error.to_string()))?;
+        let options =
+            [format!("--gpu-architecture={architecture}"), "--std=c++17".into(), "-lineinfo".into()];
+        // SAFETY: the program was just made and is destroyed once, below; source and name outlive it.
+        let compiled = unsafe { result::compile_program(program, &options) };
+        let outcome = compiled.map_err(|error| {
+            // SAFETY: as above.
+            let log = unsafe { result::get_program_log(program) }.unwrap_or_default();
+            let log: Vec<u8> = log.into_iter().map(|c| c as u8).filter(|&c| c != 0).collect();
+            failed(&format!("{error}\n{}", String::from_utf8_lossy(&log)))
+        });
+        let outcome = outcome.and_then(|()| {
+            let mut size = 0;
+            // SAFETY: the program is compiled; the second call writes as many bytes as the first said.
+            unsafe {
+                sys::nvrtcGetCUBINSize(program, &mut size).result().map_err(|e| failed(&e.to_string()))?;
+                let mut cubin = vec![0u8; size];
+                sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast())
+                    .result()
+                    .map_err(|e| failed(&e.to_string()))?;
+                Ok(cubin)
+            }
+        });
+        // SAFETY: the program is not used any more.
+        let _ = unsafe { result::destroy_program(program) };
+        outcome
+    }
+}
+
+/// Compiles every kernel for `architecture` (`sm_90`), without a GPU and without the cache. Gives the bytes of machine code.
+pub fn compile_kernels(architecture: &str) -> Result<usize, KernelError> {
+    let sizes = super::kernels::SOURCES.iter().map(|source| source.cubin(architecture, None));
+    sizes.map(|cubin| cubin.map(|cubin| cubin.len())).sum()
+}
