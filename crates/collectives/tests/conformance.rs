@@ -1,18 +1,30 @@
 //! The in-process transport under the suite that all transports share, and what only it can be asked.
 
+#[path = "../../kernels/tests/gpu/mod.rs"]
+mod gpu;
 mod suite;
 
 use collectives::{CollectiveError, Communicator, Label, Options, launch};
-use kernels::{Buffer, Device};
+use kernels::{Buffer, Device, KernelError};
 use proptest::prelude::*;
 use spec::topology::Topology;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// Device of a rank: all ranks share the GPU if the environment variable CAMPANILE_TEST_DEVICE names one.
+fn device() -> Result<Device, KernelError> {
+    gpu::of_a_rank().unwrap_or(Ok(Device::Reference))
+}
+
 fn run(topology: Topology, body: impl Fn(Communicator) -> suite::Outcome + Sync) {
     let options = Options { wait_limit: Duration::from_secs(20) };
-    if let Err(failure) = launch(topology, &options, |_| Ok(Device::Reference), body) {
+    let body = |world: Communicator| {
+        let device = world.device().clone();
+        body(world)?;
+        Ok(device.check()?)
+    };
+    if let Err(failure) = launch(topology, &options, |_| device(), body) {
         panic!("on {topology}: {failure}");
     }
 }

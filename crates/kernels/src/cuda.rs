@@ -6,12 +6,16 @@
 //! from run to run.
 #![allow(unsafe_code)]
 
+mod algorithms;
 mod arrays;
 mod backend;
+mod blas;
 mod cache;
 mod codec;
+mod columns;
 mod compile;
 mod counters;
+mod draw;
 mod elementwise;
 mod fault;
 mod gpu;
@@ -24,7 +28,9 @@ mod linear;
 mod lookup;
 pub(crate) mod memory;
 mod optimizer;
+mod product;
 mod rows;
+mod rule;
 mod sort;
 pub(crate) mod stream;
 mod update;
@@ -41,6 +47,7 @@ use counters::Counters;
 pub(crate) use fault::FAULTS as FAULT_WORDS;
 use fault::{FAULTS, Operands};
 use memory::{CardMemory, Place, Pointer};
+use product::Products;
 use spec::precision::Precision;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::Stream;
@@ -63,6 +70,7 @@ struct Rank {
     faults: CardMemory,
     operands: Mutex<Operands>,
     arrays: Mutex<Arrays>,
+    products: Mutex<Products>,
 }
 
 impl Cuda {
@@ -73,7 +81,15 @@ impl Cuda {
         let faults = CardMemory::zeroed(&place, FAULTS * size_of::<u64>())?;
         faults.fill(u8::MAX)?;
         let arrays = Mutex::new(Arrays::new(&place));
-        let rank = Rank { place, precision, streams, faults, operands: Mutex::default(), arrays };
+        let rank = Rank {
+            place,
+            precision,
+            streams,
+            faults,
+            operands: Mutex::default(),
+            arrays,
+            products: Mutex::default(),
+        };
         Ok(Self { rank: Arc::new(rank), queue: 0 })
     }
 
@@ -140,6 +156,14 @@ impl Cuda {
         fault::error_of(words, &self.operands())
     }
 
+    /// Copies what the queue has computed so far at `from` to the host, which waits for it.
+    pub(crate) fn read_back<T: bytemuck::Pod>(&self, from: Pointer, to: &mut [T]) -> Result<(), KernelError> {
+        self.stream().synchronise()?;
+        // SAFETY: callers pass memory of the card that holds as much, and nothing writes it any more.
+        unsafe { cudarc::driver::result::memcpy_dtoh_sync(to, from.0) }
+            .map_err(|error| gpu::failed("cuMemcpyDtoH", error))
+    }
+
     /// Waits for all work of the rank's queues.
     pub(crate) fn synchronise(&self) -> Result<(), KernelError> {
         self.streams().iter().try_for_each(Stream::synchronise)
@@ -147,6 +171,10 @@ impl Cuda {
 
     fn operands(&self) -> MutexGuard<'_, Operands> {
         self.rank.operands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn products(&self) -> MutexGuard<'_, Products> {
+        self.rank.products.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn arrays(&self) -> MutexGuard<'_, Arrays> {

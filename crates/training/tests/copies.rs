@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::{ADAM, config, optimizer, training_source};
-use kernels::Device;
+use common::{ADAM, config, device, optimizer, training_source};
 use spec::dataflow::{DataflowKind, PeerPermute};
 use spec::optimizer::UpdateRule;
 use spec::placement::{Cut, Layout};
@@ -33,7 +32,7 @@ fn train(run: &Run, batch: usize) -> Trained {
     let ranks = collectives::launch(
         run.topology(),
         &Default::default(),
-        |_| Device::cpu(1),
+        |_| device(),
         |world| {
             let schedule = Schedule::with_options(&run.deployment(), options);
             let device = world.device().clone();

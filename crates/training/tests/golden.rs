@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{ADAM, feature, optimizer, ranks_after};
+use common::{ADAM, device, feature, optimizer, ranks_after};
 use data::Batch;
-use kernels::Device;
 use serde_json::Value;
 use spec::Pooling;
 use spec::feature::{Feature, Hotness};
@@ -160,7 +159,8 @@ fn whole_table(run: &Run, ranks: &[(RankState, Vec<f64>)], feature: usize) -> Ve
 }
 
 fn cases(file: &str) -> (u64, Vec<Value>) {
-    let path = format!("{}/tests/golden/{file}.json", env!("CARGO_MANIFEST_DIR"));
+    // Tests run in the folder of the crate, which is another on the machine with the GPU.
+    let path = format!("tests/golden/{file}.json");
     let golden: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     (golden["seed"].as_u64().unwrap(), golden["cases"].as_array().unwrap().clone())
 }
@@ -177,7 +177,7 @@ fn check_case(case: &Value, seed: u64, cluster: [usize; 2]) {
     let what = format!("{model} by {rule} with {}", case["options"]);
     let run = run(model, rule, &case["options"], seed, cluster);
     let source = || Source::Resident(batches(seed, &case["options"]));
-    let ranks = ranks_after(&run, || Device::cpu(1), source, STEPS, |_, _| ());
+    let ranks = ranks_after(&run, device, source, STEPS, |_, _| ());
     let expected = case["losses"].as_array().unwrap();
     assert_eq!(expected.len() as u64, STEPS);
     for (step, expected) in expected.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ADAM, config, labelled_config, labelled_log, mixed, optimizer};
+use common::{ADAM, config, labelled_config, labelled_log, mixed, optimizer, tolerance};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
 use spec::codec::Rounding;
@@ -24,6 +24,13 @@ use training::{Cluster, Error, Event, Logs, Outcome, Receiver, Saving, Scores, S
 fn evaluate(run: &Run, checkpoint: &Checkpoint, receive: &mut Receiver) -> Scores {
     let scores = training::evaluate(run, &Logs::Synthetic, checkpoint, &Cluster::Threads, &|_| (), receive);
     scores.unwrap().expect("rank 0 is here")
+}
+
+/// Other sizes of batches change no bit of a prediction on the host; on a GPU they may swap neighbours.
+fn same_auc(one: Option<f64>, other: Option<f64>, what: &str) {
+    let (one, other) = (one.expect("both labels are there"), other.expect("both labels are there"));
+    let within = if common::gpu::is_there() { 1e-3 } else { 0.0 };
+    assert!((one - other).abs() <= within, "{what}: {one} and {other}");
 }
 
 /// Trains with checkpoints in `root`, from the last one there, and stops soon after step `until`.
@@ -264,7 +271,10 @@ fn towers_are_taken_up_on_other_topologies() {
             let losses = resumed(&other, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
             assert_eq!(losses.len(), 20);
             for (step, (a, b)) in curve[20..].iter().zip(&losses).enumerate() {
-                assert!((a - b).abs() <= 1e-5 * a, "{kind:?} on {cluster:?}, step {step}: {a} and {b}");
+                assert!(
+                    (a - b).abs() <= tolerance(1e-5) * a,
+                    "{kind:?} on {cluster:?}, step {step}: {a} and {b}"
+                );
             }
             let run = planning::check(&other).unwrap();
             let mut seen = 0;
@@ -273,7 +283,7 @@ fn towers_are_taken_up_on_other_topologies() {
                 Ok(())
             };
             let scores = evaluate(&run, &checkpoint, receive);
-            assert_eq!(scores.evaluation.auc, Some(auc), "{kind:?} on {cluster:?}, {cut:?}");
+            same_auc(scores.evaluation.auc, Some(auc), &format!("{kind:?} on {cluster:?}, {cut:?}"));
             assert_eq!(seen, 301);
         }
     }
@@ -302,12 +312,15 @@ fn mixed_dims_are_taken_up_on_other_topologies() {
             let losses = resumed(&other, &checkpoint).unwrap_or_else(|e| panic!("{e}")).losses;
             assert_eq!(losses.len(), 20);
             for (step, (a, b)) in curve[20..].iter().zip(&losses).enumerate() {
-                assert!((a - b).abs() <= 1e-5 * a, "{map} on {cluster:?}, step {step}: {a} and {b}");
+                assert!(
+                    (a - b).abs() <= tolerance(1e-5) * a,
+                    "{map} on {cluster:?}, step {step}: {a} and {b}"
+                );
             }
             let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
             let run = planning::check(&other).unwrap();
             let scores = evaluate(&run, &checkpoint, ignore);
-            assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
+            same_auc(scores.evaluation.auc, first.scores.as_ref().and_then(|s| s.evaluation.auc), "resumed");
         }
     }
 }
@@ -332,7 +345,7 @@ fn other_slices_take_up_row_wise_adagrad() {
         let run = planning::check(&other).unwrap();
         let ignore = &mut |_: &[f32], _: &[f32]| Ok(());
         let scores = evaluate(&run, &checkpoint, ignore);
-        assert_eq!(Some(scores.evaluation.auc), first.scores.as_ref().map(|s| s.evaluation.auc));
+        same_auc(scores.evaluation.auc, first.scores.as_ref().and_then(|s| s.evaluation.auc), "resumed");
     }
 }
 

@@ -3,9 +3,8 @@
 
 mod common;
 
-use common::{ADAM, config, feature, optimizer, ranks_after, synthetic_log, train};
+use common::{ADAM, config, device, feature, optimizer, ranks_after, synthetic_log, tolerance, train};
 use data::{Split, SyntheticLog};
-use kernels::Device;
 use spec::dataflow::PeerPermute;
 use spec::feature::Hotness;
 use spec::model::{BlockName, Parameter, TowerModule};
@@ -63,7 +62,7 @@ fn with_towers(kind: ModelKind, module: &str, towers: &[&[&str]], place: Place) 
 /// Mean losses of the steps of a run.
 fn curve(run: &Run, log: &SyntheticLog) -> Vec<f64> {
     let source = || Source::Synthetic(log.clone());
-    let ranks = ranks_after(run, || Device::cpu(1), source, run.steps, |_, _| ());
+    let ranks = ranks_after(run, device, source, run.steps, |_, _| ());
     let mean = |step: u64| {
         let batch = run.batches().at(step);
         let sum: f64 = ranks.iter().map(|(_, losses)| losses[step as usize]).sum();
@@ -90,7 +89,7 @@ fn runs_anywhere(kind: ModelKind, module: &str, towers: &[&[&str]]) -> Run {
             config.train.peer_permute = Some(PERMUTES[i % 3]);
             for (step, (a, b)) in expected.iter().zip(curve(config)).enumerate() {
                 assert!(
-                    (a - b).abs() <= 1e-5 * a.abs(),
+                    (a - b).abs() <= tolerance(1e-5) * a.abs(),
                     "{kind:?} with {module} on {place:?}, step {step}: {a} alone, {b}"
                 );
             }
@@ -211,7 +210,7 @@ fn towers_without_samples_take_part() {
             for place in [(4, 2, 1, Cut::Whole), (4, 2, 2, Cut::Rows)] {
                 for (step, (a, b)) in expected.iter().zip(curve(&with_batch(place), &log)).enumerate() {
                     assert!(
-                        (a - b).abs() <= 1e-5 * a.abs(),
+                        (a - b).abs() <= tolerance(1e-5) * a.abs(),
                         "{kind:?} on {place:?}, step {step}: {a} alone, {b}"
                     );
                 }
@@ -233,7 +232,7 @@ fn evaluations_agree() {
             let other = evaluation(place);
             assert_eq!(alone.samples, other.samples);
             assert!(
-                (alone.logloss - other.logloss).abs() <= 1e-5 * alone.logloss,
+                (alone.logloss - other.logloss).abs() <= tolerance(1e-5) * alone.logloss,
                 "{kind:?} on {place:?}: {alone:?} alone, {other:?}"
             );
         }
@@ -250,8 +249,8 @@ fn parameters_of_a_tower_are_on_its_group() {
             let source = || Source::Synthetic(log.clone());
             let sptt = run.dataflow.sptt().unwrap();
             let groups = sptt.groups();
-            let before = ranks_after(&run, || Device::cpu(1), source, 0, |_, _| ());
-            let after = ranks_after(&run, || Device::cpu(1), source, 5, |_, _| ());
+            let before = ranks_after(&run, device, source, 0, |_, _| ());
+            let after = ranks_after(&run, device, source, 5, |_, _| ());
             for (index, parameter) in after[0].0.parameters.list().iter().enumerate() {
                 let Parameter { name, owner: (block, layer), .. } = parameter;
                 let is_home = |rank: usize| {

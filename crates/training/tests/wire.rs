@@ -72,7 +72,13 @@ fn replicas_of_dense_parameters_stay_identical() {
         (config.wire, config.train.all_reduce) = (format.parse().unwrap(), Some(AllReduce::By(algorithm)));
         let run = planning::check(&config).unwrap();
         let source = || common::training_source(&run);
-        let ranks = common::ranks_after(&run, || Ok(Device::Reference), source, STEPS, |_, _| {});
+        let ranks = common::ranks_after(
+            &run,
+            || common::device_or(|| Ok(Device::Reference)),
+            source,
+            STEPS,
+            |_, _| {},
+        );
         let weights = |rank: usize| -> Vec<Vec<f32>> {
             ranks[rank].0.parameters.buckets.iter().map(|bucket| bucket.weights.to_vec().unwrap()).collect()
         };

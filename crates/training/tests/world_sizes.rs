@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ADAM, config, optimizer, train, train_with};
+use common::{ADAM, config, optimizer, tolerance, train, train_with};
 use kernels::Device;
 use spec::optimizer::UpdateRule;
 use spec::presets::ModelKind;
@@ -21,7 +21,10 @@ fn curves_agree(kind: ModelKind, multi_hot: bool, rule: UpdateRule, rate: f32, s
     assert_eq!(alone.len() as u64, steps);
     for world in &WORLDS[1..] {
         for (step, (a, b)) in alone.iter().zip(curve(*world)).enumerate() {
-            assert!((a - b).abs() <= 1e-5 * a.abs(), "{kind:?} on {world:?}, step {step}: {a} alone, {b}");
+            assert!(
+                (a - b).abs() <= tolerance(1e-5) * a.abs(),
+                "{kind:?} on {world:?}, step {step}: {a} alone, {b}"
+            );
         }
     }
 }
@@ -102,7 +105,7 @@ fn a_rank_without_samples_takes_part() {
     let eight = train(&planning::check(&config).unwrap()).losses;
     (config.topology.hosts, config.topology.ranks_per_host) = (Some(1), Some(1));
     for (step, (a, b)) in train(&planning::check(&config).unwrap()).losses.iter().zip(eight).enumerate() {
-        assert!((a - b).abs() <= 1e-5 * a, "step {step}: {a} alone, {b} on 8 ranks");
+        assert!((a - b).abs() <= tolerance(1e-5) * a, "step {step}: {a} alone, {b} on 8 ranks");
     }
 }
 
@@ -126,7 +129,7 @@ fn the_reference_device_agrees() {
         let run = planning::check(&config).unwrap();
         let slow = train_with(&run, || Ok(Device::Reference)).losses;
         for (step, (a, b)) in slow.iter().zip(train(&run).losses).enumerate() {
-            assert!((a - b).abs() <= 1e-5 * a, "{kind:?}, step {step}: {a} on the reference, {b}");
+            assert!((a - b).abs() <= tolerance(1e-5) * a, "{kind:?}, step {step}: {a} on the reference, {b}");
         }
     }
 }

@@ -24,8 +24,6 @@ pub(crate) enum Scratch {
     Left,
     /// Second operand of a product, converted.
     Right,
-    /// Output of products that are only measured.
-    Trial,
     /// Partial sums.
     Sums,
     /// Keys being sorted.

@@ -1,14 +1,16 @@
 //! The operations of a card, each in the module of its family.
 
 use super::{
-    Cuda, codec, elementwise, index, interaction, linear, lookup, optimizer, rows, sort, update, wire,
+    Cuda, codec, columns, draw, elementwise, index, interaction, linear, lookup, optimizer, rows, sort,
+    update, wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix,
-    MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
+    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
+    UpdateTables,
 };
 
 impl Backend for Cuda {
@@ -85,11 +87,11 @@ impl Backend for Cuda {
     }
 
     fn copy_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
-        elementwise::copy_columns(self, rows, copies, from, to)
+        columns::copy_columns(self, rows, copies, from, to)
     }
 
     fn add_columns(&self, rows: usize, copies: &[ColumnCopy], from: Matrix, to: MatrixMut) -> Result {
-        elementwise::add_columns(self, rows, copies, from, to)
+        columns::add_columns(self, rows, copies, from, to)
     }
 
     fn sum(&self, x: &Buffer<f32>) -> Result<Option<f64>> {
@@ -101,7 +103,11 @@ impl Backend for Cuda {
     }
 
     fn sum_of_squares(&self, gradient: &Buffer<f32>, limit: f32) -> Result<Option<f64>> {
-        optimizer::sum_of_squares(self, gradient, limit)
+        elementwise::sum_of_squares(self, gradient, limit)
+    }
+
+    fn draw_table(&self, args: DrawTable) -> Result {
+        draw::draw_table(self, args)
     }
 
     fn index_bags(&self, args: IndexBags) -> Result {

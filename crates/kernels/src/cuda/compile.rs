@@ -35,7 +35,7 @@ impl Source {
         {
             return Ok(cubin);
         }
-        let cubin = self.compile(architecture, &text)?;
+        let (cubin, _) = self.compile(architecture, &text)?;
         if let Some(file) = &file {
             // A cache that cannot be written costs a second of compiling the next time, and nothing else.
             let _ = super::cache::replace(file, &cubin);
@@ -43,7 +43,8 @@ impl Source {
         Ok(cubin)
     }
 
-    fn compile(&self, architecture: &str, text: &str) -> Result<Vec<u8>, KernelError> {
+    /// Machine code, and what the compiler says of it: warnings, or nothing.
+    fn compile(&self, architecture: &str, text: &str) -> Result<(Vec<u8>, String), KernelError> {
         Library::Nvrtc.find().need()?;
         let failed = |what: &str| KernelError::Device(format!("NVRTC: {}: {what}", self.name));
         let c_string = |text: &str| CString::new(text).map_err(|_| failed("the source has a zero byte"));
@@ -54,12 +55,11 @@ impl Source {
             [format!("--gpu-architecture={architecture}"), "--std=c++17".into(), "-lineinfo".into()];
         // SAFETY: the program was just made and is destroyed once, below; source and name outlive it.
         let compiled = unsafe { result::compile_program(program, &options) };
-        let outcome = compiled.map_err(|error| {
-            // SAFETY: as above.
-            let log = unsafe { result::get_program_log(program) }.unwrap_or_default();
-            let log: Vec<u8> = log.into_iter().map(|c| c as u8).filter(|&c| c != 0).collect();
-            failed(&format!("{error}\n{}", String::from_utf8_lossy(&log)))
-        });
+        // SAFETY: as above.
+        let log = unsafe { result::get_program_log(program) }.unwrap_or_default();
+        let log: Vec<u8> = log.into_iter().map(|c| c as u8).filter(|&c| c != 0).collect();
+        let log = String::from_utf8_lossy(&log).trim().to_owned();
+        let outcome = compiled.map_err(|error| failed(&format!("{error}\n{log}")));
         let outcome = outcome.and_then(|()| {
             let mut size = 0;
             // SAFETY: the program is compiled; the second call writes as many bytes as the first said.
@@ -69,7 +69,7 @@ impl Source {
                 sys::nvrtcGetCUBIN(program, cubin.as_mut_ptr().cast())
                     .result()
                     .map_err(|e| failed(&e.to_string()))?;
-                Ok(cubin)
+                Ok((cubin, log))
             }
         });
         // SAFETY: the program is not used any more.
@@ -78,8 +78,15 @@ impl Source {
     }
 }
 
-/// Compiles every kernel for `architecture` (`sm_90`), without a GPU and without the cache. Gives the bytes of machine code.
+/// Compiles every kernel for `architecture` (`sm_90`), without a GPU and without the cache, and refuses warnings. Gives the bytes
+/// of machine code.
 pub fn compile_kernels(architecture: &str) -> Result<usize, KernelError> {
-    let sizes = super::kernels::SOURCES.iter().map(|source| source.cubin(architecture, None));
-    sizes.map(|cubin| cubin.map(|cubin| cubin.len())).sum()
+    let sizes = super::kernels::SOURCES.iter().map(|source| {
+        let (cubin, log) = source.compile(architecture, &source.text())?;
+        match log.as_str() {
+            "" => Ok(cubin.len()),
+            _ => Err(KernelError::Device(format!("NVRTC: {} for {architecture}: {log}", source.name))),
+        }
+    });
+    sizes.sum()
 }

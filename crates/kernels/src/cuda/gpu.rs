@@ -1,5 +1,6 @@
 //! One card of this process: its context, its kernels, and what ranks that share it have in common.
 
+use super::blas::Blas;
 use super::compile::Source;
 use super::kernels::SOURCES;
 use super::library::{GpuReport, Library};
@@ -51,6 +52,8 @@ struct Card {
     shared_memory: u32,
     options: GpuOptions,
     modules: Vec<sys::CUmodule>,
+    /// Products; gone before the context is.
+    blas: Option<Blas>,
     functions: Mutex<HashMap<&'static str, Function>>,
 }
 
@@ -107,6 +110,7 @@ impl Gpu {
             shared_memory: attribute(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
             options: options.clone(),
             modules: Vec::new(),
+            blas: None,
             functions: Mutex::default(),
         };
         card.bind()?;
@@ -115,6 +119,7 @@ impl Gpu {
         for source in SOURCES {
             card.modules.push(load(source, &architecture, cache)?);
         }
+        card.blas = Some(Blas::new(cache)?);
         Ok(Self(Arc::new(card)))
     }
 
@@ -160,6 +165,11 @@ impl Gpu {
 
     pub(crate) fn multiprocessors(&self) -> u32 {
         self.0.multiprocessors
+    }
+
+    /// Products of the card.
+    pub(crate) fn blas(&self) -> &Blas {
+        self.0.blas.as_ref().expect("a card that is open has its products")
     }
 
     pub(crate) fn options(&self) -> &GpuOptions {
@@ -223,6 +233,7 @@ impl Drop for Card {
         if self.bind().is_err() {
             return;
         }
+        self.blas = None;
         // SAFETY: nothing of the card is used any more: whatever lives on it holds a clone of the card.
         unsafe {
             for &module in &self.modules {

@@ -3,7 +3,13 @@
 use super::compile::Source;
 
 const COMMON: &str = include_str!("kernels/common.cuh");
+const RULES: &str = include_str!("kernels/rules.cuh");
 
 /// All modules.
-pub(crate) const SOURCES: &[Source] =
-    &[Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] }];
+pub(crate) const SOURCES: &[Source] = &[
+    Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
+    Source { name: "dense.cu", parts: &[COMMON, include_str!("kernels/dense.cu")] },
+    Source { name: "interaction.cu", parts: &[COMMON, include_str!("kernels/interaction.cu")] },
+    Source { name: "optimizer.cu", parts: &[COMMON, RULES, include_str!("kernels/optimizer.cu")] },
+    Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
+];

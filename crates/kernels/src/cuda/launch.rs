@@ -19,6 +19,10 @@ pub(crate) struct Launch<'a> {
     block: u32,
     shared: usize,
     values: [u64; ARGUMENTS],
+    /// Words of `values` that are in use.
+    used: usize,
+    /// First word of each argument.
+    starts: [usize; ARGUMENTS],
     count: usize,
 }
 
@@ -102,7 +106,17 @@ impl<A: Argument> Argument for Option<A> {
 impl Cuda {
     /// The kernel `name`, to be given a grid and arguments.
     pub(crate) fn kernel(&self, name: &'static str) -> Launch<'_> {
-        Launch { cuda: self, name, grid: [0; 3], block: 256, shared: 0, values: [0; ARGUMENTS], count: 0 }
+        Launch {
+            cuda: self,
+            name,
+            grid: [0; 3],
+            block: 256,
+            shared: 0,
+            values: [0; ARGUMENTS],
+            used: 0,
+            starts: [0; ARGUMENTS],
+            count: 0,
+        }
     }
 }
 
@@ -137,8 +151,15 @@ impl Launch<'_> {
     }
 
     /// The next argument.
-    pub(crate) fn arg(mut self, argument: impl Argument) -> Self {
-        self.values[self.count] = argument.bits();
+    pub(crate) fn arg(self, argument: impl Argument) -> Self {
+        self.words(&[argument.bits()])
+    }
+
+    /// The next argument, a struct by value.
+    pub(crate) fn words(mut self, words: &[u64]) -> Self {
+        self.values[self.used..][..words.len()].copy_from_slice(words);
+        self.starts[self.count] = self.used;
+        self.used += words.len();
         self.count += 1;
         self
     }
@@ -152,8 +173,8 @@ impl Launch<'_> {
         gpu.bind()?;
         let function = gpu.function(self.name)?;
         let mut pointers = [std::ptr::null_mut::<c_void>(); ARGUMENTS];
-        for (pointer, value) in pointers.iter_mut().zip(&mut self.values) {
-            *pointer = std::ptr::from_mut(value).cast();
+        for (pointer, &start) in pointers.iter_mut().zip(&self.starts[..self.count]) {
+            *pointer = std::ptr::from_mut(&mut self.values[start..]).cast();
         }
         let [x, y, z] = self.grid;
         self.cuda.counters().launched();

@@ -1,15 +1,69 @@
-//! Blocks of bytes.
+//! Blocks of elements in another order.
 
 use super::Cuda;
+use super::memory::{CardMemory, Pointer};
 use crate::op::Result;
-use crate::{BlockCopy, Bytes, KernelError};
+use crate::{BlockCopy, Bytes};
+
+/// Units that a CUDA block copies at a time.
+const AT_ONCE: usize = 1024;
 
 pub(super) fn copy_blocks(
-    _cuda: &Cuda,
-    _blocks: &[BlockCopy],
-    _size: usize,
-    _from: &Bytes,
-    _to: &mut Bytes,
+    cuda: &Cuda,
+    blocks: &[BlockCopy],
+    size: usize,
+    from: &Bytes,
+    to: &mut Bytes,
 ) -> Result {
-    Err(KernelError::Device("copy_blocks is not there yet".into()))
+    let address = |bytes: &Bytes| bytes.memory.card().map_or(Pointer::NULL, CardMemory::address);
+    let (from, to) = (address(from), address(to));
+    let blocks: Vec<[usize; 3]> = blocks
+        .iter()
+        .filter(|block| block.len > 0)
+        .map(|block| [block.from * size, block.to * size, block.len * size])
+        .collect();
+    if let [[at, place, len]] = *blocks {
+        return cuda.stream().copy(to.plus(place).0, from.plus(at).0, len);
+    }
+    let unit = unit(&blocks);
+    let mut before = 0;
+    let mut list: Vec<[u64; 3]> = Vec::with_capacity(blocks.len() + 1);
+    for [from, to, len] in &blocks {
+        list.push([from / unit, to / unit, before].map(|units| units as u64));
+        before += len / unit;
+    }
+    list.push([0, 0, before as u64]);
+    let kernel = match unit {
+        1 => "copy_blocks_1",
+        2 => "copy_blocks_2",
+        4 => "copy_blocks_4",
+        8 => "copy_blocks_8",
+        _ => "copy_blocks_16",
+    };
+    cuda.kernel(kernel)
+        .grid(before.div_ceil(AT_ONCE).min(cuda.most_blocks()))
+        .arg(cuda.transient(&list)?)
+        .arg(blocks.len() as u32)
+        .arg(from)
+        .arg(to)
+        .launch()
+}
+
+/// Largest number of bytes, up to 16, of which all offsets and lengths are multiples.
+fn unit(blocks: &[[usize; 3]]) -> usize {
+    let all = blocks.iter().flatten().fold(16, |all, bytes| all | bytes);
+    1 << all.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unit;
+
+    #[test]
+    fn units_divide_offsets_and_lengths() {
+        assert_eq!(unit(&[[0, 16, 32], [64, 48, 16]]), 16);
+        assert_eq!(unit(&[[0, 16, 32], [64, 48, 8]]), 8);
+        assert_eq!(unit(&[[6, 16, 32]]), 2);
+        assert_eq!(unit(&[[0, 1, 32]]), 1);
+    }
 }

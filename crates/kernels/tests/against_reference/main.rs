@@ -1,9 +1,12 @@
-//! Every operation on `Cpu` with 1, 2 and 3 threads, and without vector instructions, against `Device::Reference`.
+//! Every operation on `Cpu` with 1, 2 and 3 threads, without vector instructions, and on a GPU if the environment variable
+//! CAMPANILE_TEST_DEVICE names one, against `Device::Reference`.
 //!
 //! Tolerance: a sum of n products is held to `(1e-6 + n·1e-7)·(1 + |expected| + magnitude)` where the magnitude is that of
 //! its terms, all of which lie in [-1, 1]; element-wise results to 1e-6 of their size. Across thread counts bits are equal.
 
 mod dense;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 mod refusals;
 mod rows;
 mod support;

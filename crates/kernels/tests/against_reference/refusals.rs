@@ -7,9 +7,11 @@ use kernels::{
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 
+/// On a GPU what is bad is found after the operation returned: such an id reads and updates nothing, all others do.
 #[test]
 fn ids_past_the_end_are_refused_and_change_nothing() {
     for device in devices() {
+        let later = matches!(device, Device::Cuda(_));
         let rule = UpdateRule::Sgd;
         let tables = [3, 5].map(|rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap());
         let segment = |table| Segment {
@@ -21,8 +23,8 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
         };
         let mut ids = vec![2u32; 200];
         ids[150] = 5;
-        let ids = buffer(&ids);
-        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        let ids = on(&device, &buffer(&ids));
+        let (mut index, mut sorted) = (BagIndex::new(&device), SortedIds::new(&device));
         device
             .index_bags(IndexBags {
                 tables: 2,
@@ -34,8 +36,9 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
             })
             .unwrap();
         let refused = KernelError::IdOutOfRange { table: 1, id: 5, rows: 5 };
-        assert_eq!(device.sort_ids(&tables, &index, &ids, &mut sorted), Err(refused.clone()));
-        let mut out = numbers_like(800);
+        let sort = device.sort_ids(&tables, &index, &ids, &mut sorted);
+        assert_eq!(checked(&device, sort), Err(refused.clone()));
+        let mut out = on(&device, &numbers_like(800));
         let looked = device.lookup(Lookup {
             tables: &tables,
             which: 0..2,
@@ -47,8 +50,9 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
             weights: None,
             out: &mut out,
         });
-        assert_eq!(looked, Err(refused));
-        assert_eq!(out.to_vec().unwrap(), vec![7.5; 800]);
+        assert_eq!(checked(&device, looked), Err(refused));
+        let expected = if later { vec![0.0; 800] } else { vec![7.5; 800] };
+        assert_eq!(out.to_vec().unwrap(), expected);
         device
             .lookup(Lookup {
                 tables: &tables,
@@ -75,8 +79,10 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
                 out: &mut out,
             })
             .unwrap();
-        // Nothing sorted is left that an update could follow.
+        assert_eq!(device.check(), Ok(()));
+        // Nothing sorted is left that an update could follow; on a GPU all but the bad id.
         let mut tables = tables;
+        out.write(0, &[1.0; 800]).unwrap();
         let updated = device.update_tables(UpdateTables {
             tables: &mut tables,
             which: 0..2,
@@ -88,13 +94,24 @@ fn ids_past_the_end_are_refused_and_change_nothing() {
             dout: &out,
             update: Update::new(rule, 0.1, 1),
         });
-        assert!(matches!(updated, Err(KernelError::TooShort { .. })));
+        if later {
+            assert_eq!(checked(&device, updated), Ok(()));
+            let rows = |table: usize, updates: [f32; 5]| -> Vec<f32> {
+                updates[..tables[table].rows].iter().flat_map(|n| [-0.1 * n; 4]).collect()
+            };
+            for (table, updates) in [(0, [0.0, 0.0, 100.0, 0.0, 0.0]), (1, [0.0, 0.0, 99.0, 0.0, 0.0])] {
+                let (got, expected) = (tables[table].weights.to_vec().unwrap(), rows(table, updates));
+                assert!(got.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-4), "{got:?}");
+            }
+        } else {
+            assert!(matches!(updated, Err(KernelError::TooShort { .. })));
+        }
     }
 }
 
 #[test]
 fn ids_sorted_for_other_tables_are_refused() {
-    for device in devices() {
+    for device in host_devices() {
         let rule = UpdateRule::Sgd;
         let table = |rows| Table::zeroed(&device, rows, 4, Pooling::Sum, &rule).unwrap();
         let segment = Segment { table: 0, first_sample: 0, samples: 9, first_value: 0, lengths_at: None };
@@ -138,7 +155,7 @@ fn ids_sorted_for_other_tables_are_refused() {
 
 #[test]
 fn only_the_tables_of_a_call_are_checked() {
-    for device in devices() {
+    for device in host_devices() {
         let rule = UpdateRule::Sgd;
         let mut tables = [4, 4].map(|rows| Table::zeroed(&device, rows, 1, Pooling::Sum, &rule).unwrap());
         let segments = [0, 1].map(|table| Segment {

@@ -4,8 +4,15 @@ use kernels::{Buffer, Device, Update};
 use proptest::prelude::*;
 use spec::optimizer::UpdateRule;
 
-/// The reference first, then the devices held against it; the ones at `1..4` must agree in every bit.
+pub use crate::gpu::{checked, on};
+
+/// The reference first, then the devices held against it: the ones at `1..4` must agree in every bit, a GPU comes last.
 pub fn devices() -> Vec<Device> {
+    crate::gpu::and_gpu(host_devices())
+}
+
+/// Devices that look at the contents of operands before they begin.
+pub fn host_devices() -> Vec<Device> {
     let cpus = [1, 2, 3].map(|threads| kernels::Cpu::new(threads).unwrap());
     let portable = Device::Cpu(cpus[1].portable());
     let mut devices = vec![Device::Reference];
@@ -70,9 +77,11 @@ pub fn compare(terms: usize, work: impl Fn(&Device) -> Vec<Vec<f32>> + Sync) {
             assert!(same, "bits differ between 1 and {threads} threads");
         }
     }
-    // Inside the pool as outside it.
-    let device = &devices()[2];
-    assert_eq!(device.enter(|| work(device)), results[2]);
+    // Inside the pool as outside it, and on a GPU a second time as the first.
+    let devices = devices();
+    for d in [2].into_iter().chain(5..devices.len()) {
+        assert_eq!(devices[d].enter(|| work(&devices[d])), results[d], "device {d}, again");
+    }
 }
 
 /// Sizes around the edges of tiles and blocks.

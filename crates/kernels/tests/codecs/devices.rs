@@ -56,11 +56,11 @@ fn run(device: &Device, codec: Codec, round: Round, layout: &Layout) -> Vec<Vec<
     let mut out = vec![errors];
     let blocks = [&plain[..], &with_error, &plain].concat();
     for (count, add) in [(1, false), (3, false), (2, true), (0, false), (0, true)] {
-        let mut to = buffer(&from);
-        let (from, from_at, to_at, block_bytes) = (&buffer(&blocks), 7, 3, bytes);
+        let mut to = buffer(device, &from);
+        let (from, from_at, to_at, block_bytes) = (&buffer(device, &blocks), 7, 3, bytes);
         let to_ = &mut to;
         let args = Decode { codec, rows, blocks: count, block_bytes, from, from_at, to: to_, to_at, add };
-        device.decode(args).unwrap();
+        checked(device, device.decode(args)).unwrap();
         out.push(to.to_vec().unwrap());
     }
     let mut out: Vec<_> = out.iter().map(|values| bits(values)).collect();
@@ -97,8 +97,8 @@ fn sums_and_errors_follow_their_formulas() {
         for device in devices() {
             let encode = |values: &[f32]| encoded(&device, codec, Round::Nearest, values).unwrap();
             let bytes: Vec<u8> = blocks.iter().flat_map(|block| encode(block)).collect();
-            let mut to = buffer(&held);
-            let (from, rows, block_bytes) = (&buffer(&bytes), &row(200), bytes.len() / 3);
+            let mut to = buffer(&device, &held);
+            let (from, rows, block_bytes) = (&buffer(&device, &bytes), &row(200), bytes.len() / 3);
             let rows = Rows::once(rows);
             let args = Decode {
                 codec,
@@ -111,7 +111,7 @@ fn sums_and_errors_follow_their_formulas() {
                 to_at: 0,
                 add: true,
             };
-            device.decode(args).unwrap();
+            checked(&device, device.decode(args)).unwrap();
             let mut expected = held.clone();
             for block in &blocks {
                 let block = coded(&device, codec, Round::Nearest, block);

@@ -2,6 +2,8 @@
 
 mod devices;
 mod float8;
+#[path = "../gpu/mod.rs"]
+mod gpu;
 mod random;
 mod refusals;
 mod support;

@@ -77,7 +77,7 @@ fn operands_are_checked() {
         assert!(got.as_ref().is_some_and(|got| got.contains(expected)), "{got:?}, expected {expected}");
     }
     let decode = |blocks, floats, bytes| {
-        let (from, mut to) = (buffer(&vec![0u8; bytes]), buffer(&vec![1.0; floats]));
+        let (from, mut to) = (buffer(&device, &vec![0u8; bytes]), buffer(&device, &vec![1.0; floats]));
         let (rows, to) = (Rows::once(&two), &mut to);
         let args = Decode {
             codec: Codec::U4,

@@ -1,17 +1,19 @@
 //! Rows, encoded and decoded on a device.
 
+pub use crate::gpu::checked;
 use kernels::{Buffer, CarriedError, Cpu, Decode, Device, Encode, KernelError, Round, Rows};
 use spec::codec::{Codec, Row};
 
-/// The reference, the host's cores with one thread and with two, and both without vector instructions.
+/// The reference, the host's cores with one thread and with two, both without vector instructions, and a GPU if there is one.
 pub fn devices() -> Vec<Device> {
     let cpus = [1, 2].map(|threads| Cpu::new(threads).unwrap());
     let portable = [cpus[0].portable(), cpus[1].portable()];
-    [Device::Reference].into_iter().chain(cpus.into_iter().chain(portable).map(Device::Cpu)).collect()
+    let host = [Device::Reference].into_iter().chain(cpus.into_iter().chain(portable).map(Device::Cpu));
+    crate::gpu::and_gpu(host.collect())
 }
 
-pub fn buffer<T: kernels::Element>(data: &[T]) -> Buffer<T> {
-    Buffer::from_slice(&Device::Reference, data).unwrap()
+pub fn buffer<T: kernels::Element>(device: &Device, data: &[T]) -> Buffer<T> {
+    Buffer::from_slice(device, data).unwrap()
 }
 
 /// One row that fills the floats and the bytes.
@@ -21,21 +23,22 @@ pub fn row(width: usize) -> [Row; 1] {
 
 /// Encoded bytes of one row.
 pub fn encoded(device: &Device, codec: Codec, round: Round, values: &[f32]) -> Result<Vec<u8>, KernelError> {
-    let mut to = buffer(&vec![0xa5; codec.encoded_bytes(1, values.len() as u64) as usize]);
-    let (from, rows) = (&buffer(values), &row(values.len()));
+    let mut to = buffer(device, &vec![0xa5; codec.encoded_bytes(1, values.len() as u64) as usize]);
+    let (from, rows) = (&buffer(device, values), &row(values.len()));
     let rows = Rows::once(rows);
-    device.encode(Encode { codec, round, rows, from, to: &mut to, to_at: 0, error: None })?;
+    let args = Encode { codec, round, rows, from, to: &mut to, to_at: 0, error: None };
+    checked(device, device.encode(args))?;
     to.to_vec()
 }
 
 /// Values of one encoded row.
 pub fn decoded(device: &Device, codec: Codec, width: usize, bytes: &[u8]) -> Vec<f32> {
-    let mut to = buffer(&vec![f32::NAN; width]);
-    let (from, rows) = (&buffer(bytes), &row(width));
+    let mut to = buffer(device, &vec![f32::NAN; width]);
+    let (from, rows) = (&buffer(device, bytes), &row(width));
     let (rows, block_bytes) = (Rows::once(rows), bytes.len());
     let args =
         Decode { codec, rows, blocks: 1, block_bytes, from, from_at: 0, to: &mut to, to_at: 0, add: false };
-    device.decode(args).unwrap();
+    checked(device, device.decode(args)).unwrap();
     to.to_vec().unwrap()
 }
 
@@ -53,10 +56,11 @@ pub fn encode_rows(
     (bytes, to_at): (usize, usize),
     error: Option<(&[f32], usize)>,
 ) -> Result<(Vec<u8>, Vec<f32>), KernelError> {
-    let mut to = buffer(&vec![0xa5; bytes]);
-    let mut errors = buffer(error.map_or(&[][..], |(errors, _)| errors));
+    let mut to = buffer(device, &vec![0xa5; bytes]);
+    let mut errors = buffer(device, error.map_or(&[][..], |(errors, _)| errors));
     let error = error.map(|(_, at)| CarriedError { buffer: &mut errors, at });
-    device.encode(Encode { codec, round, rows, from: &buffer(from), to: &mut to, to_at, error })?;
+    let args = Encode { codec, round, rows, from: &buffer(device, from), to: &mut to, to_at, error };
+    checked(device, device.encode(args))?;
     Ok((to.to_vec()?, errors.to_vec()?))
 }
 

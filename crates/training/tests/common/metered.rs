@@ -65,7 +65,7 @@ pub fn metered(run: &Run, log: &Epoch, steps: u64) -> Vec<Vec<SentBytes>> {
     collectives::launch(
         run.topology(),
         &Default::default(),
-        |_| Ok(Device::Reference),
+        |_| super::device_or(|| Ok(Device::Reference)),
         |world| {
             let schedule = run.schedule(Task::Train);
             let mut rank =

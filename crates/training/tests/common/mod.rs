@@ -1,11 +1,13 @@
 //! Small runs for tests.
 #![allow(dead_code, missing_docs)]
 
+#[path = "../../../kernels/tests/gpu/mod.rs"]
+pub mod gpu;
 pub mod metered;
 
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Samples, Split, SyntheticLog};
-use kernels::Device;
+use kernels::{Device, KernelError};
 use spec::Pooling;
 use spec::feature::{Feature, Hotness};
 use spec::optimizer::{LearningRate, UpdateRule};
@@ -92,11 +94,27 @@ pub fn config(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: us
     config
 }
 
-pub fn train(run: &Run) -> Outcome {
-    train_with(run, || Device::cpu(run.threads.unwrap_or(1)))
+/// Device of a rank: the GPU, which all ranks share, if the environment variable CAMPANILE_TEST_DEVICE names one; else the host's.
+pub fn device_or(host: impl FnOnce() -> Result<Device, KernelError>) -> Result<Device, KernelError> {
+    gpu::of_a_rank().unwrap_or_else(host)
 }
 
-pub fn train_with(run: &Run, device: impl Fn() -> Result<Device, kernels::KernelError> + Sync) -> Outcome {
+/// Device of a rank: the GPU, or one thread.
+pub fn device() -> Result<Device, KernelError> {
+    device_or(|| Device::cpu(1))
+}
+
+/// Relative difference that two runs may have whose sums are in another order. On a GPU the order of products depends on their
+/// sizes.
+pub fn tolerance(host: f64) -> f64 {
+    if gpu::is_there() { 10.0 * host } else { host }
+}
+
+pub fn train(run: &Run) -> Outcome {
+    train_with(run, || device_or(|| Device::cpu(run.threads.unwrap_or(1))))
+}
+
+pub fn train_with(run: &Run, device: impl Fn() -> Result<Device, KernelError> + Sync) -> Outcome {
     // Drawn once and not by every rank: that is most of what a small run costs.
     let log = |split| LazyLock::new(move || synthetic_log(run, split));
     let (train, eval) = (log(Split::Train), log(Split::Eval));
@@ -122,7 +140,7 @@ pub fn training_source(run: &Run) -> Source {
 /// before the first step.
 pub fn ranks_after(
     run: &Run,
-    device: impl Fn() -> Result<Device, kernels::KernelError> + Sync,
+    device: impl Fn() -> Result<Device, KernelError> + Sync,
     source: impl Fn() -> Source + Sync,
     steps: u64,
     prepare: impl Fn(usize, &mut RankState) + Sync,

@@ -1,0 +1,199 @@
+//! Matrix products by cuBLASLt: what is described and chosen once for each shape, then run.
+
+use super::Cuda;
+use super::algorithms::Algorithm;
+use super::arrays::Scratch;
+use super::blas::{Descriptors, Run, WORKSPACE};
+use super::memory::{CardMemory, Pointer};
+use super::stream::CardEvent;
+use crate::KernelError;
+use spec::precision::Precision;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+
+/// Times that a candidate runs to be measured.
+const TRIALS: usize = 5;
+
+/// A product of matrices whose columns are contiguous, as cuBLASLt counts: `d (+)= op(a)·op(b)`, where d is m × n.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Product {
+    /// How operands are stored and read.
+    pub(crate) precision: Precision,
+    /// Whether each operand is transposed.
+    pub(crate) transposed: [bool; 2],
+    /// Rows and columns of the output, and terms of a sum.
+    pub(crate) sizes: [usize; 3],
+    /// Elements from column to column, of both operands and the output.
+    pub(crate) strides: [usize; 3],
+    /// Powers of two, up to 256 bytes, that divide the addresses of both operands and the output.
+    pub(crate) alignments: [u32; 3],
+    /// What follows the product.
+    pub(crate) epilogue: Epilogue,
+    /// Whether the product is added to what is there.
+    pub(crate) add: bool,
+}
+
+/// What follows a product inside its kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Epilogue {
+    /// Nothing.
+    None,
+    /// A bias for each row of the output is added.
+    Bias,
+    /// As [`Epilogue::Bias`], then ReLU.
+    ReluBias,
+}
+
+/// Addresses of a product's operands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operands {
+    pub(crate) a: Pointer,
+    pub(crate) b: Pointer,
+    pub(crate) d: Pointer,
+    /// Bias, with an epilogue that adds one.
+    pub(crate) bias: Option<Pointer>,
+}
+
+impl fmt::Display for Product {
+    /// The product in words, as the file of pinned algorithms has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = |transposed: bool| if transposed { 't' } else { 'n' };
+        let ([m, n, k], [a, b, d]) = (self.sizes, self.strides);
+        let [x, y, z] = self.alignments;
+        let operation = [letter(self.transposed[0]), letter(self.transposed[1])].map(String::from).concat();
+        write!(
+            f,
+            "{} {operation} {m}x{n}x{k} strides {a},{b},{d} aligned {x},{y},{z}",
+            self.precision.name()
+        )?;
+        f.write_str(match self.epilogue {
+            Epilogue::None => "",
+            Epilogue::Bias => " bias",
+            Epilogue::ReluBias => " relu-bias",
+        })?;
+        f.write_str(if self.add { " add" } else { "" })
+    }
+}
+
+/// Largest power of two, up to 256, that divides an address.
+pub(crate) fn alignment(address: Pointer) -> u32 {
+    1 << (address.0 | 256).trailing_zeros()
+}
+
+/// Products that a rank has run before.
+#[derive(Default)]
+pub(crate) struct Products(HashMap<Product, Plan>);
+
+/// A product with its algorithm.
+struct Plan {
+    descriptors: Descriptors,
+    algorithm: Algorithm,
+    /// Whether the epilogue is part of it.
+    fused: bool,
+}
+
+impl fmt::Debug for Products {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Products({})", self.0.len())
+    }
+}
+
+impl Cuda {
+    /// Runs a product. Gives false where the epilogue remains to be done, because no algorithm has it.
+    pub(crate) fn product(&self, product: Product, operands: Operands) -> Result<bool, KernelError> {
+        self.gpu().bind()?;
+        let run = Run {
+            a: operands.a.0,
+            b: operands.b.0,
+            d: operands.d.0,
+            workspace: self.scratch(Scratch::Workspace, WORKSPACE)?.0,
+            stream: self.stream().raw.cast(),
+        };
+        let mut products = self.products();
+        let plan = match products.0.entry(product) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.plan(&product, run, operands.bias)?),
+        };
+        if let (true, Some(bias)) = (plan.fused, operands.bias) {
+            plan.descriptors.set_bias(bias.0)?;
+        }
+        self.counters().launched();
+        plan.descriptors.run(self.gpu().blas(), &plan.algorithm, run)?;
+        Ok(plan.fused || product.epilogue == Epilogue::None)
+    }
+
+    /// Describes a product and finds its algorithm; without the epilogue where no algorithm has it.
+    fn plan(&self, product: &Product, run: Run, bias: Option<Pointer>) -> Result<Plan, KernelError> {
+        let blas = self.gpu().blas();
+        let mut epilogue = product.epilogue;
+        let (descriptors, candidates) = loop {
+            let mut descriptors = Descriptors::new(product, epilogue)?;
+            if let (true, Some(bias)) = (epilogue != Epilogue::None, bias) {
+                descriptors.set_bias(bias.0)?;
+            }
+            let candidates = descriptors.candidates(blas, product.alignments)?;
+            if !candidates.is_empty() {
+                break (descriptors, candidates);
+            }
+            if epilogue == Epilogue::None {
+                return Err(KernelError::Device(format!(
+                    "cuBLASLt has no algorithm for the product {product}"
+                )));
+            }
+            epilogue = Epilogue::None;
+        };
+        let name = format!(
+            "{}, cuBLASLt {}: {}",
+            self.gpu().name(),
+            blas.version(),
+            Product { epilogue, ..*product }
+        );
+        let algorithm = blas.algorithms.pick(
+            &name,
+            |algorithm| descriptors.allows(blas, algorithm),
+            || self.choose(product, &descriptors, &candidates, run),
+        )?;
+        Ok(Plan { descriptors, algorithm, fused: epilogue != Epilogue::None })
+    }
+
+    /// The fastest candidate, or the first where nothing is measured. The output is overwritten, unless the product is added to it.
+    fn choose(
+        &self,
+        product: &Product,
+        descriptors: &Descriptors,
+        candidates: &[Algorithm],
+        run: Run,
+    ) -> Result<Algorithm, KernelError> {
+        if candidates.len() == 1 || !self.gpu().options().tune {
+            return Ok(candidates[0]);
+        }
+        // Sums go to memory of their own, if there is any.
+        let bytes = if product.add { product.strides[2] * product.sizes[1] * size_of::<f32>() } else { 0 };
+        let Ok(trial) = CardMemory::zeroed(self.place(), bytes) else { return Ok(candidates[0]) };
+        let run = if product.add { Run { d: trial.address().0, ..run } } else { run };
+        let blas = self.gpu().blas();
+        let (begin, end) = (CardEvent::new(self.place())?, CardEvent::new(self.place())?);
+        let mut best = None;
+        for candidate in candidates {
+            // The first run loads the kernel. An algorithm that cannot run after all is none.
+            if descriptors.run(blas, candidate, run).is_err() {
+                continue;
+            }
+            begin.record(self.stream())?;
+            for _ in 0..TRIALS {
+                descriptors.run(blas, candidate, run)?;
+            }
+            end.record(self.stream())?;
+            end.synchronise()?;
+            let time = end.since(&begin)?;
+            if best.is_none_or(|(fastest, _)| time < fastest) {
+                best = Some((time, *candidate));
+            }
+        }
+        Ok(best.map_or(candidates[0], |(_, candidate)| candidate))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn products_in_words() {
+    let mut product = Product {
+        precision: Precision::Bf16,
+        transposed: [true, false],
+        sizes: [512, 65_536, 16],
+        strides: [16, 16, 512],
+        alignments: [256, 16, 256],
+        epilogue: Epilogue::ReluBias,
+        add: false,
+    };
+    let words = "bf16 tn 512x65536x16 strides 16,16,512 aligned 256,16,256 relu-bias";
+    assert_eq!(product.to_string(), words);
+    (product.epilogue, product.add, product.transposed) = (Epilogue::None, true, [false, true]);
+    assert_eq!(product.to_string(), words.replace("tn", "nt").replace("relu-bias", "add"));
+}
+
+#[test]
+fn alignments_are_powers_of_two() {
+    assert_eq!([0x400, 0x480, 0x404, 0x430].map(|address| alignment(Pointer(address))), [256, 128, 4, 16]);
+}

@@ -1,0 +1,58 @@
+//! GPU that tests run on too: the one that the environment variable CAMPANILE_TEST_DEVICE names, `cuda` or `cuda:N`.
+//!
+//! Without the variable tests run on host devices alone. With it, a GPU that cannot be opened fails them.
+#![allow(dead_code)]
+
+use kernels::{Buffer, Device, Element, Gpu, GpuOptions, KernelError};
+use spec::precision::Precision;
+use std::sync::OnceLock;
+
+/// GPU of the environment, opened once per process.
+fn gpu() -> Option<&'static Gpu> {
+    static GPU: OnceLock<Option<Gpu>> = OnceLock::new();
+    let open = || {
+        let name = std::env::var("CAMPANILE_TEST_DEVICE").ok().filter(|name| !name.is_empty())?;
+        let index =
+            if name == "cuda" { Some(0) } else { name.strip_prefix("cuda:").and_then(|n| n.parse().ok()) };
+        let index = index.unwrap_or_else(|| panic!("CAMPANILE_TEST_DEVICE is {name:?}; use cuda or cuda:N"));
+        // Shapes are many here: to measure algorithms for each would take longer than the tests.
+        let opened = Gpu::open(index, &GpuOptions { tune: false, ..Default::default() });
+        Some(opened.unwrap_or_else(|error| panic!("CAMPANILE_TEST_DEVICE is {name}: {error}")))
+    };
+    GPU.get_or_init(open).as_ref()
+}
+
+/// Whether tests run on a GPU too.
+pub fn is_there() -> bool {
+    gpu().is_some()
+}
+
+/// A new device on the GPU, with queues, scratch memory and faults of its own: what a rank has.
+pub fn of_a_rank() -> Option<Result<Device, KernelError>> {
+    gpu().map(|gpu| Device::cuda(gpu, Precision::F32))
+}
+
+/// The device on the GPU of this thread: tests, each on a thread, never see each other's faults.
+pub fn device() -> Option<Device> {
+    thread_local! {
+        static DEVICE: Option<Device> = of_a_rank().map(|made| made.unwrap_or_else(|error| panic!("{error}")));
+    }
+    DEVICE.with(Clone::clone)
+}
+
+/// The host devices, and behind them the GPU if there is one.
+pub fn and_gpu(host: Vec<Device>) -> Vec<Device> {
+    host.into_iter().chain(device()).collect()
+}
+
+/// A copy of an operand in the memory of the device that it is for.
+pub fn on<T: Element>(device: &Device, operand: &Buffer<T>) -> Buffer<T> {
+    Buffer::from_slice(device, &operand.to_vec().unwrap()).unwrap()
+}
+
+/// What an operation gave, or the fault that it met after it had returned.
+pub fn checked<T>(device: &Device, result: Result<T, KernelError>) -> Result<T, KernelError> {
+    // The check takes the fault away, also behind a refusal.
+    let met = device.check();
+    result.and_then(|value| met.map(|()| value))
+}
