@@ -72,7 +72,8 @@ impl Report {
 
     fn to_json(&self) -> Value {
         let missing = self.parts().filter_map(Part::missing);
-        let missing = missing.map(|(name, problem, remedy)| json!({ "part": name, "problem": problem, "remedy": remedy }));
+        let missing = missing
+            .map(|(name, problem, remedy)| json!({ "part": name, "problem": problem, "remedy": remedy }));
         json!({
             "version": crate::VERSION,
             "machine": self.machine.to_json(),

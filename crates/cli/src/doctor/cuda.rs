@@ -103,23 +103,27 @@ fn cache_part(folder: Option<&Path>) -> Part {
     let remedy = "without it kernels are compiled at every start, and algorithms of products are chosen anew, so that the last \
                   bits of results may differ from run to run: name a folder that can be written in CAMPANILE_CACHE";
     let Some(folder) = folder else {
-        return Part::absent("kernel cache", "the environment names no folder, since HOME is not set", remedy);
+        return Part::absent(
+            "kernel cache",
+            "the environment names no folder, since HOME is not set",
+            remedy,
+        );
     };
     // The folder is made when it is first used: until then, the one in which it will be made must be writable.
     let there = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     match tempfile::tempfile_in(there) {
         Ok(_) => Part::present("kernel cache", "can be written", Some(folder.display().to_string())),
-        Err(error) => Part::absent(
-            "kernel cache",
-            format!("{} cannot be written ({error})", there.display()),
-            remedy,
-        ),
+        Err(error) => {
+            Part::absent("kernel cache", format!("{} cannot be written ({error})", there.display()), remedy)
+        }
     }
 }
 
 fn too_old((major, minor): (u32, u32)) -> String {
     let (needed, point) = OLDEST_GPU;
-    format!("compute capability {major}.{minor} is too old; {needed}.{point} is needed (A100, RTX 30 or newer)")
+    format!(
+        "compute capability {major}.{minor} is too old; {needed}.{point} is needed (A100, RTX 30 or newer)"
+    )
 }
 
 fn gpu_line(gpu: &GpuReport) -> String {

@@ -31,7 +31,8 @@ impl Machine {
             processor: value(&cpuinfo, "model name").map(str::to_owned),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             instructions: device.map_or("portable", |device| device.instructions()).into(),
-            amx: value(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "amx_bf16")),
+            amx: value(&cpuinfo, "flags")
+                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "amx_bf16")),
             available: training::available_memory(),
             total: value(&meminfo, "MemTotal").and_then(kilobytes),
         }

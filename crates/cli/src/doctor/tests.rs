@@ -34,7 +34,11 @@ fn a_whole_machine_can_be_required() {
     let report = report(whole());
     report.require(Needed::Cuda).unwrap();
     let text = report.to_text();
-    for part in ["--device cuda works here", "GPU 0: NVIDIA H200, compute capability 9.0, 138.0 GB of 150.0 GB", "driver 13.0"] {
+    for part in [
+        "--device cuda works here",
+        "GPU 0: NVIDIA H200, compute capability 9.0, 138.0 GB of 150.0 GB",
+        "driver 13.0",
+    ] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
     let json = report.to_json();
@@ -48,11 +52,23 @@ fn a_whole_machine_can_be_required() {
 #[test]
 fn what_is_missing_is_named_with_its_remedy() {
     let cases = [
-        (CudaReport { driver: missing("libcuda.so.1 was not found"), gpus: vec![], ..whole() }, "libcuda.so.1 was not found; install libcuda1"),
-        (CudaReport { nvrtc: missing("libnvrtc.so is of CUDA 11.8; 12.0 is needed"), ..whole() }, "CUDA 11.8; 12.0 is needed; install"),
-        (CudaReport { cublaslt: missing("libcublasLt.so was not found"), ..whole() }, "libcublasLt.so was not found; install"),
+        (
+            CudaReport { driver: missing("libcuda.so.1 was not found"), gpus: vec![], ..whole() },
+            "libcuda.so.1 was not found; install libcuda1",
+        ),
+        (
+            CudaReport { nvrtc: missing("libnvrtc.so is of CUDA 11.8; 12.0 is needed"), ..whole() },
+            "CUDA 11.8; 12.0 is needed; install",
+        ),
+        (
+            CudaReport { cublaslt: missing("libcublasLt.so was not found"), ..whole() },
+            "libcublasLt.so was not found; install",
+        ),
         (CudaReport { gpus: vec![], ..whole() }, "finds no GPU; check"),
-        (CudaReport { gpus: vec![gpu((7, 5))], ..whole() }, "compute capability 7.5 is too old; 8.0 is needed"),
+        (
+            CudaReport { gpus: vec![gpu((7, 5))], ..whole() },
+            "compute capability 7.5 is too old; 8.0 is needed",
+        ),
     ];
     for (cuda, says) in cases {
         let report = report(cuda);
