@@ -19,10 +19,10 @@ fn device() -> Result<Device, KernelError> {
 
 fn run(topology: Topology, body: impl Fn(Communicator) -> suite::Outcome + Sync) {
     let options = Options { wait_limit: Duration::from_secs(20) };
-    let body = |world: Communicator| {
+    let body = |world: Communicator| -> suite::Outcome {
         let device = world.device().clone();
         body(world)?;
-        Ok(device.check()?)
+        Ok::<_, CollectiveError>(device.check()?)
     };
     if let Err(failure) = launch(topology, &options, |_| device(), body) {
         panic!("on {topology}: {failure}");

@@ -143,6 +143,7 @@ impl Case {
         config.topology.ranks_per_host = Some(ranks_per_host);
         config.train.batch = Some(24);
         config.train.threads = Some(1);
+        config.train.device = common::device_choice();
         config.train.steps = Some(STEPS);
         config.train.epochs = Some(STEPS);
         config.optimizer.dense = Some(optimizer(rule, 0.02));

@@ -44,8 +44,9 @@ pub fn ordered_sum(values: impl Iterator<Item = f32>) -> f32 {
     values.reduce(|sum, value| sum + value).unwrap_or(0.0)
 }
 
+/// Bits of floats. NaN of a sum has the bits that its device gives it, so that one NaN stands for all.
 pub fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|value| value.to_bits()).collect()
+    values.iter().map(|value| if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }).collect()
 }
 
 trait Made: Element {

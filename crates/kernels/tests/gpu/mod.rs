@@ -7,24 +7,28 @@ use kernels::{Buffer, Device, Element, Gpu, GpuOptions, KernelError};
 use spec::precision::Precision;
 use std::sync::OnceLock;
 
+/// Number of the GPU that the environment names.
+pub fn index() -> Option<usize> {
+    let name = std::env::var("CAMPANILE_TEST_DEVICE").ok().filter(|name| !name.is_empty())?;
+    let index =
+        if name == "cuda" { Some(0) } else { name.strip_prefix("cuda:").and_then(|n| n.parse().ok()) };
+    Some(index.unwrap_or_else(|| panic!("CAMPANILE_TEST_DEVICE is {name:?}; use cuda or cuda:N")))
+}
+
 /// GPU of the environment, opened once per process.
 fn gpu() -> Option<&'static Gpu> {
     static GPU: OnceLock<Option<Gpu>> = OnceLock::new();
-    let open = || {
-        let name = std::env::var("CAMPANILE_TEST_DEVICE").ok().filter(|name| !name.is_empty())?;
-        let index =
-            if name == "cuda" { Some(0) } else { name.strip_prefix("cuda:").and_then(|n| n.parse().ok()) };
-        let index = index.unwrap_or_else(|| panic!("CAMPANILE_TEST_DEVICE is {name:?}; use cuda or cuda:N"));
+    let open = |index| {
         // Shapes are many here: to measure algorithms for each would take longer than the tests.
         let opened = Gpu::open(index, &GpuOptions { tune: false, ..Default::default() });
-        Some(opened.unwrap_or_else(|error| panic!("CAMPANILE_TEST_DEVICE is {name}: {error}")))
+        opened.unwrap_or_else(|error| panic!("CAMPANILE_TEST_DEVICE names GPU {index}: {error}"))
     };
-    GPU.get_or_init(open).as_ref()
+    GPU.get_or_init(|| index().map(open)).as_ref()
 }
 
 /// Whether tests run on a GPU too.
 pub fn is_there() -> bool {
-    gpu().is_some()
+    index().is_some()
 }
 
 /// A new device on the GPU, with queues, scratch memory and faults of its own: what a rank has.

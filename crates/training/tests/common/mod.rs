@@ -9,6 +9,7 @@ use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Samples, Split, SyntheticLog};
 use kernels::{Device, KernelError};
 use spec::Pooling;
+use spec::device::DeviceChoice;
 use spec::feature::{Feature, Hotness};
 use spec::optimizer::{LearningRate, UpdateRule};
 use spec::presets::ModelKind;
@@ -84,6 +85,7 @@ pub fn config(kind: ModelKind, multi_hot: bool, hosts: usize, ranks_per_host: us
     config.topology.ranks_per_host = Some(ranks_per_host);
     config.train.batch = Some(96);
     config.train.threads = Some(1);
+    config.train.device = device_choice();
     config.train.bucket_bytes = Some(1024);
     config.optimizer.dense = Some(optimizer(UpdateRule::Sgd, 0.05));
     config.optimizer.tables = Some(optimizer(UpdateRule::Sgd, 0.05));
@@ -102,6 +104,11 @@ pub fn device_or(host: impl FnOnce() -> Result<Device, KernelError>) -> Result<D
 /// Device of a rank: the GPU, or one thread.
 pub fn device() -> Result<Device, KernelError> {
     device_or(|| Device::cpu(1))
+}
+
+/// Device of a config, for runs that make devices themselves.
+pub fn device_choice() -> Option<DeviceChoice> {
+    gpu::index().map(|index| DeviceChoice::Cuda(Some(index)))
 }
 
 /// Relative difference that two runs may have whose sums are in another order. On a GPU the order of products depends on their
