@@ -94,6 +94,16 @@ pub fn mpi_library() -> Option<String> {
     None
 }
 
+/// Refuses a device that this machine does not have, or that lacks the precision, before logs are prepared for a run on it. `what`
+/// names the run in errors.
+pub(crate) fn check_device(config: &Config, what: &str) -> Result<(), crate::Error> {
+    let check = || {
+        let (device, precision) = config.train.check_device()?;
+        training::check_device(device, precision)
+    };
+    check().map_err(|source| crate::Error::Run { what: what.to_owned(), source })
+}
+
 /// Whether ranks are processes.
 pub fn is_distributed(cluster: &Cluster) -> bool {
     !matches!(cluster, Cluster::Threads)

@@ -323,8 +323,11 @@ impl Training {
             BestSoFar::by(metric.clone())
                 .map_err(|source| Error::Run { what: self.described.clone(), source })?;
         }
+        // A dry run may be made on another machine than the run.
+        if self.compute == ComputeMode::Real && !self.dry {
+            cluster::check_device(&self.config, &self.described)?;
+        }
         if self.compute == ComputeMode::Real {
-            self.check_device()?;
             self.checkpoint_now_and_then();
         }
         // A new folder must be free before logs are prepared in it. One to go on in stays as it is until all is checked.
@@ -354,17 +357,6 @@ impl Training {
         }
         let warm_start = self.warm_start(&run, &explicit, &logs)?;
         Ok(OpenTraining { asked: self, run, explicit, logs, keeper, trace, warm_start })
-    }
-
-    /// Refuses a device that this machine does not have before logs are prepared. A config that cannot run is refused later.
-    fn check_device(&self) -> Result<(), Error> {
-        let Ok((device, precision)) = self.config.train.check_device() else { return Ok(()) };
-        // A dry run may be made on another machine than the run.
-        if self.dry {
-            return Ok(());
-        }
-        let refused = |source| Error::Run { what: self.described.clone(), source };
-        training::check_device(device, precision).map_err(refused)
     }
 
     /// Checks the run with its logs. Of `--plan auto` the plan is settled here.
