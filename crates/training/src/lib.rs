@@ -40,6 +40,8 @@ pub use layers::network::Network;
 pub use run::affinity::{AffinityRequest, Cosines, affinity};
 pub use run::best::{BestEvaluation, BestSoFar};
 pub use run::cluster::{Cluster, threads};
+pub use run::devices::{Devices, check_device};
+pub use run::digest::parameters as parameters_digest;
 pub use run::evaluation::{PredictionReceiver, Receiver};
 pub use run::event::{Event, Progress};
 pub use run::inference::{evaluate, predict};

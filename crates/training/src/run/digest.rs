@@ -21,7 +21,7 @@ const BLOCK: usize = 1 << 18;
 const HASHED: usize = 1 << 14;
 
 /// The digest of the parameters of all ranks, on every rank.
-pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<String, Error> {
+pub fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<String, Error> {
     let mut whole = Sha256::new();
     for digest in tables(world, run, rank)? {
         whole.update(digest);

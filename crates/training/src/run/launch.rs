@@ -3,7 +3,8 @@
 use crate::Error;
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::state::{self, Restore};
-use crate::run::cluster::{Cluster, threads};
+use crate::run::cluster::Cluster;
+use crate::run::devices::Devices;
 use crate::run::memory::{MemoryNeed, MemoryUse, available_memory};
 use crate::samples::logs::{Logs, SharedLogs};
 use crate::step::communicators::Communicators;
@@ -60,12 +61,12 @@ pub(crate) fn on_checkpoint<T: Send>(
     body: impl Fn(&Communicators, &mut RankState) -> Result<T, Error> + Sync,
 ) -> Result<Vec<T>, Error> {
     check_size(run, cluster, MemoryUse::EVALUATION)?;
-    let threads = threads(run, cluster);
+    let devices = Devices::new(run, cluster)?;
     let shared = SharedLogs::new(run, logs);
     on_ranks(
         run,
         cluster,
-        |_| Device::cpu(threads),
+        |rank| devices.of(rank),
         |world| {
             let schedule = run.schedule(Task::Evaluate);
             let source = shared.source(split)?;

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::checkpoint::warm_start::warm_start;
 use crate::run::best::BestSoFar;
 use crate::run::cluster::threads;
+use crate::run::devices::Devices;
 use crate::run::event::Event;
 use crate::run::launch::{check_size, on_ranks};
 use crate::run::memory::MemoryUse;
@@ -23,15 +24,20 @@ use crate::step::rank_state::RankState;
 use collectives::Communicator;
 use data::Split;
 use kernels::{Device, KernelError};
-use spec::run::Run;
+use spec::device::DeviceChoice;
+use spec::run::{Run, RunError};
 use spec::schedule::Task;
 use std::time::Duration;
 
 /// Trains `run` on the ranks of the session's cluster.
 pub fn train(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, Error> {
-    let threads = threads(run, session.cluster);
     let shared = SharedLogs::new(run, logs);
-    train_on(run, |_| Device::cpu(threads), &|split| shared.source(split), session)
+    if session.paced() && run.device != DeviceChoice::Cpu {
+        let problem = "a paced run computes nothing, so that it uses no device; leave it out";
+        return Err(RunError::new("train.device (--device)", problem).into());
+    }
+    let devices = Devices::new(run, session.cluster)?;
+    train_on(run, |rank| devices.of(rank), &|split| shared.source(split), session)
 }
 
 /// Trains `run` as [`train`] does, on devices and data of the caller's choice.
