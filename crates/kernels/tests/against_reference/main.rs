@@ -7,6 +7,7 @@
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;
+mod on_gpu;
 mod refusals;
 mod rows;
 mod support;

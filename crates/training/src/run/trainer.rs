@@ -203,9 +203,12 @@ impl<'a> Trainer<'a> {
         execution.run(rank, communicators, end - first, at, |rank, _| {
             meter.after_step(world, rank, session.observe)?;
             let flow = supervisor.after_step(rank, rank.steps)?;
+            // A checkpoint waits for all losses.
+            meter.take_losses(rank);
             *interrupted = flow.is_break() && rank.steps < run.steps;
             Ok(flow)
         })?;
+        meter.take_losses(rank);
         meter.pause();
         rank.source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
             Source::Ahead(ahead) => {
@@ -254,7 +257,8 @@ impl<'a> Trainer<'a> {
         let mut parameters_sha256 = None;
         if !paced {
             let digest = digest::parameters(world, self.run, &self.rank)?;
-            self.supervisor.finish(&self.rank, self.rank.steps, &digest)?;
+            let steps = self.rank.steps;
+            self.supervisor.finish(&mut self.rank, steps, &digest)?;
             parameters_sha256 = Some(digest);
         }
         let stopped_early = (self.rank.steps < self.run.steps && !self.interrupted)
@@ -273,7 +277,7 @@ impl<'a> Trainer<'a> {
             interrupted: self.interrupted,
             stopped_early,
             best,
-            trained: meter.losses.len() as u64,
+            trained: meter.trained,
             timed: meter.steps,
             paced,
             samples: meter.samples,
