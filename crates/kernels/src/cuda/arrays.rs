@@ -28,14 +28,10 @@ pub(crate) enum Scratch {
     Sums,
     /// Keys being sorted.
     Keys,
-    /// Payloads of keys being sorted.
-    Payloads,
     /// Histograms of a sort.
     Histogram,
     /// Heads and tiles of runs of rows.
     Runs,
-    /// Anything else that one operation alone needs.
-    Other,
 }
 
 /// Arrays and scratch memory of one rank.
