@@ -86,6 +86,24 @@ pub fn watch_if_asked() {
     collectives::watch_if_asked();
 }
 
+/// Name and version of the MPI library that this program is linked with; `None` in a build without MPI.
+pub fn mpi_library() -> Option<String> {
+    #[cfg(feature = "mpi")]
+    return Some(collectives::mpi_library_version());
+    #[cfg(not(feature = "mpi"))]
+    None
+}
+
+/// Refuses a device that this machine does not have, or that lacks the precision, before logs are prepared for a run on it. `what`
+/// names the run in errors.
+pub(crate) fn check_device(config: &Config, what: &str) -> Result<(), crate::Error> {
+    let check = || {
+        let (device, precision) = config.train.check_device()?;
+        training::check_device(device, precision)
+    };
+    check().map_err(|source| crate::Error::Run { what: what.to_owned(), source })
+}
+
 /// Whether ranks are processes.
 pub fn is_distributed(cluster: &Cluster) -> bool {
     !matches!(cluster, Cluster::Threads)

@@ -12,7 +12,8 @@ use spec::wire::WireConfig;
 pub fn to_text(run: &Run, schedule: &Schedule) -> String {
     format!(
         "{} on {} ranks, global batch {}, {}{}\n\n{}\n\
-         + works on the next step's batch; after: phases it waits for, ′ of the step before.\n\
+         + works on the next step's batch; * brings values from the device to the host.\n\
+         after: phases it waits for, ′ of the step before.\n\
          FLOPs and bytes of the busiest rank; (bytes) of memory touched, others sent inside a host / between hosts.\n",
         run.model.kind(),
         run.topology(),
@@ -40,6 +41,7 @@ pub fn to_json(schedule: &Schedule, batch: usize, explicit: &Config) -> Value {
                 "name": phase.name,
                 "lane": phase.lane,
                 "ahead": phase.ahead,
+                "reads_back": phase.reads_back(),
                 "work": match &phase.work {
                     Work::Compute(operation) => json!({ "compute": operation }),
                     Work::Collective(collective) => json!({ "collective": collective }),

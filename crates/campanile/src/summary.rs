@@ -29,6 +29,8 @@ pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -
         "best": outcome.best.as_ref().map(best),
         "final_loss": outcome.losses.last(),
         "threads_per_rank": outcome.threads,
+        "device": run.device,
+        "precision": run.precision,
         "dataflow": run.dataflow.kind(),
         "wire": WireConfig::explicit(run.wire),
         "all_reduce": run.all_reduce,

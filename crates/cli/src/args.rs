@@ -451,3 +451,6 @@ fn assignment(text: &str) -> Result<Assignment> {
     })?;
     Ok(Assignment::Lists(file.towers))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ pub const GROUPS: [(&str, &[&str]); 7] = [
     ("Data", &["data"]),
     ("Towers", &["towers", "affinity", "partition"]),
     ("Plan and simulate", &["describe", "plan", "schedule", "simulate", "explore"]),
-    ("Measure", &["bench", "calibrate", "pace"]),
+    ("Measure", &["doctor", "bench", "calibrate", "pace"]),
     ("Reproduce", &["reproduce"]),
     ("Shell", &["completions", "man", "help"]),
 ];

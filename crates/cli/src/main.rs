@@ -12,6 +12,7 @@ mod completions;
 mod data_command;
 mod describe;
 mod docs;
+mod doctor;
 mod embeddings;
 mod eval;
 mod explore;
@@ -125,6 +126,8 @@ enum Command {
     /// Compute or measure tables and figures of the papers, ours beside theirs
     #[command(subcommand)]
     Reproduce(reproduce::Command),
+    /// Tell what this machine has for training: cores, MPI, CUDA, GPUs, and what is missing
+    Doctor(doctor::Args),
     /// Print a script that completes commands and flags in a shell
     Completions(completions::Args),
     /// Print the manual page of this program, or write those of all commands
@@ -207,6 +210,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => bench::run(command, console),
         Command::Calibrate(args) => calibrate::run(args, console),
         Command::Reproduce(command) => reproduce::run(command, console),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Docs(args) => docs::run(&args, console),

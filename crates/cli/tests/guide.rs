@@ -131,6 +131,11 @@ fn cluster() {
 }
 
 #[test]
+fn gpu() {
+    guide("gpu");
+}
+
+#[test]
 fn plan() {
     guide("plan");
 }

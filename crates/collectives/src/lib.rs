@@ -67,7 +67,7 @@ pub use label::Label;
 pub use launch::{Options, launch};
 pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
-pub use mpi_job::{DeviceMemory, MpiJob, MpiOptions};
+pub use mpi_job::{DeviceMemory, MpiJob, MpiOptions, mpi_library_version};
 pub use pending::{Completion, Output, Pending};
 pub use prepared::{Lossy, Prepared};
 pub use reductions::Vectors;

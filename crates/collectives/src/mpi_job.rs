@@ -51,6 +51,17 @@ impl Default for MpiOptions {
     }
 }
 
+/// Name and version of the MPI library that this program is linked with, in a line. May be asked for without joining a job.
+pub fn mpi_library_version() -> String {
+    let said = mpi::environment::library_version().unwrap_or_default();
+    said.lines()
+        .next()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .unwrap_or("of unknown version")
+        .to_owned()
+}
+
 /// The MPI job that this process belongs to.
 ///
 /// A process joins the job before it is launched as a rank, so that it can learn its rank and the hosts, and rank 0 can

@@ -33,6 +33,7 @@ mod rows;
 mod rule;
 mod sort;
 pub(crate) mod stream;
+mod tables;
 mod update;
 mod wire;
 

@@ -90,6 +90,11 @@ impl Device {
         }
     }
 
+    /// Whether operations are queued, and return before their work is done.
+    pub fn is_queued(&self) -> bool {
+        matches!(self, Device::Cuda(_))
+    }
+
     /// Makes an event, which is past until it is recorded.
     pub fn event(&self) -> Result<Event, KernelError> {
         match self {

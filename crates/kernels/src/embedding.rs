@@ -87,15 +87,18 @@ pub(crate) struct KeyPlaces {
     pub counts: Vec<usize>,
     /// Place of the key of each bag's first id, T × B.
     pub firsts: Buffer<u32>,
-    /// Whether places ascend with the values, table by table.
+    /// Whether places ascend with the values, table by table, and no value is in two bags.
     pub ordered: bool,
+    /// Whether numbers of ids change from batch to batch.
+    pub vary: bool,
 }
 
 impl BagIndex {
     /// Makes an index without bags in `space`.
     pub fn new(space: impl Into<Space>) -> Self {
         let space = space.into();
-        let places = KeyPlaces { counts: Vec::new(), firsts: Buffer::new(&space), ordered: true };
+        let places =
+            KeyPlaces { counts: Vec::new(), firsts: Buffer::new(&space), ordered: true, vary: false };
         Self { tables: 0, samples: 0, starts: Buffer::new(&space), lengths: Buffer::new(&space), places }
     }
 
@@ -147,7 +150,7 @@ impl BagIndex {
         });
         places.firsts.resize(lengths.len())?;
         places.firsts.write(0, &firsts.collect::<Vec<_>>())?;
-        places.ordered = false;
+        (places.ordered, places.vary) = (false, true);
         Ok(())
     }
 

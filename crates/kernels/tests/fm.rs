@@ -1,5 +1,9 @@
 //! Factorization machines on every device against the reference, whose gradient is its finite difference.
 
+#[path = "gpu/mod.rs"]
+mod gpu;
+
+use gpu::on;
 use kernels::{Buffer, Device, FmShape};
 use proptest::prelude::*;
 
@@ -19,10 +23,11 @@ fn buffer(data: &[f32]) -> Buffer<f32> {
 /// Output and gradient of `vectors` on a device.
 fn both(device: &Device, shape: FmShape, vectors: &[f32], dout: &[f32]) -> [Vec<f32>; 2] {
     // What was there before must not matter.
-    let (mut out, mut dvectors) = (buffer(&floats(shape.rows, 1)), buffer(&floats(vectors.len(), 2)));
-    let vectors = buffer(vectors);
+    let [mut out, mut dvectors] =
+        [(shape.rows, 1), (vectors.len(), 2)].map(|(len, seed)| on(device, &buffer(&floats(len, seed))));
+    let [vectors, dout] = [vectors, dout].map(|operand| on(device, &buffer(operand)));
     device.fm_forward(shape, &vectors, &mut out).unwrap();
-    device.fm_backward(shape, &vectors, &buffer(dout), &mut dvectors).unwrap();
+    device.fm_backward(shape, &vectors, &dout, &mut dvectors).unwrap();
     [out.to_vec().unwrap(), dvectors.to_vec().unwrap()]
 }
 
@@ -34,13 +39,19 @@ proptest! {
         let shape = FmShape { rows, count, dim };
         let (vectors, dout) = (floats(rows * count * (dim + 1), seed), floats(rows, seed ^ 7));
         let expected = both(&Device::Reference, shape, &vectors, &dout);
+        // A sum of count² · dim products, each at most 1, and of count weights.
+        let size = (count * (count * dim + 1)) as f32;
+        if let Some(gpu) = gpu::device() {
+            let got = both(&gpu, shape, &vectors, &dout);
+            for (expected, got) in expected.iter().flatten().zip(got.iter().flatten()) {
+                prop_assert!((expected - got).abs() <= 1e-6 * (1.0 + size), "GPU: {expected} {got}");
+            }
+        }
         let mut bits = None;
         for threads in 1..4 {
             let cpu = kernels::Cpu::new(threads).unwrap();
             let portable = both(&Device::Cpu(cpu.portable()), shape, &vectors, &dout);
             let got = both(&Device::Cpu(cpu), shape, &vectors, &dout);
-            // A sum of count² · dim products, each at most 1, and of count weights.
-            let size = (count * (count * dim + 1)) as f32;
             for got in [&got, &portable] {
                 for (expected, got) in expected.iter().flatten().zip(got.iter().flatten()) {
                     prop_assert!((expected - got).abs() <= 1e-6 * (1.0 + size), "{expected} {got}");

@@ -1,5 +1,9 @@
 //! Formats of the wire: every device against `half`, and `half` against the definition of rounding.
 
+#[path = "gpu/mod.rs"]
+mod gpu;
+
+use gpu::on;
 use half::{bf16, f16};
 use kernels::{BlockCopy, Buffer, Decode, Device, Encode, KernelError, Round, Rows};
 use proptest::prelude::*;
@@ -12,7 +16,7 @@ fn devices() -> Vec<Device> {
     let portable = Device::Cpu(cpus[1].portable());
     let mut devices = vec![Device::Reference, portable];
     devices.extend(cpus.map(Device::Cpu));
-    devices
+    gpu::and_gpu(devices)
 }
 
 fn buffer<T: kernels::Element>(data: &[T]) -> Buffer<T> {
@@ -33,12 +37,12 @@ fn encode(
     at: usize,
 ) -> Result<(), KernelError> {
     let rows = [Row { at: lead, byte: 0, width: values.len() - lead }];
-    let (from, rows, round) = (&buffer(values), Rows::once(&rows), Round::Nearest);
+    let (from, rows, round) = (&on(device, &buffer(values)), Rows::once(&rows), Round::Nearest);
     device.encode(Encode { codec, round, rows, from, to, to_at: 2 * at, error: None })
 }
 
 fn encoded(device: &Device, codec: Codec, values: &[f32]) -> Vec<u16> {
-    let mut to = buffer(&vec![0u8; 2 * values.len()]);
+    let mut to = on(device, &buffer(&vec![0u8; 2 * values.len()]));
     encode(device, codec, values, 0, &mut to, 0).unwrap();
     halves(&to)
 }
@@ -50,9 +54,9 @@ fn halves(bytes: &Buffer<u8>) -> Vec<u16> {
 /// Sum of `blocks` blocks of halves in `out[1..]`, which holds 9 before.
 fn summed(device: &Device, codec: Codec, blocks: usize, len: usize, bits: &[u16]) -> Vec<f32> {
     let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_ne_bytes()).collect();
-    let mut out = buffer(&vec![9f32; len + 2]);
+    let mut out = on(device, &buffer(&vec![9f32; len + 2]));
     let rows = [Row { at: 0, byte: 0, width: len }];
-    let (rows, from, to, block_bytes) = (Rows::once(&rows), &buffer(&bytes), &mut out, 2 * len);
+    let (rows, from, to, block_bytes) = (Rows::once(&rows), &on(device, &buffer(&bytes)), &mut out, 2 * len);
     device
         .decode(Decode { codec, rows, blocks, block_bytes, from, from_at: 0, to, to_at: 1, add: false })
         .unwrap();
@@ -128,14 +132,15 @@ fn rounding_is_to_nearest_even() {
 /// What does not fit is refused, and so are blocks that overlap.
 #[test]
 fn operands_are_checked() {
-    let mut to = buffer(&[7u8; 8]);
     for device in devices() {
+        let mut to = on(&device, &buffer(&[7u8; 8]));
         for at in [1, usize::MAX / 2] {
             let refused = encode(&device, Codec::Bf16, &[1.0; 4], 0, &mut to, at);
             assert!(matches!(refused, Err(KernelError::TooShort { .. })));
         }
         let overlapping = [whole(3), BlockCopy { from: 0, to: 2, len: 1 }];
-        assert!(device.copy_blocks(&overlapping, &buffer(&[1f32; 4]), &mut buffer(&[0f32; 4])).is_err());
+        let [from, mut into] = [[1f32; 4], [0f32; 4]].map(|values| on(&device, &buffer(&values)));
+        assert!(device.copy_blocks(&overlapping, &from, &mut into).is_err());
         assert_eq!(to.to_vec().unwrap(), [7; 8]);
     }
 }
@@ -167,7 +172,7 @@ proptest! {
         let lead = lead.min(values.len());
         for device in devices() {
             for codec in CODECS {
-                let mut to = buffer(&vec![1u8; 2 * values.len() + 6]);
+                let mut to = on(&device, &buffer(&vec![1u8; 2 * values.len() + 6]));
                 encode(&device, codec, &values, lead, &mut to, 2).unwrap();
                 let mut expected = vec![0x0101; values.len() + 3];
                 for (to, &value) in expected[2..].iter_mut().zip(&values[lead..]) {
@@ -213,8 +218,8 @@ proptest! {
         }
         let expected: Vec<u16> = order.iter().flat_map(|&i| values[starts[i]..][..lens[i]].to_vec()).collect();
         for device in devices() {
-            let mut out = buffer(&vec![0u16; total]);
-            device.copy_blocks(&blocks, &buffer(&values), &mut out).unwrap();
+            let [from, mut out] = [&buffer(&values), &buffer(&vec![0u16; total])].map(|operand| on(&device, operand));
+            device.copy_blocks(&blocks, &from, &mut out).unwrap();
             prop_assert_eq!(out.to_vec().unwrap(), expected.clone());
         }
     }

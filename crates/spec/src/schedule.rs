@@ -170,7 +170,7 @@ pub enum Slot {
     TowerNorm,
     /// Norm of all dense gradients.
     GradientNorm,
-    /// Predicted probabilities.
+    /// Predicted probabilities and, in training, the loss.
     Predictions,
     /// Vectors of a leg, encoded in the wire format.
     Encoded(Leg),
@@ -236,6 +236,23 @@ pub struct StepOptions {
     /// Number of samples of a typical global batch. It decides how the gradients of data-parallel tables are reduced: in the way
     /// that sends fewer bytes.
     pub batch: usize,
+}
+
+impl<O> Phase<O> {
+    /// Operation of the phase; `None` for a collective.
+    pub fn operation(&self) -> Option<&O> {
+        match &self.work {
+            Work::Compute(operation) => Some(operation),
+            Work::Collective(_) => None,
+        }
+    }
+}
+
+impl Phase {
+    /// Whether the host needs values that the device computes in this phase: see [`Operation::reads_back`].
+    pub fn reads_back(&self) -> bool {
+        self.operation().is_some_and(Operation::reads_back)
+    }
 }
 
 impl Schedule {

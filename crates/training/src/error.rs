@@ -2,7 +2,7 @@
 
 use crate::checkpoint::CheckpointError;
 use crate::metrics::MetricError;
-use crate::run::memory::MemoryNeed;
+use crate::run::memory::{GpuNeed, MemoryNeed};
 use collectives::{CollectiveError, ExternalError, Failure};
 use data::DataError;
 use kernels::KernelError;
@@ -46,6 +46,9 @@ pub enum Error {
         /// Memory that is available, in bytes.
         available: u64,
     },
+    /// A GPU does not have enough memory for its ranks.
+    #[error("{0}")]
+    GpuMemory(Box<GpuNeed>),
     /// One process cannot run this many ranks.
     #[error(
         "{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host"
@@ -159,6 +162,7 @@ impl Error {
             | Self::Metrics(_)
             | Self::Diverged { .. }
             | Self::Memory { .. }
+            | Self::GpuMemory(_)
             | Self::Ranks { .. }
             | Self::Checkpoint(_)
             | Self::Resume { .. }

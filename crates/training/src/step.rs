@@ -8,6 +8,8 @@ pub(crate) mod norm;
 pub(crate) mod pacing;
 pub(crate) mod phase_time;
 pub(crate) mod phases;
+mod queues;
 pub(crate) mod rank_state;
+mod read_back;
 mod rounding;
 pub(crate) mod trace;

@@ -45,7 +45,7 @@ fn train(run: &Run, batch: usize) -> Trained {
                 STEPS,
                 |step| run.batches().at(step),
                 |rank, _| {
-                    losses.push(rank.loss.expect("this device computes"));
+                    losses.append(&mut rank.losses);
                     Ok(ControlFlow::Continue(()))
                 },
             )?;

@@ -6,6 +6,7 @@ use super::{
     FinalResult, Halving, JudgedOn, Request, Results, RungRecord, SWEEP, Space, Sweep, SweepError, Swept,
     TriedSetting, deciding_metric, page,
 };
+use crate::cluster::check_device;
 use crate::event::Notice;
 use crate::file::{FileError, PARTIAL, replace};
 use crate::folder::{CHECKPOINTS, LOCK, PREPARED, lock};
@@ -62,6 +63,7 @@ impl<'a> Execution<'a> {
             return Err(SweepError::NothingToJudgeOn.into());
         }
         let metric = deciding_metric(metric)?;
+        check_device(config, "the runs of the sweep")?;
         let keep = asked.out.join(PREPARED).join("choice");
         let logs = logs::open_for_choice(&config.data, *validation, Some(&keep), &asked.control)?;
         let planned =

@@ -2,9 +2,10 @@
 
 use crate::args::RunArgs;
 use crate::text::{columns, median};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use kernels::{Buffer, Device, InputGradient, LinearAt, LinearBackward, LinearForward, LinearShape};
 use serde_json::{Value, json};
+use spec::device::DeviceChoice;
 use spec::model::{Layers, LinearLayer, Model};
 use spec::schedule::Task;
 use std::time::Instant;
@@ -47,6 +48,11 @@ fn setup(args: &Args) -> Result<(Setup, spec::run::Run)> {
     config.topology.hosts.get_or_insert(1);
     config.topology.ranks_per_host.get_or_insert(1);
     let run = planning::check(&config)?;
+    ensure!(
+        run.device == DeviceChoice::Cpu,
+        "--device {}: layers alone are measured on the CPU only; leave it out, or use `campanile bench step`",
+        run.device
+    );
     let threads = training::threads(&run, &Cluster::Threads);
     let device = Device::cpu(threads)?;
     Ok((Setup { model: run.model.clone(), device, threads, rows: run.batch }, run))

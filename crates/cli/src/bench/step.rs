@@ -5,22 +5,43 @@ use crate::text::{columns, median, si};
 use ::data::{Batch, Split, SyntheticLog};
 use anyhow::{Context, Result, bail, ensure};
 use collectives::Communicator;
+use kernels::Device;
 use serde_json::{Value, json};
-use spec::run::{Data, Run};
+use spec::run::{Config, Data, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use training::{Cluster, Execution, PhaseTime, RankState, Source};
+use training::{Cluster, Devices, Execution, PhaseTime, RankState, Source};
 
 /// Arguments of `bench step`.
 #[derive(clap::Args)]
+#[command(mut_arg("steps", |arg| arg.help("Number of steps to measure, 1 to 1000000; on a GPU, of each of 5 rounds [default: 30]")))]
+#[command(after_help = "Examples:
+  campanile bench step --preset kaggle --batch 2048
+  campanile bench step --preset mlperf --rows-each 1000000 --batch 65536 --device cuda --precision bf16 --json")]
 pub struct Args {
     #[command(flatten)]
     run: RunArgs,
+    /// Number of rows of every table, so that the tables of a large preset fit [default: those of the preset]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "rows_cap", help_heading = "Model")]
+    rows_each: Option<u32>,
+    /// Exponent of the power law of ids: the k-th most frequent id has probability about k^-S; 0 draws all rows alike, the hardest
+    /// case for caches
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        help_heading = "Data"
+    )]
+    zipf: f64,
     /// Steps before the clock starts
     #[arg(long, default_value_t = 5)]
     warm_up: u64,
+    /// Also tell the SHA-256 of all parameters after the last step
+    #[arg(long)]
+    digest: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -28,6 +49,8 @@ pub struct Args {
 
 /// Batches in memory, used over and over.
 const BATCHES: u64 = 8;
+/// Rounds of steps on a GPU, each of which ends when all its work is done.
+const ROUNDS: u64 = 5;
 
 pub fn run(args: Args) -> Result<()> {
     let mut config = args.run.config()?;
@@ -39,58 +62,93 @@ pub fn run(args: Args) -> Result<()> {
     let batch = *config.train.batch.get_or_insert(2048);
     let steps = config.train.steps.take().unwrap_or(30);
     ensure!((1..=1_000_000).contains(&steps), "--steps {steps}: measure between 1 and 1000000 steps");
-    // Uniform ids: the hardest case for caches.
+    if let Some(rows) = args.rows_each {
+        give_rows(&mut config, rows as usize);
+    }
     config.data.synthetic = Some(Synthetic {
         samples: BATCHES.saturating_mul(batch as u64),
         eval_samples: 0,
-        zipf: 0.0,
+        zipf: args.zipf,
         ..config.data.synthetic.unwrap_or_default()
     });
     let run = planning::check(&config)?;
+    let devices = Devices::new(&run, &Cluster::Threads)?;
     training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
-    let threads = training::threads(&run, &Cluster::Threads);
-    let measured = Measured::new(&run, threads, args.warm_up, steps)?;
+    let measured =
+        Measured::new(&run, &devices, Effort { warm_up: args.warm_up, steps, digest: args.digest })?;
     if args.json {
-        println!("{}", measured.to_json());
+        println!("{}", measured.to_json(args.zipf));
     } else {
-        print!("{}", measured.to_text());
+        print!("{}", measured.to_text(args.zipf));
     }
     Ok(())
+}
+
+/// Gives every table `rows` rows.
+fn give_rows(config: &mut Config, rows: usize) {
+    let preset = config.model.preset.unwrap_or_default();
+    let features = config.model.features.get_or_insert_with(|| preset.outline().features());
+    features.iter_mut().for_each(|feature| feature.rows = rows);
+}
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Steps before the clock starts.
+    warm_up: u64,
+    /// Steps that are timed, of each round.
+    steps: u64,
+    /// Whether all parameters are hashed in the end.
+    digest: bool,
+}
+
+/// What one rank measured.
+struct OfRank {
+    /// Seconds of a step: of each one, or on a GPU the mean of each round.
+    times: Vec<f64>,
+    phases: Vec<PhaseTime>,
+    /// Steps that the times of phases cover.
+    steps: u64,
+    digest: Option<String>,
 }
 
 /// Times of steps and of their phases on rank 0.
 struct Measured<'a> {
     run: &'a Run,
-    threads: usize,
-    steps: u64,
-    /// Seconds of each step but the first, in ascending order.
+    devices: &'a Devices,
+    effort: Effort,
+    /// Seconds of each step but the first, or of a step of each round, in ascending order.
     times: Vec<f64>,
     /// Median of `times`.
     seconds: f64,
     phases: Vec<PhaseTime>,
+    /// Steps that the times of phases cover.
+    timed_steps: u64,
+    digest: Option<String>,
 }
 
 impl<'a> Measured<'a> {
-    /// Runs `warm_up` steps and then `steps` that are timed.
-    fn new(run: &'a Run, threads: usize, warm_up: u64, steps: u64) -> Result<Self> {
+    /// Runs the steps that warm up, and then those that are timed.
+    fn new(run: &'a Run, devices: &'a Devices, effort: Effort) -> Result<Self> {
         let batches = batches(run)?;
         let measured = collectives::launch(
             run.topology(),
             &collectives::Options::default(),
-            |_| kernels::Device::cpu(threads),
+            |rank| devices.of(rank),
             |world| {
                 let device = world.device().clone();
-                device.enter(|| time_steps(run, &world, batches.clone(), warm_up, steps))
+                device.enter(|| time_steps(run, &world, batches.clone(), effort))
             },
         )
         .map_err(anyhow::Error::new)?;
-        let (mut times, phases) = measured.into_iter().next().context("a topology has ranks")?;
+        let first = measured.into_iter().next().context("a topology has ranks")?;
+        let OfRank { mut times, phases, steps: timed_steps, digest } = first;
         // The first step also pays for the prologue.
-        if times.len() > 1 {
+        if times.len() > 1 && !devices.are_gpus() {
             times.remove(0);
         }
         let seconds = median(&mut times); // sorts them
-        Ok(Self { run, threads, steps, times, seconds, phases })
+        Ok(Self { run, devices, effort, times, seconds, phases, timed_steps, digest })
     }
 
     fn samples_per_s(&self) -> f64 {
@@ -101,77 +159,123 @@ impl<'a> Measured<'a> {
         self.run.model.training_flops() as f64 * self.samples_per_s() / 1e9
     }
 
+    fn threads(&self) -> usize {
+        training::threads(self.run, &Cluster::Threads)
+    }
+
     /// Names of the phases, with milliseconds a step at work and waited.
     fn phases(&self) -> Vec<(String, f64, f64)> {
         let schedule = self.run.schedule(Task::Train);
-        let per_step = |time: Duration| 1e3 * time.as_secs_f64() / self.steps as f64;
+        let per_step = |time: Duration| 1e3 * time.as_secs_f64() / self.timed_steps as f64;
         let named = schedule.phases().iter().zip(&self.phases);
         named.map(|(phase, time)| (phase.name.clone(), per_step(time.busy), per_step(time.exposed))).collect()
     }
 
-    fn to_json(&self) -> Value {
+    fn to_json(&self, zipf: f64) -> Value {
         let run = self.run;
         let phase = |(name, ms, exposed_ms)| json!({ "name": name, "ms": ms, "exposed_ms": exposed_ms });
-        json!({
+        let mut value = json!({
             "model": run.model.kind(),
             "batch": run.batch,
             "hosts": run.topology().hosts(),
             "ranks_per_host": run.topology().ranks_per_host(),
-            "threads_per_rank": self.threads,
-            "steps": self.steps,
+            "threads_per_rank": self.threads(),
+            "device": if self.devices.are_gpus() { "cuda" } else { "cpu" },
+            "device_name": self.devices.name(),
+            "precision": run.precision,
+            "table_rows": run.model.features().iter().map(|feature| feature.rows as u64).sum::<u64>(),
+            "zipf": zipf,
+            "distinct_batches": BATCHES,
+            "warm_up": self.effort.warm_up,
+            "steps": self.effort.steps,
+            "rounds": if self.devices.are_gpus() { ROUNDS } else { 1 },
+            "step_ms": 1e3 * self.seconds,
             "ms_per_step": 1e3 * self.seconds,
             "ms_of_best_step": 1e3 * self.times[0],
             "samples_per_s": self.samples_per_s(),
             "gflops": self.gflops(),
             "phases": self.phases().into_iter().map(phase).collect::<Vec<_>>(),
-        })
+        });
+        if let Some(digest) = &self.digest {
+            value["parameters_sha256"] = json!(digest);
+        }
+        value
     }
 
-    fn to_text(&self) -> String {
-        let Self { run, threads, .. } = self;
+    fn to_text(&self, zipf: f64) -> String {
+        let Self { run, .. } = self;
         let mut rows = vec![vec!["phase of rank 0".to_string(), "ms".into(), "waited".into()]];
         for (name, ms, waited) in self.phases() {
             rows.push(vec![name, format!("{ms:.3}"), format!("{waited:.3}")]);
         }
+        let (device, median) = match self.devices.are_gpus() {
+            true => (
+                format!("ranks on {} in {}", self.devices.name(), run.precision),
+                format!("{ROUNDS} rounds of {} steps", self.effort.steps),
+            ),
+            false => (format!("ranks × {} threads", self.threads()), self.times.len().to_string()),
+        };
+        let ids = if zipf == 0.0 { "uniform".to_owned() } else { format!("zipf {zipf}") };
+        let digest = self.digest.as_ref().map(|digest| format!("parameters sha256 {digest}\n"));
         format!(
-            "{} on {} ranks × {threads} threads, batch {}: {:.2} ms a step (median of {}), {} samples/s, {:.0} GFLOP/s\n{}",
+            "{} on {} {device}, batch {}: {:.2} ms a step (median of {median}), {} samples/s, {:.0} GFLOP/s\n\
+             {BATCHES} batches with {ids} ids, made before the clock starts, in rotation\n{}{}",
             run.model.kind(),
             run.topology(),
             run.batch,
             1e3 * self.seconds,
-            self.times.len(),
             si(self.samples_per_s()),
             self.gflops(),
-            columns(&rows)
+            columns(&rows),
+            digest.unwrap_or_default()
         )
     }
 }
 
-/// Trains on one rank: seconds of each step after the first `warm_up`, and times of phases over them.
+/// Trains on one rank, and times what comes after the steps that warm up.
 fn time_steps(
     run: &Run,
     world: &Communicator,
     batches: Vec<Batch>,
-    warm_up: u64,
-    steps: u64,
-) -> Result<(Vec<f64>, Vec<PhaseTime>), training::Error> {
+    effort: Effort,
+) -> Result<OfRank, training::Error> {
     let schedule = run.schedule(Task::Train);
     let source = Source::Resident(batches);
-    let mut rank = RankState::new(world.device().clone(), run, &schedule, world.rank(), source)?;
+    let device = world.device().clone();
+    let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), source)?;
     let communicators = training::Communicators::new(world, &run.dataflow)?;
     let mut execution = Execution::new(schedule);
     let batches = run.batches();
     let batch_of = |step| batches.at(step % batches.per_epoch());
-    execution.run(&mut rank, &communicators, warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
+    execution
+        .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
+    device.synchronise()?;
     execution.reset_times();
-    let mut times = Vec::with_capacity(steps as usize);
-    let mut last = Instant::now();
-    execution.run(&mut rank, &communicators, steps, batch_of, |_, _| {
-        times.push(last.elapsed().as_secs_f64());
-        last = Instant::now();
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok((times, execution.times().to_vec()))
+    // The work of a GPU goes on when a step returns: only the time of many steps and their end says what one takes.
+    let queued = matches!(device, Device::Cuda(_));
+    let rounds = if queued { ROUNDS } else { 1 };
+    let mut times = Vec::with_capacity((rounds * effort.steps) as usize);
+    for _ in 0..rounds {
+        let began = Instant::now();
+        let mut last = began;
+        execution.run(&mut rank, &communicators, effort.steps, batch_of, |_, _| {
+            if !queued {
+                times.push(last.elapsed().as_secs_f64());
+                last = Instant::now();
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if queued {
+            device.synchronise()?;
+            times.push(began.elapsed().as_secs_f64() / effort.steps as f64);
+        }
+    }
+    let phases = execution.times().to_vec();
+    let digest = match effort.digest {
+        true => Some(training::parameters_digest(world, run, &rank)?),
+        false => None,
+    };
+    Ok(OfRank { times, phases, steps: rounds * effort.steps, digest })
 }
 
 const SGD: spec::run::Optimizer = spec::run::Optimizer {

@@ -3,6 +3,7 @@
 use super::breakdown::quality_of;
 use crate::dataflow;
 use crate::text::{bytes, columns, si};
+use spec::device::DeviceChoice;
 use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
@@ -36,6 +37,9 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64, detail: Detail) -> Strin
     );
     let overlap = if run.overlap { "" } else { "; nothing overlaps" };
     let _ = writeln!(text, "Dataflow {}{overlap}", dataflow::of_run(run));
+    if run.device != DeviceChoice::Cpu {
+        let _ = writeln!(text, "Device {}, products in {}", run.device, run.precision);
+    }
     if let Some(regularised) = run.regularisation_text() {
         let _ = writeln!(text, "With {regularised}");
     }

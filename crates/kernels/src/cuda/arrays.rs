@@ -28,14 +28,10 @@ pub(crate) enum Scratch {
     Sums,
     /// Keys being sorted.
     Keys,
-    /// Payloads of keys being sorted.
-    Payloads,
     /// Histograms of a sort.
     Histogram,
     /// Heads and tiles of runs of rows.
     Runs,
-    /// Anything else that one operation alone needs.
-    Other,
 }
 
 /// Arrays and scratch memory of one rank.
@@ -44,6 +40,8 @@ pub(crate) struct Arrays {
     place: Place,
     kept: HashMap<Box<[u8]>, CardMemory>,
     ring: Option<Ring>,
+    /// Rings that were too small.
+    outgrown: Vec<Ring>,
     scratch: HashMap<(usize, Scratch), CardMemory>,
 }
 
@@ -62,7 +60,13 @@ struct Ring {
 
 impl Arrays {
     pub(crate) fn new(place: &Place) -> Self {
-        Self { place: place.clone(), kept: HashMap::new(), ring: None, scratch: HashMap::new() }
+        Self {
+            place: place.clone(),
+            kept: HashMap::new(),
+            ring: None,
+            outgrown: Vec::new(),
+            scratch: HashMap::new(),
+        }
     }
 
     fn constant(&mut self, bytes: &[u8]) -> Result<Pointer, KernelError> {
@@ -82,7 +86,8 @@ impl Arrays {
     fn transient(&mut self, bytes: &[u8], queue: usize, streams: &[Stream]) -> Result<Pointer, KernelError> {
         let needed = bytes.len().next_multiple_of(16);
         if self.ring.as_ref().is_none_or(|ring| ring.half < needed) {
-            self.ring = None;
+            // Kept for as long as the rank lives: the operation at hand may use arrays in it.
+            self.outgrown.extend(self.ring.take());
             self.ring = Some(Ring::new(&self.place, needed.next_power_of_two().max(HALF), streams.len())?);
         }
         let ring = self.ring.as_mut().expect("the ring was just made");

@@ -1,9 +1,24 @@
-//! Initial weights of tables, drawn by the card.
+//! Initial weights of tables: `kernels/draw.cu`.
 
 use super::Cuda;
+use super::tables::BLOCK;
+use crate::DrawTable;
 use crate::op::Result;
-use crate::{DrawTable, KernelError};
 
-pub(super) fn draw_table(_cuda: &Cuda, _args: DrawTable) -> Result {
-    Err(KernelError::Device("draw_table is not there yet".into()))
+pub(super) fn draw_table(cuda: &Cuda, args: DrawTable) -> Result {
+    let DrawTable { sequence, bound, dim, rows, columns, weights } = args;
+    let count = rows.len() * columns.len();
+    cuda.kernel("draw_weights")
+        .grid(count.div_ceil(BLOCK).min(16 * cuda.multiprocessors() as usize))
+        .arg(weights)
+        .arg(count)
+        .arg(sequence.key())
+        .arg(bound)
+        .arg(dim)
+        .arg(rows.start)
+        .arg(columns.start)
+        .arg(columns.len())
+        .launch()?;
+    // Other queues look rows up later, and wait for no event of this one.
+    cuda.stream().synchronise()
 }

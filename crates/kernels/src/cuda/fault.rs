@@ -15,6 +15,8 @@ const ID: usize = 0;
 const NOT_FINITE: usize = 1;
 /// Index of the word of bags that end behind the values: `u64::MAX − 1 − end`.
 const VALUES: usize = 2;
+/// Index of the word of sorted keys that do not fit: `table << 34 | kind << 32 | what was found`.
+const KEYS: usize = 3;
 
 /// What messages say besides the record: the operands of the last call that could fail so.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,10 @@ pub(crate) struct Operands {
     pub(crate) rows: Vec<usize>,
     /// Number of values.
     pub(crate) values: usize,
+    /// Number of samples of the index.
+    pub(crate) samples: usize,
+    /// Number of samples that have gradients.
+    pub(crate) gradients: usize,
 }
 
 /// The error that a record stands for; the words mean what they do in `common.cuh`.
@@ -44,7 +50,24 @@ pub(crate) fn error_of(words: &[u64; FAULTS], operands: &Operands) -> Option<Ker
         let value = ["NaN", "inf", "-inf"][(words[NOT_FINITE] & 3).min(2) as usize];
         return Some(KernelError::NotFinite { op: "encode", at: (words[NOT_FINITE] >> 2) as usize, value });
     }
-    None
+    (words[KEYS] != u64::MAX).then(|| error_of_keys(words[KEYS], operands))
+}
+
+/// The error of a sorted key that names no row, value or sample.
+fn error_of_keys(word: u64, operands: &Operands) -> KernelError {
+    let (table, got) = ((word >> 34) as usize, word as u32 as usize);
+    let mismatch = |what, expected| KernelError::Mismatch { op: "update_tables", what, expected, got };
+    match word >> 32 & 3 {
+        0 => mismatch("rows of a table", operands.rows.get(table).copied().unwrap_or(0)),
+        1 => mismatch("values of the sorted ids", operands.values),
+        2 => mismatch("samples of the index", operands.samples),
+        _ => KernelError::TooShort {
+            op: "sum_rows",
+            operand: "gradients of samples",
+            expected: got + 1,
+            got: operands.gradients,
+        },
+    }
 }
 
 impl Cuda {
@@ -53,6 +76,12 @@ impl Cuda {
         let mut operands = self.operands();
         operands.rows.clear();
         operands.rows.extend(rows);
+    }
+
+    /// Remembers how many samples the index has, and how many have gradients, for messages.
+    pub(crate) fn note_samples(&self, samples: usize, gradients: usize) {
+        let mut operands = self.operands();
+        (operands.samples, operands.gradients) = (samples, gradients);
     }
 
     /// Remembers the number of values that bags may cover, for messages.

@@ -22,9 +22,11 @@ pub struct GpuOptions {
 }
 
 impl Default for GpuOptions {
-    /// Cache in `CAMPANILE_CACHE`, or in `campanile` of the user's cache folder; algorithms by measurement.
+    /// Cache in `CAMPANILE_CACHE`, or in `campanile` of the user's cache folder; algorithms by measurement, if they can be kept:
+    /// another measurement may choose others, and other bits.
     fn default() -> Self {
-        Self { cache: default_cache(), tune: true }
+        let cache = default_cache();
+        Self { tune: cache.is_some(), cache }
     }
 }
 

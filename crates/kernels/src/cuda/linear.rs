@@ -264,7 +264,7 @@ impl Rows {
         let plain = Self { at: from, stride: width, bytes: FLOAT };
         let (kernel, bytes) = match cuda.precision() {
             Precision::F32 => return Ok(plain),
-            Precision::Tf32 if width % 4 == 0 && alignment(from) >= 16 => return Ok(plain),
+            Precision::Tf32 if width.is_multiple_of(4) && alignment(from) >= 16 => return Ok(plain),
             Precision::Tf32 => ("padded_f32", FLOAT),
             Precision::Bf16 => ("padded_bf16", size_of::<u16>()),
         };

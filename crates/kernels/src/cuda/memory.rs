@@ -96,10 +96,6 @@ impl CardMemory {
         self.address
     }
 
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
-    }
-
     pub(crate) fn resize(&mut self, len: usize) -> Result<(), KernelError> {
         if len > self.capacity {
             // Some slack, so that batches of varying id counts settle quickly.

@@ -1,9 +1,156 @@
-//! Updates of the rows that were looked up.
+//! Updates of the rows that were looked up: `kernels/update.cu`.
+//!
+//! A row of up to 64 values is summed and updated by one group of threads. The values of other rows are summed in tiles of 64, counted
+//! from the row's first value, and the tiles are added in a fixed order: a row's sum depends on the list of its values alone.
 
 use super::Cuda;
+use super::arrays::Scratch;
+use super::launch::Launch;
+use super::memory::Pointer;
+use super::rule::Rule;
+use super::tables::{BLOCK, Span, TableCall, grid, spans};
 use crate::op::Result;
-use crate::{KernelError, UpdateTables};
+use crate::reference::embedding::check_bounds;
+use crate::{BagIndex, Buffer, SortedIds, UpdateTables};
+use spec::optimizer::UpdateRule;
 
-pub(super) fn update_tables(_cuda: &Cuda, _args: UpdateTables) -> Result {
-    Err(KernelError::Device("update_tables is not there yet".into()))
+/// Values that are summed one after another.
+const TILE: usize = 64;
+
+/// Gradients of samples, and where sorted keys find them.
+pub(super) struct Gradients<'a> {
+    pub(super) index: &'a BagIndex,
+    pub(super) sorted: &'a SortedIds,
+    pub(super) weights: Option<&'a Buffer<f32>>,
+    pub(super) dout: &'a Buffer<f32>,
+    pub(super) width: usize,
+}
+
+impl Gradients<'_> {
+    /// Adds the arguments that `GRADIENTS` of `kernels/update.cu` names.
+    pub(super) fn of<'l>(&self, launch: Launch<'l>, cuda: &Cuda) -> Launch<'l> {
+        let Self { index, sorted, weights, dout, width } = self;
+        launch
+            .arg(&sorted.samples)
+            .arg(sorted.samples.len())
+            .arg(&index.lengths)
+            .arg(index.samples)
+            .arg(*weights)
+            .arg(*dout)
+            .arg(dout.len().checked_div(*width).unwrap_or(usize::MAX))
+            .arg(*width)
+            .arg(cuda.faults())
+    }
+}
+
+pub(super) fn update_tables(cuda: &Cuda, args: UpdateTables) -> Result {
+    let UpdateTables { tables, which, columns, width, index, sorted, weights, dout, update } = args;
+    check_bounds(which.clone(), index, sorted)?;
+    let bounds = &sorted.bounds;
+    let parts = spans(which.clone().map(|t| (bounds[t], bounds[t + 1])), TILE);
+    if bounds[which.end] == bounds[which.start] {
+        return Ok(());
+    }
+    cuda.note_rows(tables.iter().map(|table| table.rows));
+    cuda.note_samples(index.samples, dout.len().checked_div(width).unwrap_or(0));
+    cuda.note_values(sorted.samples.len());
+    let each = |dim: usize| update.rule.state_per_row(dim);
+    let calls: Vec<_> =
+        which.map(|t| TableCall::new(&tables[t], t, columns[t], each(tables[t].dim))).collect();
+    let widest = tables.iter().map(|table| table.dim).max().unwrap_or(0);
+    let gradients = Gradients { index, sorted, weights, dout, width };
+    let on_card =
+        OnCard { calls: cuda.constant(&calls)?, spans: cuda.array(index.places.vary, &parts)?, gradients };
+    let rule = Rule::row(update).words();
+    let name = match update.rule {
+        UpdateRule::Sgd => "update_short_sgd",
+        UpdateRule::Adagrad { .. } => "update_short_adagrad",
+        UpdateRule::RowWiseAdagrad { .. } => "update_short_row_wise",
+        UpdateRule::Adam { .. } => "update_short_adam",
+        UpdateRule::Lamb { .. } => "update_short_lamb",
+    };
+    let short = cuda
+        .kernel(name)
+        .grid3(grid(&calls, parts.iter().map(|part| part.count as usize)))
+        .arg(on_card.calls)
+        .arg(on_card.spans)
+        .words(&rule)
+        .arg(&sorted.keys);
+    on_card.gradients.of(short, cuda).launch()?;
+    let Some(long) = on_card.sum_long_runs(cuda, &parts, widest)? else { return Ok(()) };
+    cuda.kernel("update_long_runs")
+        .grid(long.blocks)
+        .arg(on_card.calls)
+        .words(&rule)
+        .arg(&sorted.keys)
+        .arg(long.counter)
+        .arg(long.runs)
+        .arg(long.sums)
+        .arg(long.stride)
+        .arg(cuda.faults())
+        .launch()
+}
+
+/// Arrays of a call on the card.
+pub(super) struct OnCard<'a> {
+    pub(super) calls: Pointer,
+    /// Keys of each table.
+    pub(super) spans: Pointer,
+    pub(super) gradients: Gradients<'a>,
+}
+
+/// Rows of more than a tile of values, and the sums of their tiles.
+pub(super) struct LongRuns {
+    /// Blocks that are worth launching, one for each row.
+    pub(super) blocks: usize,
+    /// Number of rows in the upper half, of tiles in the lower half.
+    pub(super) counter: Pointer,
+    pub(super) runs: Pointer,
+    pub(super) sums: Pointer,
+    /// Floats from the sum of a tile to that of the next.
+    pub(super) stride: usize,
+}
+
+impl OnCard<'_> {
+    /// Finds the rows of more than a tile of values and sums their tiles; `None` where no table has as many values.
+    pub(super) fn sum_long_runs(
+        &self,
+        cuda: &Cuda,
+        parts: &[Span],
+        widest: usize,
+    ) -> Result<Option<LongRuns>> {
+        let counts = || parts.iter().map(|part| part.count as usize).filter(|&count| count > TILE);
+        let (total, most) = (counts().sum::<usize>(), counts().max().unwrap_or(0));
+        if most == 0 {
+            return Ok(None);
+        }
+        // A row of n values has n / 64 tiles, rounded up, and more than 64 values.
+        let (rows, tiles) = (total / TILE + 1, total / (TILE / 2) + 2);
+        let room = cuda.scratch(Scratch::Runs, 16 + 16 * rows + 8 * tiles)?;
+        let (counter, runs, list) = (room, room.plus(16), room.plus(16 + 16 * rows));
+        let stride = widest.next_multiple_of(4);
+        let sums = cuda.scratch(Scratch::Sums, tiles * stride * size_of::<f32>())?;
+        cuda.stream().fill(counter.0, 0, 16)?;
+        let keys = &self.gradients.sorted.keys;
+        cuda.kernel("find_long_runs")
+            .grid3([most.div_ceil(BLOCK), parts.len(), 1])
+            .arg(self.spans)
+            .arg(keys)
+            .arg(counter)
+            .arg(runs)
+            .arg(list)
+            .launch()?;
+        let blocks = 8 * cuda.multiprocessors() as usize;
+        let launch = cuda
+            .kernel("sum_tiles")
+            .grid(tiles.div_ceil(8).min(blocks))
+            .arg(self.calls)
+            .arg(keys)
+            .arg(counter)
+            .arg(list)
+            .arg(sums)
+            .arg(stride);
+        self.gradients.of(launch, cuda).launch()?;
+        Ok(Some(LongRuns { blocks: rows.min(blocks), counter, runs, sums, stride }))
+    }
 }

@@ -159,6 +159,27 @@ pub fn update_tables(args: UpdateTables) -> Result<(), KernelError> {
     Ok(())
 }
 
+fn wrong<T>(what: &'static str, expected: usize, got: usize) -> Result<T, KernelError> {
+    Err(KernelError::Mismatch { op: "update_tables", what, expected, got })
+}
+
+/// Refuses bounds of the keys of the tables `which` that are not in order or past the keys.
+pub(crate) fn check_bounds(
+    which: Range<usize>,
+    index: &BagIndex,
+    sorted: &SortedIds,
+) -> Result<(), KernelError> {
+    let keys = sorted.keys.len();
+    let mut bounds = sorted.bounds[which.start..=which.end].windows(2);
+    if let Some(pair) = bounds.find(|pair| pair[0] > pair[1] || pair[1] > keys) {
+        return wrong("bounds of the sorted ids", keys, pair[1]);
+    }
+    if index.tables < which.end {
+        return wrong("tables of the index", which.end, index.tables);
+    }
+    Ok(())
+}
+
 /// Refuses keys that do not fit the tables `which`: the parts of their keys inside `range` must ascend (compared with the
 /// key before, too) and name existing rows, values and samples. `which` lies inside the tables and the bounds.
 pub(crate) fn check_sorted(
@@ -168,15 +189,8 @@ pub(crate) fn check_sorted(
     sorted: &SortedIds,
     range: Range<usize>,
 ) -> Result<(), KernelError> {
+    check_bounds(which.clone(), index, sorted)?;
     let (keys, samples) = (sorted.keys.host(), sorted.samples.host());
-    let wrong = |what, expected, got| Err(KernelError::Mismatch { op: "update_tables", what, expected, got });
-    let mut bounds = sorted.bounds[which.start..=which.end].windows(2);
-    if let Some(pair) = bounds.find(|pair| pair[0] > pair[1] || pair[1] > keys.len()) {
-        return wrong("bounds of the sorted ids", keys.len(), pair[1]);
-    }
-    if index.tables < which.end {
-        return wrong("tables of the index", which.end, index.tables);
-    }
     for t in which {
         let table = &tables[t];
         let part = sorted.bounds[t].max(range.start)..sorted.bounds[t + 1].min(range.end);

@@ -19,7 +19,9 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
     let (dy, dx) = (numbers.floats(rows * outputs), numbers.floats(rows * inputs));
     let activation = if relu { Activation::Relu } else { Activation::Identity };
     compare(rows.max(inputs).max(outputs), |device| {
-        let mut y = numbers_like(rows * outputs);
+        let [x, parameters, dy] = [&x, &parameters, &dy].map(|operand| on(device, operand));
+        let old = |len| on(device, &numbers_like(len));
+        let mut y = old(rows * outputs);
         device
             .linear_forward(LinearForward {
                 shape,
@@ -30,10 +32,10 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
                 y: &mut y,
             })
             .unwrap();
-        let (mut masked, mut dx) = (copy(&dy), copy(&dx));
+        let (mut masked, mut dx) = (on(device, &dy), on(device, &dx));
         // ReLU masks by x here, as linear_backward masks dx.
         device.relu_backward(dy.len().min(x.len()), &x, &mut masked).unwrap();
-        let mut gradient = numbers_like(parameters.len());
+        let mut gradient = old(parameters.len());
         let into = accumulate.map(|accumulate| (&mut dx, InputGradient { accumulate, relu }));
         device
             .linear_backward(LinearBackward {
@@ -47,7 +49,7 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
             })
             .unwrap();
         // Gradients of each share of the samples.
-        let mut gradients = [(); 3].map(|()| numbers_like(parameters.len()));
+        let mut gradients = [(); 3].map(|()| old(parameters.len()));
         let shares = LinearBackward {
             shape,
             x: &x,
@@ -58,7 +60,7 @@ fn linear(shape: LinearShape, relu: bool, bias: bool, accumulate: Option<bool>, 
             gradients: &mut gradients,
         };
         device.linear_backward(shares).unwrap();
-        let (mut z, mut out) = (numbers_like(rows * outputs), numbers_like(rows * outputs));
+        let (mut z, mut out) = (old(rows * outputs), old(rows * outputs));
         device
             .linear_cross_forward(LinearCrossForward {
                 shape,
@@ -89,6 +91,9 @@ fn linear_at_the_edges() {
         [40, 600, 1],
         [29, 1, 33],
         [3, 700, 1100],
+        // Enough rows for sums of columns in several parts.
+        [1100, 37, 24],
+        [1100, 20, 1],
     ];
     for [rows, inputs, outputs] in shapes {
         linear(LinearShape { rows, inputs, outputs }, true, true, Some(false), 3);
@@ -116,7 +121,8 @@ proptest! {
         let mut numbers = Numbers(seed);
         let (vectors, dout) = (numbers.floats(rows * count * dim), numbers.floats(rows * width));
         compare(dim.max(count), |device| {
-            let (mut out, mut dvectors) = (numbers_like(rows * width), numbers_like(rows * count * dim));
+            let [vectors, dout] = [&vectors, &dout].map(|operand| on(device, operand));
+            let [mut out, mut dvectors] = [rows * width, rows * count * dim].map(|len| on(device, &numbers_like(len)));
             device.dot_forward(DotShape { rows, count, dim }, &vectors, &mut out).unwrap();
             device.dot_backward(DotShape { rows, count, dim }, &vectors, &dout, &mut dvectors).unwrap();
             vec![out.to_vec().unwrap(), dvectors.to_vec().unwrap()]
@@ -128,9 +134,9 @@ proptest! {
         let mut numbers = Numbers(seed);
         let [x0, z, x, dx0] = [(); 4].map(|()| numbers.floats(len));
         compare(1, |device| {
-            let (mut dz, mut dx0) = (numbers_like(len), copy(&dx0));
+            let [x0, z, x, mut dx0, mut dz] = [&x0, &z, &x, &dx0, &numbers_like(len)].map(|operand| on(device, operand));
             device.cross_backward(CrossBackward { len, x0: &x0, z: &z, dout: &x, dz: &mut dz, dx0: &mut dx0, accumulate }).unwrap();
-            let mut added = copy(&z);
+            let mut added = on(device, &z);
             device.add(len, &x, &mut added).unwrap();
             vec![dz.to_vec().unwrap(), dx0.to_vec().unwrap(), added.to_vec().unwrap()]
         });
@@ -141,7 +147,7 @@ proptest! {
         let x = Numbers(seed).floats(len);
         let exact = Device::Reference.sum(&x).unwrap().unwrap();
         for device in devices() {
-            prop_assert!((device.sum(&x).unwrap().unwrap() - exact).abs() <= 1e-4 * len as f64);
+            prop_assert!((device.sum(&on(&device, &x)).unwrap().unwrap() - exact).abs() <= 1e-4 * len as f64);
         }
     }
 
@@ -150,7 +156,7 @@ proptest! {
         let mut numbers = Numbers(seed);
         let from = numbers.floats(3 + rows * (a + b + gap));
         compare(1, |device| {
-            let mut to = numbers_like(2 + rows * (a + b));
+            let (from, mut to) = (on(device, &from), on(device, &numbers_like(2 + rows * (a + b))));
             let copies = [ColumnCopy { from: 0, to: b, width: a }, ColumnCopy { from: a + gap, to: 0, width: b }];
             device.copy_columns(rows, &copies, Matrix { buffer: &from, at: 3, width: a + b + gap }, MatrixMut { buffer: &mut to, at: 2, width: a + b }).unwrap();
             vec![to.to_vec().unwrap()]
@@ -174,7 +180,7 @@ proptest! {
             }
         }
         for device in devices() {
-            let mut to = copy(&to);
+            let (from, mut to) = (on(&device, &from), on(&device, &to));
             device.add_columns(rows, &copies, Matrix { buffer: &from, at: 3, width: a + b + gap }, MatrixMut { buffer: &mut to, at: 2, width: a + b }).unwrap();
             prop_assert_eq!(bits(&to), bits(&buffer(&expected)));
         }
@@ -186,10 +192,10 @@ proptest! {
         let mut numbers = Numbers(seed);
         let (weights, gradients) = (numbers.floats(len), [numbers.floats(len), numbers.floats(len)]);
         compare(10, |device| {
-            let (mut w, mut state) = (copy(&weights), zeros(rule.state_per_row(len)));
+            let (mut w, mut state) = (on(device, &weights), on(device, &zeros(rule.state_per_row(len))));
             for (g, step) in gradients.iter().zip(1..) {
                 let update = regularised(Update::new(rule, 0.1, step), how);
-                device.update_dense(UpdateDense { update, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: &mut copy(g), state: &mut state }).unwrap();
+                device.update_dense(UpdateDense { update, tensors: &[0..len / 3, len / 2..len], weights: &mut w, gradient: &mut on(device, g), state: &mut state }).unwrap();
             }
             vec![w.to_vec().unwrap(), state.to_vec().unwrap()]
         });
@@ -200,7 +206,7 @@ proptest! {
         let y = Numbers(seed).floats(rows * width);
         let sequence = RandomSequence::new(seed, "dropout");
         let mut results = devices().into_iter().map(|device| {
-            let (mut whole, mut part) = (copy(&y), buffer(&y.to_vec().unwrap()[rows / 3 * width..]));
+            let (mut whole, mut part) = (on(&device, &y), on(&device, &buffer(&y.to_vec().unwrap()[rows / 3 * width..])));
             let (of_part, first) = (rows - rows / 3, u64::from(first));
             device.dropout(Dropout { rows, width, first, sequence, probability, y: &mut whole }).unwrap();
             let begin = first + (rows / 3) as u64;
@@ -217,7 +223,7 @@ proptest! {
     #[test]
     fn norms(len in prop_oneof![0..100usize, 40_000..70_000usize], clip in prop_oneof![Just(None), Just(Some(0.4))], seed: u64) {
         let gradient = Numbers(seed).floats(len);
-        compare(1, |device| vec![vec![(device.sum_of_squares(&gradient, clip).unwrap().unwrap() / len.max(1) as f64) as f32]]);
+        compare(1, |device| vec![vec![(device.sum_of_squares(&on(device, &gradient), clip).unwrap().unwrap() / len.max(1) as f64) as f32]]);
     }
 }
 
@@ -341,29 +347,59 @@ fn gradients_of_the_reference_are_its_finite_differences() {
 
 #[test]
 fn bce_is_stable_and_sigmoid_saturates() {
-    let device = Device::cpu(2).unwrap();
-    let (logits, labels) = (buffer(&[1000.0, -1000.0, 1000.0, 0.0]), buffer(&[1.0, 0.0, 0.0, 1.0]));
-    let (mut dlogits, mut loss) = (zeros(4), buffer(&[0f64]));
+    for device in [Some(Device::cpu(2).unwrap()), crate::gpu::device()].into_iter().flatten() {
+        let [logits, labels] = [[1000.0, -1000.0, 1000.0, 0.0], [1.0, 0.0, 0.0, 1.0]]
+            .map(|values| Buffer::from_slice(&device, &values).unwrap());
+        let (mut dlogits, mut loss) = (on(&device, &zeros(4)), Buffer::zeroed(&device, 1).unwrap());
+        device
+            .bce(Bce {
+                rows: 4,
+                logits: &logits,
+                labels: &labels,
+                weights: None,
+                smoothing: 0.0,
+                scale: 0.5,
+                dlogits: &mut dlogits,
+                loss: &mut loss,
+            })
+            .unwrap();
+        assert!((loss.to_vec().unwrap()[0] - (1000.0 + 2f64.ln())).abs() < 1e-9);
+        assert_eq!(dlogits.to_vec().unwrap(), [0.0, 0.0, 0.5, -0.25]);
+        let mut p = on(&device, &zeros(4));
+        device.sigmoid(4, &logits, &mut p).unwrap();
+        assert_eq!(p.to_vec().unwrap(), [1.0, 0.0, 1.0, 0.5]);
+    }
+}
+
+/// Losses of samples: their sum, gradients and probabilities, each with one element more that stays as it was.
+fn losses(
+    device: &Device,
+    [logits, labels]: [&Buffer<f32>; 2],
+    weights: Option<&Buffer<f32>>,
+) -> (f64, Buffer<f32>, Buffer<f32>) {
+    let rows = logits.len();
+    let [logits, labels, mut dlogits, mut p] =
+        [logits, labels, &numbers_like(rows + 1), &numbers_like(rows + 1)].map(|operand| on(device, operand));
+    let (weights, mut loss) =
+        (weights.map(|weights| on(device, weights)), Buffer::zeroed(device, 1).unwrap());
     device
         .bce(Bce {
-            rows: 4,
+            rows,
             logits: &logits,
             labels: &labels,
-            weights: None,
-            smoothing: 0.0,
-            scale: 0.5,
+            weights: weights.as_ref(),
+            smoothing: 0.1,
+            scale: 1.0 / 9000.0,
             dlogits: &mut dlogits,
             loss: &mut loss,
         })
         .unwrap();
-    assert!((loss.to_vec().unwrap()[0] - (1000.0 + 2f64.ln())).abs() < 1e-9);
-    assert_eq!(dlogits.to_vec().unwrap(), [0.0, 0.0, 0.5, -0.25]);
-    let mut p = zeros(4);
-    device.sigmoid(4, &logits, &mut p).unwrap();
-    assert_eq!(p.to_vec().unwrap(), [1.0, 0.0, 1.0, 0.5]);
+    device.sigmoid(rows, &logits, &mut p).unwrap();
+    (loss.to_vec().unwrap()[0], dlogits, p)
 }
 
-/// Enough samples for several threads: losses, their sum and probabilities have the bits of the reference.
+/// Enough samples for several threads: losses, their sum and probabilities have the bits of the reference; on a GPU all but the
+/// last.
 #[test]
 fn losses_do_not_depend_on_threads() {
     for rows in [0, 1, 1024, 1025, 9000] {
@@ -373,19 +409,23 @@ fn losses_do_not_depend_on_threads() {
         let ones = buffer(&vec![1.0; rows]);
         let uneven = buffer(&(0..rows).map(|_| numbers.float().abs()).collect::<Vec<_>>());
         let mut all = [None, Some(&ones), Some(&uneven)].into_iter().map(|weights| {
-            let mut results = devices().into_iter().map(|device| {
-                let (mut dlogits, mut p) = (numbers_like(rows + 1), numbers_like(rows + 1));
-                let (smoothing, scale, logits, labels) = (0.1, 1.0 / 9000.0, &logits, &labels);
-                let (dl, loss) = (&mut dlogits, &mut buffer(&[0f64]));
-                device
-                    .bce(Bce { rows, logits, labels, weights, smoothing, scale, dlogits: dl, loss })
-                    .unwrap();
-                let loss = loss.to_vec().unwrap()[0];
-                device.sigmoid(rows, logits, &mut p).unwrap();
+            let of = |device: &Device| losses(device, [&logits, &labels], weights);
+            let with_bits = |device: &Device| {
+                let (loss, dlogits, p) = of(device);
                 (loss.to_bits(), bits(&dlogits), bits(&p))
-            });
-            let expected = results.next().unwrap();
-            assert!(results.all(|result| result == expected), "{rows} samples");
+            };
+            let expected = with_bits(&Device::Reference);
+            assert!(host_devices().iter().all(|device| with_bits(device) == expected), "{rows} samples");
+            if let Some(gpu) = crate::gpu::device() {
+                let (reference, on_gpu) = (of(&Device::Reference), of(&gpu));
+                let close = |a: f32, b: f32| (a - b).abs() <= 1e-6 * a.abs();
+                assert!((reference.0 - on_gpu.0).abs() <= 1e-12 * reference.0.abs(), "{rows} samples");
+                for (a, b) in [(reference.1, on_gpu.1), (reference.2, on_gpu.2)] {
+                    let (a, b) = (a.to_vec().unwrap(), b.to_vec().unwrap());
+                    assert!(a.into_iter().zip(b).all(|(a, b)| close(a, b)), "{rows} samples");
+                }
+                assert_eq!(with_bits(&gpu), with_bits(&gpu));
+            }
             expected
         });
         assert_eq!(all.next(), all.next(), "weights of 1 change no bit");

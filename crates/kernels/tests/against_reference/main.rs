@@ -7,6 +7,8 @@
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;
+mod long_runs;
+mod on_gpu;
 mod refusals;
 mod rows;
 mod support;

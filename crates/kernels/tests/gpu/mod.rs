@@ -36,6 +36,11 @@ pub fn of_a_rank() -> Option<Result<Device, KernelError>> {
     gpu().map(|gpu| Device::cuda(gpu, Precision::F32))
 }
 
+/// A new device on the GPU whose products are in `precision`.
+pub fn in_precision(precision: Precision) -> Option<Device> {
+    gpu().map(|gpu| Device::cuda(gpu, precision).unwrap())
+}
+
 /// The device on the GPU of this thread: tests, each on a thread, never see each other's faults.
 pub fn device() -> Option<Device> {
     thread_local! {

@@ -67,6 +67,19 @@ fn without_overlap_a_step_is_its_phases() {
     assert!(near(step_s(&calibration, &schedule, &sizes).unwrap(), priced.critical_s));
 }
 
+/// Rates that were measured before reading back was a phase have it in the time of the loss.
+#[test]
+fn older_rates_price_reading_back_at_nothing() {
+    let (schedule, sizes) = step(&run(|_| ()));
+    let mut calibration = calibration(&schedule);
+    let whole = price(&calibration, &schedule, &sizes).unwrap();
+    calibration.operations.retain(|operation| operation.class != Class::ReadBack);
+    let older = price(&calibration, &schedule, &sizes).unwrap();
+    let at = schedule.phases().iter().position(|phase| phase.name == "read back").unwrap();
+    assert_eq!((older.seconds[at], older.seconds.len()), (0.0, whole.seconds.len()));
+    assert!(near(older.serial_s, whole.serial_s - 1e-3));
+}
+
 /// Four ranks on two cores compute for twice as long; what they read ahead takes cores as well.
 #[test]
 fn cores_are_shared() {

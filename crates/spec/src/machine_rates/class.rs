@@ -59,6 +59,8 @@ pub enum Class {
     CrossTowersBackward,
     /// Computing the loss and its gradient, or predictions; items are samples.
     Loss,
+    /// Bringing the loss and predictions to the host, and counting the predictions.
+    ReadBack,
     /// Backward pass of the lookup, fused with the optimizer of the tables; items are ids.
     UpdateTables,
     /// Optimizer of the dense parameters.
@@ -119,6 +121,7 @@ impl Class {
             | Class::Transpose
             | Class::RestoreOrder
             | Class::SplitGradients
+            | Class::ReadBack
             | Class::UpdateDense => [false, true, false],
         }
     }
@@ -150,6 +153,7 @@ impl Class {
             Class::CrossTowersForward => "cross-towers-forward",
             Class::CrossTowersBackward => "cross-towers-backward",
             Class::Loss => "loss",
+            Class::ReadBack => "read-back",
             Class::UpdateTables => "update-tables",
             Class::UpdateDense => "update-dense",
         }

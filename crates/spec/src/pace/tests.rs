@@ -48,6 +48,15 @@ fn times_are_scaled_and_collectives_have_none() {
 }
 
 #[test]
+fn a_pace_measured_before_reads_back_were_phases_is_whole() {
+    let (schedule, mut pace) = (schedule(), pace());
+    assert!(pace.phases.remove("read back").is_some());
+    let times = pace.of_rank(&schedule, 0).unwrap();
+    let at = schedule.phases().iter().position(|phase| phase.name == "read back").unwrap();
+    assert_eq!(times[at], Duration::ZERO);
+}
+
+#[test]
 fn what_does_not_fit_is_named() {
     let refused = |change: &dyn Fn(&mut Pace)| {
         let mut pace = pace();

@@ -39,11 +39,19 @@ impl Build<'_> {
         let output = Slot::Output(logit);
         if self.task == Task::Evaluate {
             self.compute(Operation::Predict, &[output], &[Slot::Predictions]);
+            self.read_back();
             return;
         }
-        self.compute(Operation::Loss, &[output, Slot::Batch], &[Slot::Gradient(logit)]);
+        let writes = [Slot::Gradient(logit), Slot::Predictions];
+        self.compute(Operation::Loss, &[output, Slot::Batch], &writes);
+        self.read_back();
         network.after_vectors().rev().for_each(|block| self.backward(block));
         self.split_gradients(laid_out);
+    }
+
+    /// Predictions come to the host, beside the labels of their samples.
+    fn read_back(&mut self) {
+        self.compute(Operation::ReadBack, &[Slot::Predictions, Slot::Batch], &[]);
     }
 
     /// All vectors of a sample in the order in which blocks see them, behind the output of the leading block.

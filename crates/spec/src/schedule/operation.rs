@@ -55,10 +55,13 @@ pub enum Operation {
     Forward(BlockName),
     /// Forward pass of a block of the network with dropout of its hidden units, for training.
     ForwardWithDropout(BlockName),
-    /// Loss, and the gradient of the loss by the logits.
+    /// Loss, the gradient of the loss by the logits, and the predicted probabilities.
     Loss,
     /// Probabilities for evaluation.
     Predict,
+    /// Bring the loss, the predicted probabilities and the faults that the device met to the host. On a device with queues of
+    /// its own they may arrive a step late.
+    ReadBack,
     /// Backward pass of some layers of a block of the network, last layer first.
     Backward(BlockName, Range<usize>),
     /// Lay out the gradients of the vectors that arrived by the rank that sent the vectors.
@@ -199,6 +202,8 @@ impl Operation {
             }
             Self::Loss => of("loss", Class::Loss, Part::TopForward),
             Self::Predict => of("predict", Class::Loss, Part::TopForward),
+            Self::ReadBack => of("read back", Class::ReadBack, Part::TopForward)
+                .touching(WORD * deployment.model.outputs() as u64, Quantity::Samples),
             Self::Backward(block, layers) => Self::backward_of(*block, layers.clone(), &deployment.model),
             Self::SplitGradients => of("split gradients", Class::SplitGradients, Part::GradientExchange)
                 .touching(features, Quantity::Samples),
@@ -245,6 +250,16 @@ impl Operation {
                     .flops(2 * elements, quantity)
                     .touching(3 * WORD * elements, quantity)
             }
+        }
+    }
+
+    /// Whether the host needs values that the device computes, so that it may have to wait for the device: the loss and the
+    /// predictions, norms, and counts of the rows that data-parallel tables touch. All other operations are only enqueued.
+    pub fn reads_back(&self) -> bool {
+        match self {
+            Self::ReadBack | Self::FindRows | Self::TowerNorm | Self::GradientNorm => true,
+            Self::UpdateCopies(copies) => copies.iter().any(|copy| copy.reduction == CopyReduction::Dense),
+            _ => false,
         }
     }
 

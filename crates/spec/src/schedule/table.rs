@@ -37,7 +37,11 @@ pub(super) fn render(schedule: &Schedule, batch: usize) -> String {
                 .map(|(id, distance)| format!("{}{}", id.0, "′".repeat(*distance as usize)))
                 .collect();
             [
-                format!("{i}{}", if phase.ahead { "+" } else { "" }),
+                format!(
+                    "{i}{}{}",
+                    if phase.ahead { "+" } else { "" },
+                    if phase.reads_back() { "*" } else { "" }
+                ),
                 phase.name.clone(),
                 phase.lane.to_string(),
                 after.join(" "),

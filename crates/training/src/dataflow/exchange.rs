@@ -2,7 +2,7 @@
 
 use crate::Error;
 use collectives::{CollectiveError, Communicator, Completion, Label, Pending, Prepared};
-use kernels::{Buffer, Device, Element, Round};
+use kernels::{Buffer, Device, Element, Round, Space};
 use spec::codec::Codec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,11 +25,20 @@ pub struct Exchange<T: Element> {
 pub type PendingExchange<T> = Pending<(Buffer<T>, Buffer<T>)>;
 
 impl<T: Element> Exchange<T> {
-    /// Empty exchange among `members` ranks.
+    /// Empty exchange among `members` ranks, in memory of the device.
     pub fn new(device: &Device, members: usize) -> Self {
+        Self::in_space(&device.for_exchange(), members)
+    }
+
+    /// Empty exchange among `members` ranks in host memory, for what says how much the host must send or expect.
+    pub fn on_host(device: &Device, members: usize) -> Self {
+        Self::in_space(&device.host(), members)
+    }
+
+    fn in_space(space: &Space, members: usize) -> Self {
         Self {
-            send: Buffer::new(device.for_exchange()),
-            recv: Buffer::new(device.for_exchange()),
+            send: Buffer::new(space),
+            recv: Buffer::new(space),
             to: vec![0; members],
             from: vec![0; members],
             pending: None,

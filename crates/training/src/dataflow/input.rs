@@ -6,7 +6,7 @@ use super::touched::TouchedRows;
 use crate::Error;
 use crate::samples::source::Source;
 use data::Batch;
-use kernels::{BagIndex, Buffer, Device, IndexBags, Segment, SortedIds};
+use kernels::{BagIndex, Buffer, Device, IndexBags, KernelError, Segment, SortedIds, Upload};
 use spec::model::{Model, ModelLabel};
 use spec::placement::{Placement, Shard, share};
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub struct Input {
     pub labels: Buffer<f32>,
     /// Weights of the losses of this rank's samples, as the labels; empty where all losses count 1.
     pub loss_weights: Buffer<f32>,
-    /// Bag lengths of features whose bags vary.
+    /// Bag lengths of features whose bags vary; in host memory, since they size the exchange of ids.
     pub lengths: Exchange<u32>,
     /// Ids, by holder and by source.
     pub ids: Exchange<u32>,
@@ -48,6 +48,8 @@ pub struct Input {
     outgoing: Outgoing,
     /// Weights of losses on the host.
     weighed: Vec<f32>,
+    /// The batch on its way to the device.
+    upload: Upload,
 }
 
 /// What the weight of a loss is made of, besides the weight of its sample.
@@ -79,7 +81,7 @@ impl Input {
             dense: Buffer::new(device),
             labels: Buffer::new(device),
             loss_weights: Buffer::new(device),
-            lengths: Exchange::new(device, ranks),
+            lengths: Exchange::on_host(device, ranks),
             ids: Exchange::new(device, ranks),
             weights: Exchange::new(device, ranks),
             index: BagIndex::new(device),
@@ -91,6 +93,7 @@ impl Input {
             arrived_lengths: Vec::new(),
             outgoing: Outgoing::default(),
             weighed: Vec::new(),
+            upload: Upload::default(),
         }
     }
 
@@ -125,12 +128,12 @@ impl Input {
     }
 
     /// Sets the weight of every loss of the batch: of its sample × of clicks where its label is 1 × of its label.
-    pub fn weigh(&mut self, weights: LossWeights) -> Result<(), Error> {
-        let Self { batch, weighed, loss_weights, .. } = self;
+    pub fn weigh(&mut self, weights: LossWeights) {
+        let Self { batch, weighed, .. } = self;
         weighed.clear();
         let even = weights.labels.iter().all(|label| label.weight == 1.0);
         if batch.sample_weights.is_empty() && weights.positive == 1.0 && even {
-            return Ok(());
+            return;
         }
         let labels = weights.labels.len().max(1);
         for (i, &label) in batch.labels.iter().enumerate() {
@@ -139,11 +142,24 @@ impl Input {
             let of_class = if label == 1.0 { weights.positive } else { 1.0 };
             weighed.push(of_sample * of_class * of_label);
         }
-        loss_weights.resize(weighed.len())?;
-        Ok(loss_weights.write(0, weighed)?)
     }
 
-    /// Reads this rank's share of the global batch `global` and lays out its ids by holder.
+    /// Sets the batch out to the device, all of it in one piece of host memory.
+    pub fn upload(&mut self, device: &Device) -> Result<(), KernelError> {
+        let Self { batch, dense, labels, loss_weights, ids, weights, outgoing, weighed, upload, .. } = self;
+        let floats = [&batch.dense, &batch.labels, weighed, &outgoing.weights];
+        let numbers = outgoing.ids.len() + floats.iter().map(|floats| floats.len()).sum::<usize>();
+        upload.begin(device, size_of::<u32>() * numbers)?;
+        for (buffer, floats) in [dense, labels, loss_weights, &mut weights.send].into_iter().zip(floats) {
+            buffer.resize(floats.len())?;
+            upload.write(buffer, 0, floats)?;
+        }
+        ids.send.resize(outgoing.ids.len())?;
+        upload.write(&mut ids.send, 0, &outgoing.ids)?;
+        upload.end()
+    }
+
+    /// Reads this rank's share of the global batch `global` and lays out its ids by holder; [`Input::upload`] sends them.
     pub fn read(
         &mut self,
         source: &mut Source,
@@ -161,12 +177,7 @@ impl Input {
         let first = self.first();
         source.read(first..first + own.len() as u64, model, &mut self.batch)?;
 
-        let Self { batch, dense, labels, lengths, ids, weights, outgoing, .. } = self;
-        dense.resize(batch.dense.len())?;
-        dense.write(0, &batch.dense)?;
-        labels.resize(batch.labels.len())?;
-        labels.write(0, &batch.labels)?;
-
+        let Self { batch, lengths, ids, weights, outgoing, .. } = self;
         outgoing.clear();
         let weighted = placement.weights_travel(model);
         for to in 0..ranks {
@@ -184,14 +195,10 @@ impl Input {
             ids.to[to] = outgoing.ids.len() - ids_before;
             lengths.to[to] = outgoing.lengths.len() - lengths_before;
         }
-        ids.send.resize(outgoing.ids.len())?;
-        ids.send.write(0, &outgoing.ids)?;
         lengths.send.resize(outgoing.lengths.len())?;
         lengths.send.write(0, &outgoing.lengths)?;
         if weighted {
             weights.to.copy_from_slice(&ids.to);
-            weights.send.resize(outgoing.weights.len())?;
-            weights.send.write(0, &outgoing.weights)?;
         }
         self.expect_lengths(model, placement);
         if !self.lengths_travel {

@@ -12,7 +12,7 @@ pub struct TouchedRows {
     pub(super) by_rows: RowRuns,
     /// Row of each of these runs here, and of those in all copies.
     pub rows: Exchange<u32>,
-    /// Number of these rows by table here, and in all copies.
+    /// Number of these rows by table here, and in all copies; in host memory, since they size the exchange of rows.
     pub counts: Exchange<u32>,
     /// Numbers of rows on the host.
     pub(super) counted: Vec<u32>,
@@ -25,7 +25,7 @@ impl TouchedRows {
             dense: (RowRuns::new(device), Buffer::new(device)),
             by_rows: RowRuns::new(device),
             rows: Exchange::new(device, members),
-            counts: Exchange::new(device, members),
+            counts: Exchange::on_host(device, members),
             counted: Vec::new(),
         }
     }

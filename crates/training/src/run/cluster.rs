@@ -36,6 +36,15 @@ impl Cluster {
         }
     }
 
+    /// World rank of this process, where a process is one rank; `None` where all ranks are here.
+    pub(crate) fn own_rank(&self) -> Option<usize> {
+        match self {
+            Cluster::Threads => None,
+            #[cfg(feature = "mpi")]
+            Cluster::Processes { job, .. } => Some(job.rank()),
+        }
+    }
+
     /// Ranks that share this machine, whatever hosts are pretended.
     pub fn ranks_here(&self, topology: Topology) -> Vec<usize> {
         match self {

@@ -21,7 +21,7 @@ const BLOCK: usize = 1 << 18;
 const HASHED: usize = 1 << 14;
 
 /// The digest of the parameters of all ranks, on every rank.
-pub(crate) fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<String, Error> {
+pub fn parameters(world: &Communicator, run: &Run, rank: &RankState) -> Result<String, Error> {
     let mut whole = Sha256::new();
     for digest in tables(world, run, rank)? {
         whole.update(digest);
@@ -117,7 +117,7 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
         to[0] = mine.len();
         let from: Vec<usize> =
             (0..world.size()).map(|r| if world.rank() == 0 { elements(r) } else { 0 }).collect();
-        let space = world.device().for_exchange();
+        let space = world.device().host();
         let send = Buffer::from_slice(&space, &mine)?;
         let (_, arrived) = world.all_to_all(&label(), send, &to, Buffer::new(space), &from)?;
         if world.rank() != 0 {
@@ -135,7 +135,7 @@ fn in_pieces(world: &Communicator, run: &Run, rank: &RankState, feature: usize) 
         }
         hasher.update(bytes(&assembled));
     }
-    let digest = Buffer::from_slice(world.device().for_exchange(), &hasher.finalize())?;
+    let digest = Buffer::from_slice(world.device().host(), &hasher.finalize())?;
     let digest = world.broadcast(&label(), 0, digest)?.to_vec()?;
     Ok(digest.try_into().expect("a broadcast keeps the length"))
 }

@@ -13,8 +13,10 @@ pub(crate) struct Meter<'a> {
     run: &'a Run,
     pub label: Label,
     first: u64,
-    /// Sum of each step's losses on this rank.
+    /// Sum of each step's losses on this rank, for the steps whose loss has arrived.
     pub losses: Vec<f64>,
+    /// Steps of this session.
+    pub trained: u64,
     /// Steps, samples and seconds since the last reset.
     pub steps: u64,
     pub samples: u64,
@@ -44,6 +46,7 @@ impl<'a> Meter<'a> {
             first,
             // Reserved, so that a step allocates nothing; a run of more steps than this may, now and then.
             losses: Vec::with_capacity(run.steps.saturating_sub(first).min(1 << 20) as usize),
+            trained: 0,
             steps: 0,
             samples: 0,
             seconds: 0.0,
@@ -67,24 +70,35 @@ impl<'a> Meter<'a> {
         self.seconds += self.began.elapsed().as_secs_f64();
     }
 
+    /// Takes the losses that have arrived on the rank.
+    pub fn take_losses(&mut self, rank: &mut RankState) {
+        for loss in rank.losses.drain(..) {
+            self.losses.push(loss);
+            self.window.loss += loss;
+        }
+    }
+
     pub fn after_step(
         &mut self,
         world: &Communicator,
-        rank: &RankState,
+        rank: &mut RankState,
         observe: &(dyn Fn(Event) + Sync),
     ) -> Result<(), Error> {
         let batch = self.run.batches().at(rank.steps - 1);
-        // Without predictions there is no loss.
-        let loss = rank.loss.unwrap_or(f64::NAN);
-        self.losses.push(loss);
+        self.trained += 1;
         self.steps += 1;
         self.samples += batch.end - batch.start;
         self.window.samples += batch.end - batch.start;
-        self.window.loss += loss;
-        if !rank.steps.is_multiple_of(self.report_every) && rank.steps != self.run.steps {
+        let reports = rank.steps.is_multiple_of(self.report_every) || rank.steps == self.run.steps;
+        if reports {
+            rank.settle()?;
+        }
+        self.take_losses(rank);
+        if !reports {
             return Ok(());
         }
-        let mut sums = [self.window.loss];
+        // Without predictions there is no loss.
+        let mut sums = [if rank.loss.is_some() { self.window.loss } else { f64::NAN }];
         let mut auc = None;
         if rank.loss.is_some() {
             world.all_reduce_f64(&self.label, &mut sums)?;

@@ -17,8 +17,9 @@ use crate::step::rank_state::RankState;
 use collectives::{Communicator, Label};
 use data::Split;
 use kernels::Device;
+use spec::device::DeviceChoice;
 use spec::pace::{Pace, Seconds};
-use spec::run::Run;
+use spec::run::{Run, RunError};
 use spec::schedule::{PhaseId, Slot, Task, Work};
 use std::ops::ControlFlow;
 
@@ -31,6 +32,10 @@ const WARM_UP: u64 = 2;
 /// Only the first `ranks` ranks are measured; the others compute nothing, and are given the times of these, in turns.
 pub fn measure(run: &Run, logs: &Logs, steps: u64, ranks: usize) -> Result<Pace, Error> {
     let cluster = &Cluster::Threads;
+    if run.device != DeviceChoice::Cpu {
+        let problem = "times are measured on the CPU only; leave it out, or use `campanile bench step` for times on a GPU";
+        return Err(RunError::new("train.device (--device)", problem).into());
+    }
     // Ranks that compute nothing hold no tables.
     check_size(run, cluster, MemoryUse { computing: ranks, ..MemoryUse::TRAINING })?;
     let threads = threads(run, cluster);

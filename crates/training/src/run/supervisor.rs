@@ -172,7 +172,7 @@ impl<'a> Supervisor<'a> {
 
     /// Takes in the evaluation of the rank's state, whose scores rank 0 has. All ranks come to the same conclusion; the best state
     /// is saved.
-    pub fn evaluated(&mut self, rank: &RankState, scores: Option<&Scores>) -> Result<(), Error> {
+    pub fn evaluated(&mut self, rank: &mut RankState, scores: Option<&Scores>) -> Result<(), Error> {
         let Some(best) = &mut self.best else { return Ok(()) };
         let value = scores.and_then(|scores| best.value(scores));
         let mut agreed = [value.unwrap_or(0.0), f64::from(u8::from(value.is_some()))];
@@ -217,7 +217,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Called after every step, `step` of them being done.
-    pub fn after_step(&mut self, rank: &RankState, step: u64) -> Result<ControlFlow<()>, Error> {
+    pub fn after_step(&mut self, rank: &mut RankState, step: u64) -> Result<ControlFlow<()>, Error> {
         let saves = self.session.checkpoints.is_some();
         let every = self.run.checkpoint_every.filter(|_| saves);
         let due_now = matches!(every, Some(Every::Steps(every)) if step.is_multiple_of(every));
@@ -258,7 +258,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Completes what is under way and saves the last state with its digest, if it was not saved yet.
-    pub fn finish(&mut self, rank: &RankState, step: u64, parameters_sha256: &str) -> Result<(), Error> {
+    pub fn finish(&mut self, rank: &mut RankState, step: u64, parameters_sha256: &str) -> Result<(), Error> {
         self.complete()?;
         self.parameters_sha256 = Some(parameters_sha256.into());
         if self.session.checkpoints.is_some() && self.last_saved != Some(step) {
@@ -268,10 +268,11 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Copies the rank's state and begins to write it.
-    fn begin(&mut self, rank: &RankState, step: u64) -> Result<(), Error> {
+    /// Copies the rank's state and begins to write it, if the device met no fault on the way to it.
+    fn begin(&mut self, rank: &mut RankState, step: u64) -> Result<(), Error> {
         let Some(saving) = &self.session.checkpoints else { return Ok(()) };
         let began = Instant::now();
+        rank.check()?;
         if let Some(folder) = &self.folder {
             folder.begin(step)?;
         }

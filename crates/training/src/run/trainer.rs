@@ -4,6 +4,7 @@ use crate::Error;
 use crate::checkpoint::warm_start::warm_start;
 use crate::run::best::BestSoFar;
 use crate::run::cluster::threads;
+use crate::run::devices::Devices;
 use crate::run::event::Event;
 use crate::run::launch::{check_size, on_ranks};
 use crate::run::memory::MemoryUse;
@@ -23,15 +24,20 @@ use crate::step::rank_state::RankState;
 use collectives::Communicator;
 use data::Split;
 use kernels::{Device, KernelError};
-use spec::run::Run;
+use spec::device::DeviceChoice;
+use spec::run::{Run, RunError};
 use spec::schedule::Task;
 use std::time::Duration;
 
 /// Trains `run` on the ranks of the session's cluster.
 pub fn train(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, Error> {
-    let threads = threads(run, session.cluster);
     let shared = SharedLogs::new(run, logs);
-    train_on(run, |_| Device::cpu(threads), &|split| shared.source(split), session)
+    if session.paced() && run.device != DeviceChoice::Cpu {
+        let problem = "a paced run computes nothing, so that it uses no device; leave it out";
+        return Err(RunError::new("train.device (--device)", problem).into());
+    }
+    let devices = Devices::new(run, session.cluster)?;
+    train_on(run, |rank| devices.of(rank), &|split| shared.source(split), session)
 }
 
 /// Trains `run` as [`train`] does, on devices and data of the caller's choice.
@@ -197,9 +203,12 @@ impl<'a> Trainer<'a> {
         execution.run(rank, communicators, end - first, at, |rank, _| {
             meter.after_step(world, rank, session.observe)?;
             let flow = supervisor.after_step(rank, rank.steps)?;
+            // A checkpoint waits for all losses.
+            meter.take_losses(rank);
             *interrupted = flow.is_break() && rank.steps < run.steps;
             Ok(flow)
         })?;
+        meter.take_losses(rank);
         meter.pause();
         rank.source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
             Source::Ahead(ahead) => {
@@ -248,7 +257,8 @@ impl<'a> Trainer<'a> {
         let mut parameters_sha256 = None;
         if !paced {
             let digest = digest::parameters(world, self.run, &self.rank)?;
-            self.supervisor.finish(&self.rank, self.rank.steps, &digest)?;
+            let steps = self.rank.steps;
+            self.supervisor.finish(&mut self.rank, steps, &digest)?;
             parameters_sha256 = Some(digest);
         }
         let stopped_early = (self.rank.steps < self.run.steps && !self.interrupted)
@@ -267,7 +277,7 @@ impl<'a> Trainer<'a> {
             interrupted: self.interrupted,
             stopped_early,
             best,
-            trained: meter.losses.len() as u64,
+            trained: meter.trained,
             timed: meter.steps,
             paced,
             samples: meter.samples,

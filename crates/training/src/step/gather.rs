@@ -16,8 +16,8 @@ pub(crate) fn gathered<T: Element>(
     mine: &[T],
     counts: &[usize],
 ) -> Result<Vec<T>, Error> {
-    let mine = Buffer::from_slice(world.device().for_exchange(), mine)?;
-    let (_, all) = world.all_gather(label, mine, counts, Buffer::new(world.device().for_exchange()))?;
+    let mine = Buffer::from_slice(world.device().host(), mine)?;
+    let (_, all) = world.all_gather(label, mine, counts, Buffer::new(world.device().host()))?;
     Ok(all.to_vec()?)
 }
 
@@ -28,12 +28,12 @@ pub(crate) fn to_first<T: Element>(
     mine: &[T],
     counts: &[usize],
 ) -> Result<Vec<T>, Error> {
-    let mine = Buffer::from_slice(world.device().for_exchange(), mine)?;
+    let mine = Buffer::from_slice(world.device().host(), mine)?;
     let mut to = vec![0; world.size()];
     to[0] = mine.len();
     let nothing = vec![0; world.size()];
     let from = if world.rank() == 0 { counts } else { &nothing };
-    let (_, all) = world.all_to_all(label, mine, &to, Buffer::new(world.device().for_exchange()), from)?;
+    let (_, all) = world.all_to_all(label, mine, &to, Buffer::new(world.device().host()), from)?;
     Ok(all.to_vec()?)
 }
 
@@ -41,16 +41,11 @@ pub(crate) fn to_first<T: Element>(
 /// all, so that none needs room for the histograms of all ranks.
 pub(crate) fn merged(world: &Communicator, label: &Label, mine: &Histogram) -> Result<Histogram, Error> {
     let (size, bins) = (world.size(), 2 * Histogram::BINS);
-    let counts = Buffer::from_slice(world.device().for_exchange(), &mine.counts())?;
+    let counts = Buffer::from_slice(world.device().host(), &mine.counts())?;
     let shares: Vec<usize> = (0..size).map(|rank| share(bins, size, rank).len()).collect();
     let own = shares[world.rank()];
-    let (_, parts) = world.all_to_all(
-        label,
-        counts,
-        &shares,
-        Buffer::new(world.device().for_exchange()),
-        &vec![own; size],
-    )?;
+    let (_, parts) =
+        world.all_to_all(label, counts, &shares, Buffer::new(world.device().host()), &vec![own; size])?;
     let mut sums = vec![0u64; own];
     for part in parts.to_vec()?.chunks_exact(own.max(1)) {
         sums.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);

@@ -1,7 +1,8 @@
 //! The interpreter: a loop over the phases of a schedule.
 //!
 //! A computation runs where the schedule puts it. A collective is started there, and waited for when a phase that
-//! depends on it comes up; what lies between hides it.
+//! depends on it comes up; what lies between hides it. On a device whose operations are queued, both are queued in their
+//! lane, and the lanes wait for each other.
 
 use crate::Error;
 use crate::cpu_clock;
@@ -9,10 +10,11 @@ use crate::dataflow::Carries;
 use crate::step::communicators::Communicators;
 use crate::step::pacing::Pacing;
 use crate::step::phase_time::PhaseTime;
+use crate::step::queues::{Issue, Queues};
 use crate::step::rank_state::RankState;
 use crate::step::trace::{LocalSpan, Recorder, Trace, TraceRow};
 use collectives::Label;
-use spec::schedule::{Phase, PhaseId, Schedule, Task, Work};
+use spec::schedule::{Operation, Phase, PhaseId, Schedule, Task, Work};
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,7 @@ pub struct Execution {
     free: [Option<Instant>; 3],
     pacing: Pacing,
     recorder: Option<Recorder>,
+    queues: Queues,
 }
 
 /// A collective that was started.
@@ -39,13 +42,6 @@ struct Started {
     carries: Carries,
 }
 
-/// Which instance of a phase: the step it was issued in, and the step whose batch it works on, from 0.
-#[derive(Clone, Copy, Debug)]
-struct Issue {
-    step: u64,
-    batch: u64,
-}
-
 impl Execution {
     /// An execution of `schedule`, from its beginning.
     pub fn new(schedule: Schedule) -> Self {
@@ -55,7 +51,8 @@ impl Execution {
         let labels = schedule.phases().iter().map(label).collect();
         let in_flight = schedule.phases().iter().map(|_| None).collect();
         let times = vec![PhaseTime::default(); schedule.phases().len()];
-        Self { schedule, labels, in_flight, times, free: [None; 3], pacing: Pacing::Real, recorder: None }
+        let (pacing, recorder, queues) = (Pacing::Real, None, Queues::new(&schedule));
+        Self { schedule, labels, in_flight, times, free: [None; 3], pacing, recorder, queues }
     }
 
     /// The execution with each phase taking the time given for it. The rank's device should compute nothing.
@@ -105,7 +102,8 @@ impl Execution {
     }
 
     /// Runs one step per batch. `batches(i)` is the range of samples of batch `i` of `count`; `after` is called at the
-    /// end of each step, and may end the run there.
+    /// end of each step, and may end the run there. Losses that arrived are the rank's until the next step; when the run
+    /// ends, all have arrived.
     pub fn run(
         &mut self,
         rank: &mut RankState,
@@ -117,10 +115,12 @@ impl Execution {
         if count == 0 {
             return Ok(());
         }
+        self.queues.open(communicators.world().device())?;
         // The prologue: what the step before the first would have done ahead. Batches are numbered from 1 here, so
         // that step i works on batch i and, ahead, on batch i + 1.
         self.step(rank, communicators, 0, Some(batches(0)), true)?;
         for step in 1..=count {
+            rank.losses.clear();
             let next = (step < count).then(|| batches(step));
             self.step(rank, communicators, step, next, false)?;
             if self.schedule.task() == Task::Train {
@@ -133,7 +133,8 @@ impl Execution {
         for phase in 0..self.in_flight.len() {
             self.finish(rank, phase, u64::MAX)?;
         }
-        Ok(())
+        rank.check()?;
+        self.read_times(u64::MAX)
     }
 
     fn step(
@@ -153,6 +154,7 @@ impl Execution {
                 let (PhaseId(before), distance) = self.schedule.phases()[phase].after[i];
                 if let Some(needed) = step.checked_sub(u64::from(distance)) {
                     self.finish(rank, before, needed)?;
+                    self.queues.wait(phase, before, needed)?;
                 }
             }
             let (began, cpu) = (Instant::now(), cpu_clock::of_this_thread());
@@ -160,25 +162,35 @@ impl Execution {
             let batch = if ahead { step + 1 } else { step };
             // The prologue belongs to the first step, whose batch it reads.
             let issue = Issue { step: rank.steps, batch: rank.steps + u64::from(ahead && !prologue) };
+            self.queues.begin(phase, step, issue)?;
+            let device = self.queues.device(phase);
             match &self.schedule.phases()[phase].work {
                 Work::Compute(operation) => {
                     self.pacing.carry_out(communicators.world(), phase, began, || {
-                        rank.compute(operation, batch, next.clone())
-                    })?
+                        rank.compute(device, operation, batch, next.clone())
+                    })?;
+                    let reads_back = *operation == Operation::ReadBack;
+                    self.queues.end(phase, step, 0)?;
+                    if reads_back {
+                        // The predictions of the step before are here, so all of the one before that is done.
+                        self.read_times(step.saturating_sub(1))?;
+                    }
                 }
                 Work::Collective(collective) => {
                     let carries = Carries::of(&self.schedule.phases()[phase], collective)?;
-                    let group = communicators.of(collective.group)?;
+                    let group = communicators.of(collective.group)?.on(device);
                     let round = rank.round(&self.schedule.phases()[phase].name);
                     let (kind, label) = (collective.kind, &self.labels[phase]);
-                    rank.payload(carries, batch)?.start(kind, group, label, round)?;
+                    rank.payload(carries, batch)?.start(kind, &group, label, round)?;
                     self.in_flight[phase] = Some(Started { step, issue, began, carries });
                 }
             }
             self.times[phase].cpu += cpu_clock::of_this_thread().saturating_sub(cpu);
-            let ended = Instant::now();
-            self.times[phase].busy += ended - began;
-            self.record(TraceRow::Compute, phase, issue, began..ended, 0);
+            if !self.queues.are_timed() {
+                let ended = Instant::now();
+                self.times[phase].busy += ended - began;
+                self.record(TraceRow::Compute, phase, issue, began..ended, 0);
+            }
             // Outstanding collectives take their next step.
             communicators.world().progress()?;
         }
@@ -193,6 +205,10 @@ impl Execution {
         let Phase { ahead, lane, .. } = self.schedule.phases()[phase];
         let batch = if ahead { step + 1 } else { step };
         let Some(completion) = rank.payload(carries, batch)?.finish()? else { return Ok(()) };
+        self.queues.end(phase, step, completion.sent)?;
+        if self.queues.are_timed() {
+            return Ok(());
+        }
         let ended = Instant::now();
         // What was issued while its lane was busy had to queue there.
         let free = &mut self.free[lane as usize];
@@ -203,6 +219,12 @@ impl Execution {
         self.record(TraceRow::of(lane), phase, issue, began..completion.at.max(began), completion.sent);
         self.record(TraceRow::Waiting, phase, issue, waited..ended, 0);
         Ok(())
+    }
+
+    /// Adds what phases took in all steps before `end`, on a device whose operations are queued.
+    fn read_times(&mut self, end: u64) -> Result<(), Error> {
+        let Self { schedule, times, recorder, queues, .. } = self;
+        queues.read(end, schedule.phases(), times, recorder.as_mut())
     }
 
     fn record(&mut self, row: TraceRow, phase: usize, issue: Issue, time: Range<Instant>, sent: u64) {

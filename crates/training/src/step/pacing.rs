@@ -41,6 +41,7 @@ impl Pacing {
                 }
                 let began = Instant::now();
                 work()?;
+                world.device().synchronise()?;
                 taken[phase].push(began.elapsed().as_secs_f64());
                 for _ in world.rank()..world.size() {
                     world.barrier(label)?;

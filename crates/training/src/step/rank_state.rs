@@ -9,6 +9,7 @@ use crate::metrics::Histogram;
 use crate::samples::source::Source;
 use crate::step::emulation::EmulatedNodes;
 use crate::step::norm::GradientNorm;
+use crate::step::read_back::{Arrived, ReadBack};
 use crate::step::rounding::Rounding;
 use kernels::{Bce, Buffer, Device, Round, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
@@ -49,8 +50,14 @@ pub struct RankState {
     pub source: Source,
     /// Updates done so far.
     pub steps: u64,
-    /// Sum of the losses of this rank's samples in the last step; `None` before the first, and on a device that computes nothing.
+    /// Sum of the losses of this rank's samples in the last step whose loss has arrived; `None` before the first, and on a
+    /// device that computes nothing.
     pub loss: Option<f64>,
+    /// Losses that arrived in this step, in the order of steps: on a device whose operations are queued, those of the step
+    /// before.
+    pub losses: Vec<f64>,
+    /// Whether losses are looked at a step late, in the next read back.
+    late: bool,
     /// Factor of losses whose label is 1.
     positive_weight: f32,
     /// Predictions of the training steps for the first label, made before each update.
@@ -61,9 +68,11 @@ pub struct RankState {
     pub labels: Vec<f32>,
     /// Weights of the samples of the last batch of an evaluation; empty where they have none.
     pub sample_weights: Vec<f32>,
-    probabilities: Buffer<f32>,
     loss_sum: Buffer<f64>,
-    host: Vec<f32>,
+    probabilities: Buffer<f32>,
+    /// Whether the predictions on the device belong to a training step.
+    trained: bool,
+    read_back: ReadBack,
 }
 
 impl RankState {
@@ -119,14 +128,18 @@ impl RankState {
             source,
             steps: 0,
             loss: None,
+            // What arrives in a step, and what settling finds.
+            losses: Vec::with_capacity(4),
+            late: device.is_queued(),
             positive_weight: run.positive_weight,
             seen: Histogram::default(),
             predictions: Vec::new(),
             labels: Vec::new(),
             sample_weights: Vec::new(),
-            probabilities: Buffer::new(&device),
             loss_sum: Buffer::zeroed(&device, 1)?,
-            host: Vec::new(),
+            probabilities: Buffer::new(&device),
+            trained: false,
+            read_back: ReadBack::default(),
             device,
         })
     }
@@ -170,21 +183,23 @@ impl RankState {
         Ok(times.collect::<Result<_, _>>()?)
     }
 
-    /// Carries out one operation for a batch. `next` is the range of samples to read, for [`Operation::ReadBatch`].
+    /// Carries out one operation for a batch, on a queue of the rank's device. `next` is the range of samples to read, for [`Operation::ReadBatch`].
     pub fn compute(
         &mut self,
+        device: &Device,
         operation: &Operation,
         batch: u64,
         next: Option<Range<u64>>,
     ) -> Result<(), Error> {
-        let Self { device, parameters, network, tables, dataflow, towers, .. } = self;
+        let Self { parameters, network, tables, dataflow, towers, .. } = self;
         let input = &mut self.inputs[(batch % 2) as usize];
         let rows = input.rows();
         match operation {
             Operation::ReadBatch => {
                 let next = next.expect("a batch is read only when there is one");
                 input.read(&mut self.source, &self.model, &self.placement, next)?;
-                input.weigh(LossWeights { positive: self.positive_weight, labels: self.model.labels() })
+                input.weigh(LossWeights { positive: self.positive_weight, labels: self.model.labels() });
+                Ok(input.upload(device)?)
             }
             Operation::ReadLengths => input.expect_ids(&self.model, &self.placement),
             Operation::IndexIds => input.find_bags(device, &self.placement, None),
@@ -221,8 +236,9 @@ impl RankState {
                 let samples = Samples { rows, dense: &input.dense, first: drops.then(|| input.first()) };
                 Ok(network.forward(device, parameters, *block, samples)?)
             }
-            Operation::Loss => self.take_loss(batch),
-            Operation::Predict => self.predict(batch),
+            Operation::Loss => self.take_loss(device, batch),
+            Operation::Predict => self.predict(device, batch),
+            Operation::ReadBack => self.read_back(device, batch),
             Operation::Backward(BlockName::TOWERS, _) => {
                 let rows = dataflow.tower_rows(input)?;
                 dataflow.give_gradients(device, input, towers)?;
@@ -281,13 +297,12 @@ impl RankState {
     }
 
     /// Loss of this rank's samples against their smoothed labels, and its gradient: divided by the global batch, once, here.
-    fn take_loss(&mut self, batch: u64) -> Result<(), Error> {
+    fn take_loss(&mut self, device: &Device, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
-        let outputs = self.model.outputs();
-        let (rows, world) = (input.rows() * outputs, input.world_rows());
+        let (rows, world) = (input.rows() * self.model.outputs(), input.world_rows());
         let (logits, gradient) = self.network.logits_and_gradient();
         gradient.resize(rows)?;
-        self.device.bce(Bce {
+        device.bce(Bce {
             rows,
             logits,
             labels: &input.labels,
@@ -297,36 +312,60 @@ impl RankState {
             dlogits: gradient,
             loss: &mut self.loss_sum,
         })?;
-        self.loss = match self.loss_sum.has_contents() {
-            true => {
-                let mut sum = [0.0];
-                self.loss_sum.read(0, &mut sum)?;
-                Some(sum[0])
-            }
-            false => None,
-        };
+        self.trained = true;
         self.probabilities.resize(rows)?;
-        self.device.sigmoid(rows, logits, &mut self.probabilities)?;
-        // Without a loss nothing was predicted.
-        let Some(loss) = self.loss else { return Ok(()) };
-        if !loss.is_finite() {
-            return Err(Error::Diverged { step: self.steps, loss });
-        }
-        self.host.resize(rows, 0.0);
-        self.probabilities.read(0, &mut self.host)?;
-        Ok(self.seen.add_column(&self.host, &input.batch.labels, outputs)?)
+        Ok(device.sigmoid(rows, logits, &mut self.probabilities)?)
     }
 
-    fn predict(&mut self, batch: u64) -> Result<(), Error> {
+    fn predict(&mut self, device: &Device, batch: u64) -> Result<(), Error> {
         let input = &self.inputs[(batch % 2) as usize];
         let rows = input.rows() * self.model.outputs();
+        self.trained = false;
         self.probabilities.resize(rows)?;
-        self.device.sigmoid(rows, self.network.logits(), &mut self.probabilities)?;
-        self.predictions.resize(rows, 0.0);
-        self.probabilities.read(0, &mut self.predictions)?;
-        self.labels.clone_from(&input.batch.labels);
-        self.sample_weights.clone_from(&input.batch.sample_weights);
-        Ok(())
+        Ok(device.sigmoid(rows, self.network.logits(), &mut self.probabilities)?)
+    }
+
+    /// Brings predictions to the host: those of an evaluation at once; those of a training step with their loss, a step late
+    /// where operations are queued.
+    fn read_back(&mut self, device: &Device, batch: u64) -> Result<(), Error> {
+        let input = &self.inputs[(batch % 2) as usize];
+        if !self.trained {
+            self.read_back.fetch(device, &self.probabilities, &mut self.predictions)?;
+            self.labels.clone_from(&input.batch.labels);
+            self.sample_weights.clone_from(&input.batch.sample_weights);
+            return Ok(());
+        }
+        self.settle()?;
+        let predicted = (&self.loss_sum, &self.probabilities);
+        let labels = &self.inputs[(batch % 2) as usize].batch.labels;
+        self.read_back.begin(device, self.steps, predicted, labels)?;
+        if self.late { Ok(()) } else { self.settle() }
+    }
+
+    /// Waits for losses and predictions that are on their way to the host, and takes them in. Fails with the fault that a device
+    /// met in their step.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let Some(Arrived { step, loss, probabilities, labels }) = self.read_back.finish()? else {
+            return Ok(());
+        };
+        if !loss.is_finite() {
+            return Err(Error::Diverged { step, loss });
+        }
+        self.loss = Some(loss);
+        self.losses.push(loss);
+        Ok(self.seen.add_column(probabilities, labels, self.model.outputs())?)
+    }
+
+    /// Waits for all work of the rank's device. Fails with the first fault that the device met: a state whose steps met none may
+    /// be saved.
+    pub fn check(&mut self) -> Result<(), Error> {
+        self.settle()?;
+        Ok(self.device.check()?)
+    }
+
+    /// Lets losses arrive a step late, as on a device whose operations are queued.
+    pub fn arrive_late(&mut self) {
+        self.late = true;
     }
 }
 

@@ -1,0 +1,160 @@
+// Sums of the gradients of a row, and the update of a row. Put before the sources of a module by kernels.rs, behind rules.cuh and
+// tables.cuh.
+
+// Values of a row that are summed one after another. The sums of more values are added up tile by tile, counted from the row's
+// first value, so that a row's sum depends on the list of its values alone.
+#define TILE 64
+
+// Where gradients of samples are, for keys of sorted ids. As the arguments of kernels.
+struct Gradients {
+    const u32 *sample_of;  // sample of each value
+    u64 value_count;
+    const u32 *lengths;    // length of each bag
+    u64 samples;           // samples of the index
+    const float *weights;  // weight of each value, or null
+    const float *dout;     // a row of `width` floats for each sample
+    u64 dout_rows;
+    u64 width;
+    u64 *faults;
+};
+
+// Sum of `scale * dout[sample]` over `count` keys in their order, of the floats from `e` on; AHEAD values are on their way together.
+template <u32 AHEAD> __device__ __forceinline__ float4 sum_keys(
+    const Gradients &of, const TableCall &table, const u64 *keys, u32 count, u32 e, u32 n) {
+    bool whole = table.dim % 4 == 0 && (of.width | table.column) % 4 == 0;
+    const u32 *lengths = of.lengths + (u64)table.table * of.samples;
+    float4 sum = zero4();
+    for (u32 j = 0; j < count; j += AHEAD) {
+        u32 value[AHEAD], sample[AHEAD];
+        float scale[AHEAD];
+        float4 g[AHEAD];
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; k++) value[k] = j + k < count ? (u32)keys[j + k] : NO_ROW;
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; k++) {
+            sample[k] = value[k] < of.value_count ? of.sample_of[value[k]] : NO_ROW;
+            if (j + k < count && (sample[k] >= of.samples || sample[k] >= of.dout_rows)) {
+                if (e == 0) fault_key(of.faults, table.table, value[k], sample[k], of.value_count, of.samples);
+                sample[k] = NO_ROW;
+            }
+        }
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; k++) {
+            g[k] = zero4();
+            scale[k] = 0.0f;
+            if (sample[k] == NO_ROW) continue;
+            g[k] = load4(of.dout + (u64)sample[k] * of.width + table.column + e, n, whole);
+            scale[k] = of.weights ? of.weights[value[k]] : 1.0f;
+            if (table.mean) scale[k] = __fdiv_rn(scale[k], (float)lengths[sample[k]]);
+        }
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; k++) {
+            if (sample[k] != NO_ROW) sum = add_scaled4(sum, scale[k], g[k]);
+        }
+    }
+    return sum;
+}
+
+// Keys of the row of key 0, of which there are at most `most`; more than none.
+__device__ __forceinline__ u32 run_length(const u64 *keys, u32 most) {
+    u32 row = row_of(keys[0]), same = 0, other = most;
+    if (most > 1 && row_of(keys[1]) != row) return 1;
+    while (other - same > 1) {
+        u32 middle = same + (other - same) / 2;
+        if (row_of(keys[middle]) == row) same = middle;
+        else other = middle;
+    }
+    return other;
+}
+
+// What the rule sees of a gradient.
+__device__ __forceinline__ float4 rule_gradient4(const Rule &rule, float4 g) {
+    return make_float4(rule_gradient(rule, g.x), rule_gradient(rule, g.y), rule_gradient(rule, g.z), rule_gradient(rule, g.w));
+}
+
+// Row-wise Adagrad.
+template <class G>
+__device__ __forceinline__ void update_row_wise(const Rule &rule, const TableCall &table, float *w, float *state, u32 lane, const G &gradient) {
+    u32 lanes = table.lanes, dim = table.dim;
+    float squares = 0.0f;
+    float4 g = zero4();
+    for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+        // Floats behind the row are zeros, and zeros they stay.
+        g = rule_gradient4(rule, gradient(e, min(4u, dim - e)));
+        squares += g.x * g.x + g.y * g.y + (g.z * g.z + g.w * g.w);
+    }
+    squares = group_sum(squares, lanes);
+    float h = 0.0f;
+    if (lane == 0) {
+        h = rule_row_wise_state(state[0], squares, dim);
+        state[0] = h;
+    }
+    h = __shfl_sync(group_mask(lanes), h, 0, lanes);
+    float rate = rule_row_wise_rate(rule, h);
+    bool whole = dim % 4 == 0, once = dim <= lanes * 4;
+    for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+        u32 n = min(4u, dim - e);
+        if (!once) g = rule_gradient4(rule, gradient(e, n));
+        float4 x = load4(w + e, n, whole);
+        x.x = rule_step(rule_decayed(rule, x.x), rate, g.x);
+        x.y = rule_step(rule_decayed(rule, x.y), rate, g.y);
+        x.z = rule_step(rule_decayed(rule, x.z), rate, g.z);
+        x.w = rule_step(rule_decayed(rule, x.w), rate, g.w);
+        store4(w + e, x, n, whole);
+    }
+}
+
+// LAMB, a row being a tensor of its own.
+template <class G>
+__device__ __forceinline__ void update_lamb(const Rule &rule, const TableCall &table, float *w, float *state, u32 lane, const G &gradient) {
+    u32 lanes = table.lanes, dim = table.dim;
+    double weights = 0.0, directions = 0.0;
+    float *first = state, *second = state + dim;
+    for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+        u32 n = min(4u, dim - e);
+        float4 four = rule_gradient4(rule, gradient(e, n));
+        float g[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            if (k >= n) break;
+            float m = first[e + k], v = second[e + k], x = rule_decayed(rule, w[e + k]);
+            rule_moments(rule, g[k], m, v);
+            first[e + k] = m;
+            second[e + k] = v;
+            double direction = rule_lamb_direction(rule, x, m, v);
+            weights += (double)x * x;
+            directions += direction * direction;
+        }
+    }
+    float rate = rule_lamb_rate(rule, group_sum(weights, lanes), group_sum(directions, lanes));
+    for (u32 e = lane * 4; e < dim; e += lanes * 4) {
+        for (u32 k = 0; k < 4 && e + k < dim; k++) {
+            float x = rule_decayed(rule, w[e + k]);
+            w[e + k] = rule_step(x, rate, rule_lamb_direction(rule, x, first[e + k], second[e + k]));
+        }
+    }
+}
+
+// One update of a row by the rule. `gradient(e, n)` gives up to four floats of the sum of its gradients, zeros behind `n`; it may be
+// called twice. All threads of the group call this.
+template <class G>
+__device__ __forceinline__ void update_row(const Rule &rule, const TableCall &table, u64 row, u32 lane, const G &gradient) {
+    float *w = table.weights + row * table.dim, *state = table.state + row * table.each;
+    if (rule.kind == RULE_ROW_WISE_ADAGRAD) return update_row_wise(rule, table, w, state, lane, gradient);
+    if (rule.kind == RULE_LAMB) return update_lamb(rule, table, w, state, lane, gradient);
+    bool whole = table.dim % 4 == 0;
+    for (u32 e = lane * 4; e < table.dim; e += table.lanes * 4) {
+        u32 n = min(4u, table.dim - e);
+        float4 x = load4(w + e, n, whole), m = zero4(), v = zero4();
+        if (rule.kind != RULE_SGD) m = load4(state + e, n, whole);
+        if (rule.kind == RULE_ADAM) v = load4(state + table.dim + e, n, whole);
+        float4 g = gradient(e, n);
+        x.x = rule_element(rule, x.x, g.x, m.x, v.x);
+        x.y = rule_element(rule, x.y, g.y, m.y, v.y);
+        x.z = rule_element(rule, x.z, g.z, m.z, v.z);
+        x.w = rule_element(rule, x.w, g.w, m.w, v.w);
+        store4(w + e, x, n, whole);
+        if (rule.kind != RULE_SGD) store4(state + e, m, n, whole);
+        if (rule.kind == RULE_ADAM) store4(state + table.dim + e, v, n, whole);
+    }
+}

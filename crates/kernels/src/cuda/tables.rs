@@ -1,0 +1,95 @@
+//! Embedding tables as kernels take them; `kernels/tables.cuh` has the same structs.
+
+use super::Cuda;
+use super::memory::Pointer;
+use crate::Table;
+use crate::op::Result;
+use spec::Pooling;
+
+/// Threads of a block.
+pub(super) const BLOCK: usize = 256;
+
+/// A table of a call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::NoUninit)]
+pub(super) struct TableCall {
+    weights: u64,
+    state: u64,
+    rows: u64,
+    dim: u32,
+    /// Floats of state of a row.
+    each: u32,
+    mean: u32,
+    column: u32,
+    /// Number of the table among those of the index.
+    table: u32,
+    /// Threads that have a row: a power of two, at most a warp.
+    lanes: u32,
+}
+
+impl TableCall {
+    /// Table `number` of the rank, with vectors from `column` on and `each` floats of state for a row.
+    pub(super) fn new(table: &Table, number: usize, column: usize, each: usize) -> Self {
+        Self {
+            weights: table.weights.card_address().0,
+            state: table.state.card_address().0,
+            rows: table.rows as u64,
+            dim: table.dim as u32,
+            each: each as u32,
+            mean: (table.pooling == Pooling::Mean).into(),
+            column: column as u32,
+            table: number as u32,
+            // A thread has four floats at a time.
+            lanes: table.dim.div_ceil(4).next_power_of_two().clamp(1, 32) as u32,
+        }
+    }
+
+    /// Blocks that `count` groups of threads need, one for each row or bag.
+    fn blocks(&self, count: usize) -> usize {
+        count.div_ceil(BLOCK / self.lanes as usize)
+    }
+}
+
+/// Grid in which table `y` of a call has blocks for `count` rows or bags.
+pub(super) fn grid(calls: &[TableCall], counts: impl Iterator<Item = usize>) -> [usize; 3] {
+    let blocks = calls.iter().zip(counts).map(|(call, count)| call.blocks(count));
+    [blocks.max().unwrap_or(0), calls.len(), 1]
+}
+
+/// Part of an array that belongs to one table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::NoUninit)]
+pub(super) struct Span {
+    /// First element.
+    pub(super) first: u32,
+    /// Number of elements.
+    pub(super) count: u32,
+    /// Number of tiles before those of the part.
+    pub(super) tile: u32,
+    pub(super) other: u32,
+}
+
+/// Parts of the given bounds, cut into tiles of `tile` elements.
+pub(super) fn spans(bounds: impl Iterator<Item = (usize, usize)>, tile: usize) -> Vec<Span> {
+    let mut tiles = 0;
+    let span = |(first, end): (usize, usize)| {
+        let count = end - first;
+        let before = tiles;
+        tiles += count.div_ceil(tile);
+        Span { first: first as u32, count: count as u32, tile: before as u32, other: 0 }
+    };
+    bounds.map(span).collect()
+}
+
+/// Tiles of all parts, and the most of one part.
+pub(super) fn tiles(spans: &[Span], tile: usize) -> (usize, usize) {
+    let of = |span: &Span| (span.count as usize).div_ceil(tile);
+    (spans.iter().map(of).sum(), spans.iter().map(of).max().unwrap_or(0))
+}
+
+impl Cuda {
+    /// Device copy of an array that either changes from step to step or repeats.
+    pub(super) fn array<T: bytemuck::NoUninit>(&self, changes: bool, array: &[T]) -> Result<Pointer> {
+        if changes { self.transient(array) } else { self.constant(array) }
+    }
+}

@@ -1,0 +1,145 @@
+//! Devices of the ranks of a run, once it is known what the machine has.
+
+use crate::Error;
+use crate::run::cluster::{Cluster, threads};
+use kernels::{CudaReport, Device, Found, Gpu, GpuOptions, KernelError, cuda_report};
+use spec::device::DeviceChoice;
+use spec::precision::Precision;
+use spec::run::{Run, RunError};
+use std::collections::BTreeMap;
+
+/// Devices of the ranks of a run that live in this process. Ranks on the same GPU share what it has compiled.
+#[derive(Debug)]
+pub struct Devices {
+    threads: usize,
+    precision: Precision,
+    /// GPU of each rank of this machine, by world rank; empty on the CPU.
+    gpu_of: BTreeMap<usize, usize>,
+    gpus: BTreeMap<usize, Gpu>,
+}
+
+impl Devices {
+    /// Finds the devices of `run` on `cluster`, and opens the GPUs that ranks of this process use. Fails with one sentence where
+    /// the run asks for what the machine does not have.
+    pub fn new(run: &Run, cluster: &Cluster) -> Result<Self, Error> {
+        let device = resolve(run.device, run.precision)?;
+        let mut devices = Self {
+            threads: threads(run, cluster),
+            precision: run.precision,
+            gpu_of: BTreeMap::new(),
+            gpus: BTreeMap::new(),
+        };
+        if device == DeviceChoice::Cpu {
+            return Ok(devices);
+        }
+        let count = Gpu::count().map_err(|error| refused(device, error))?;
+        devices.gpu_of = gpu_by_rank(device, count, &cluster.ranks_here(run.topology()));
+        let in_process = |rank: &usize| cluster.own_rank().is_none_or(|own| own == *rank);
+        for (_, &index) in devices.gpu_of.iter().filter(|(rank, _)| in_process(rank)) {
+            if !devices.gpus.contains_key(&index) {
+                let gpu = Gpu::open(index, &GpuOptions::default()).map_err(|error| refused(device, error))?;
+                devices.gpus.insert(index, gpu);
+            }
+        }
+        Ok(devices)
+    }
+
+    /// Makes the device of a rank of this process.
+    pub fn of(&self, rank: usize) -> Result<Device, KernelError> {
+        let gpu = self.gpu_of.get(&rank).and_then(|index| self.gpus.get(index));
+        match gpu {
+            Some(gpu) => Device::cuda(gpu, self.precision),
+            None => Device::cpu(self.threads),
+        }
+    }
+
+    /// Whether ranks compute on GPUs.
+    pub fn are_gpus(&self) -> bool {
+        !self.gpu_of.is_empty()
+    }
+
+    /// Name of the device of the first rank of this process: `cpu`, or what the driver calls the GPU.
+    pub fn name(&self) -> String {
+        self.gpus.values().next().map_or("cpu".into(), |gpu| gpu.name().to_owned())
+    }
+}
+
+/// GPU of each rank of this machine, by world rank; empty where ranks compute on the CPU, or on GPUs that are not here.
+pub(crate) fn gpus_of(run: &Run, cluster: &Cluster) -> BTreeMap<usize, usize> {
+    match (run.device, resolve(run.device, run.precision)) {
+        (DeviceChoice::Cpu, _) | (_, Err(_)) => BTreeMap::new(),
+        (_, Ok(device)) => {
+            let count = Gpu::count().unwrap_or(0);
+            gpu_by_rank(device, count, &cluster.ranks_here(run.topology()))
+        }
+    }
+}
+
+/// Bytes that are free on each GPU of this machine.
+pub(crate) fn free_memory() -> BTreeMap<usize, u64> {
+    cuda_report().gpus.into_iter().map(|gpu| (gpu.index, gpu.memory_free)).collect()
+}
+
+/// GPU of each of the ranks `here`, which share a machine with `count` GPUs.
+fn gpu_by_rank(device: DeviceChoice, count: usize, here: &[usize]) -> BTreeMap<usize, usize> {
+    here.iter().enumerate().filter_map(|(i, &rank)| Some((rank, device.gpu(i, count)?))).collect()
+}
+
+/// Refuses a device that this machine does not have, before any other work is done; what `auto` becomes is found out too.
+pub fn check_device(device: DeviceChoice, precision: Precision) -> Result<(), RunError> {
+    resolve(device, precision).map(|_| ())
+}
+
+/// What `device` is on this machine: never `auto`.
+fn resolve(device: DeviceChoice, precision: Precision) -> Result<DeviceChoice, RunError> {
+    let of_precision = |problem| RunError::new("train.precision (--precision)", problem);
+    match device {
+        DeviceChoice::Cpu => {}
+        DeviceChoice::Cuda(_) => {
+            let problem = missing(&cuda_report());
+            return match problem {
+                Some(problem) => Err(unusable(device, &problem)),
+                None => Ok(device),
+            };
+        }
+        DeviceChoice::Auto => {
+            let Some(problem) = missing(&cuda_report()) else { return Ok(DeviceChoice::Cuda(None)) };
+            if precision != Precision::F32 {
+                let problem = format!(
+                    "--device auto is the CPU here ({problem}), which computes in f32 only, not in {precision}; choose f32, or \
+                     install what is missing"
+                );
+                return Err(of_precision(problem));
+            }
+        }
+    }
+    match precision.problem_on(DeviceChoice::Cpu) {
+        Some(problem) => Err(of_precision(problem)),
+        None => Ok(DeviceChoice::Cpu),
+    }
+}
+
+/// What `--device cuda` needs and a machine does not have, with what to do; `None` where all is there.
+fn missing(report: &CudaReport) -> Option<String> {
+    let parts = [&report.driver, &report.nvrtc, &report.cublaslt];
+    let part = parts.into_iter().find_map(|part| match part {
+        Found::Present { .. } => None,
+        Found::Missing { problem, remedy } => Some(format!("{problem}; {remedy}")),
+    });
+    let no_gpu = || "the driver finds no GPU; `campanile doctor` tells more".to_owned();
+    part.or_else(|| report.gpus.is_empty().then(no_gpu))
+}
+
+fn refused(device: DeviceChoice, error: KernelError) -> RunError {
+    match error {
+        KernelError::Device(problem) => unusable(device, &problem),
+        error => unusable(device, &error.to_string()),
+    }
+}
+
+fn unusable(device: DeviceChoice, problem: &str) -> RunError {
+    RunError::new("train.device (--device)", format!("{device} cannot be used here: {problem}"))
+}
+
+#[cfg(test)]
+mod tests;
