@@ -46,6 +46,21 @@ pub enum Error {
         /// Memory that is available, in bytes.
         available: u64,
     },
+    /// A table could not be allocated.
+    #[error(
+        "the table of {feature}, {rows} × {columns}, does not fit into the memory that is left: {error}; lower model.rows_cap or \
+         model.dim, or divide the tables among more ranks"
+    )]
+    TableMemory {
+        /// Name of the feature.
+        feature: String,
+        /// Number of rows that this rank holds.
+        rows: usize,
+        /// Number of columns that this rank holds.
+        columns: usize,
+        /// Error of the allocation.
+        error: KernelError,
+    },
     /// One process cannot run this many ranks.
     #[error(
         "{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host"
@@ -159,6 +174,7 @@ impl Error {
             | Self::Metrics(_)
             | Self::Diverged { .. }
             | Self::Memory { .. }
+            | Self::TableMemory { .. }
             | Self::Ranks { .. }
             | Self::Checkpoint(_)
             | Self::Resume { .. }
