@@ -2,7 +2,7 @@
 
 use crate::checkpoint::CheckpointError;
 use crate::metrics::MetricError;
-use crate::run::memory::MemoryNeed;
+use crate::run::memory::{GpuNeed, MemoryNeed};
 use collectives::{CollectiveError, ExternalError, Failure};
 use data::DataError;
 use kernels::KernelError;
@@ -46,6 +46,9 @@ pub enum Error {
         /// Memory that is available, in bytes.
         available: u64,
     },
+    /// A GPU does not have enough memory for its ranks.
+    #[error("{0}")]
+    GpuMemory(Box<GpuNeed>),
     /// A table could not be allocated.
     #[error(
         "the table of {feature}, {rows} × {columns}, does not fit into the memory that is left: {error}; lower model.rows_cap or \
@@ -174,6 +177,7 @@ impl Error {
             | Self::Metrics(_)
             | Self::Diverged { .. }
             | Self::Memory { .. }
+            | Self::GpuMemory(_)
             | Self::TableMemory { .. }
             | Self::Ranks { .. }
             | Self::Checkpoint(_)

@@ -46,7 +46,7 @@ pub use run::evaluation::{PredictionReceiver, Receiver};
 pub use run::event::{Event, Progress};
 pub use run::inference::{evaluate, predict};
 pub use run::launch::check_size;
-pub use run::memory::{MemoryNeed, MemoryPart, MemoryUse, available_memory};
+pub use run::memory::{GpuNeed, MemoryNeed, MemoryPart, MemoryUse, available_memory};
 pub use run::outcome::{KeptBest, Outcome};
 pub use run::pace;
 pub use run::scores::{LabelScores, Scores};

@@ -35,10 +35,10 @@ struct Copy {
 }
 
 impl Case {
-    fn tables(&self) -> Vec<Table> {
+    fn tables(&self, device: &Device) -> Vec<Table> {
         let mut numbers = Numbers(17);
         let make = |(&rows, &dim): (&usize, &usize)| {
-            let mut table = Table::zeroed(&Device::Reference, rows, dim, self.pooling, &self.rule).unwrap();
+            let mut table = Table::zeroed(device, rows, dim, self.pooling, &self.rule).unwrap();
             table.weights.write(0, &numbers.floats(rows * dim).to_vec().unwrap()).unwrap();
             table
         };
@@ -46,7 +46,7 @@ impl Case {
     }
 
     /// The samples `own` of all, as one rank has them.
-    fn copy(&self, own: std::ops::Range<usize>) -> Copy {
+    fn copy(&self, device: &Device, own: std::ops::Range<usize>) -> Copy {
         let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![]);
         for (table, &rows) in ROWS.iter().enumerate() {
             segments.push(Segment {
@@ -66,9 +66,9 @@ impl Case {
         let weights: Vec<f32> = values.iter().map(|&id| 0.5 + id as f32 / 64.0).collect();
         let gradients: Vec<f32> =
             own.clone().flat_map(|sample| Numbers(sample as u64).floats(WIDTH).to_vec().unwrap()).collect();
-        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
-        let (values, tables) = (buffer(&values), self.tables());
-        Device::Reference
+        let (mut index, mut sorted) = (BagIndex::new(device), SortedIds::new(device));
+        let (values, tables) = (on(device, &buffer(&values)), self.tables(device));
+        device
             .index_bags(IndexBags {
                 tables: ROWS.len(),
                 // More samples than the copy serves, as a rank has them.
@@ -79,18 +79,19 @@ impl Case {
                 index: &mut index,
             })
             .unwrap();
-        Device::Reference.sort_ids(&tables, &index, &values, &mut sorted).unwrap();
-        Copy { index, sorted, weights: buffer(&weights), dout: buffer(&gradients) }
+        device.sort_ids(&tables, &index, &values, &mut sorted).unwrap();
+        let (weights, dout) = (on(device, &buffer(&weights)), on(device, &buffer(&gradients)));
+        Copy { index, sorted, weights, dout }
     }
 
     /// Rows and sums of one copy.
     fn sums(&self, device: &Device, copy: &Copy) -> (RowRuns, Buffer<u32>, Buffer<f32>) {
-        let (mut runs, mut rows) = (RowRuns::new(&Device::Reference), none());
+        let (mut runs, mut rows) = (RowRuns::new(device), on(device, &none()));
         assert!(device.find_runs(&WHICH, &copy.sorted, &mut runs, &mut rows).unwrap());
-        let mut sums = numbers_like(3);
+        let mut sums = on(device, &numbers_like(3));
         device
             .sum_rows(SumRows {
-                tables: &self.tables(),
+                tables: &self.tables(device),
                 which: &WHICH,
                 columns: &COLUMNS,
                 width: WIDTH,
@@ -105,13 +106,13 @@ impl Case {
         (runs, rows, sums)
     }
 
-    fn copies(&self) -> Vec<Copy> {
-        (0..self.copies).map(|copy| self.copy(share(self.samples, self.copies, copy))).collect()
+    fn copies(&self, device: &Device) -> Vec<Copy> {
+        (0..self.copies).map(|copy| self.copy(device, share(self.samples, self.copies, copy))).collect()
     }
 
     /// The tables after one update by the sums of all copies, brought together row by row.
     fn by_rows(&self, device: &Device) -> Vec<Vec<f32>> {
-        let of_copies: Vec<_> = self.copies().iter().map(|copy| self.sums(device, copy)).collect();
+        let of_copies: Vec<_> = self.copies(device).iter().map(|copy| self.sums(device, copy)).collect();
         let (mut rows, mut sums, mut parts) = (vec![], vec![], vec![]);
         for (runs, some, floats) in &of_copies {
             let mut at = sums.len();
@@ -124,16 +125,16 @@ impl Case {
             sums.extend(floats.to_vec().unwrap());
         }
         parts.sort_by_key(|part| part.table);
-        self.update(device, &parts, &buffer(&rows), &buffer(&sums))
+        self.update(device, &parts, &on(device, &buffer(&rows)), &on(device, &buffer(&sums)))
     }
 
     /// As [`by_rows`](Self::by_rows), by vectors with a place for every row.
     fn dense(&self, device: &Device) -> Vec<Vec<f32>> {
-        let tables = self.tables();
+        let tables = self.tables(device);
         let mut sum = vec![];
-        for copy in self.copies() {
+        for copy in self.copies(device) {
             let (runs, rows, sums) = self.sums(device, &copy);
-            let (mut vector, args) = (numbers_like(9), (&rows, &sums));
+            let (mut vector, args) = (on(device, &numbers_like(9)), (&rows, &sums));
             let (rows, sums) = args;
             let args =
                 SpreadRows { tables: &tables, which: &WHICH, runs: &runs, rows, sums, vector: &mut vector };
@@ -142,12 +143,12 @@ impl Case {
             sum.resize(vector.len(), 0.0);
             sum.iter_mut().zip(vector).for_each(|(sum, more): (&mut f32, f32)| *sum += more);
         }
-        let (mut parts, mut rows, mut sums) = (vec![], none(), zeros(0));
+        let (mut parts, mut rows, mut sums) = (vec![], on(device, &none()), on(device, &zeros(0)));
         device
             .collect_rows(CollectRows {
                 tables: &tables,
                 which: &WHICH,
-                vector: &buffer(&sum),
+                vector: &on(device, &buffer(&sum)),
                 parts: &mut parts,
                 rows: &mut rows,
                 sums: &mut sums,
@@ -163,20 +164,21 @@ impl Case {
         rows: &Buffer<u32>,
         sums: &Buffer<f32>,
     ) -> Vec<Vec<f32>> {
-        let mut tables = self.tables();
-        let mut keys = Buffer::new(&Device::Reference);
+        let mut tables = self.tables(device);
+        let mut keys = Buffer::new(device);
         for step in 1..3 {
             let update = regularised(Update::new(self.rule, 0.1, step), self.how);
             let args = UpdateRows { tables: &mut tables, parts, rows, sums, keys: &mut keys, update };
             device.update_rows(args).unwrap();
         }
+        device.check().unwrap();
         contents(&tables)
     }
 
     /// The tables after updates by the gradients of all samples at once.
     fn at_once(&self) -> Vec<Vec<f32>> {
-        let all = self.copy(0..self.samples);
-        let mut tables = self.tables();
+        let all = self.copy(&Device::Reference, 0..self.samples);
+        let mut tables = self.tables(&Device::Reference);
         for step in 1..3 {
             for t in WHICH {
                 Device::Reference
@@ -235,14 +237,15 @@ fn rows_that_do_not_fit_are_refused() {
     for device in devices() {
         let mut tables = [Table::zeroed(&device, 3, 2, Pooling::Sum, &UpdateRule::Sgd).unwrap()];
         let mut update = |parts: &[RowPart], rows: &[u32]| {
-            device.update_rows(UpdateRows {
+            let updated = device.update_rows(UpdateRows {
                 tables: &mut tables,
                 parts,
-                rows: &buffer(rows),
-                sums: &zeros(4),
+                rows: &on(&device, &buffer(rows)),
+                sums: &on(&device, &zeros(4)),
                 keys: &mut Buffer::new(&device),
                 update: Update::new(UpdateRule::Sgd, 0.1, 1),
-            })
+            });
+            checked(&device, updated)
         };
         let part = |rows, sums| RowPart { table: 0, rows, sums };
         assert_eq!(update(&[part(0..2, 0)], &[0, 2]), Ok(()));
@@ -261,11 +264,11 @@ fn rows_that_do_not_fit_are_refused() {
             rule: UpdateRule::Sgd,
             how: 0,
         };
-        let copy = case.copy(0..50);
-        let (mut runs, mut rows) = (RowRuns::new(&device), none());
+        let copy = case.copy(&device, 0..50);
+        let (mut runs, mut rows) = (RowRuns::new(&device), on(&device, &none()));
         device.find_runs(&WHICH, &copy.sorted, &mut runs, &mut rows).unwrap();
-        short(device.sum_rows(SumRows {
-            tables: &case.tables(),
+        let summed = device.sum_rows(SumRows {
+            tables: &case.tables(&device),
             which: &WHICH,
             columns: &COLUMNS,
             width: WIDTH,
@@ -273,8 +276,9 @@ fn rows_that_do_not_fit_are_refused() {
             sorted: &copy.sorted,
             runs: &runs,
             weights: None,
-            dout: &zeros(20 * WIDTH),
-            sums: &mut zeros(0),
-        }));
+            dout: &on(&device, &zeros(20 * WIDTH)),
+            sums: &mut on(&device, &zeros(0)),
+        });
+        short(checked(&device, summed));
     }
 }

@@ -53,11 +53,11 @@ fn embedding_case() -> impl Strategy<Value = EmbeddingCase> {
 }
 
 impl EmbeddingCase {
-    fn tables(&self) -> Vec<Table> {
+    fn tables(&self, device: &Device) -> Vec<Table> {
         let mut numbers = Numbers(self.seed);
         let pooling = if self.mean { Pooling::Mean } else { Pooling::Sum };
         let make = |(&rows, &dim)| {
-            let mut table = Table::zeroed(&Device::Reference, rows, dim, pooling, &self.rule).unwrap();
+            let mut table = Table::zeroed(device, rows, dim, pooling, &self.rule).unwrap();
             table.weights.write(0, &numbers.floats(rows * dim).to_vec().unwrap()).unwrap();
             table
         };
@@ -98,12 +98,10 @@ impl EmbeddingCase {
             width += dim + 1;
         }
         let weights = numbers.floats(values.len());
-        let weights = self.weighted.then_some(&weights);
         let dout = numbers.floats(self.samples * width);
         let sorting = |device: &Device| {
-            let tables = self.tables();
-            let (mut index, mut sorted) =
-                (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+            let tables = self.tables(device);
+            let (mut index, mut sorted) = (BagIndex::new(device), SortedIds::new(device));
             device
                 .index_bags(IndexBags {
                     tables: tables.len(),
@@ -114,7 +112,7 @@ impl EmbeddingCase {
                     index: &mut index,
                 })
                 .unwrap();
-            device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
+            device.sort_ids(&tables, &index, &on(device, &ids), &mut sorted).unwrap();
             (tables, index, sorted)
         };
         let (_, _, expected) = sorting(&Device::Reference);
@@ -124,7 +122,9 @@ impl EmbeddingCase {
                 (sorted.keys.to_vec().unwrap(), &sorted.bounds),
                 (expected.keys.to_vec().unwrap(), &expected.bounds)
             );
-            let mut out = numbers_like(self.samples * width);
+            let (ids, weights, dout) = (on(device, &ids), on(device, &weights), on(device, &dout));
+            let weights = self.weighted.then_some(&weights);
+            let mut out = on(device, &numbers_like(self.samples * width));
             let all = 0..tables.len();
             device
                 .lookup(Lookup {
@@ -140,7 +140,7 @@ impl EmbeddingCase {
                 })
                 .unwrap();
             let part = self.samples / 3..self.samples;
-            let mut some = numbers_like(part.len() * width);
+            let mut some = on(device, &numbers_like(part.len() * width));
             let which = all.end / 2..all.end;
             device
                 .lookup(Lookup {
@@ -170,6 +170,7 @@ impl EmbeddingCase {
                     })
                     .unwrap();
             }
+            device.check().unwrap();
             let mut results = vec![out.to_vec().unwrap(), some.to_vec().unwrap()];
             for table in &tables {
                 results.extend([table.weights.to_vec().unwrap(), table.state.to_vec().unwrap()]);
@@ -204,14 +205,12 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
         let (segments, lengths, values) = case.ids();
         let mut numbers = Numbers(3);
         let weights = numbers.floats(values.len());
-        let weights = weighted.then_some(&weights);
         let (near_dout, far_dout) = (numbers.floats(samples * near), numbers.floats(samples * far));
         for device in devices() {
-            let (mut index, mut sorted, mut dout) = (
-                BagIndex::new(&Device::Reference),
-                SortedIds::new(&Device::Reference),
-                zeros(samples * (near + far)),
-            );
+            let weights = weighted.then(|| on(&device, &weights));
+            let (near_dout, far_dout) = (on(&device, &near_dout), on(&device, &far_dout));
+            let (mut index, mut sorted) = (BagIndex::new(&device), SortedIds::new(&device));
+            let mut dout = on(&device, &zeros(samples * (near + far)));
             for (copy, (from, width)) in copies.iter().zip([(&near_dout, near), (&far_dout, far)]) {
                 device
                     .copy_columns(
@@ -222,7 +221,7 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
                     )
                     .unwrap();
             }
-            let (mut whole, mut halves) = (case.tables(), case.tables());
+            let (mut whole, mut halves) = (case.tables(&device), case.tables(&device));
             device
                 .index_bags(IndexBags {
                     tables: 5,
@@ -233,7 +232,7 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
                     index: &mut index,
                 })
                 .unwrap();
-            device.sort_ids(&whole, &index, &buffer(&values), &mut sorted).unwrap();
+            device.sort_ids(&whole, &index, &on(&device, &buffer(&values)), &mut sorted).unwrap();
             for step in 1..4 {
                 let update = |tables: &mut [Table], which, columns: &[usize], width, dout| {
                     device
@@ -244,7 +243,7 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
                             width,
                             index: &index,
                             sorted: &sorted,
-                            weights,
+                            weights: weights.as_ref(),
                             dout,
                             update: Update::new(rule, 0.1, step),
                         })
@@ -267,11 +266,10 @@ fn updates_of_some_tables_add_up_to_one_of_all() {
 /// the numbers go round the sources piece by piece.
 fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
     let rows = [3, 1000, 1 << 20];
-    let tables = rows.map(|rows| Table::zeroed(&Device::Reference, rows, 1, Pooling::Sum, &UpdateRule::Sgd));
-    let tables = tables.map(Result::unwrap);
     let piece = samples / 4 / pieces;
     let mut numbers = Numbers(samples as u64);
-    let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![u32::MAX; 5]);
+    let unused = 5;
+    let (mut segments, mut lengths, mut values) = (vec![], vec![], vec![u32::MAX; unused]);
     for place in [2, 0, 3, 1] {
         for (table, turn) in (0..rows.len()).flat_map(|table| (0..pieces).map(move |turn| (table, turn))) {
             let (first_value, lengths_at) = (values.len(), (longest > 0).then_some(lengths.len()));
@@ -286,7 +284,9 @@ fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
     }
     let ids = buffer(&values);
     let mut results = devices().into_iter().map(|device| {
-        let (mut index, mut sorted) = (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+        let tables =
+            rows.map(|rows| Table::zeroed(&device, rows, 1, Pooling::Sum, &UpdateRule::Sgd).unwrap());
+        let (mut index, mut sorted) = (BagIndex::new(&device), SortedIds::new(&device));
         device
             .index_bags(IndexBags {
                 tables: 3,
@@ -297,8 +297,10 @@ fn sort_permuted(samples: usize, longest: u32, pieces: usize) {
                 index: &mut index,
             })
             .unwrap();
-        device.sort_ids(&tables, &index, &ids, &mut sorted).unwrap();
-        (sorted.keys.to_vec().unwrap(), sorted.bounds, sorted.samples.to_vec().unwrap())
+        device.sort_ids(&tables, &index, &on(&device, &ids), &mut sorted).unwrap();
+        device.check().unwrap();
+        let samples = sorted.samples.to_vec().unwrap().split_off(unused);
+        (sorted.keys.to_vec().unwrap(), sorted.bounds, samples)
     });
     let expected = results.next().unwrap();
     assert!(
@@ -322,17 +324,26 @@ fn ids_indexed_in_another_order_than_they_arrived_in() {
 fn bags_that_overlap_are_sorted_too() {
     for (bags, values) in [(20, 30), (50, 40), (300, 90), (3000, 20_000)] {
         let mut numbers = Numbers(bags as u64);
-        let table = Table::zeroed(&Device::Reference, 77, 1, Pooling::Sum, &UpdateRule::Sgd).unwrap();
         let mut draw = |len: usize, below: u64| -> Vec<u32> {
             (0..len).map(|_| (numbers.next() % below) as u32).collect()
         };
         let (ids, starts, lengths) = (draw(values, 77), draw(bags, values as u64 - 8), draw(bags, 9));
         let ids = buffer(&ids);
-        let index = BagIndex::from_bags(&Device::Reference, 1, &starts, &lengths).unwrap();
+        let covered = |value: usize| {
+            starts
+                .iter()
+                .zip(&lengths)
+                .any(|(&start, &length)| (start..start + length).contains(&(value as u32)))
+        };
+        let covered: Vec<usize> = (0..values).filter(|&value| covered(value)).collect();
         let mut results = devices().into_iter().map(|device| {
-            let mut sorted = SortedIds::new(&Device::Reference);
-            device.sort_ids(std::slice::from_ref(&table), &index, &ids, &mut sorted).unwrap();
-            (sorted.keys.to_vec().unwrap(), sorted.bounds, sorted.samples.to_vec().unwrap())
+            let table = Table::zeroed(&device, 77, 1, Pooling::Sum, &UpdateRule::Sgd).unwrap();
+            let index = BagIndex::from_bags(&device, 1, &starts, &lengths).unwrap();
+            let mut sorted = SortedIds::new(&device);
+            device.sort_ids(&[table], &index, &on(&device, &ids), &mut sorted).unwrap();
+            let samples = sorted.samples.to_vec().unwrap();
+            let samples: Vec<u32> = covered.iter().map(|&value| samples[value]).collect();
+            (sorted.keys.to_vec().unwrap(), sorted.bounds, samples)
         });
         let expected = results.next().unwrap();
         assert!(results.all(|result| result == expected), "{bags} bags in {values} values");
@@ -372,8 +383,7 @@ fn duplicates_are_summed_before_the_update() {
             table.weights.write(0, &start.to_vec().unwrap()).unwrap();
             let mut tables = [table];
             let segment = Segment { table: 0, first_sample: 0, samples, first_value: 0, lengths_at: None };
-            let (mut index, mut sorted) =
-                (BagIndex::new(&Device::Reference), SortedIds::new(&Device::Reference));
+            let (mut index, mut sorted) = (BagIndex::new(&device), SortedIds::new(&device));
             device
                 .index_bags(IndexBags {
                     tables: 1,
@@ -384,7 +394,7 @@ fn duplicates_are_summed_before_the_update() {
                     index: &mut index,
                 })
                 .unwrap();
-            device.sort_ids(&tables, &index, &buffer(&ids), &mut sorted).unwrap();
+            device.sort_ids(&tables, &index, &on(&device, &buffer(&ids)), &mut sorted).unwrap();
             device
                 .update_tables(UpdateTables {
                     tables: &mut tables,
@@ -394,7 +404,7 @@ fn duplicates_are_summed_before_the_update() {
                     index: &index,
                     sorted: &sorted,
                     weights: None,
-                    dout: &dout,
+                    dout: &on(&device, &dout),
                     update: Update::new(rule, 0.5, 1),
                 })
                 .unwrap();

@@ -33,9 +33,7 @@ impl Devices {
             return Ok(devices);
         }
         let count = Gpu::count().map_err(|error| refused(device, error))?;
-        let here = cluster.ranks_here(run.topology());
-        let gpu_of = here.iter().enumerate().filter_map(|(i, &rank)| Some((rank, device.gpu(i, count)?)));
-        devices.gpu_of = gpu_of.collect();
+        devices.gpu_of = gpu_by_rank(device, count, &cluster.ranks_here(run.topology()));
         let in_process = |rank: &usize| cluster.own_rank().is_none_or(|own| own == *rank);
         for (_, &index) in devices.gpu_of.iter().filter(|(rank, _)| in_process(rank)) {
             if !devices.gpus.contains_key(&index) {
@@ -66,6 +64,27 @@ impl Devices {
     }
 }
 
+/// GPU of each rank of this machine, by world rank; empty where ranks compute on the CPU, or on GPUs that are not here.
+pub(crate) fn gpus_of(run: &Run, cluster: &Cluster) -> BTreeMap<usize, usize> {
+    match (run.device, resolve(run.device, run.precision)) {
+        (DeviceChoice::Cpu, _) | (_, Err(_)) => BTreeMap::new(),
+        (_, Ok(device)) => {
+            let count = Gpu::count().unwrap_or(0);
+            gpu_by_rank(device, count, &cluster.ranks_here(run.topology()))
+        }
+    }
+}
+
+/// Bytes that are free on each GPU of this machine.
+pub(crate) fn free_memory() -> BTreeMap<usize, u64> {
+    cuda_report().gpus.into_iter().map(|gpu| (gpu.index, gpu.memory_free)).collect()
+}
+
+/// GPU of each of the ranks `here`, which share a machine with `count` GPUs.
+fn gpu_by_rank(device: DeviceChoice, count: usize, here: &[usize]) -> BTreeMap<usize, usize> {
+    here.iter().enumerate().filter_map(|(i, &rank)| Some((rank, device.gpu(i, count)?))).collect()
+}
+
 /// Refuses a device that this machine does not have, before any other work is done; what `auto` becomes is found out too.
 pub fn check_device(device: DeviceChoice, precision: Precision) -> Result<(), RunError> {
     resolve(device, precision).map(|_| ())
@@ -79,7 +98,7 @@ fn resolve(device: DeviceChoice, precision: Precision) -> Result<DeviceChoice, R
         DeviceChoice::Cuda(_) => {
             let problem = missing(&cuda_report());
             return match problem {
-                Some(problem) => Err(refused(device, KernelError::Device(problem))),
+                Some(problem) => Err(unusable(device, &problem)),
                 None => Ok(device),
             };
         }
@@ -112,7 +131,14 @@ fn missing(report: &CudaReport) -> Option<String> {
 }
 
 fn refused(device: DeviceChoice, error: KernelError) -> RunError {
-    RunError::new("train.device (--device)", format!("{device} cannot be used here: {error}"))
+    match error {
+        KernelError::Device(problem) => unusable(device, &problem),
+        error => unusable(device, &error.to_string()),
+    }
+}
+
+fn unusable(device: DeviceChoice, problem: &str) -> RunError {
+    RunError::new("train.device (--device)", format!("{device} cannot be used here: {problem}"))
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use crate::Error;
 use crate::checkpoint::Checkpoint;
 use crate::checkpoint::state::{self, Restore};
 use crate::run::cluster::Cluster;
-use crate::run::devices::Devices;
-use crate::run::memory::{MemoryNeed, MemoryUse, available_memory};
+use crate::run::devices::{Devices, free_memory, gpus_of};
+use crate::run::memory::{MemoryNeed, MemoryUse, available_memory, gpu};
 use crate::samples::logs::{Logs, SharedLogs};
 use crate::step::communicators::Communicators;
 use crate::step::rank_state::RankState;
@@ -14,6 +14,7 @@ use data::Split;
 use kernels::{Device, KernelError};
 use spec::run::{Run, RunError};
 use spec::schedule::Task;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The most ranks that one process runs as threads: every pair of them has a place in every exchange.
@@ -27,9 +28,21 @@ pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<Me
         return Err(Error::Ranks { ranks: here, most: MAX_RANKS });
     }
     let need = MemoryNeed::of(run, cluster, purpose);
+    // A run that computes nothing is on no GPU.
+    let gpus = if purpose.computing > 0 { gpus_of(run, cluster) } else { BTreeMap::new() };
+    let on_host = match gpus.is_empty() {
+        true => need,
+        false => {
+            let free = free_memory();
+            if let Some(need) = gpu::shortage(run, cluster, purpose, &gpus, &free) {
+                return Err(Error::GpuMemory(Box::new(need)));
+            }
+            gpu::of_host(&need)
+        }
+    };
     match available_memory() {
-        Some(available) if need.total() > available => {
-            Err(Error::Memory { need: Box::new(need), ranks: here, available })
+        Some(available) if on_host.total() > available => {
+            Err(Error::Memory { need: Box::new(on_host), ranks: here, available })
         }
         _ => Ok(need),
     }

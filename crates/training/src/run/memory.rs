@@ -18,10 +18,12 @@
 //! `crates/cli/tests/durability/need.rs` holds the sum against the resident memory of real runs.
 
 mod available;
+pub(crate) mod gpu;
 mod rank;
 mod sizes;
 
 pub use available::available_memory;
+pub use gpu::GpuNeed;
 
 use crate::run::cluster::{Cluster, threads};
 use rank::Shape;
