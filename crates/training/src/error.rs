@@ -49,6 +49,21 @@ pub enum Error {
     /// A GPU does not have enough memory for its ranks.
     #[error("{0}")]
     GpuMemory(Box<GpuNeed>),
+    /// A table could not be allocated.
+    #[error(
+        "the table of {feature}, {rows} × {columns}, does not fit into the memory that is left: {error}; lower model.rows_cap or \
+         model.dim, or divide the tables among more ranks"
+    )]
+    TableMemory {
+        /// Name of the feature.
+        feature: String,
+        /// Number of rows that this rank holds.
+        rows: usize,
+        /// Number of columns that this rank holds.
+        columns: usize,
+        /// Error of the allocation.
+        error: KernelError,
+    },
     /// One process cannot run this many ranks.
     #[error(
         "{ranks} ranks are more than the {most} that one process runs; lower topology.hosts or topology.ranks_per_host"
@@ -163,6 +178,7 @@ impl Error {
             | Self::Diverged { .. }
             | Self::Memory { .. }
             | Self::GpuMemory(_)
+            | Self::TableMemory { .. }
             | Self::Ranks { .. }
             | Self::Checkpoint(_)
             | Self::Resume { .. }

@@ -26,7 +26,14 @@ pub fn allocate(
             true => Pooling::Sum,
             false => model.features()[shard.feature].pooling,
         };
-        let mut table = Table::zeroed(device, shard.rows.len(), shard.columns.len(), pooling, rule)?;
+        let (rows, columns) = (shard.rows.len(), shard.columns.len());
+        let mut table = Table::zeroed(device, rows, columns, pooling, rule).map_err(|error| match error {
+            KernelError::OutOfMemory { .. } => {
+                let feature = model.features()[shard.feature].name.clone();
+                Error::TableMemory { feature, rows, columns, error }
+            }
+            error => error.into(),
+        })?;
         initialise(device, &mut table, shard, model, seed)?;
         tables.push(table);
     }
