@@ -170,18 +170,6 @@ impl<T: Element> Buffer<T> {
         Ok(all)
     }
 
-    /// Copies `len` bytes of `from`, starting at byte `from_at`, to byte `at` of this buffer, whatever their types. Fails past the
-    /// end of either, and where one of them has no contents.
-    pub fn copy_bytes<U: Element>(
-        &mut self,
-        at: usize,
-        from: &Buffer<U>,
-        from_at: usize,
-        len: usize,
-    ) -> Result<(), KernelError> {
-        self.bytes.copy_from(at, &from.bytes, from_at, len)
-    }
-
     /// Turns the buffer into raw memory, without copying.
     pub fn into_bytes(self) -> Bytes {
         self.bytes

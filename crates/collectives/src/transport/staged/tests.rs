@@ -2,7 +2,7 @@ use super::{Route, Staged};
 use crate::launch::{conform, launch_over};
 use crate::transport::Transport;
 use crate::transport::in_process::InProcess;
-use crate::{CollectiveError, Label, Options};
+use crate::{CollectiveError, Label, Options, suite};
 use kernels::{Buffer, Device};
 use spec::topology::Topology;
 use std::sync::Arc;
@@ -22,6 +22,19 @@ fn copies_that_are_done_at_once() {
 #[test]
 fn copies_that_take_some_time() {
     conform(|transport| staged(transport, 3));
+}
+
+/// Host memory goes to the wrapped mover as it is.
+#[test]
+fn host_memory() {
+    for route in [Route::Staged, Route::Direct] {
+        let over = |transport: &Arc<InProcess>| {
+            let mover = Arc::new(Staged::new(transport.clone(), transport.clone(), route));
+            Transport { control: transport.clone(), mover }
+        };
+        let (topology, device) = (Topology::new(2, 2).unwrap(), |_| Ok(Device::Reference));
+        launch_over(topology, &Options::default(), device, suite::outstanding, over).unwrap();
+    }
 }
 
 /// A rank that ends without having waited for its exchanges still takes part in them.
