@@ -6,7 +6,7 @@ use crate::progress::{Endpoint, Names, State};
 use crate::sync::lock;
 use crate::transport::{GroupId, Span};
 use crate::{CollectiveError, Label, Output, Pending, SentBytes};
-use kernels::{Buffer, Bytes, Device, Element, Space};
+use kernels::{Buffer, Bytes, Device, Element};
 use spec::topology::Topology;
 use std::fmt;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl Communicator {
             recv.resize(total)?;
             let (send, mut recv) = (send.into_bytes(), recv.into_bytes());
             if self.size() == 1 {
-                recv.copy_from(0, &send, 0, own * size)?;
+                self.device.copy(&mut recv, 0, &send, 0, own * size)?;
                 return Ok(Setup::done(send, recv));
             }
             Ok(Setup::exchange(send, recv))
@@ -239,7 +239,7 @@ impl Communicator {
     pub fn start_barrier(&self, label: &Label) -> Result<Pending<()>> {
         let names = Names { operation: "barrier", element: "nothing", label };
         self.start(names, 1, |spans| {
-            let (send, recv) = (Bytes::new(host()), Bytes::new(host()));
+            let (send, recv) = (Bytes::new(self.device.host()), Bytes::new(self.device.host()));
             spans.to.resize(self.size(), Span::default());
             spans.from.resize(self.size(), Span::default());
             Ok(if self.size() == 1 { Setup::done(send, recv) } else { Setup::exchange(send, recv) })
@@ -251,9 +251,9 @@ impl Communicator {
     /// and is meant for set-up, not for training steps.
     pub fn split(&self, label: &Label, color: usize, key: usize) -> Result<Communicator> {
         let sequence = self.group.sequence.load(Ordering::Relaxed);
-        let mine = Buffer::from_slice(host(), &[color as u64, key as u64])?;
+        let mine = Buffer::from_slice(self.device.host(), &[color as u64, key as u64])?;
         let counts = vec![2; self.size()];
-        let all = self.all_gather(label, mine, &counts, Buffer::new(host()))?.1.to_vec()?;
+        let all = self.all_gather(label, mine, &counts, Buffer::new(self.device.host()))?.1.to_vec()?;
         let mut chosen: Vec<(u64, usize)> = Vec::new();
         for (rank, choice) in all.chunks_exact(2).enumerate() {
             if choice[0] == color as u64 {
@@ -334,11 +334,6 @@ impl Communicator {
         let (rank, label) = (self.world_rank(), label.clone());
         CollectiveError::Arguments { rank, operation, label, what, expected, got }
     }
-}
-
-/// Space of host memory, for what ranks tell each other without their devices.
-pub(crate) fn host() -> Space {
-    Space::from(&Device::Reference)
 }
 
 impl fmt::Debug for Communicator {

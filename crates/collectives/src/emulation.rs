@@ -4,7 +4,7 @@
 //! are copied from the memory of one member to that of another. So the result has the bits that a group of ranks would get.
 
 use crate::steps::{DecodeStep, EncodeStep, of_encode};
-use kernels::{Buffer, Device, KernelError, Round};
+use kernels::{Buffer, Bytes, Device, KernelError, Round};
 use spec::codec::{Compensation, Row};
 use spec::program::{Algorithm, Area, Program, Step, Units};
 use std::ops::Range;
@@ -90,7 +90,7 @@ impl EmulatedAllReduce {
                 self.carry_out(device, i, stretch, vector, round(i))?;
             }
             for transfer in self.exchanges.get(stretch).into_iter().flatten() {
-                transfer.carry_out(&mut self.members, vectors)?;
+                transfer.carry_out(device, &mut self.members, vectors)?;
             }
         }
         Ok(())
@@ -221,20 +221,32 @@ fn transfers(programs: &[Program], only_first: bool) -> Vec<Vec<Transfer>> {
 }
 
 impl Transfer {
-    fn carry_out(self, members: &mut [Member], vectors: &mut [Buffer<f32>]) -> Result {
+    fn carry_out(self, device: &Device, members: &mut [Member], vectors: &mut [Buffer<f32>]) -> Result {
         let Self { from, to, len } = self;
-        // In an exchange a member sends from another area than it receives into.
-        if to.area == Area::Vector {
-            let source = &members[from.member].scratch[index(from.area)];
-            return vectors[to.member].copy_bytes(to.at, source, from.at, len);
-        }
-        let mut target = members[to.member].scratch[index(to.area)].take();
-        let copied = match from.area {
-            Area::Vector => target.copy_bytes(to.at, &vectors[from.member], from.at, len),
-            area => target.copy_bytes(to.at, &members[from.member].scratch[index(area)], from.at, len),
-        };
-        members[to.member].scratch[index(to.area)] = target;
+        // In an exchange a member sends from another area than it receives into, so that these are two pieces of memory.
+        let (mut target, source) = (to.take(members, vectors), from.take(members, vectors));
+        let copied = device.copy(&mut target, to.at, &source, from.at, len);
+        to.put_back(members, vectors, target);
+        from.put_back(members, vectors, source);
         copied
+    }
+}
+
+impl Place {
+    /// Takes the memory of the area out.
+    fn take(self, members: &mut [Member], vectors: &mut [Buffer<f32>]) -> Bytes {
+        match self.area {
+            Area::Vector => vectors[self.member].take().into_bytes(),
+            area => members[self.member].scratch[index(area)].take().into_bytes(),
+        }
+    }
+
+    /// Puts the memory back that was taken out.
+    fn put_back(self, members: &mut [Member], vectors: &mut [Buffer<f32>], memory: Bytes) {
+        match self.area {
+            Area::Vector => vectors[self.member] = memory.into_buffer(),
+            area => members[self.member].scratch[index(area)] = memory.into_buffer(),
+        }
     }
 }
 

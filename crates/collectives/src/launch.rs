@@ -43,14 +43,28 @@ where
     R: Send,
     E: Into<Box<dyn Error + Send + Sync>>,
 {
+    launch_over(topology, options, devices, body, Transport::of)
+}
+
+/// Launches ranks as [`launch`] does, over the transport that `connect` makes of the one between threads.
+pub(crate) fn launch_over<R, E>(
+    topology: Topology,
+    options: &Options,
+    devices: impl Fn(usize) -> Result<Device, KernelError> + Sync,
+    body: impl Fn(Communicator) -> Result<R, E> + Sync,
+    connect: impl Fn(&Arc<InProcess>) -> Transport + Sync,
+) -> Result<Vec<R>, Failure>
+where
+    R: Send,
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
     let world = Arc::new(World::new(topology));
     let run = |rank: usize| {
         let transport = Arc::new(InProcess::new(world.clone(), rank, options.wait_limit));
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = devices(rank)?;
-            let endpoint =
-                Endpoint::new(rank, topology, device, Transport::of(&transport), options.wait_limit);
-            let endpoint = Arc::new(endpoint);
+            let connection = connect(&transport);
+            let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;
@@ -86,6 +100,42 @@ where
         Some(failure) => Err(Failure::clone(&failure)),
         None => {
             Ok(results.into_iter().map(|result| result.expect("a rank without result has failed")).collect())
+        }
+    }
+}
+
+/// Runs the conformance suite on clusters of two to eight ranks, over the transport that `connect` makes.
+#[cfg(test)]
+pub(crate) fn conform(connect: impl Fn(&Arc<InProcess>) -> Transport + Sync) {
+    use crate::suite::{self, Case};
+    let cases: [Case; 19] = [
+        suite::meter,
+        suite::all_to_all,
+        suite::all_gather,
+        suite::broadcast,
+        suite::barrier,
+        suite::reduce_scatter,
+        suite::all_reduce,
+        suite::all_reduce_f64,
+        suite::encoded_all_reduce,
+        suite::algorithms,
+        suite::encoded_scatter_and_gather,
+        suite::outstanding,
+        suite::queues,
+        suite::crossed,
+        suite::progress,
+        suite::split,
+        suite::disjoint,
+        |world| suite::stress(world, 300),
+        suite::abandoned,
+    ];
+    let options = Options { wait_limit: Duration::from_secs(20) };
+    for (hosts, per_host) in [(1, 2), (3, 1), (4, 2)] {
+        let topology = Topology::new(hosts, per_host).expect("a cluster");
+        for (number, case) in cases.iter().enumerate() {
+            if let Err(failure) = launch_over(topology, &options, |_| Ok(Device::Reference), case, &connect) {
+                panic!("case {number} on {topology}: {failure}");
+            }
         }
     }
 }

@@ -32,6 +32,14 @@
 #![cfg_attr(not(feature = "mpi"), forbid(unsafe_code))]
 #![cfg_attr(feature = "mpi", deny(unsafe_code))]
 
+// The conformance suite runs here too, over movers that no caller can choose.
+#[cfg(test)]
+extern crate self as collectives;
+#[cfg(test)]
+#[path = "../tests/suite/mod.rs"]
+#[allow(dead_code)]
+mod suite;
+
 mod communicator;
 mod emulation;
 mod error;
@@ -59,7 +67,7 @@ pub use label::Label;
 pub use launch::{Options, launch};
 pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
-pub use mpi_job::{MpiJob, MpiOptions, mpi_library_version};
+pub use mpi_job::{DeviceMemory, MpiJob, MpiOptions, mpi_library_version};
 pub use pending::{Completion, Output, Pending};
 pub use prepared::{Lossy, Prepared};
 pub use reductions::Vectors;

@@ -3,9 +3,10 @@
 use crate::launch::{failed, panic_message};
 use crate::progress::Endpoint;
 use crate::transport::Transport;
-use crate::transport::mpi::{Joined, Started, Watch};
+use crate::transport::mpi::{Joined, Mpi, Started, Watch};
+use crate::transport::staged::{Route, Staged};
 use crate::{CollectiveError, Communicator, Failure, Options};
-use kernels::{Device, KernelError};
+use kernels::{Bytes, Device, KernelError};
 use spec::topology::Topology;
 use std::error::Error;
 use std::fmt;
@@ -24,12 +25,29 @@ pub struct MpiOptions {
     /// Text that must be the same on all ranks, besides the topology and the version of this crate: for example the
     /// configuration and the version of the program, one item per line. An error shows the lines that differ.
     pub identity: String,
+    /// How memory of GPUs reaches other ranks. Default: staged.
+    pub device_memory: DeviceMemory,
+}
+
+/// How MPI moves memory of GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceMemory {
+    /// Through page-locked memory of the host, with any MPI library.
+    #[default]
+    Staged,
+    /// By MPI itself, which must be built with CUDA: other MPI libraries crash when they read the address of a GPU.
+    Direct,
 }
 
 impl Default for MpiOptions {
-    /// Options that check hosts, send pieces of 1 GiB and have an empty identity.
+    /// Options that check hosts, send pieces of 1 GiB, have an empty identity and stage the memory of GPUs.
     fn default() -> Self {
-        Self { check_hosts: true, piece: 1 << 30, identity: String::new() }
+        Self {
+            check_hosts: true,
+            piece: 1 << 30,
+            identity: String::new(),
+            device_memory: DeviceMemory::Staged,
+        }
     }
 }
 
@@ -142,9 +160,8 @@ impl MpiJob {
         let (rank, Started { transport, .. }) = (self.rank(), &started);
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = device(rank)?;
-            let endpoint =
-                Endpoint::new(rank, topology, device, Transport::of(transport), options.wait_limit);
-            let endpoint = Arc::new(endpoint);
+            let connection = connection(transport, &device, mpi.device_memory);
+            let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;
@@ -162,6 +179,18 @@ impl MpiJob {
         self.0.close(started, outcome.is_ok());
         outcome
     }
+}
+
+/// Transport of a rank on this device.
+fn connection(mpi: &Arc<Mpi>, device: &Device, device_memory: DeviceMemory) -> Transport {
+    if Bytes::new(device.for_exchange()).is_on_host() {
+        return Transport::of(mpi);
+    }
+    let route = match device_memory {
+        DeviceMemory::Staged => Route::Staged,
+        DeviceMemory::Direct => Route::Direct,
+    };
+    Transport { control: mpi.clone(), mover: Arc::new(Staged::new(mpi.clone(), mpi.clone(), route)) }
 }
 
 impl fmt::Debug for MpiJob {

@@ -25,7 +25,8 @@ pub struct Pending<O: Output> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Time at which the transport completed the last exchange of the operation, as precisely as the transport knows; the
-    /// start of the operation if it needed no exchange.
+    /// start of the operation if it needed no exchange. If the exchange was one of device memory between threads, the last
+    /// member had arrived at that time, and the device may have moved the bytes later.
     pub at: Instant,
     /// Bytes that this rank sent to other ranks.
     pub sent: u64,

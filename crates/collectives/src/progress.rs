@@ -38,7 +38,9 @@ pub(crate) struct State {
     free: Vec<usize>,
     tickets: Vec<Ticket>,
     pub(crate) scratch: Scratch,
-    pub(crate) pool: Pool,
+    /// Pools of device memory, one for each queue: a queue may still be at work on a piece that the host has given back, so
+    /// that only later work of the same queue may use it.
+    pools: Vec<Pool>,
     /// Pool of host memory, for what the host itself sends and reads, whatever the device of the rank.
     pub(crate) host_pool: Pool,
     pub(crate) host: Vec<f64>,
@@ -175,7 +177,7 @@ impl Endpoint {
         loop {
             let mut state = self.state();
             self.sweep(&mut state);
-            let Some(&wanted) = state.with_more_to_do().next() else { return Ok(()) };
+            let Some(&wanted) = state.with_more_to_do().next() else { return self.mover.settle() };
             let others = state.unfinished(wanted);
             drop(state);
             self.mover.wait(wanted, &others, deadline)?;
@@ -251,19 +253,30 @@ impl Endpoint {
         }
         drop(meter);
         let (to, from) = (&*spans.to, &*spans.from);
-        let (group, sequence) = (group.group, operation.sequence + number);
-        let request = ExchangeRequest { group, sequence, header, send, to, recv, from };
+        let (device, sequence) = (&operation.device, operation.sequence + number);
+        let (group, me) = (group.group, group.me);
+        let request = ExchangeRequest { device, group, me, sequence, header, send, to, recv, from };
         operation.ticket = Some(self.mover.start(request)?);
         Ok(())
     }
 }
 
 impl State {
+    /// Pool of memory for operations on the queue of `device`.
+    pub(crate) fn pool(&mut self, device: &Device) -> &mut Pool {
+        let queue = device.queue();
+        if self.pools.len() <= queue {
+            self.pools.resize_with(queue + 1, Pool::default);
+        }
+        &mut self.pools[queue]
+    }
+
     /// Removes an operation that is complete or has failed, and returns its result.
     fn end(&mut self, index: usize) -> Result<(Bytes, Bytes, Completion)> {
         let operation = self.operations[index].take().expect("an operation ends once");
         self.free.push(index);
-        operation.scratch.into_iter().for_each(|piece| self.pool.give_back(piece));
+        let pool = self.pool(&operation.device);
+        operation.scratch.into_iter().for_each(|piece| pool.give_back(piece));
         match operation.stage {
             Stage::Done { send, recv } => {
                 Ok((send, recv, Completion { at: operation.completed, sent: operation.sent }))

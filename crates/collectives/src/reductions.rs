@@ -4,7 +4,7 @@
 //! every run, on every transport. The direct algorithm sums in group order, `((x₀ + x₁) + x₂) + …`. In a group of one rank
 //! nothing is sent, hence nothing is rounded.
 
-use crate::communicator::{Communicator, host};
+use crate::communicator::Communicator;
 use crate::operation::{Setup, Stage};
 use crate::prepared::{Lossy, Prepared};
 use crate::progress::Names;
@@ -161,7 +161,7 @@ impl Communicator {
             recv.resize(units.extent(0..units.count()))?;
             if self.size() == 1 {
                 let (send, mut all) = (send.into_bytes(), recv.into_bytes());
-                all.copy_from(0, &send, 0, own * size_of::<f32>())?;
+                self.device().copy(&mut all, 0, &send, 0, own * size_of::<f32>())?;
                 return Ok(self.given(send.into_buffer(), all.into_buffer(), round));
             }
             Ok(self.given(send, recv, round))
@@ -195,8 +195,8 @@ impl Communicator {
         self.endpoint.begin(self.device(), &self.group, names, prepared.program.exchanges() as u64, |state| {
             let Given { vector, output, error, round, returns } = give()?;
             let [first, second] = prepared.program.scratch();
-            let space = self.device().for_exchange();
-            let scratch = [state.pool.take(&space, first)?, state.pool.take(&space, second)?];
+            let (space, pool) = (self.device().for_exchange(), state.pool(self.device()));
+            let scratch = [pool.take(&space, first)?, pool.take(&space, second)?];
             let prepared = prepared.clone();
             let running =
                 Running { prepared, name, next: 0, exchanges: 0, vector, output, error, round, returns };
@@ -210,16 +210,16 @@ impl Communicator {
     pub fn all_reduce_f64(&self, label: &Label, values: &mut [f64]) -> Result {
         let names = Names { operation: "all_reduce", element: f64::NAME, label };
         let (size, len) = (self.size(), values.len());
-        let own = size_of_val(values);
+        let (own, space) = (size_of_val(values), self.device().host());
         if size == 1 {
-            let nothing = || Setup::done(Bytes::new(host()), Bytes::new(host()));
+            let nothing = || Setup::done(Bytes::new(&space), Bytes::new(&space));
             let index = self.endpoint.begin(self.device(), &self.group, names, 1, |_| Ok(nothing()))?;
             return self.endpoint.wait(index).map(|_| ());
         }
         let index = self.endpoint.begin(self.device(), &self.group, names, 1, |state| {
-            let mut send = state.host_pool.take(&host(), own)?.into_buffer();
+            let mut send = state.host_pool.take(&space, own)?.into_buffer();
             send.write(0, values)?;
-            let recv = state.host_pool.take(&host(), size * own)?;
+            let recv = state.host_pool.take(&space, size * own)?;
             state.scratch.spans.to.resize(size, Span { at: 0, len: own });
             state.scratch.spans.from.extend((0..size).map(|i| Span { at: i * own, len: own }));
             Ok(Setup::exchange(send.into_bytes(), recv))

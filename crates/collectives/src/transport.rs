@@ -8,13 +8,16 @@
 //! once.
 
 pub(crate) mod in_process;
+// Ranks that are threads copy device memory by the device.
+#[cfg(any(feature = "mpi", test))]
+pub(crate) mod staged;
 // The only unsafe code of this crate: calls of a C library.
 #[cfg(feature = "mpi")]
 #[allow(unsafe_code)]
 pub(crate) mod mpi;
 
 use crate::{CollectiveError, Label};
-use kernels::Bytes;
+use kernels::{Bytes, Device};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -58,9 +61,12 @@ pub(crate) struct Exchanged {
 
 /// An exchange to start in a group: the range `to[i]` of `send` goes to member `i` (ranges may overlap), and the range
 /// `from[i]` of `recv` is filled by member `i`. Members meet by `sequence`: each of them uses every number once, in any
-/// order.
+/// order. Device memory is read and written by work on the queue of `device`, behind all work that the queue has by now.
 pub(crate) struct ExchangeRequest<'a> {
+    pub(crate) device: &'a Device,
     pub(crate) group: GroupId,
+    /// Index of this rank among the members.
+    pub(crate) me: usize,
     pub(crate) sequence: u64,
     pub(crate) header: Header,
     pub(crate) send: Bytes,
@@ -109,6 +115,18 @@ pub(crate) trait Mover: Send + Sync {
         others: &[Ticket],
         deadline: Option<Instant>,
     ) -> Result<(), CollectiveError>;
+
+    /// Blocks until the other members of all exchanges that were started can complete them without this rank.
+    fn settle(&self) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+}
+
+impl ExchangeRequest<'_> {
+    /// Whether the host can address all memory of the exchange.
+    pub(crate) fn is_on_host(&self) -> bool {
+        self.send.is_on_host() && self.recv.is_on_host()
+    }
 }
 
 /// Transport of one rank.

@@ -1,7 +1,10 @@
-//! After warm-up, collectives allocate nothing, on any thread.
+//! After warm-up, collectives allocate nothing, on any thread; nor do they allocate on a GPU or wait for it.
+
+#[path = "../../kernels/tests/gpu/mod.rs"]
+mod gpu;
 
 use collectives::{CollectiveError, Communicator, Label, Lossy, Options, Prepared, Vectors, launch};
-use kernels::{Buffer, Device};
+use kernels::{Buffer, Device, KernelError};
 use spec::codec::{Codec, Compensation};
 use spec::program::{Algorithm, Program, Units};
 use spec::topology::Topology;
@@ -85,13 +88,13 @@ impl Round {
     }
 }
 
-#[test]
-fn nothing_after_warm_up() {
+/// Fewest allocations of the process, and fewest allocations and waits of the rank's device, in a hundred rounds after warm-up.
+fn fewest(device: impl Fn() -> Result<Device, KernelError> + Sync) -> Vec<(usize, u64)> {
     let counted = launch(
         Topology::new(2, 2).unwrap(),
         &Options::default(),
-        |_| Device::cpu(1),
-        |world| -> Result<usize, CollectiveError> {
+        |_| device(),
+        |world| -> Result<(usize, u64), CollectiveError> {
             let device = world.device();
             let labels = ["exchange", "gradients", "metrics", "other"].map(Label::from);
             let host = world.split(&labels[3], world.rank() / 2, 0)?;
@@ -126,19 +129,38 @@ fn nothing_after_warm_up() {
             }
             // Everyone is warm, and from here to the last barrier nobody does anything but collectives. A list of what is
             // under way may still grow when threads take turns as they never did before: once, not in every window.
-            let mut fewest = usize::MAX;
+            let on_device = || {
+                let counts = world.device().counts();
+                counts.allocations + counts.synchronisations
+            };
+            let mut fewest = (usize::MAX, u64::MAX);
             for _ in 0..10 {
-                let before = ALLOCATIONS.load(Ordering::SeqCst);
+                let (before, before_on_device) = (ALLOCATIONS.load(Ordering::SeqCst), on_device());
                 world.barrier(&edge)?;
                 for _ in 0..100 {
                     round.run(&world, &host)?;
                 }
                 world.barrier(&edge)?;
-                fewest = fewest.min(ALLOCATIONS.load(Ordering::SeqCst) - before);
+                fewest.0 = fewest.0.min(ALLOCATIONS.load(Ordering::SeqCst) - before);
+                fewest.1 = fewest.1.min(on_device() - before_on_device);
                 world.barrier(&edge)?;
             }
             Ok(fewest)
         },
     );
-    assert_eq!(counted.unwrap(), [0; 4]);
+    counted.unwrap()
+}
+
+#[test]
+fn nothing_after_warm_up() {
+    assert_eq!(fewest(|| Device::cpu(1)), [(0, 0); 4]);
+}
+
+/// On the GPU that the environment names. What the host allocates to launch kernels is not counted here.
+#[test]
+fn nothing_on_a_gpu_after_warm_up() {
+    if gpu::is_there() {
+        let on_device: Vec<u64> = fewest(|| gpu::of_a_rank().unwrap()).into_iter().map(|(_, n)| n).collect();
+        assert_eq!(on_device, [0; 4]);
+    }
 }

@@ -49,6 +49,7 @@ cases!(
     algorithms,
     encoded_scatter_and_gather,
     outstanding,
+    queues,
     crossed,
     abandoned,
     progress,
@@ -85,6 +86,32 @@ fn who_has_started_holds_nobody_up() {
         }
         Ok(())
     });
+}
+
+/// A rank that fails while its device, and those of others for it, still copy ends all ranks with its cause; the memory is freed
+/// when the devices are done.
+#[test]
+fn failure_with_copies_outstanding() {
+    let failed = launch(
+        Topology::new(1, 4).unwrap(),
+        &Options { wait_limit: Duration::from_secs(20) },
+        |_| device(),
+        |world| -> suite::Outcome {
+            let (label, counts, len) = (Label::from("exchange"), [1 << 18; 4], 1 << 20);
+            let mut pending = Vec::new();
+            for queue in 0..4 {
+                let group = world.on(&world.device().on(queue));
+                let buffer = || Buffer::<f32>::zeroed(world.device(), len);
+                pending.push(group.start_all_to_all(&label, buffer()?, &counts, buffer()?, &counts)?);
+                if (world.rank(), queue) == (2, 2) {
+                    return Err(KernelError::OutOfMemory { bytes: 12_345 }.into());
+                }
+            }
+            pending.into_iter().rev().try_for_each(|pending| pending.wait().map(|_| ()))
+        },
+    );
+    let text = failed.expect_err("rank 2 fails").to_string();
+    assert!(text.contains("rank 2") && text.contains("12345"), "{text}");
 }
 
 /// In a group of one, the buffers trade places.

@@ -1,17 +1,19 @@
 //! The MPI transport under the suite that all transports share. Needs `mpirun`.
 
+#[path = "../../kernels/tests/gpu/mod.rs"]
+mod gpu;
 mod mpirun;
 mod suite;
 
 use collectives::{CollectiveError, Communicator, Failure, Label, MpiJob, MpiOptions, Options};
-use kernels::{Buffer, Device};
+use kernels::{Buffer, Device, KernelError};
 use mpirun::mpirun;
 use spec::topology::Topology;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// The meter comes first: it looks at labels in the order of their first use.
-const CASES: [(&str, suite::Case); 19] = [
+const CASES: [(&str, suite::Case); 20] = [
     ("meter", suite::meter),
     ("all_to_all", suite::all_to_all),
     ("all_gather", suite::all_gather),
@@ -25,6 +27,7 @@ const CASES: [(&str, suite::Case); 19] = [
     ("encoded_scatter_and_gather", suite::encoded_scatter_and_gather),
     ("large", large),
     ("outstanding", suite::outstanding),
+    ("queues", suite::queues),
     ("crossed", suite::crossed),
     ("progress", suite::progress),
     ("split", suite::split),
@@ -33,6 +36,11 @@ const CASES: [(&str, suite::Case); 19] = [
     // Last, because it leaves something undone on purpose.
     ("abandoned", suite::abandoned),
 ];
+
+/// Device of a rank: all ranks share the GPU if the environment variable CAMPANILE_TEST_DEVICE names one.
+fn device() -> Result<Device, KernelError> {
+    gpu::of_a_rank().unwrap_or(Ok(Device::Reference))
+}
 
 /// Messages too long to be sent before they are asked for, several at once.
 fn large(world: Communicator) -> suite::Outcome {
@@ -88,7 +96,7 @@ fn rank(arguments: &[String], job: MpiJob) -> ExitCode {
         topology,
         &options,
         &mpi,
-        |_| Ok(Device::Reference),
+        |_| device(),
         |world| {
             let between = Label::from("between cases");
             let huge: [(&str, suite::Case); 1] = [("huge", huge)];
@@ -124,7 +132,7 @@ fn again(job: &MpiJob, topology: Topology, options: &Options, mpi: &MpiOptions) 
         topology,
         options,
         mpi,
-        |_| Ok(Device::Reference),
+        |_| device(),
         |world| {
             // A group of its own too: those of the first launch are gone.
             suite::all_reduce(world.split(&Label::from("again"), 0, world.rank())?)?;

@@ -82,6 +82,14 @@ impl Device {
         }
     }
 
+    /// Number of the queue that operations go to; 0 on devices without queues.
+    pub fn queue(&self) -> usize {
+        match self {
+            Device::Cuda(cuda) => cuda.queue(),
+            _ => 0,
+        }
+    }
+
     /// Whether operations are queued, and return before their work is done.
     pub fn is_queued(&self) -> bool {
         matches!(self, Device::Cuda(_))

@@ -11,6 +11,9 @@ use crate::sync::lock;
 use crate::{CollectiveError, Label};
 use exchange::Pair;
 use mover::Started;
+use std::sync::atomic::AtomicBool;
+#[cfg(test)]
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use world::Group;
@@ -22,6 +25,8 @@ pub(crate) struct InProcess {
     world: Arc<World>,
     rank: usize,
     wait_limit: Duration,
+    /// Whether host memory too is moved as device memory is, for tests on machines without devices.
+    all_on_queues: AtomicBool,
     local: Mutex<Local>,
 }
 
@@ -38,7 +43,13 @@ impl InProcess {
         let groups = vec![world.everyone.clone()];
         let (under_way, free) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));
         let local = Local { groups, under_way, free, pairs: Vec::with_capacity(world.topology.ranks()) };
-        Self { world, rank, wait_limit, local: Mutex::new(local) }
+        Self { world, rank, wait_limit, all_on_queues: AtomicBool::new(false), local: Mutex::new(local) }
+    }
+
+    /// Moves host memory too as device memory is moved, for tests on machines without devices.
+    #[cfg(test)]
+    pub(crate) fn use_queues(&self) {
+        self.all_on_queues.store(true, Ordering::Relaxed);
     }
 
     /// Marks that this rank will start no more exchanges. Fails the run if another rank needs it in one.
@@ -81,3 +92,6 @@ impl Control for InProcess {
         lock(&self.world.seats[self.rank].status).phase = phase.clone();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -387,6 +387,32 @@ pub fn outstanding(world: Communicator) -> Outcome {
     Ok(())
 }
 
+/// Operations on all queues of the device at once, whose memory must not get into each other's way.
+pub fn queues(world: Communicator) -> Outcome {
+    let (me, size, label) = (world.rank(), world.size(), Label::from("queues"));
+    let groups: Vec<Communicator> = (0..4).map(|queue| world.on(&world.device().on(queue))).collect();
+    let len = 5000;
+    for round in 0..5 {
+        let mut all = Vec::new();
+        for (queue, group) in groups.iter().enumerate() {
+            let mine: Vec<f32> = (0..len).map(|i| float(me, i, 4 * round + queue)).collect();
+            let mine = Buffer::from_slice(world.device(), &mine)?;
+            all.push((queue, group.start_all_reduce(&label, mine)?, start(group, round + queue)?));
+        }
+        if me % 2 == 0 {
+            all.reverse();
+        }
+        for (queue, sums, other) in all {
+            finish(other)?;
+            let seed = 4 * round + queue;
+            let sum = |i| ordered_sum((0..size).map(|rank| float(rank, i, seed)));
+            let expected: Vec<f32> = (0..len).map(sum).collect();
+            assert_eq!(bits(&sums.wait()?.to_vec()?), bits(&expected), "queue {queue}");
+        }
+    }
+    Ok(())
+}
+
 /// Rank 0 finishes one all-reduce before it starts the next; the others start both, and odd ranks wait for the second
 /// first. So rank 0 needs them to go on with an operation that they are not waiting for.
 pub fn crossed(world: Communicator) -> Outcome {

@@ -6,6 +6,8 @@ use super::{InProcess, Result};
 use crate::sync::lock;
 use crate::transport::{ExchangeRequest, Exchanged, Header, Mover, Ticket};
 use crate::{Call, CollectiveError, CollectiveStatus};
+use kernels::{Device, KernelError};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,24 @@ pub(super) struct Started {
     group: Arc<Group>,
     me: usize,
     status: CollectiveStatus,
+    /// Device whose queue copies, if the exchange is one of device memory.
+    device: Option<Device>,
+}
+
+impl Started {
+    /// Records on the device's queue that this rank arrives, if it does so with device memory.
+    fn record_arrival(&self) -> std::result::Result<(), KernelError> {
+        let Some(device) = &self.device else { return Ok(()) };
+        if !self.exchange.has_events(self.me) {
+            self.group.make_events(self.me, device)?;
+        }
+        self.exchange.record_arrival(self.me, device)
+    }
+
+    /// Has the device's queue go on after the copies that other ranks queued, if the exchange is one of device memory.
+    fn queue_wait(&self) -> std::result::Result<(), KernelError> {
+        self.device.as_ref().map_or(Ok(()), |device| self.exchange.queue_wait(self.me, device))
+    }
 }
 
 impl InProcess {
@@ -76,26 +96,26 @@ impl Mover for InProcess {
             let group = local.groups.iter().find(|g| g.id == group).expect("a rank uses groups it is in");
             (group.clone(), std::mem::take(&mut local.pairs))
         };
-        let me = group
-            .members
-            .iter()
-            .position(|&rank| rank == self.rank)
-            .expect("a rank is a member of its groups");
         let Header { operation, label, .. } = header.clone();
         let status = CollectiveStatus { operation, label, sequence, size: group.members.len() };
         lock(&self.world.seats[self.rank].status).collective = Some(status.clone());
-        let started = Started { exchange: group.exchange(sequence), group, me, status };
+        let device = (self.all_on_queues.load(Ordering::Relaxed) || !request.is_on_host())
+            .then(|| request.device.clone());
+        let me = request.me;
+        let started = Started { exchange: group.exchange(sequence), group, me, status, device };
+        started.record_arrival().map_err(|error| self.world.fail(error.into()))?;
 
         let arrived = started.exchange.arrive(me, request, &mut pairs);
         if let Err(other) = arrived {
             let (sends, expects) = (to[other.other].len, from[other.other].len);
             return Err(self.mismatch(&started, &header, other, sends, expects));
         }
-        for &pair in &pairs {
-            let copied =
-                started.exchange.copy(me, pair, |member| self.world.wake(started.group.members[member]));
-            copied.map_err(|error| self.world.fail(error.into()))?;
-        }
+        let wake = |member: usize| self.world.wake(started.group.members[member]);
+        let copied = match &started.device {
+            Some(device) => started.exchange.queue_copies(me, &pairs, device, wake),
+            None => pairs.iter().try_for_each(|&pair| started.exchange.copy(me, pair, wake)),
+        };
+        copied.map_err(|error| self.world.fail(error.into()))?;
         if !started.exchange.is_complete(me) {
             self.world.check_left(&started.group, sequence, &started.exchange)?;
         }
@@ -118,6 +138,7 @@ impl Mover for InProcess {
         }
         let started = slot.take().expect("the slot was just seen to be full");
         local.free.push(ticket.0);
+        started.queue_wait().map_err(|error| self.world.fail(error.into()))?;
         let at = started.exchange.completed(started.me);
         let (send, recv, last) = started.exchange.take(started.me);
         if last {

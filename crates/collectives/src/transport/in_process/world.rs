@@ -4,6 +4,7 @@ use super::exchange::Exchange;
 use crate::sync::lock;
 use crate::transport::{GroupId, Header};
 use crate::{Activity, CollectiveError, CollectiveStatus, Failure, Label, RankStatus};
+use kernels::{Device, KernelError};
 use spec::topology::Topology;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -224,6 +225,13 @@ impl Group {
         let exchange = exchanges.free.pop().expect("it has just grown");
         exchanges.active.push((sequence, exchange.clone()));
         exchange
+    }
+
+    /// Makes the events of member `me`, whose device is `device`, in all exchanges of the group, so that none are made later.
+    pub(super) fn make_events(&self, me: usize, device: &Device) -> Result<(), KernelError> {
+        let exchanges = lock(&self.exchanges);
+        let active = exchanges.active.iter().map(|(_, exchange)| exchange);
+        active.chain(&exchanges.free).try_for_each(|exchange| exchange.make_events(me, device))
     }
 
     /// Makes an exchange that all members have ended available again.

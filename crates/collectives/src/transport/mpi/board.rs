@@ -57,6 +57,10 @@ pub(super) struct Status {
 }
 
 /// Command of a rank to its worker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a job is moved from place to place, so that no exchange allocates"
+)]
 pub(super) enum Command {
     /// Start this exchange.
     Start(Job),
@@ -78,6 +82,8 @@ pub(super) struct Job {
     pub(super) header: Header,
     pub(super) send: Bytes,
     pub(super) recv: Bytes,
+    /// Longest data in bytes that are sent with their header: none of device memory, which only MPI can read.
+    pub(super) short: usize,
     pub(super) vectors: Vectors,
 }
 
@@ -106,7 +112,15 @@ impl Vectors {
     }
 
     /// Fills the vectors for an exchange that sends the ranges `to`, which lie inside `send`, and receives the ranges `from`.
-    pub(super) fn fill(mut self, send: &Bytes, to: &[Span], from: &[Span], header: HeaderBytes) -> Self {
+    /// Data of up to `short` bytes go with their header.
+    pub(super) fn fill(
+        mut self,
+        send: &Bytes,
+        to: &[Span],
+        from: &[Span],
+        header: HeaderBytes,
+        short: usize,
+    ) -> Self {
         self.to.clear();
         self.to.extend_from_slice(to);
         self.from.clear();
@@ -116,8 +130,8 @@ impl Vectors {
         for (envelope, (to, from)) in self.outgoing.iter_mut().zip(to.iter().zip(from)) {
             envelope.header = header;
             set_lengths(&mut envelope.header, to.len, from.len);
-            if let Some(place) = envelope.data.get_mut(..to.len) {
-                // SAFETY: the span lies inside `send`, which nobody else uses now, and `place` is as long as the span.
+            if let Some(place) = envelope.data[..short].get_mut(..to.len).filter(|place| !place.is_empty()) {
+                // SAFETY: the host can address `send`, since short data are those of host memory only. The span lies inside `send`, which nobody else uses now, and `place` is as long as the span.
                 unsafe { place.as_mut_ptr().copy_from_nonoverlapping(send.as_ptr().add(to.at), to.len) };
             }
         }
@@ -126,6 +140,7 @@ impl Vectors {
 }
 
 /// Slot of an exchange that the rank has started.
+#[expect(clippy::large_enum_variant, reason = "as for commands")]
 pub(super) enum JobSlot {
     Free,
     UnderWay(CollectiveStatus),

@@ -8,7 +8,7 @@
 //! has written beyond the end of the receive (in shared memory, by its single copy).
 
 use super::board::{Job, Vectors};
-use super::messages::{Envelope, HeaderBytes, SHORT, agree};
+use super::messages::{Envelope, HeaderBytes, agree};
 use super::native::{Comm, Fault, Request, Tester};
 use std::time::Instant;
 
@@ -101,7 +101,7 @@ impl Exchange {
         self.posted = Some(Instant::now());
         let job = self.job.insert(job);
         let (header, data) = limits.tags(job.sequence);
-        let recv = job.recv.as_mut_ptr();
+        let (recv, short) = (job.recv.as_mut_ptr(), job.short);
         let Vectors { to, from, outgoing, incoming } = &mut job.vectors;
         let (outgoing, incoming) = (outgoing.as_ptr(), incoming.as_mut_ptr());
         // Each member begins with its right neighbour, so that not all send to the same one at once. Receives come first:
@@ -116,7 +116,7 @@ impl Exchange {
             let request = unsafe { comm.receive(incoming.add(member).cast(), len, Some(member), header) };
             self.requests.push(request.map_err(failed)?);
             self.parts.push((member, Part::Header));
-            for (at, len) in limits.pieces(long(from[member].len)) {
+            for (at, len) in limits.pieces(long(from[member].len, short)) {
                 // SAFETY: the span lies inside `recv`, which was checked when the job was made; then as above.
                 let place = unsafe { recv.add(from[member].at + at) };
                 // SAFETY: as above.
@@ -127,12 +127,12 @@ impl Exchange {
         }
         let mut later = 0;
         for member in others() {
-            let len = Envelope::len(to[member].len);
+            let len = Envelope::len(to[member].len, short);
             // SAFETY: as for `incoming`; nobody changes it.
             let request = unsafe { comm.send(outgoing.add(member).cast(), len, member, header) };
             self.requests.push(request.map_err(|fault| Trouble::Fault(Some(member), fault))?);
             self.parts.push((member, Part::Sent));
-            later += limits.pieces(long(to[member].len)).count();
+            later += limits.pieces(long(to[member].len, short)).count();
         }
         self.open = self.requests.len() + later;
         Ok(())
@@ -142,7 +142,7 @@ impl Exchange {
     fn send(&mut self, member: usize, group: &Group, limits: MessageLimits) -> Result<(), Trouble> {
         let Some(job) = &self.job else { return Ok(()) };
         let (span, tag) = (job.vectors.to[member], limits.tags(job.sequence).1);
-        for (at, len) in limits.pieces(long(span.len)) {
+        for (at, len) in limits.pieces(long(span.len, job.short)) {
             // SAFETY: the span lies inside `send`, which was checked when the job was made.
             let place = unsafe { job.send.as_ptr().add(span.at + at) };
             // SAFETY: as for the headers in `post`; nobody changes it.
@@ -179,7 +179,9 @@ impl Exchange {
                         return;
                     }
                     let span = job.vectors.from[member];
-                    if let Some(data) = theirs.data.get(..span.len) {
+                    if let Some(data) =
+                        theirs.data[..job.short].get(..span.len).filter(|data| !data.is_empty())
+                    {
                         // SAFETY: the span lies inside `recv`, and MPI was not told of it: short data come only this way.
                         unsafe { recv.add(span.at).copy_from_nonoverlapping(data.as_ptr(), data.len()) };
                     }
@@ -240,9 +242,9 @@ impl Exchange {
     }
 }
 
-/// Bytes of data that are sent separately, after the header, when there are `len` bytes in all.
-fn long(len: usize) -> usize {
-    if len > SHORT { len } else { 0 }
+/// Bytes of data that are sent separately, after the header, when there are `len` bytes in all and up to `short` go with it.
+fn long(len: usize, short: usize) -> usize {
+    if len > short { len } else { 0 }
 }
 
 impl Drop for Exchange {

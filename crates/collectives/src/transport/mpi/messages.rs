@@ -23,9 +23,9 @@ pub(super) struct Envelope {
 impl Envelope {
     pub(super) const EMPTY: Self = Self { header: [0; size_of::<HeaderBytes>()], data: [0; SHORT] };
 
-    /// Length of the message, in bytes, when there are `data` bytes of data.
-    pub(super) fn len(data: usize) -> usize {
-        size_of::<HeaderBytes>() + if data <= SHORT { data } else { 0 }
+    /// Length of the message, in bytes, when there are `data` bytes of data, and up to `short` go with the header.
+    pub(super) fn len(data: usize, short: usize) -> usize {
+        size_of::<HeaderBytes>() + if data <= short { data } else { 0 }
     }
 }
 

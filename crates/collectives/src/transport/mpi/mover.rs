@@ -17,6 +17,7 @@ fn check_spans(spans: &[Span], bytes: &Bytes) {
 
 impl Mover for Mpi {
     fn start(&self, request: ExchangeRequest<'_>) -> Result<Ticket> {
+        let on_host = request.is_on_host();
         let ExchangeRequest { group, sequence, header, send, to, mut recv, from, .. } = request;
         assert_eq!(to.len(), from.len(), "one range for each member, both ways");
         check_spans(to, &send);
@@ -43,8 +44,9 @@ impl Mover for Mpi {
         if to[me].len > 0 {
             recv.copy_from(from[me].at, &send, to[me].at, to[me].len)?;
         }
-        let vectors = vectors.fill(&send, to, from, header_bytes);
-        let job = Job { slot, group, sequence, header, send, recv, vectors };
+        let short = if on_host { messages::SHORT } else { 0 };
+        let vectors = vectors.fill(&send, to, from, header_bytes, short);
+        let job = Job { slot, group, sequence, header, send, recv, short, vectors };
         self.board.command(&mut self.board.state(), Command::Start(job));
         Ok(Ticket(slot))
     }
