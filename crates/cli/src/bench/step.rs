@@ -7,12 +7,13 @@ use anyhow::{Context, Result, bail, ensure};
 use collectives::Communicator;
 use kernels::Device;
 use serde_json::{Value, json};
+use spec::placement::share;
 use spec::run::{Config, Data, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
-use training::{Cluster, Devices, Execution, PhaseTime, RankState, Source};
+use training::{Cluster, Devices, Execution, PhaseTime, Prefetch, RankState, Source};
 
 /// Arguments of `bench step`.
 #[derive(clap::Args)]
@@ -232,6 +233,24 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Lets a thread read `portions` ahead for the next steps, where `ahead` says so.
+fn read_ahead(
+    rank: &mut RankState,
+    run: &Run,
+    ahead: bool,
+    portions: impl Iterator<Item = Range<u64>> + Send + 'static,
+) -> Result<(), training::Error> {
+    if !ahead {
+        return Ok(());
+    }
+    let source = match std::mem::replace(&mut rank.source, Source::Resident(Vec::new())) {
+        Source::Ahead(before) => before.stop()?.0,
+        source => source,
+    };
+    rank.source = Source::Ahead(Prefetch::start(source, &run.model, portions));
+    Ok(())
+}
+
 /// Trains on one rank, and times what comes after the steps that warm up.
 fn time_steps(
     run: &Run,
@@ -246,16 +265,25 @@ fn time_steps(
     let communicators = training::Communicators::new(world, &run.dataflow)?;
     let mut execution = Execution::new(schedule);
     let batches = run.batches();
-    let batch_of = |step| batches.at(step % batches.per_epoch());
+    let batch_of = move |step| batches.at(step % batches.per_epoch());
+    // The work of a GPU goes on when a step returns: only the time of many steps and their end says what one takes. A thread
+    // reads its batches ahead, as in training.
+    let queued = matches!(device, Device::Cuda(_));
+    let (me, ranks) = (world.rank(), world.size());
+    let own = move |step| {
+        let positions: Range<u64> = batch_of(step);
+        let own = share((positions.end - positions.start) as usize, ranks, me);
+        positions.start + own.start as u64..positions.start + own.end as u64
+    };
+    read_ahead(&mut rank, run, queued, (0..effort.warm_up).map(own))?;
     execution
         .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
     device.synchronise()?;
     execution.reset_times();
-    // The work of a GPU goes on when a step returns: only the time of many steps and their end says what one takes.
-    let queued = matches!(device, Device::Cuda(_));
     let rounds = if queued { ROUNDS } else { 1 };
     let mut times = Vec::with_capacity((rounds * effort.steps) as usize);
     for _ in 0..rounds {
+        read_ahead(&mut rank, run, queued, (0..effort.steps).map(own))?;
         let began = Instant::now();
         let mut last = began;
         execution.run(&mut rank, &communicators, effort.steps, batch_of, |_, _| {

@@ -30,16 +30,13 @@ pub fn check_size(run: &Run, cluster: &Cluster, purpose: MemoryUse) -> Result<Me
     let need = MemoryNeed::of(run, cluster, purpose);
     // A run that computes nothing is on no GPU.
     let gpus = if purpose.computing > 0 { gpus_of(run, cluster) } else { BTreeMap::new() };
-    let on_host = match gpus.is_empty() {
-        true => need,
-        false => {
-            let free = free_memory();
-            if let Some(need) = gpu::shortage(run, cluster, purpose, &gpus, &free) {
-                return Err(Error::GpuMemory(Box::new(need)));
-            }
-            gpu::of_host(&need)
-        }
-    };
+    if !gpus.is_empty()
+        && let Some(need) = gpu::shortage(run, cluster, purpose, &gpus, &free_memory())
+    {
+        return Err(Error::GpuMemory(Box::new(need)));
+    }
+    // A dry run may be made on a machine without the GPUs that it is for.
+    let on_host = if gpus.is_empty() && !run.device.is_cuda() { need } else { gpu::of_host(&need) };
     match available_memory() {
         Some(available) if on_host.total() > available => {
             Err(Error::Memory { need: Box::new(on_host), ranks: here, available })

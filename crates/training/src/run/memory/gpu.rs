@@ -10,6 +10,8 @@ use std::fmt;
 
 /// Bytes of every rank on a GPU whatever the run: workspaces of products, small values.
 const RANK_ON_GPU: f64 = 128e6;
+/// Bytes by which a table and its state are rounded up at most.
+const ROUNDING: f64 = (4 << 20) as f64;
 
 /// Memory that the ranks on one GPU need at least, of a run that does not fit there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ fn explained(run: &Run, gpu: usize, free: u64, ranks: &[usize], need: MemoryNeed
     let largest =
         largest.map(|(&feature, &bytes)| (run.model.features()[feature].name.clone(), bytes as u64));
     let tables: f64 = by_feature.values().sum();
-    let room = free as f64 - (need.total() as f64 - tables);
+    let room = free as f64 - (need.total() as f64 - tables) - ROUNDING * held.len() as f64;
     GpuNeed { gpu, free, ranks: ranks.len(), need, largest, rows_cap: fitting_cap(run, &held, room) }
 }
 

@@ -1,0 +1,102 @@
+//! On a GPU a step after warm-up allocates nothing on the device, and the host waits for it only in phases that read back. The
+//! environment variable CAMPANILE_TEST_DEVICE names the GPU; elsewhere nothing is tested here.
+
+mod common;
+
+use common::metered::Epoch;
+use common::{ADAM, config, device, gpu, mixed, optimizer};
+use kernels::Counts;
+use spec::dataflow::AllToAll;
+use spec::placement::Cut;
+use spec::presets::ModelKind;
+use spec::run::{Config, Run};
+use spec::schedule::Task;
+use spec::synthetic::Synthetic;
+use spec::towers::Assignment;
+use std::ops::ControlFlow;
+use training::{Execution, RankState};
+
+/// Steps of an epoch, the last of which is shorter.
+const EPOCH: u64 = 5;
+
+/// What the devices of all ranks have counted after two epochs, and after five.
+fn counts(run: &Run) -> Vec<[Counts; 2]> {
+    let log = Epoch::of(run);
+    let ranks = collectives::launch(
+        run.topology(),
+        &Default::default(),
+        |_| device(),
+        |world| {
+            let schedule = run.schedule(Task::Train);
+            let device = world.device().clone();
+            let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), log.source())?;
+            let communicators = training::Communicators::new(&world, &run.dataflow)?;
+            let mut marks = Vec::new();
+            Execution::new(schedule).run(
+                &mut rank,
+                &communicators,
+                5 * EPOCH,
+                |step| run.batches().at(step),
+                |_, step| {
+                    if [2 * EPOCH, 5 * EPOCH].contains(&(step + 1)) {
+                        marks.push(device.counts());
+                    }
+                    Ok(ControlFlow::Continue(()))
+                },
+            )?;
+            Ok::<_, training::Error>([marks[0], marks[1]])
+        },
+    );
+    ranks.unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn check(mut config: Config, what: &str) {
+    if !gpu::is_there() {
+        println!("SKIPPED: {what}: CAMPANILE_TEST_DEVICE names no GPU");
+        return;
+    }
+    config.train.batch = Some(48);
+    let samples = (EPOCH - 1) * 48 + 5;
+    config.data.synthetic = Some(Synthetic { samples, eval_samples: 0, groups: 2, ..Default::default() });
+    config.train.epochs = Some(5);
+    let run = planning::check(&config).unwrap();
+    let waits = run.schedule(Task::Train).phases().iter().filter(|phase| phase.reads_back()).count() as u64;
+    for (rank, [before, after]) in counts(&run).into_iter().enumerate() {
+        assert!(after.launches > before.launches, "{what}, rank {rank}: nothing was launched");
+        let allocated = after.allocations - before.allocations;
+        assert_eq!(allocated, 0, "{what}, rank {rank}: allocations in 15 steps");
+        let waited = after.synchronisations - before.synchronisations;
+        let allowed = 3 * EPOCH * waits;
+        assert!(waited <= allowed, "{what}, rank {rank}: {waited} waits in 15 steps, {allowed} reads back");
+    }
+}
+
+#[test]
+fn flat() {
+    check(config(ModelKind::Dlrm, true, 1, 1), "DLRM, alone");
+    check(config(ModelKind::Dlrm, true, 2, 2), "DLRM, four ranks");
+    check(mixed(config(ModelKind::DeepFm, true, 1, 2)), "DeepFM, mixed lengths");
+    let mut cut = config(ModelKind::Dcn, true, 2, 2);
+    cut.placement.cut = Some(Cut::Rows);
+    cut.optimizer.tables = Some(optimizer(ADAM, 0.002));
+    check(cut, "DCN, rows");
+}
+
+#[test]
+fn towers() {
+    let mut towers = config(ModelKind::Dlrm, true, 2, 2);
+    towers.model.towers = Some(Assignment::Strided(4));
+    check(towers.clone(), "towers that pass through");
+    towers.model.tower_module = Some("dlrm:c=1,p=1,d=8".parse().unwrap());
+    towers.optimizer.dense = Some(optimizer(ADAM, 0.002));
+    check(towers, "towers with modules");
+}
+
+#[test]
+fn encoded() {
+    for wire in ["bf16", "fp8", "u4+ec"] {
+        let mut config = config(ModelKind::Dlrm, true, 2, 2);
+        (config.wire, config.train.all_to_all) = (wire.parse().unwrap(), Some(AllToAll::Hierarchical));
+        check(config, wire);
+    }
+}
