@@ -231,7 +231,7 @@ __device__ __forceinline__ void dot_backward_by(u64 rows, unsigned count, unsign
                 const float *copy = dout + r * width;
                 sums[0] = load_four(copy, at, dim, false);
             }
-#pragma unroll 2
+#pragma unroll 1
             for (unsigned j = 0; j < count; j++) {
                 float4 v = load_four(from + (u64)j * dim, at, dim, whole);
                 const float4 *line = (const float4 *)(symmetric + j * lines + top);
