@@ -62,7 +62,7 @@ pub enum Error {
         /// Number of columns that this rank holds.
         columns: usize,
         /// Error of the allocation.
-        error: KernelError,
+        error: Box<KernelError>,
     },
     /// One process cannot run this many ranks.
     #[error(

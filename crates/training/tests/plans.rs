@@ -212,10 +212,11 @@ fn moved(first: &Run, second: &Run) -> Outcome {
     half.steps = STEPS / 2;
     let saving = Saving { root: root.path().to_owned(), run: serde_json::Value::Null };
     let session = Session { checkpoints: Some(saving), ..Session::default() };
-    let begun = training::train(&half, &Logs::Synthetic, &session).unwrap_or_else(|e| panic!("{e}"));
+    let begun = common::train_session(&half, &Logs::Synthetic, &session).unwrap_or_else(|e| panic!("{e}"));
     let checkpoint = Checkpoint::open(locate(root.path()).unwrap()).unwrap();
     let session = Session { resume: Some(&checkpoint), ..Session::default() };
-    let mut ended = training::train(second, &Logs::Synthetic, &session).unwrap_or_else(|e| panic!("{e}"));
+    let mut ended =
+        common::train_session(second, &Logs::Synthetic, &session).unwrap_or_else(|e| panic!("{e}"));
     ended.losses = [begun.losses, ended.losses].concat();
     ended
 }

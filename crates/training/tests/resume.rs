@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{ADAM, config, labelled_config, labelled_log, mixed, optimizer, tolerance};
+use common::{
+    ADAM, config, labelled_config, labelled_log, mixed, optimizer, tolerance, train_session as train,
+};
 use data::prepared::{About, PreparedLog, Writer, WriterOptions};
 use data::{Bags, Samples};
 use spec::codec::Rounding;
@@ -18,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use training::checkpoint::{Checkpoint, locate};
-use training::{Cluster, Error, Event, Logs, Outcome, Receiver, Saving, Scores, Session, train};
+use training::{Cluster, Error, Event, Logs, Outcome, Receiver, Saving, Scores, Session};
 
 /// Scores of a checkpoint.
 fn evaluate(run: &Run, checkpoint: &Checkpoint, receive: &mut Receiver) -> Scores {

@@ -10,6 +10,8 @@ const TILE: usize = 4;
 const BACKWARD: usize = 128;
 /// Bytes of shared memory of a block that leave room for others beside it.
 const MODEST: usize = 48 << 10;
+/// Bytes of shared memory of a block that leave room for two others beside it.
+const THIRD: usize = 74 << 10;
 
 pub(super) fn dot_forward(
     cuda: &Cuda,
@@ -89,7 +91,11 @@ pub(super) fn dot_backward(
             .arg(dvectors)
             .launch();
     }
-    let samples = (BACKWARD / dim.div_ceil(4)).min(MODEST / bytes).max(1);
+    let of_vectors = count * dim * size_of::<f32>();
+    let staged = dim.is_multiple_of(4) && bytes + of_vectors <= THIRD;
+    let bytes = if staged { bytes + of_vectors } else { bytes };
+    let room = if staged { THIRD } else { MODEST };
+    let samples = (BACKWARD / dim.div_ceil(4)).min(room / bytes).max(1);
     cuda.kernel(kernel)
         .block(BACKWARD as u32)
         .grid(rows.div_ceil(samples))
@@ -99,6 +105,7 @@ pub(super) fn dot_backward(
         .arg(dim as u32)
         .arg(samples as u32)
         .arg(lines as u32)
+        .arg(u32::from(staged))
         .arg(vectors)
         .arg(dout)
         .arg(dvectors)

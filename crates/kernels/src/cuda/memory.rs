@@ -200,6 +200,8 @@ impl PinnedMemory {
     pub(crate) fn resize(&mut self, len: usize) -> Result<(), KernelError> {
         if len > self.capacity {
             let mut grown = Self::zeroed(&self.place, len.saturating_add(len / 4))?;
+            // Copies into this memory may be under way.
+            self.place.gpu.synchronise()?;
             grown.as_mut_slice()[..self.len].copy_from_slice(self.as_slice());
             grown.len = len;
             *self = grown;

@@ -30,7 +30,7 @@ pub fn allocate(
         let mut table = Table::zeroed(device, rows, columns, pooling, rule).map_err(|error| match error {
             KernelError::OutOfMemory { .. } => {
                 let feature = model.features()[shard.feature].name.clone();
-                Error::TableMemory { feature, rows, columns, error }
+                Error::TableMemory { feature, rows, columns, error: Box::new(error) }
             }
             error => error.into(),
         })?;

@@ -40,7 +40,7 @@ pub struct TowerOutput {
 #[derive(Debug)]
 enum Layers {
     Projection { all: Option<Linear>, each: Option<Each> },
-    Cross { cross: CrossNet, map: Option<Linear>, gradient: Buffer<f32> },
+    Cross { cross: Box<CrossNet>, map: Option<Linear>, gradient: Buffer<f32> },
 }
 
 /// The map of each member.
@@ -49,7 +49,7 @@ enum Each {
     /// All members are equally wide: side by side, they are so many rows of one map.
     Shared(Linear, usize),
     /// Members of several widths, with a map for each width.
-    ByWidth(Maps),
+    ByWidth(Box<Maps>),
 }
 
 /// A gradient that replaces what was there, or adds to it.
@@ -72,7 +72,7 @@ impl Tower {
                 (Layers::Projection { all, each }, widths.into_iter().flatten().collect())
             }
             TowerModule::Cross { layer, map } => {
-                let cross = CrossNet::new(width, std::slice::from_ref(layer), parameters)?;
+                let cross = Box::new(CrossNet::new(width, std::slice::from_ref(layer), parameters)?);
                 let map = named(map)?;
                 (Layers::Cross { cross, map, gradient: parameters.buffer() }, vec![tower.output_width()])
             }
@@ -192,6 +192,6 @@ impl Each {
             start += width;
         }
         let widths = [start, outputs * tower.members.len()];
-        Ok(Some(Each::ByWidth(Maps::new(widths, &maps, parameters)?)))
+        Ok(Some(Each::ByWidth(Box::new(Maps::new(widths, &maps, parameters)?))))
     }
 }

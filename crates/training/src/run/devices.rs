@@ -7,6 +7,7 @@ use spec::device::DeviceChoice;
 use spec::precision::Precision;
 use spec::run::{Run, RunError};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Devices of the ranks of a run that live in this process. Ranks on the same GPU share what it has compiled.
 #[derive(Debug)]
@@ -36,9 +37,9 @@ impl Devices {
         devices.gpu_of = gpu_by_rank(device, count, &cluster.ranks_here(run.topology()));
         let in_process = |rank: &usize| cluster.own_rank().is_none_or(|own| own == *rank);
         for (_, &index) in devices.gpu_of.iter().filter(|(rank, _)| in_process(rank)) {
-            if !devices.gpus.contains_key(&index) {
+            if let Entry::Vacant(entry) = devices.gpus.entry(index) {
                 let gpu = Gpu::open(index, &GpuOptions::default()).map_err(|error| refused(device, error))?;
-                devices.gpus.insert(index, gpu);
+                entry.insert(gpu);
             }
         }
         Ok(devices)

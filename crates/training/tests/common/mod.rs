@@ -121,6 +121,15 @@ pub fn train(run: &Run) -> Outcome {
     train_with(run, || device_or(|| Device::cpu(run.threads.unwrap_or(1))))
 }
 
+/// Trains as a session says. Ranks on the GPU use the one that all tests of the process share, whose algorithms nobody measures
+/// anew.
+pub fn train_session(run: &Run, logs: &Logs, session: &Session) -> Result<Outcome, training::Error> {
+    match gpu::is_there() {
+        true => train_on(run, |_| device(), &|split| logs.source(run, split), session),
+        false => training::train(run, logs, session),
+    }
+}
+
 pub fn train_with(run: &Run, device: impl Fn() -> Result<Device, KernelError> + Sync) -> Outcome {
     // Drawn once and not by every rank: that is most of what a small run costs.
     let log = |split| LazyLock::new(move || synthetic_log(run, split));

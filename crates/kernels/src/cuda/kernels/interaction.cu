@@ -183,13 +183,22 @@ __device__ __forceinline__ float4 load_four(const float *from, unsigned at, unsi
 }
 
 // Gradients of dot products: dV = S·V, where S is the symmetric matrix of the pairs' gradients, in shared memory. A thread has four
-// columns of a sample and ROWS rows at a time; a block has `samples` samples. S has `lines` = a multiple of ROWS columns.
+// columns of a sample and ROWS rows at a time; a block has `samples` samples. S has `lines` = a multiple of ROWS columns. Where
+// `staged` says so, all vectors of the block are copied to shared memory first, so that many loads are under way at once.
 template <int ROWS>
 __device__ __forceinline__ void dot_backward_by(u64 rows, unsigned count, unsigned dim, unsigned samples, unsigned lines,
-                                                const float *vectors, const float *dout, float *dvectors) {
+                                                unsigned staged, const float *vectors, const float *dout, float *dvectors) {
     float *all = (float *)shared;
     u64 first = (u64)blockIdx.x * samples, width = dim + (u64)count * (count - 1) / 2;
     unsigned each = count * lines, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    float *kept = all + (u64)samples * each;
+    if (staged) {
+        u64 here = rows - first < samples ? rows - first : samples;
+        const float4 *from = (const float4 *)(vectors + first * count * dim);
+        for (unsigned item = threadIdx.x; item < here * count * dim / 4; item += blockDim.x) {
+            copy_16(kept + 4 * item, (const float *)(from + item));
+        }
+    }
     for (unsigned s = threadIdx.x / 32; s < samples && first + s < rows; s += warps) {
         const float *pairs = dout + (first + s) * width + dim;
         float *symmetric = all + (u64)s * each;
@@ -204,6 +213,7 @@ __device__ __forceinline__ void dot_backward_by(u64 rows, unsigned count, unsign
             for (unsigned j = count + lane; j < lines; j += 32) symmetric[i * lines + j] = 0.0f;
         }
     }
+    if (staged) copies_done();
     __syncthreads();
     unsigned fours = (dim + 3) / 4;
     bool whole = dim % 4 == 0 && (((u64)vectors | (u64)dvectors) & 15) == 0;
@@ -211,7 +221,8 @@ __device__ __forceinline__ void dot_backward_by(u64 rows, unsigned count, unsign
         unsigned s = item / fours, at = item % fours * 4;
         u64 r = first + s;
         if (r >= rows) break;
-        const float *from = vectors + r * count * dim, *symmetric = all + (u64)s * each;
+        const float *from = staged ? kept + (u64)s * count * dim : vectors + r * count * dim;
+        const float *symmetric = all + (u64)s * each;
         for (unsigned top = 0; top < count; top += ROWS) {
             float4 sums[ROWS];
 #pragma unroll
@@ -220,7 +231,7 @@ __device__ __forceinline__ void dot_backward_by(u64 rows, unsigned count, unsign
                 const float *copy = dout + r * width;
                 sums[0] = load_four(copy, at, dim, false);
             }
-#pragma unroll 4
+#pragma unroll 1
             for (unsigned j = 0; j < count; j++) {
                 float4 v = load_four(from + (u64)j * dim, at, dim, whole);
                 const float4 *line = (const float4 *)(symmetric + j * lines + top);
@@ -256,10 +267,10 @@ __device__ __forceinline__ void dot_backward_by(u64 rows, unsigned count, unsign
 }
 
 #define DOT_BACKWARD(name, ROWS)                                                                                             \
-    extern "C" __global__ void __launch_bounds__(128)                                                                        \
-        name(u64 rows, unsigned count, unsigned dim, unsigned samples, unsigned lines, const float *vectors, const float *dout, \
-             float *dvectors) {                                                                                              \
-        dot_backward_by<ROWS>(rows, count, dim, samples, lines, vectors, dout, dvectors);                                    \
+    extern "C" __global__ void __launch_bounds__(128, 3)                                                                     \
+        name(u64 rows, unsigned count, unsigned dim, unsigned samples, unsigned lines, unsigned staged, const float *vectors, \
+             const float *dout, float *dvectors) {                                                                           \
+        dot_backward_by<ROWS>(rows, count, dim, samples, lines, staged, vectors, dout, dvectors);                            \
     }
 DOT_BACKWARD(dot_backward_8, 8)
 DOT_BACKWARD(dot_backward_16, 16)
