@@ -37,7 +37,8 @@ impl<O: Output> Pending<O> {
         Self { endpoint, operation: Some(operation), output: PhantomData }
     }
 
-    /// Blocks until the operation is complete, and returns its buffers.
+    /// Blocks until the operation is complete, and returns its buffers. Buffers on a GPU are ready for later work of the queue on
+    /// which the operation was started; work of other queues must wait for an event of that queue.
     pub fn wait(self) -> Result<O, CollectiveError> {
         Ok(self.wait_timed()?.0)
     }
