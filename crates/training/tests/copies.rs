@@ -49,6 +49,7 @@ fn train(run: &Run, batch: usize) -> Trained {
                     Ok(ControlFlow::Continue(()))
                 },
             )?;
+            losses.append(&mut rank.losses);
             let tables = rank.tables.iter().map(|t| [t.weights.to_vec().unwrap(), t.state.to_vec().unwrap()]);
             Ok::<_, training::Error>((losses, tables.collect::<Vec<_>>()))
         },
