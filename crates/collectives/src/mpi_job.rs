@@ -53,7 +53,7 @@ impl Default for MpiOptions {
 
 /// Name and version of the MPI library that this program is linked with, in a line. May be asked for without joining a job.
 pub fn mpi_library_version() -> String {
-    let said = mpi::environment::library_version().unwrap_or_default();
+    let said = mpi::environment::library_version().unwrap_or_default().replace('\0', "");
     said.lines()
         .next()
         .map(str::trim)

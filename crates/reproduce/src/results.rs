@@ -3,6 +3,7 @@
 //! [`TABLES`] names them. Below each table stands which command measured it, when and on what, as far as its records say.
 
 mod figures;
+mod gpu;
 mod overfitting;
 mod plans;
 mod quality;
@@ -30,7 +31,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 33] = [
+pub const TABLES: [(&str, Make); 36] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -65,6 +66,9 @@ pub const TABLES: [(&str, Make); 33] = [
     ("figures with numbers", |_| figures::stated()),
     ("exploration", |sources| rates::exploration(sources)),
     ("whole steps", |sources| rates::steps(sources)),
+    ("gpu steps", |sources| gpu::steps(sources)),
+    ("gpu phases", |sources| gpu::phases(sources)),
+    ("gpu quality", |sources| gpu::quality(sources)),
     ("tables and data", |sources| rates::tables_and_data(sources)),
 ];
 

@@ -116,7 +116,7 @@ impl Library {
         Found::Present { version: format!("{major}.{minor}"), path }
     }
 
-    /// Version of CUDA that the library belongs to; NCCL's own.
+    /// Version of CUDA that the library belongs to; of NCCL, its own.
     fn version(self) -> Option<(i32, i32)> {
         let mut number = 0;
         match self {
@@ -137,7 +137,19 @@ impl Library {
                 // 130002 is 13.0.2, and 120304 is 12.3.4.
                 Some((number / 10_000, number / 100 % 100))
             }
-            Library::Nccl => Some((2, 0)),
+            Library::Nccl => {
+                let path = self.open()?;
+                // SAFETY: the function has had this signature since NCCL 2.0, and writes one integer.
+                unsafe {
+                    let library = libloading::Library::new(path).ok()?;
+                    let version =
+                        library.get::<unsafe extern "C" fn(*mut i32) -> i32>(b"ncclGetVersion").ok()?;
+                    (version(&mut number) == 0).then_some(())?;
+                }
+                // 22803 is 2.28.3, and 2708 was 2.7.8.
+                let step = if number < 10_000 { 1000 } else { 10_000 };
+                Some((number / step, number % step / 100))
+            }
         }
     }
 }

@@ -18,6 +18,6 @@ fn every_class_is_measured() {
             }
         }
         // All but reading ahead, which is no phase.
-        assert_eq!(classes.len(), 26, "{topology}: {classes:?}");
+        assert_eq!(classes.len(), 27, "{topology}: {classes:?}");
     }
 }

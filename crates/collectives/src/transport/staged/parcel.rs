@@ -132,7 +132,8 @@ impl Ranges {
         let sent = self.to.iter().filter(|span| span.len > 0);
         let begin = sent.clone().map(|span| span.at).min().unwrap_or(0);
         let end = sent.map(|span| span.at + span.len).max().unwrap_or(0);
-        self.to.iter_mut().for_each(|span| span.at = span.at.saturating_sub(begin));
+        // An empty range may lie anywhere, also behind the end of what is sent.
+        self.to.iter_mut().for_each(|span| span.at = if span.len > 0 { span.at - begin } else { 0 });
         let mut received = 0;
         for span in &mut self.from {
             span.at = received;

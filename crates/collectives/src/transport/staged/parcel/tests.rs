@@ -8,11 +8,11 @@ fn spans(spans: &[(usize, usize)]) -> Vec<Span> {
 #[test]
 fn only_what_moves_is_copied() {
     let mut ranges = Ranges::default();
-    let to = spans(&[(8, 4), (0, 8), (12, 0), (12, 4), (12, 4)]);
+    let to = spans(&[(8, 4), (0, 8), (99, 0), (12, 4), (12, 4)]);
     let from = spans(&[(4, 6), (10, 8), (18, 2), (20, 3), (40, 5)]);
     ranges.fill(1, &to, &from);
     assert_eq!(ranges.compact(), (Span { at: 8, len: 8 }, 16));
-    assert_eq!(ranges.to, spans(&[(0, 4), (0, 0), (4, 0), (4, 4), (4, 4)]));
+    assert_eq!(ranges.to, spans(&[(0, 4), (0, 0), (0, 0), (4, 4), (4, 4)]));
     assert_eq!(ranges.from, spans(&[(0, 6), (6, 0), (6, 2), (8, 3), (11, 5)]));
     let mut copies = Vec::new();
     let noted = ranges.landings(|place, from, len| {
