@@ -2,6 +2,7 @@
 
 use crate::cuda::memory::PinnedMemory;
 use crate::{Buffer, Cuda, Device, Element, Event, KernelError};
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// One batch's inputs on their way to a device, through one page-locked buffer.
@@ -102,7 +103,7 @@ const PIECES: usize = 16;
 /// // Other work may be queued here.
 /// download.wait()?;
 /// let mut two = [0.0; 2];
-/// assert!(download.read(part, &mut two)?);
+/// assert!(download.read(&part, &mut two)?);
 /// assert_eq!(two, [2.0, 3.0]);
 /// # Ok::<(), kernels::KernelError>(())
 /// ```
@@ -124,9 +125,13 @@ struct CardDownload {
     done: Event,
 }
 
-/// Part of a [`Download`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part(usize);
+/// Elements of type `T` in a [`Download`].
+#[derive(Debug)]
+pub struct Part<T> {
+    index: usize,
+    len: usize,
+    element: PhantomData<T>,
+}
 
 impl Download {
     /// Begins to collect results on `device`'s queue. The download before must have been waited for.
@@ -155,11 +160,15 @@ impl Download {
     }
 
     /// Adds elements of a buffer, and gives the part to read them by.
-    pub fn add<T: Element>(&mut self, buffer: &Buffer<T>, range: Range<usize>) -> Result<Part, KernelError> {
+    pub fn add<T: Element>(
+        &mut self,
+        buffer: &Buffer<T>,
+        range: Range<usize>,
+    ) -> Result<Part<T>, KernelError> {
         let bytes = range.len() * size_of::<T>();
         let at = self.used;
         self.parts.push(Some(at));
-        let part = Part(self.parts.len() - 1);
+        let part = Part { index: self.parts.len() - 1, len: range.len(), element: PhantomData };
         match &mut self.card {
             Some(card) => {
                 let from = buffer.card_range("download", range.start, range.len())?;
@@ -172,7 +181,7 @@ impl Download {
                 self.host.resize(at + bytes, 0);
                 buffer.read_bytes(range.start, &mut self.host[at..])?;
             }
-            None => self.parts[part.0] = None,
+            None => self.parts[part.index] = None,
         }
         self.used = (at + bytes).next_multiple_of(64);
         if self.card.is_none() {
@@ -211,12 +220,13 @@ impl Download {
         }
     }
 
-    /// Copies a part that has arrived. False where the part has no contents, since its device computes nothing.
-    pub fn read<T: Element>(&self, part: Part, data: &mut [T]) -> Result<bool, KernelError> {
-        let Some(at) = self.parts[part.0] else { return Ok(false) };
+    /// Copies a part that has arrived into as many elements of `data`. False where the part has no contents, since its device
+    /// computes nothing.
+    pub fn read<T: Element>(&self, part: &Part<T>, data: &mut [T]) -> Result<bool, KernelError> {
+        let Some(&Some(at)) = self.parts.get(part.index) else { return Ok(false) };
+        crate::bytes::inside("download", 0, data.len(), part.len)?;
         let all = self.card.as_ref().map_or(&self.host[..], |card| card.memory.as_slice());
         let bytes = size_of_val(data);
-        crate::bytes::inside("download", at, bytes, all.len())?;
         bytemuck::cast_slice_mut(data).copy_from_slice(&all[at..at + bytes]);
         Ok(true)
     }

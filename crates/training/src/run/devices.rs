@@ -23,7 +23,7 @@ impl Devices {
     /// Finds the devices of `run` on `cluster`, and opens the GPUs that ranks of this process use. Fails with one sentence where
     /// the run asks for what the machine does not have.
     pub fn new(run: &Run, cluster: &Cluster) -> Result<Self, Error> {
-        let device = resolve(run.device, run.precision)?;
+        let device = resolve_device(run.device, run.precision)?;
         let mut devices = Self {
             threads: threads(run, cluster),
             precision: run.precision,
@@ -67,7 +67,7 @@ impl Devices {
 
 /// GPU of each rank of this machine, by world rank; empty where ranks compute on the CPU, or on GPUs that are not here.
 pub(crate) fn gpus_of(run: &Run, cluster: &Cluster) -> BTreeMap<usize, usize> {
-    match (run.device, resolve(run.device, run.precision)) {
+    match (run.device, resolve_device(run.device, run.precision)) {
         (DeviceChoice::Cpu, _) | (_, Err(_)) => BTreeMap::new(),
         (_, Ok(device)) => {
             let count = Gpu::count().unwrap_or(0);
@@ -86,13 +86,9 @@ fn gpu_by_rank(device: DeviceChoice, count: usize, here: &[usize]) -> BTreeMap<u
     here.iter().enumerate().filter_map(|(i, &rank)| Some((rank, device.gpu(i, count)?))).collect()
 }
 
-/// Refuses a device that this machine does not have, before any other work is done; what `auto` becomes is found out too.
-pub fn check_device(device: DeviceChoice, precision: Precision) -> Result<(), RunError> {
-    resolve(device, precision).map(|_| ())
-}
-
-/// What `device` is on this machine: never `auto`.
-fn resolve(device: DeviceChoice, precision: Precision) -> Result<DeviceChoice, RunError> {
+/// What `device` is on this machine: never `auto`. Refuses a device that the machine does not have, and a precision that the
+/// device does not have.
+pub fn resolve_device(device: DeviceChoice, precision: Precision) -> Result<DeviceChoice, RunError> {
     let of_precision = |problem| RunError::new("train.precision (--precision)", problem);
     match device {
         DeviceChoice::Cpu => {}

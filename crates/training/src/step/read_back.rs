@@ -16,11 +16,11 @@ pub(crate) struct ReadBack {
 }
 
 /// Predictions that were not looked at yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct UnderWay {
     step: u64,
-    loss: Part,
-    probabilities: Part,
+    loss: Part<f64>,
+    probabilities: Part<f32>,
 }
 
 /// Loss and predictions of a step that have arrived.
@@ -63,8 +63,8 @@ impl ReadBack {
         let Some(UnderWay { step, loss, probabilities }) = self.under_way.take() else { return Ok(None) };
         self.download.wait()?;
         let mut sum = [0.0];
-        let there = self.download.read(loss, &mut sum)?
-            && self.download.read(probabilities, &mut self.probabilities)?;
+        let there = self.download.read(&loss, &mut sum)?
+            && self.download.read(&probabilities, &mut self.probabilities)?;
         let arrived =
             Arrived { step, loss: sum[0], probabilities: &self.probabilities, labels: &self.labels };
         Ok(there.then_some(arrived))
@@ -82,6 +82,6 @@ impl ReadBack {
         self.download.end()?;
         self.download.wait()?;
         to.resize(from.len(), 0.0);
-        self.download.read(part, to).map(|_| ())
+        self.download.read(&part, to).map(|_| ())
     }
 }
