@@ -20,6 +20,7 @@ pub(crate) mod pack;
 pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
+pub(crate) mod stream;
 pub(crate) mod tile;
 pub(crate) mod update;
 pub(crate) mod wire;
