@@ -7,6 +7,7 @@
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;
+mod large;
 mod long_runs;
 mod on_gpu;
 mod refusals;
