@@ -108,8 +108,9 @@ impl Flat {
         let unused = vec![0; copied.len()];
         let owned = sent_columns.len() + summed_columns.len();
         let plain = [Leg::Pooled, Leg::Gradient].iter().all(|&leg| !wire.of(leg).encodes());
-        // Memory for computing and memory for exchanges must be of one kind for buffers to change places.
+        // Memory for computing and memory for exchanges must be of one kind for buffers to change places, which queues do not know.
         let in_order = ranks == 1
+            && !device.is_queued()
             && hosts.is_none()
             && plain
             && owned == sent_columns.len()
