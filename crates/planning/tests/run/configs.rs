@@ -62,7 +62,18 @@ fn errors_name_the_field_and_the_remedy() {
         (refused(|c| c.train.epochs = Some(0)), "train.epochs", "at least 1"),
         (refused(|c| c.train.steps = Some(0)), "train.steps", "leave it out"),
         (refused(|c| c.train.threads = Some(0)), "train.threads", "between 1 and"),
-        (refused(|c| c.train.precision = "tf32".parse().ok()), "train.precision (--precision)", "tf32"),
+        (
+            refused(|c| c.train.precision = "tf32".parse().ok()),
+            "train.precision (--precision)",
+            "the CPU computes in f32, f32x3 or bf16, not in tf32; choose one of them or --device cuda",
+        ),
+        (
+            refused(|c| {
+                (c.train.device, c.train.precision) = (Some(DeviceChoice::Cuda(None)), "f32x3".parse().ok());
+            }),
+            "train.precision",
+            "--device cpu",
+        ),
         (
             refused(|c| c.train.precision = "interaction=f32".parse().ok()),
             "train.precision (--precision)",
