@@ -206,7 +206,7 @@ impl<'de> Deserialize<'de> for PrecisionConfig {
 
 impl JsonSchema for PrecisionConfig {
     fn schema_name() -> Cow<'static, str> {
-        "PrecisionConfig".into()
+        "Precisions".into()
     }
 
     /// Shape of the precisions in a config, as [`Deserialize`] accepts it.
