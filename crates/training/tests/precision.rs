@@ -102,6 +102,10 @@ fn parts_make_up_the_whole() {
         for part in all {
             let outcome = train(&run_in(&config, &part));
             close(&plain, &outcome, within, &part);
+            // A product with one column reads its operands as they are.
+            if part.starts_with("linear") {
+                continue;
+            }
             assert_ne!(outcome.parameters_sha256, plain.parameters_sha256, "{part}");
             assert_ne!(outcome.parameters_sha256, one_by_one.parameters_sha256, "{part}");
         }
