@@ -48,17 +48,6 @@ impl Precisions {
         };
         self.all.problem_on(device).or_else(|| self.parts.iter().find_map(of_part))
     }
-
-    /// Reason why `model` has no products of one of the parts, with the parts that it has; `None` where it has all of them.
-    pub fn problem_with(&self, model: &Model) -> Option<String> {
-        let known: Vec<&str> = model.parts_with_products().into_iter().map(BlockName::as_str).collect();
-        let unknown = self.parts.keys().find(|part| !known.contains(&part.as_str()))?;
-        Some(format!(
-            "this {} model has no part {unknown:?} that computes matrix products; use {}",
-            model.architecture().name(),
-            listed(&known)
-        ))
-    }
 }
 
 impl From<Precision> for Precisions {
@@ -107,6 +96,17 @@ impl PrecisionConfig {
         let differs = |(_, precision): &(&String, &Precision)| **precision != all;
         let parts = self.parts.iter().filter(differs).map(|(part, precision)| (part.clone(), *precision));
         Precisions { all, parts: parts.collect() }
+    }
+
+    /// Reason why `model` has no products of one of the parts, with the parts that it has; `None` where it has all of them.
+    pub fn problem_with(&self, model: &Model) -> Option<String> {
+        let known: Vec<&str> = model.parts_with_products().into_iter().map(BlockName::as_str).collect();
+        let unknown = self.parts.keys().find(|part| !known.contains(&part.as_str()))?;
+        Some(format!(
+            "this {} model has no part {unknown:?} that computes matrix products; use {}",
+            model.architecture().name(),
+            listed(&known)
+        ))
     }
 
     /// Returns the config with the precisions of `over` in place of its own. One for all parts replaces all of them.

@@ -58,10 +58,9 @@ impl TrainConfig {
 
     /// Like [`check_device`](Self::check_device); also refuses precisions of parts that `model` has not.
     pub fn check_precision(&self, model: &Model) -> Result<(DeviceChoice, Precisions), RunError> {
-        let (device, precision) = self.check_device()?;
-        match precision.problem_with(model) {
+        match self.precision.as_ref().and_then(|precision| precision.problem_with(model)) {
             Some(problem) => Err(RunError::new(PRECISION, problem)),
-            None => Ok((device, precision)),
+            None => self.check_device(),
         }
     }
 
