@@ -20,6 +20,8 @@ pub(crate) struct Change {
     /// Change of AUC beside f32, of every seed.
     pub(crate) auc_change: Vec<f64>,
     pub(crate) logloss_change: Vec<f64>,
+    /// Whether all parameters have the bits of f32: the processor computes this precision as f32.
+    pub(crate) same_bits: bool,
 }
 
 /// Compares what a folder holds.
@@ -47,12 +49,19 @@ pub(crate) fn changes(records: &[TrainedIn]) -> Vec<Change> {
         let Some(base) = records.iter().find(of_seed) else { continue };
         let at = all.iter().position(|change| change.precision == record.precision).unwrap_or_else(|| {
             let precision = record.precision.clone();
-            all.push(Change { precision, auc: vec![], auc_change: vec![], logloss_change: vec![] });
+            all.push(Change {
+                precision,
+                auc: vec![],
+                auc_change: vec![],
+                logloss_change: vec![],
+                same_bits: true,
+            });
             all.len() - 1
         });
         all[at].auc.push(record.auc);
         all[at].auc_change.push(record.auc - base.auc);
         all[at].logloss_change.push(record.logloss - base.logloss);
+        all[at].same_bits &= record.parameters_sha256 == base.parameters_sha256;
     }
     all
 }
@@ -85,7 +94,10 @@ impl Change {
             .zip(self.is_met())
             .map_or("–".into(), |(limit, met)| format!("±{limit}: {}", if met { "met" } else { "missed" }));
         vec![
-            self.precision.clone(),
+            match self.same_bits && !is_base {
+                true => format!("{} (computed as f32)", self.precision),
+                false => self.precision.clone(),
+            },
             self.auc.len().to_string(),
             format!("{:.5}", mean(&self.auc)),
             change(&self.auc_change),
@@ -101,6 +113,7 @@ impl Change {
             "precision": self.precision,
             "data": setting.data,
             "seeds": self.auc.len(),
+            "same_bits": self.same_bits,
             "auc": side(&self.auc),
             "auc_change": side(&self.auc_change),
             "logloss_change": side(&self.logloss_change),

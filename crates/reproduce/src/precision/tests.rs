@@ -44,7 +44,7 @@ fn a_mean_beyond_the_limit_is_missed() {
         auc,
         logloss: 0.5,
         seconds: 1.0,
-        parameters_sha256: String::new(),
+        parameters_sha256: precision.into(),
         version: String::new(),
     };
     let records = [
@@ -55,6 +55,7 @@ fn a_mean_beyond_the_limit_is_missed() {
         record("bf16", 1, 0.7605),
         record("f32x3", 1, 0.7596),
     ];
+    assert!(report::changes(&records).iter().all(|change| change.same_bits == (change.precision == "f32")));
     let cells: Vec<String> =
         report::changes(&records).iter().map(|change| change.cells()[5].clone()).collect();
     assert_eq!(cells, ["–", "±0.001: missed", "±0.0003: met"]);
