@@ -38,7 +38,7 @@ const PIECES_PER_THREAD: usize = 4;
 pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
     threads: usize,
-    level: Level,
+    pub(crate) level: Level,
     scratch: Arc<[Mutex<HostMemory>]>,
 }
 

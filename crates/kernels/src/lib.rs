@@ -17,6 +17,7 @@ mod event;
 mod idle;
 mod memory;
 mod op;
+pub mod peak;
 pub mod reference;
 mod transfer;
 
