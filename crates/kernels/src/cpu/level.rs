@@ -87,6 +87,29 @@ pub(crate) fn prefetch<T>(slice: &[T], at: usize, len: usize) {
     let _ = (slice, at, len);
 }
 
+/// Asks for the cache lines of `len` elements from `start[at]` on, which will be written, ahead of their use. Other threads may be
+/// writing there.
+#[inline(always)]
+pub(crate) fn prefetch_for_write<T>(start: *const T, at: usize, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        let first = start.wrapping_add(at).cast::<i8>();
+        let bytes = len * size_of::<T>();
+        for line in (0..bytes).step_by(64) {
+            // SAFETY: a prefetch of any address is harmless.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(first.wrapping_add(line)) };
+        }
+        if !bytes.is_multiple_of(64) {
+            // The last line, where the first element does not begin with one.
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(first.wrapping_add(bytes).wrapping_sub(1)) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, at, len);
+}
+
 /// `to = from`, both of one length, past the caches as far as `to` consists of whole 16-byte vectors. Other threads see the
 /// stores after a [`fence`].
 #[inline(always)]

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::prefetch;
+use super::level::{prefetch, prefetch_for_write};
 use super::optimizer::Rule;
 use super::optimizer::row::change;
 use crate::reference::embedding::check_sorted;
@@ -149,9 +149,9 @@ impl Update<'_> {
                     let sample = samples[next as u32 as usize] as usize;
                     prefetch(self.dout, sample * self.width + self.columns[t], dim);
                     let row = (next >> 32) as usize;
-                    prefetch_row(table.weights.address(), row * dim, dim);
+                    prefetch_for_write(table.weights.address(), row * dim, dim);
                     if each > 0 {
-                        prefetch_row(table.state.address(), row * each, each);
+                        prefetch_for_write(table.state.address(), row * each, each);
                     }
                 }
                 let value = keys[at] as u32 as usize;
@@ -220,24 +220,4 @@ pub(super) unsafe fn row_mut(table: &Table, row: usize, dim: usize, each: usize)
         let (w, state) = (table.weights.address().add(row * dim), table.state.address().add(row * each));
         (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
     }
-}
-
-/// Prefetches a row that other threads may be writing.
-#[inline(always)]
-fn prefetch_row(start: *mut f32, at: usize, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        for line in (0..len).step_by(16) {
-            // SAFETY: a prefetch of any address is harmless.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(at + line).cast()) };
-        }
-        if !len.is_multiple_of(16) {
-            // The last line, where the row does not begin with one.
-            // SAFETY: as above.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(at + len).wrapping_sub(1).cast()) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, at, len);
 }
