@@ -169,7 +169,7 @@ impl<'a> Bags<'a> {
     fn new(starts: &'a [u32], lengths: &'a [u32], samples: &[AtomicU32]) -> Self {
         let mut filled = starts.iter().zip(lengths).filter(|(_, length)| **length > 0);
         let first = filled.next().map_or(0, |(&start, _)| start as usize);
-        let follows = |right, (&start, i)| right & (start as usize == first + i);
+        let follows = |right: bool, (&start, i): (&u32, usize)| right & (start as usize == first + i);
         let ones = lengths.iter().fold(true, |right, &length| right & (length == 1));
         if ones && starts.iter().zip(0..).fold(true, follows) {
             let whole = first..first + starts.len();

@@ -172,17 +172,17 @@ impl Update<'_> {
                 let sum = &mut sum[..dim];
                 if count == 0 {
                     change(
-                        [sum],
-                        g,
+                        sum,
+                        [g],
                         #[inline(always)]
-                        |_, g| [scale * g],
+                        |_, [g]| scale * g,
                     );
                 } else {
                     change(
-                        [sum],
-                        g,
+                        sum,
+                        [g],
                         #[inline(always)]
-                        |[sum], g| [sum + scale * g],
+                        |sum, [g]| sum + scale * g,
                     );
                 }
                 count += 1;

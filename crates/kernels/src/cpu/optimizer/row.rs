@@ -11,34 +11,25 @@ impl Rule {
     pub(crate) fn update_row(self, w: &mut [f32], g: &[f32], state: &mut [f32]) {
         match self {
             Rule::Sgd { rate } => descend(rate, w, g),
-            Rule::Adagrad { rate, eps } => change(
-                [w, state],
-                g,
-                #[inline(always)]
-                |[w, h], g| {
-                    let h = h + g * g;
-                    [w - rate * g / (h.sqrt() + eps), h]
-                },
-            ),
+            Rule::Adagrad { rate, eps } => {
+                change(
+                    state,
+                    [g],
+                    #[inline(always)]
+                    |h, [g]| h + g * g,
+                );
+                change(
+                    w,
+                    [g, state],
+                    #[inline(always)]
+                    |w, [g, h]| w - rate * g / (h.sqrt() + eps),
+                );
+            }
             Rule::RowWiseAdagrad { rate, eps } => {
                 state[0] += sum_of_squares(g) / g.len() as f32;
                 descend(rate / (state[0].sqrt() + eps), w, g);
             }
-            Rule::Adam(Adam { beta1, beta2, eps, rate, weight_decay, row, .. }) => {
-                let decay = rate * weight_decay;
-                let (m, v) = state.split_at_mut(g.len());
-                change(
-                    [w, m, v],
-                    g,
-                    #[inline(always)]
-                    |[w, m, v], g| {
-                        let m = beta1 * m + (1.0 - beta1) * g;
-                        let v = beta2 * v + (1.0 - beta2) * g * g;
-                        let w = w - decay * w;
-                        [w - row * m / (v.sqrt() + eps), m, v]
-                    },
-                )
-            }
+            Rule::Adam(adam) => adam.update_row(w, g, state),
             Rule::Lamb(lamb) => {
                 let (m, v) = state.split_at_mut(g.len());
                 let scaled = lamb.scaled_rate(lamb.moments(w, g, m, v));
@@ -48,47 +39,77 @@ impl Rule {
     }
 }
 
+impl Adam {
+    #[inline(always)]
+    fn update_row(self, w: &mut [f32], g: &[f32], state: &mut [f32]) {
+        let Adam { beta1, beta2, eps, rate, weight_decay, row, .. } = self;
+        let decay = rate * weight_decay;
+        let (m, v) = state.split_at_mut(g.len());
+        change(
+            m,
+            [g],
+            #[inline(always)]
+            |m, [g]| beta1 * m + (1.0 - beta1) * g,
+        );
+        change(
+            v,
+            [g],
+            #[inline(always)]
+            |v, [g]| beta2 * v + (1.0 - beta2) * g * g,
+        );
+        change(
+            w,
+            [m, v],
+            #[inline(always)]
+            |w, [m, v]| {
+                let w = w - decay * w;
+                w - row * m / (v.sqrt() + eps)
+            },
+        );
+    }
+}
+
 /// `w -= rate·g`.
 #[inline(always)]
 fn descend(rate: f32, w: &mut [f32], g: &[f32]) {
     change(
-        [w],
-        g,
+        w,
+        [g],
         #[inline(always)]
-        |[w], g| [w - rate * g],
+        |w, [g]| w - rate * g,
     );
 }
 
-/// `(x₁[i], x₂[i], …) = each((x₁[i], x₂[i], …), g[i])` for every element of `g`.
+/// `x[i] = each(x[i], (y₁[i], y₂[i], …))` for every element of `x`. The `y` are as long as `x`.
 #[inline(always)]
-pub(crate) fn change<const ARRAYS: usize>(
-    mut x: [&mut [f32]; ARRAYS],
-    g: &[f32],
-    each: impl Fn([f32; ARRAYS], f32) -> [f32; ARRAYS],
+pub(crate) fn change<const INPUTS: usize>(
+    x: &mut [f32],
+    y: [&[f32]; INPUTS],
+    each: impl Fn(f32, [f32; INPUTS]) -> f32,
 ) {
-    let (len, mut at) = (g.len(), 0);
+    let (len, mut at) = (x.len(), 0);
     while len - at >= 64 {
-        block::<64, ARRAYS>(&mut x, g, at, &each);
+        block::<64, INPUTS>(x, &y, at, &each);
         at += 64;
     }
     if len - at >= 32 {
-        block::<32, ARRAYS>(&mut x, g, at, &each);
+        block::<32, INPUTS>(x, &y, at, &each);
         at += 32;
     }
     if len - at >= 16 {
-        block::<16, ARRAYS>(&mut x, g, at, &each);
+        block::<16, INPUTS>(x, &y, at, &each);
         at += 16;
     }
     if len - at >= 8 {
-        block::<8, ARRAYS>(&mut x, g, at, &each);
+        block::<8, INPUTS>(x, &y, at, &each);
         at += 8;
     }
     if len - at >= 4 {
-        block::<4, ARRAYS>(&mut x, g, at, &each);
+        block::<4, INPUTS>(x, &y, at, &each);
         at += 4;
     }
     while len > at {
-        block::<1, ARRAYS>(&mut x, g, at, &each);
+        block::<1, INPUTS>(x, &y, at, &each);
         at += 1;
     }
 }
@@ -96,23 +117,18 @@ pub(crate) fn change<const ARRAYS: usize>(
 /// Changes `N` elements from `at` on. All are loaded before one is stored: nothing could be done side by side if a store might
 /// reach what is loaded next.
 #[inline(always)]
-fn block<const N: usize, const ARRAYS: usize>(
-    x: &mut [&mut [f32]; ARRAYS],
-    g: &[f32],
+fn block<const N: usize, const INPUTS: usize>(
+    x: &mut [f32],
+    y: &[&[f32]; INPUTS],
     at: usize,
-    each: &impl Fn([f32; ARRAYS], f32) -> [f32; ARRAYS],
+    each: &impl Fn(f32, [f32; INPUTS]) -> f32,
 ) {
-    let g: [f32; N] = std::array::from_fn(|i| g[at..][..N][i]);
-    let mut values: [[f32; N]; ARRAYS] = std::array::from_fn(|a| std::array::from_fn(|i| x[a][at..][..N][i]));
-    for i in 0..N {
-        let changed = each(std::array::from_fn(|a| values[a][i]), g[i]);
-        for a in 0..ARRAYS {
-            values[a][i] = changed[a];
-        }
+    let load = |x: &[f32]| -> [f32; N] { *x[at..].first_chunk().expect("a block inside the row") };
+    let (mut values, y) = (load(x), std::array::from_fn::<_, INPUTS, _>(|k| load(y[k])));
+    for (i, value) in values.iter_mut().enumerate() {
+        *value = each(*value, std::array::from_fn(|k| y[k][i]));
     }
-    for (x, values) in x.iter_mut().zip(&values) {
-        x[at..][..N].copy_from_slice(values);
-    }
+    x[at..][..N].copy_from_slice(&values);
 }
 
 /// `Σ gᵢ²` in sixteen sums side by side.
