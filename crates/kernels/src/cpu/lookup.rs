@@ -145,6 +145,10 @@ impl<'a> Bags<'a> {
             5..8 => bags.for_each(|s| self.block::<4, 4>(s, 0, out(s))),
             8 => bags.for_each(|s| self.block::<8, 0>(s, 0, out(s))),
             9..16 => bags.for_each(|s| self.block::<8, 8>(s, 0, out(s))),
+            16 => bags.for_each(|s| self.block::<16, 0>(s, 0, out(s))),
+            32 => bags.for_each(|s| self.block::<32, 0>(s, 0, out(s))),
+            64 => bags.for_each(|s| self.block::<64, 0>(s, 0, out(s))),
+            128 => bags.for_each(|s| self.block::<128, 0>(s, 0, out(s))),
             dim if dim.is_multiple_of(16) => self.blocks::<0>(out),
             _ => self.blocks::<16>(out),
         }
