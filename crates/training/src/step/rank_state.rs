@@ -300,7 +300,7 @@ impl RankState {
                 Ok(device.update_dense(UpdateDense {
                     update,
                     tensors: &b.tensors,
-                    weights: &mut b.weights,
+                    weights: b.weights.change(),
                     gradient: &mut b.gradient,
                     state: &mut b.state,
                 })?)

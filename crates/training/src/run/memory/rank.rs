@@ -2,7 +2,7 @@
 
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
-use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
+use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, packed_bytes, resident};
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
 use spec::model::{LinearLayer, TowerModule};
@@ -101,7 +101,7 @@ impl<'a> Shape<'a> {
             ..Parts::default()
         };
         self.add_dense(rank, &mut need);
-        need.dense += self.emulated();
+        need.dense += self.emulated() + self.packed(rank);
         if rank < self.purpose.computing {
             self.add_tables(rank, &mut need);
         }
@@ -229,8 +229,18 @@ impl<'a> Shape<'a> {
         copies * size_of::<ColumnCopy>() as f64
     }
 
-    /// Room in which products are packed and ids are sorted.
-    fn scratch(&self, rank: usize) -> f64 {
+    /// Matrices as products read them fastest, beside the weights.
+    fn packed(&self, rank: usize) -> f64 {
+        let precision = self.run.precision;
+        let of_layer = |(layer, rows): (&LinearLayer, usize)| {
+            let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
+            grown(packed_bytes(shape, precision, layer.input_gradient) as f64)
+        };
+        self.layers(rank).into_iter().map(of_layer).sum()
+    }
+
+    /// Linear layers of a rank, and the rows that each maps.
+    fn layers(&self, rank: usize) -> Vec<(&LinearLayer, usize)> {
         let (run, network) = (self.run, self.run.model.network());
         let samples = self.buffers.samples(rank);
         let mut layers: Vec<(&LinearLayer, usize)> = Vec::new();
@@ -254,7 +264,13 @@ impl<'a> Shape<'a> {
                 }
             }
         }
-        let packed = layers.into_iter().map(|(layer, rows)| {
+        layers
+    }
+
+    /// Room in which products are packed and ids are sorted.
+    fn scratch(&self, rank: usize) -> f64 {
+        let run = self.run;
+        let packed = self.layers(rank).into_iter().map(|(layer, rows)| {
             let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
             linear_scratch(self.threads, shape, self.purpose.trains) as f64
         });
