@@ -2,6 +2,7 @@
 //!
 //! [`TABLES`] names them. Below each table stands which command measured it, when and on what, as far as its records say.
 
+mod beside_torch;
 mod figures;
 mod gpu;
 mod overfitting;
@@ -65,7 +66,7 @@ pub const TABLES: [(&str, Make); 36] = [
     ("figure dmt-all-reduces", |_| figures::by_quantity("dmt-all-reduces")),
     ("figures with numbers", |_| figures::stated()),
     ("exploration", |sources| rates::exploration(sources)),
-    ("whole steps", |sources| rates::steps(sources)),
+    ("whole steps", |sources| beside_torch::steps(sources)),
     ("gpu steps", |sources| gpu::steps(sources)),
     ("gpu phases", |sources| gpu::phases(sources)),
     ("gpu quality", |sources| gpu::quality(sources)),
