@@ -111,8 +111,8 @@ fn a_gpu_that_is_not_there_is_refused() {
     let new = folder.path().join("new");
     refusal(&["train", "--device", "cuda", "--out", new.to_str().unwrap()]);
     assert!(!new.exists(), "a run that never began left its folder");
-    let (_, said) = refusal(&["train", "--device", "auto", "--precision", "bf16"]);
-    assert!(said.contains("--device auto is the CPU here") && said.contains("choose f32"), "{said}");
+    let (_, said) = refusal(&["train", "--device", "auto", "--precision", "tf32"]);
+    assert!(said.contains("--device auto is the CPU here") && said.contains("not in tf32"), "{said}");
 }
 
 #[test]
@@ -120,8 +120,8 @@ fn bad_devices_and_precisions_are_refused() {
     let cases: [(&[&str], i32, &[&str]); 7] = [
         (&["train", "--device", "gpu"], 2, &["gpu", "cpu, cuda, cuda:INDEX", "auto"]),
         (&["train", "--device", "cuda:one"], 2, &["cuda:one", "cuda:INDEX"]),
-        (&["eval", "--checkpoint", "x", "--precision", "fp16"], 2, &["fp16", "f32, tf32 or bf16"]),
-        (&["train", "--precision", "bf16"], 1, &["--precision", "f32 only, not in bf16", "--device cuda"]),
+        (&["eval", "--checkpoint", "x", "--precision", "fp16"], 2, &["fp16", "f32, f32x3, tf32 or bf16"]),
+        (&["train", "--precision", "tf32"], 1, &["--precision", "bf16, not in tf32", "--device cuda"]),
         (&["train", "--compute", "paced", "--device", "cuda"], 1, &["--device", "leave it out"]),
         (&["pace", "--device", "cuda"], 1, &["--device", "CPU only"]),
         (&["bench", "mlp", "--device", "cuda"], 1, &["--device cuda", "bench step"]),

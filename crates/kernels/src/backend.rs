@@ -11,8 +11,8 @@ use crate::op::Result;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
     DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables,
+    Lookup, Matrix, MatrixMut, PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
+    UpdateRows, UpdateTables,
 };
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
@@ -20,6 +20,11 @@ pub(crate) trait Backend {
     /// Name of the device, for messages.
     fn name(&self) -> &'static str;
 
+    /// Packs a matrix for the products below; a device that reads matrices themselves leaves nothing packed.
+    fn pack_linear(&self, args: PackLinear) -> Result {
+        args.packed.clear();
+        Ok(())
+    }
     fn linear_forward(&self, args: LinearForward) -> Result;
     fn linear_cross_forward(&self, args: LinearCrossForward) -> Result;
     fn linear_backward(&self, args: LinearBackward) -> Result;

@@ -17,6 +17,7 @@ pub(crate) mod linear;
 pub(crate) mod lookup;
 pub(crate) mod optimizer;
 pub(crate) mod pack;
+pub mod peak;
 pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
@@ -27,6 +28,7 @@ pub(crate) mod wire;
 use crate::KernelError;
 use crate::memory::host::HostMemory;
 use level::Level;
+use spec::precision::Precision;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,11 +41,12 @@ pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
     threads: usize,
     level: Level,
+    precision: Precision,
     scratch: Arc<[Mutex<HostMemory>]>,
 }
 
 impl Cpu {
-    /// Makes a pool of `threads` threads; with one, work stays on the caller's thread.
+    /// Makes a pool of `threads` threads whose products are in f32; with one, work stays on the caller's thread.
     pub fn new(threads: usize) -> Result<Self, KernelError> {
         let threads = threads.max(1);
         let pool = if threads == 1 {
@@ -53,7 +56,7 @@ impl Cpu {
             Some(Arc::new(pool.map_err(|e| KernelError::Device(format!("{threads} threads: {e}")))?))
         };
         let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(HostMemory::empty())).collect();
-        Ok(Self { pool, threads, level: Level::detect(), scratch })
+        Ok(Self { pool, threads, level: Level::detect(), precision: Precision::F32, scratch })
     }
 
     /// Number of threads in the pool.
@@ -69,6 +72,16 @@ impl Cpu {
     /// Limits the pool to the vector instructions that every machine has, and returns it.
     pub fn portable(&self) -> Self {
         Self { level: Level::Portable, ..self.clone() }
+    }
+
+    /// The same pool with products in `precision`; tf32 is computed in f32.
+    pub fn in_precision(&self, precision: Precision) -> Self {
+        Self { precision, ..self.clone() }
+    }
+
+    /// Precision of products.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// Runs `work` inside the pool.

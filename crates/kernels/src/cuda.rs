@@ -56,17 +56,18 @@ use stream::Stream;
 /// Queues of a rank: computations, exchanges, gradients, inputs.
 pub(crate) const QUEUES: usize = 4;
 
-/// One rank's use of a card. Clones share everything but the queue that their operations go to.
+/// One rank's use of a card. Clones share everything but the queue that their operations go to
+/// and the precision of their products.
 #[derive(Clone, Debug)]
 pub struct Cuda {
     rank: Arc<Rank>,
     queue: usize,
+    precision: Precision,
 }
 
 #[derive(Debug)]
 struct Rank {
     place: Place,
-    precision: Precision,
     streams: Vec<Stream>,
     faults: CardMemory,
     operands: Mutex<Operands>,
@@ -82,21 +83,14 @@ impl Cuda {
         let faults = CardMemory::zeroed(&place, FAULTS * size_of::<u64>())?;
         faults.fill(u8::MAX)?;
         let arrays = Mutex::new(Arrays::new(&place));
-        let rank = Rank {
-            place,
-            precision,
-            streams,
-            faults,
-            operands: Mutex::default(),
-            arrays,
-            products: Mutex::default(),
-        };
-        Ok(Self { rank: Arc::new(rank), queue: 0 })
+        let rank =
+            Rank { place, streams, faults, operands: Mutex::default(), arrays, products: Mutex::default() };
+        Ok(Self { rank: Arc::new(rank), queue: 0, precision })
     }
 
     /// The device with operations on another queue.
     pub(crate) fn on(&self, queue: usize) -> Self {
-        Self { rank: self.rank.clone(), queue: queue.min(QUEUES - 1) }
+        Self { queue: queue.min(QUEUES - 1), ..self.clone() }
     }
 
     /// Card that the rank uses.
@@ -106,7 +100,12 @@ impl Cuda {
 
     /// Precision of products.
     pub fn precision(&self) -> Precision {
-        self.rank.precision
+        self.precision
+    }
+
+    /// The device with products in another precision.
+    pub(crate) fn in_precision(&self, precision: Precision) -> Self {
+        Self { precision, ..self.clone() }
     }
 
     pub(crate) fn place(&self) -> &Place {

@@ -36,7 +36,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Makes a device of `threads` threads on the host's cores.
+    /// Makes a device of `threads` threads on the host's cores, whose products are computed in f32.
     pub fn cpu(threads: usize) -> Result<Device, KernelError> {
         Ok(Device::Cpu(Cpu::new(threads)?))
     }
@@ -44,6 +44,34 @@ impl Device {
     /// Makes a device of queues on `gpu`, whose products are computed in `precision`.
     pub fn cuda(gpu: &Gpu, precision: Precision) -> Result<Device, KernelError> {
         Ok(Device::Cuda(Cuda::new(gpu, precision)?))
+    }
+
+    /// The device (pool of threads, memory, queues) with products in `precision`. [`Device::Reference`] and [`Device::Idle`]
+    /// know f32 only and stay as they are.
+    ///
+    /// ```
+    /// use kernels::Device;
+    /// use spec::precision::Precision;
+    /// let device = Device::cpu(1)?;
+    /// assert_eq!(device.precision(), Precision::F32);
+    /// assert_eq!(device.in_precision(Precision::Bf16).precision(), Precision::Bf16);
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn in_precision(&self, precision: Precision) -> Device {
+        match self {
+            Device::Cpu(cpu) => Device::Cpu(cpu.in_precision(precision)),
+            Device::Cuda(cuda) => Device::Cuda(cuda.in_precision(precision)),
+            Device::Reference | Device::Idle => self.clone(),
+        }
+    }
+
+    /// Precision of products.
+    pub fn precision(&self) -> Precision {
+        match self {
+            Device::Cpu(cpu) => cpu.precision(),
+            Device::Cuda(cuda) => cuda.precision(),
+            Device::Reference | Device::Idle => Precision::F32,
+        }
     }
 
     /// Name of the device, for messages: `reference`, `cpu`, `cuda` or `idle`.

@@ -23,7 +23,8 @@ mod transfer;
 pub use buffer::{Buffer, Element};
 pub use bytes::Bytes;
 pub use cpu::Cpu;
-pub use cpu::linear::linear_scratch;
+pub use cpu::linear::{linear_scratch, packed_bytes};
+pub use cpu::peak;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use device::Device;
 pub use embedding::{BagIndex, RowPart, RowRuns, Segment, SortedIds, Table};
@@ -40,6 +41,7 @@ pub use op::linear::{
     InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
 };
 pub use op::optimizer::{Update, UpdateDense};
+pub use op::packed::{PackLinear, PackedLinear};
 pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
 pub use op::wire::BlockCopy;
 pub use transfer::{Download, Part, Upload};

@@ -12,6 +12,7 @@ pub(crate) mod fm;
 pub(crate) mod interaction;
 pub(crate) mod linear;
 pub(crate) mod optimizer;
+pub(crate) mod packed;
 pub(crate) mod rows;
 pub(crate) mod wire;
 
@@ -45,6 +46,12 @@ impl<'a> Check<'a> {
             return Err(KernelError::OtherDevice { op: self.op, operand, lives, runs });
         }
         self.count(operand, elements, buffer.len())
+    }
+
+    /// Refuses operands that disagree on `what`.
+    pub(crate) fn equal(&self, what: &'static str, expected: usize, got: usize) -> Result {
+        let op = self.op;
+        if got == expected { Ok(()) } else { Err(KernelError::Mismatch { op, what, expected, got }) }
     }
 
     /// Refuses an operand that has fewer than `expected` elements.

@@ -19,6 +19,7 @@ fn operands_are_checked_and_outputs_left_alone() {
             x,
             parameters: &parameters,
             at: LinearAt { weight: 0, bias: Some(3) },
+            packed: None,
             activation: Activation::Identity,
             y,
         })

@@ -93,6 +93,7 @@ pub fn gemm(args: Args) -> Result<()> {
                     x: &x,
                     parameters: &w,
                     at,
+                    packed: None,
                     activation: layer.activation,
                     y: &mut y,
                 })?)
@@ -105,6 +106,7 @@ pub fn gemm(args: Args) -> Result<()> {
                     x: &x,
                     parameters: &w,
                     at,
+                    packed: None,
                     dy: &dy,
                     dx,
                     gradients: std::slice::from_mut(&mut gradient),

@@ -8,9 +8,10 @@
 
 use super::Cpu;
 use super::level::Level;
-use super::pack::Operand;
+use super::pack::{Operand, round};
 use super::shared::Shared;
 use super::tile::Tile;
+use spec::precision::Precision;
 use std::ops::Range;
 
 /// The longest sums carried out in registers. Longer ones come back to `c` once for every further part.
@@ -75,21 +76,27 @@ pub(crate) fn gemm(cpu: &Cpu, [m, n, k]: [usize; 3], a: Operand, b: Operand, c: 
 
 /// A product and where it goes.
 #[derive(Clone, Copy)]
-struct Product<'a> {
+pub(crate) struct Product<'a> {
     /// Width of `c`.
-    n: usize,
+    pub n: usize,
     /// Length of the sums.
-    k: usize,
-    a: Operand<'a>,
-    b: Operand<'a>,
-    c: Shared<'a, f32>,
-    finish: Finish<'a>,
+    pub k: usize,
+    /// Elements (i, k) of the left operand.
+    pub a: Operand<'a>,
+    /// Elements (j, k) of the right operand.
+    pub b: Operand<'a>,
+    /// The result, as wide as `n`.
+    pub c: Shared<'a, f32>,
+    /// What happens to the result as it is stored.
+    pub finish: Finish<'a>,
 }
 
 /// The part `rows × columns` of the product, on one thread.
-fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<usize>, product: Product) {
+pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<usize>, product: Product) {
     let Product { k, a, b, finish, .. } = product;
     let level = cpu.level;
+    // Without instructions for bf16, operands are rounded to it and multiplied in f32.
+    let rounds = cpu.precision == Precision::Bf16;
     let (tall, wide) = (level.tile_rows(), level.tile_columns());
     let longest = longest_part(k);
     let [for_a, for_b] = packed(level, rows.len(), columns.len(), k);
@@ -116,12 +123,18 @@ fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<usize>, pro
                 a.add_up(level, rows.start, from, depth, sums);
             }
             // What is read only once need not be packed, as long as its tiles are whole.
-            let once = depth > 0 && a.by_k && columns.len() <= wide;
+            let once = depth > 0 && a.by_k && columns.len() <= wide && !rounds;
             let whole = if once { rows.start + rows.len() / tall * tall } else { rows.start };
             pack(level, a, whole..rows.end, from, depth, tall, packed_a);
+            if rounds {
+                round(level, &mut packed_a[..(rows.end - whole).next_multiple_of(tall) * depth]);
+            }
             for left in columns.clone().step_by(COLUMNS) {
                 let columns = left..(left + COLUMNS).min(columns.end);
                 pack(level, b, columns.clone(), from, depth, wide, packed_b);
+                if rounds {
+                    round(level, &mut packed_b[..columns.len().next_multiple_of(wide) * depth]);
+                }
                 if whole > rows.start {
                     let (panels, stride) = (&a.data[from * a.stride + rows.start..], a.stride);
                     let panels = Panels { data: panels, apart: tall, stride };

@@ -11,6 +11,7 @@ use super::shared::Shared;
 use crate::{InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape};
 use spec::Activation;
 use spec::placement::share;
+use spec::precision::Precision;
 
 /// Floats that are worth a thread of their own in a pass over memory.
 const GRAIN: usize = 16 << 10;
@@ -89,6 +90,12 @@ pub fn linear_scratch(threads: usize, shape: LinearShape, backward: bool) -> usi
     let both = [[rows, outputs, inputs], [outputs, inputs, rows], [rows, inputs, outputs]];
     let products = if backward { &both[..] } else { &forward };
     products.iter().map(|&sizes| scratch_bytes(threads.max(1), sizes)).max().unwrap_or(0)
+}
+
+/// Bytes of a matrix that [`Device::pack_linear`](crate::Device::pack_linear) packs on this machine's cores.
+pub fn packed_bytes(shape: LinearShape, precision: Precision, backward: bool) -> usize {
+    let _ = (shape, precision, backward);
+    0
 }
 
 /// One output: a dot product per row.

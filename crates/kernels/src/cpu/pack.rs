@@ -64,6 +64,21 @@ impl Operand<'_> {
     }
 }
 
+/// Rounds to the nearest bf16, and to an even one of two.
+pub(crate) fn round(level: Level, values: &mut [f32]) {
+    level.run(
+        #[inline(always)]
+        || {
+            for value in values {
+                let bits = value.to_bits();
+                let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) & 0xffff_0000;
+                // The sum would carry a NaN away.
+                *value = f32::from_bits(if value.is_nan() { bits | 0x40_0000 } else { rounded });
+            }
+        },
+    );
+}
+
 #[inline(always)]
 fn copy(source: &[f32], stride: usize, count: usize, width: usize, panel: &mut [f32]) {
     if count == 32 && width == 32 {

@@ -26,13 +26,30 @@ fn avx2_agrees_with_the_reference() {
         let at = LinearAt { weight: 0, bias: Some(inputs * outputs) };
         let relu = Activation::Relu;
         device
-            .linear_forward(LinearForward { shape, x: &x, parameters: &w, at, activation: relu, y: &mut y })
+            .linear_forward(LinearForward {
+                shape,
+                x: &x,
+                parameters: &w,
+                at,
+                packed: None,
+                activation: relu,
+                y: &mut y,
+            })
             .unwrap();
         let (dy, mut z, mut out) = (floats(rows * outputs), floats(rows * outputs), floats(rows * outputs));
         let dx_as = Some((&mut dx, InputGradient { accumulate: true, relu: true }));
         let (parameters, gradients) = (&w, std::slice::from_mut(&mut dw));
         device
-            .linear_backward(LinearBackward { shape, x: &x, parameters, at, dy: &dy, dx: dx_as, gradients })
+            .linear_backward(LinearBackward {
+                shape,
+                x: &x,
+                parameters,
+                at,
+                packed: None,
+                dy: &dy,
+                dx: dx_as,
+                gradients,
+            })
             .unwrap();
         let (h, x0, x) = (&x, &dy, &y);
         device
@@ -41,6 +58,7 @@ fn avx2_agrees_with_the_reference() {
                 h,
                 parameters,
                 at,
+                packed: None,
                 x0,
                 x,
                 z: &mut z,

@@ -82,7 +82,10 @@ impl Descriptors {
     pub(crate) fn new(product: &Product, epilogue: Epilogue) -> Result<Self, KernelError> {
         use sys::cublasLtMatmulDescAttributes_t as Attribute;
         let (compute, operands) = match product.precision {
-            Precision::F32 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_32F),
+            // Runs on GPUs have no f32x3: nothing is lost by computing it in f32.
+            Precision::F32 | Precision::F32x3 => {
+                (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, sys::cudaDataType::CUDA_R_32F)
+            }
             Precision::Tf32 => {
                 (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, sys::cudaDataType::CUDA_R_32F)
             }

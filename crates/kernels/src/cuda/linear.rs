@@ -35,6 +35,7 @@ pub(super) fn linear_cross_forward(cuda: &Cuda, args: LinearCrossForward) -> Res
             x: args.h,
             parameters: args.parameters,
             at: args.at,
+            packed: None,
             activation: Activation::Identity,
             y: args.z,
         },
@@ -263,7 +264,7 @@ impl Rows {
     fn new(cuda: &Cuda, scratch: Scratch, from: Pointer, rows: usize, width: usize) -> Result<Self> {
         let plain = Self { at: from, stride: width, bytes: FLOAT };
         let (kernel, bytes) = match cuda.precision() {
-            Precision::F32 => return Ok(plain),
+            Precision::F32 | Precision::F32x3 => return Ok(plain),
             Precision::Tf32 if width.is_multiple_of(4) && alignment(from) >= 16 => return Ok(plain),
             Precision::Tf32 => ("padded_f32", FLOAT),
             Precision::Bf16 => ("padded_bf16", size_of::<u16>()),

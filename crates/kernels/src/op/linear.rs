@@ -1,7 +1,7 @@
 //! Linear maps: `y = act(x·wᵀ + b)`, and the gradients of its operands.
 
 use super::{Check, Result, size};
-use crate::{Buffer, Device};
+use crate::{Buffer, Device, PackedLinear};
 use spec::Activation;
 
 /// Sizes of a linear map of many samples.
@@ -78,6 +78,8 @@ pub struct LinearForward<'a> {
     pub parameters: &'a Buffer<f32>,
     /// Offsets of matrix and bias in `parameters`.
     pub at: LinearAt,
+    /// Matrix as [`Device::pack_linear`] packed it, of the same weights; `None` or empty: the matrix itself is read.
+    pub packed: Option<&'a PackedLinear>,
     /// Activation applied to the sum.
     pub activation: Activation,
     /// Output, rows × outputs.
@@ -95,6 +97,8 @@ pub struct LinearCrossForward<'a> {
     pub parameters: &'a Buffer<f32>,
     /// Offsets of matrix and bias in `parameters`.
     pub at: LinearAt,
+    /// Matrix as [`Device::pack_linear`] packed it, of the same weights; `None` or empty: the matrix itself is read.
+    pub packed: Option<&'a PackedLinear>,
     /// Input of the first cross layer, rows × outputs.
     pub x0: &'a Buffer<f32>,
     /// Input of this cross layer, rows × outputs.
@@ -116,6 +120,8 @@ pub struct LinearBackward<'a> {
     pub parameters: &'a Buffer<f32>,
     /// Offsets of matrix and bias in `parameters`, and of their gradients in each of `gradients`.
     pub at: LinearAt,
+    /// Matrix as [`Device::pack_linear`] packed it, of the same weights; `None` or empty: the matrix itself is read.
+    pub packed: Option<&'a PackedLinear>,
     /// Gradient of the output before the activation, rows × outputs.
     pub dy: &'a Buffer<f32>,
     /// Gradient of the input, rows × inputs, and how it is stored; `None` if nothing needs it.
@@ -139,6 +145,7 @@ impl Device {
     ///     x: &x,
     ///     parameters: &parameters,
     ///     at: LinearAt { weight: 0, bias: Some(2) },
+    ///     packed: None,
     ///     activation: spec::Activation::Relu,
     ///     y: &mut y,
     /// })?;
@@ -150,6 +157,7 @@ impl Device {
         let LinearShape { rows, inputs, outputs } = args.shape;
         check.buffer("x", args.x, size([rows, inputs]))?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
+        check.packed(args.packed, args.shape)?;
         check.buffer("y", args.y, size([rows, outputs]))?;
         self.backend().linear_forward(args)
     }
@@ -166,6 +174,7 @@ impl Device {
     ///     h: &buffer(&[1.0, 2.0])?,
     ///     parameters: &buffer(&[3.0, 4.0])?,
     ///     at: LinearAt { weight: 0, bias: None },
+    ///     packed: None,
     ///     x0: &buffer(&[10.0])?,
     ///     x: &buffer(&[0.5])?,
     ///     z: &mut z,
@@ -179,6 +188,7 @@ impl Device {
         let LinearShape { rows, inputs, outputs } = args.shape;
         check.buffer("h", args.h, size([rows, inputs]))?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
+        check.packed(args.packed, args.shape)?;
         for (operand, buffer) in [("x0", args.x0), ("x", args.x), ("z", &*args.z), ("out", &*args.out)] {
             check.buffer(operand, buffer, size([rows, outputs]))?;
         }
@@ -198,6 +208,7 @@ impl Device {
     ///     x: &buffer(&[1.0, 2.0])?,
     ///     parameters: &buffer(&[3.0, 4.0, 0.5])?,
     ///     at: LinearAt { weight: 0, bias: Some(2) },
+    ///     packed: None,
     ///     dy: &buffer(&[10.0])?,
     ///     dx: Some((&mut dx, InputGradient::default())),
     ///     gradients: std::slice::from_mut(&mut gradient),
@@ -211,6 +222,7 @@ impl Device {
         let LinearShape { rows, inputs, outputs } = args.shape;
         check.buffer("x", args.x, size([rows, inputs]))?;
         check.buffer("parameters", args.parameters, args.at.end(args.shape))?;
+        check.packed(args.packed, args.shape)?;
         for gradient in &*args.gradients {
             check.buffer("gradients", gradient, args.at.end(args.shape))?;
         }

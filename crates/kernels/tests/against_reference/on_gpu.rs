@@ -59,7 +59,17 @@ impl Layer {
         let mut y = on(device, &numbers_like(self.shape.rows * self.shape.outputs));
         let activation = if relu { Activation::Relu } else { Activation::Identity };
         let (shape, at, parameters) = (self.shape, self.at, &parameters);
-        device.linear_forward(LinearForward { shape, x: &x, parameters, at, activation, y: &mut y }).unwrap();
+        device
+            .linear_forward(LinearForward {
+                shape,
+                x: &x,
+                parameters,
+                at,
+                packed: None,
+                activation,
+                y: &mut y,
+            })
+            .unwrap();
         let mut gradients = [(); 2].map(|()| on(device, &zeros(parameters.len())));
         device
             .linear_backward(LinearBackward {
@@ -67,6 +77,7 @@ impl Layer {
                 x: &x,
                 parameters,
                 at,
+                packed: None,
                 dy: &dy,
                 dx: Some((&mut dx, InputGradient { accumulate: true, relu })),
                 gradients: &mut gradients,
@@ -195,10 +206,20 @@ fn nothing_is_allocated_after_warm_up() {
     let blocks = [BlockCopy { from: 3, to: 0, len: 5 }, BlockCopy { from: 0, to: 5, len: 2 }];
     let mut step = || {
         let (shape, at, parameters, activation) = (layer.shape, layer.at, &parameters, Activation::Relu);
-        gpu.linear_forward(LinearForward { shape, x: &x, parameters, at, activation, y: &mut y }).unwrap();
+        gpu.linear_forward(LinearForward {
+            shape,
+            x: &x,
+            parameters,
+            at,
+            packed: None,
+            activation,
+            y: &mut y,
+        })
+        .unwrap();
         let (dy, dx) = (&dy, Some((&mut dx, InputGradient::default())));
         let gradients = std::slice::from_mut(&mut gradient);
-        gpu.linear_backward(LinearBackward { shape, x: &x, parameters, at, dy, dx, gradients }).unwrap();
+        gpu.linear_backward(LinearBackward { shape, x: &x, parameters, at, packed: None, dy, dx, gradients })
+            .unwrap();
         gpu.copy_blocks(&blocks, dy, &mut y).unwrap();
         gpu.counts()
     };

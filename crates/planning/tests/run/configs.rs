@@ -58,16 +58,17 @@ fn errors_name_the_field_and_the_remedy() {
         (refused(|c| c.train.steps = Some(0)), "train.steps", "leave it out"),
         (refused(|c| c.train.threads = Some(0)), "train.threads", "between 1 and"),
         (
-            refused(|c| c.train.precision = Some(Precision::Bf16)),
+            refused(|c| c.train.precision = Some(Precision::Tf32)),
             "train.precision (--precision)",
-            "the CPU computes in f32 only, not in bf16; choose f32 or --device cuda",
+            "the CPU computes in f32, f32x3 or bf16, not in tf32; choose one of them or --device cuda",
         ),
         (
             refused(|c| {
-                (c.train.device, c.train.precision) = (Some(DeviceChoice::Cpu), Some(Precision::Tf32));
+                (c.train.device, c.train.precision) =
+                    (Some(DeviceChoice::Cuda(None)), Some(Precision::F32x3));
             }),
             "train.precision",
-            "choose f32",
+            "--device cpu",
         ),
         (
             refused(|c| (c.train.device, c.emulation.nodes) = (Some(DeviceChoice::Auto), Some(4))),

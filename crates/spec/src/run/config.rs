@@ -171,7 +171,7 @@ pub struct TrainConfig {
     /// `cuda:1` (all of them share that GPU) or `auto` (GPUs where there are some). Default: `cpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceChoice>,
-    /// Precision of the operands of matrix products: `f32`, or on GPUs also `tf32` or `bf16`. Weights and sums are f32 in each.
+    /// Precision of the operands of matrix products: `f32`, `bf16`, on the CPU also `f32x3`, on GPUs `tf32`. Weights and sums are f32 in each.
     /// Default: `f32`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,

@@ -50,7 +50,7 @@ impl Devices {
         let gpu = self.gpu_of.get(&rank).and_then(|index| self.gpus.get(index));
         match gpu {
             Some(gpu) => Device::cuda(gpu, self.precision),
-            None => Device::cpu(self.threads),
+            None => Ok(Device::cpu(self.threads)?.in_precision(self.precision)),
         }
     }
 
@@ -90,30 +90,31 @@ fn gpu_by_rank(device: DeviceChoice, count: usize, here: &[usize]) -> BTreeMap<u
 /// device does not have.
 pub fn resolve_device(device: DeviceChoice, precision: Precision) -> Result<DeviceChoice, RunError> {
     let of_precision = |problem| RunError::new("train.precision (--precision)", problem);
+    let in_precision = |device| match precision.problem_on(device) {
+        Some(problem) => Err(of_precision(problem)),
+        None => Ok(device),
+    };
     match device {
         DeviceChoice::Cpu => {}
         DeviceChoice::Cuda(_) => {
             let problem = missing(&cuda_report());
             return match problem {
                 Some(problem) => Err(unusable(device, &problem)),
-                None => Ok(device),
+                None => in_precision(device),
             };
         }
         DeviceChoice::Auto => {
-            let Some(problem) = missing(&cuda_report()) else { return Ok(DeviceChoice::Cuda(None)) };
-            if precision != Precision::F32 {
-                let problem = format!(
-                    "--device auto is the CPU here ({problem}), which computes in f32 only, not in {precision}; choose f32, or \
-                     install what is missing"
-                );
-                return Err(of_precision(problem));
+            let Some(missing) = missing(&cuda_report()) else {
+                return in_precision(DeviceChoice::Cuda(None));
+            };
+            if let Some(problem) = precision.problem_on(DeviceChoice::Cpu) {
+                return Err(of_precision(format!(
+                    "--device auto is the CPU here ({missing}), and {problem}"
+                )));
             }
         }
     }
-    match precision.problem_on(DeviceChoice::Cpu) {
-        Some(problem) => Err(of_precision(problem)),
-        None => Ok(DeviceChoice::Cpu),
-    }
+    in_precision(DeviceChoice::Cpu)
 }
 
 /// What `--device cuda` needs and a machine does not have, with what to do; `None` where all is there.

@@ -68,6 +68,7 @@ impl Linear {
             x,
             parameters: weights,
             at: self.at,
+            packed: None,
             activation: self.activation,
             y,
         })
@@ -91,6 +92,7 @@ impl Linear {
             h,
             parameters: weights,
             at: self.at,
+            packed: None,
             x0: x0_x[0],
             x: x0_x[1],
             z,
@@ -120,6 +122,7 @@ impl Linear {
             x,
             parameters: weights,
             at: self.at,
+            packed: None,
             dy,
             dx,
             gradients,

@@ -1,0 +1,109 @@
+//! Matrices of linear maps as the products of a device read them fastest.
+//!
+//! Products in bf16 read their operands in tiles of their own order. A matrix that many products read is brought into that
+//! order once, whenever its weights have changed, instead of once for each product.
+
+use super::{Check, Result, size};
+use crate::memory::Space;
+use crate::{Buffer, Device, LinearAt, LinearShape};
+use spec::precision::Precision;
+
+/// Matrix of a linear map as the products of a device read it fastest; empty where the device reads the matrix itself.
+///
+/// A product gives the same bits with a packed matrix and without. A packed matrix of another precision than the device's is
+/// ignored. The caller packs again whenever the weights have changed: [`Device::pack_linear`].
+#[derive(Debug)]
+pub struct PackedLinear {
+    /// Panels of the forward product, and behind them those of the product that gives the input's gradient.
+    pub(crate) panels: Buffer<u16>,
+    /// What is packed; `None` if nothing is.
+    pub(crate) made: Option<Packing>,
+}
+
+/// What a [`PackedLinear`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packing {
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) precision: Precision,
+    /// Whether the panels of the input's gradient are there too.
+    pub(crate) backward: bool,
+}
+
+impl PackedLinear {
+    /// Makes an empty packed matrix in `space`; allocates nothing.
+    pub fn new(space: impl Into<Space>) -> Self {
+        Self { panels: Buffer::new(space), made: None }
+    }
+
+    /// Whether nothing is packed.
+    pub fn is_empty(&self) -> bool {
+        self.made.is_none()
+    }
+
+    /// Bytes that the packed matrix takes.
+    pub fn bytes(&self) -> usize {
+        self.made.map_or(0, |_| self.panels.len() * size_of::<u16>())
+    }
+
+    /// Forgets what is packed, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.made = None;
+    }
+}
+
+/// Arguments of [`Device::pack_linear`].
+#[derive(Debug)]
+pub struct PackLinear<'a> {
+    /// Sizes of the map; the number of rows does not matter.
+    pub shape: LinearShape,
+    /// Buffer that holds the matrix.
+    pub parameters: &'a Buffer<f32>,
+    /// Offset of the matrix in `parameters`.
+    pub at: LinearAt,
+    /// Whether [`Device::linear_backward`] is going to read the packed matrix too.
+    pub backward: bool,
+    /// Receives the packed matrix, or becomes empty where the device reads the matrix itself.
+    pub packed: &'a mut PackedLinear,
+}
+
+impl Check<'_> {
+    /// Refuses a packed matrix of another device, or of other sizes.
+    pub(crate) fn packed(&self, packed: Option<&PackedLinear>, shape: LinearShape) -> Result {
+        let Some((packed, made)) = packed.and_then(|packed| Some((packed, packed.made?))) else {
+            return Ok(());
+        };
+        self.buffer("packed", &packed.panels, 0)?;
+        self.equal("inputs of the packed matrix", shape.inputs, made.inputs)?;
+        self.equal("outputs of the packed matrix", shape.outputs, made.outputs)
+    }
+}
+
+impl Device {
+    /// Brings the matrix of a linear map into the order that products of this device, in its precision, read fastest. To be
+    /// called whenever the weights have changed, or the precision.
+    ///
+    /// ```
+    /// use kernels::{Buffer, Device, LinearAt, LinearShape, PackLinear, PackedLinear};
+    /// let device = Device::cpu(1)?;
+    /// let parameters = Buffer::from_slice(&device, &[3.0, 4.0])?;
+    /// let mut packed = PackedLinear::new(&device);
+    /// device.pack_linear(PackLinear {
+    ///     shape: LinearShape { rows: 0, inputs: 1, outputs: 2 },
+    ///     parameters: &parameters,
+    ///     at: LinearAt { weight: 0, bias: None },
+    ///     backward: true,
+    ///     packed: &mut packed,
+    /// })?;
+    /// assert!(packed.is_empty()); // In f32 the matrix itself is read.
+    /// # Ok::<(), kernels::KernelError>(())
+    /// ```
+    pub fn pack_linear(&self, args: PackLinear) -> Result {
+        let check = Check::new("pack_linear", self);
+        let LinearShape { inputs, outputs, .. } = args.shape;
+        let end = args.at.weight.saturating_add(size([outputs, inputs]));
+        check.buffer("parameters", args.parameters, end)?;
+        check.buffer("packed", &args.packed.panels, 0)?;
+        self.backend().pack_linear(args)
+    }
+}
