@@ -40,7 +40,7 @@ const PIECES_PER_THREAD: usize = 4;
 pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
     threads: usize,
-    level: Level,
+    pub(crate) level: Level,
     precision: Precision,
     scratch: Arc<[Mutex<HostMemory>]>,
 }

@@ -72,11 +72,35 @@ pub(crate) fn prefetch<T>(slice: &[T], at: usize, len: usize) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let first = slice.as_ptr().wrapping_add(at).cast::<i8>();
-        for line in (0..len * size_of::<T>()).step_by(64) {
+        let bytes = len * size_of::<T>();
+        // Elements that do not begin with a line reach into one more.
+        let before = first.addr() % 64;
+        for line in (0..before + bytes).step_by(64) {
             // SAFETY: a prefetch of any address is harmless.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line)) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_sub(before).wrapping_add(line)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (slice, at, len);
+}
+
+/// `to = from`, both of one length, past the caches as far as `to` consists of whole 16-byte vectors; every store is visible to
+/// other threads when the function returns.
+#[inline(always)]
+pub(crate) fn store_streamed(to: &mut [f32], from: &[f32]) {
+    assert_eq!(to.len(), from.len());
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_loadu_ps, _mm_sfence, _mm_stream_ps};
+        let whole = if to.as_ptr().addr().is_multiple_of(16) { to.len() / 4 * 4 } else { 0 };
+        for i in (0..whole).step_by(4) {
+            // SAFETY: both slices have four floats from `i` on, and `to` is aligned to 16 bytes.
+            unsafe { _mm_stream_ps(to.as_mut_ptr().add(i), _mm_loadu_ps(from.as_ptr().add(i))) };
+        }
+        to[whole..].copy_from_slice(&from[whole..]);
+        // SAFETY: every x86-64 has this instruction.
+        unsafe { _mm_sfence() };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(from);
 }
