@@ -7,6 +7,7 @@ mod figures;
 mod gpu;
 mod overfitting;
 mod plans;
+mod precision;
 mod quality;
 mod quantised;
 mod rates;
@@ -32,7 +33,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 36] = [
+pub const TABLES: [(&str, Make); 38] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -70,6 +71,8 @@ pub const TABLES: [(&str, Make); 36] = [
     ("gpu steps", |sources| gpu::steps(sources)),
     ("gpu phases", |sources| gpu::phases(sources)),
     ("gpu quality", |sources| gpu::quality(sources)),
+    ("precision, real log", |sources| precision::quality(sources, "criteo")),
+    ("precision, synthetic log", |sources| precision::quality(sources, "synthetic")),
     ("tables and data", |sources| rates::tables_and_data(sources)),
 ];
 

@@ -8,6 +8,7 @@ use collectives::Communicator;
 use kernels::Device;
 use serde_json::{Value, json};
 use spec::placement::share;
+use spec::precision::Precisions;
 use spec::run::{Config, Data, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
@@ -219,7 +220,13 @@ impl<'a> Measured<'a> {
                 format!("ranks on {} in {}", self.devices.name(), run.precision),
                 format!("{ROUNDS} rounds of {} steps", self.effort.steps),
             ),
-            false => (format!("ranks × {} threads", self.threads()), self.times.len().to_string()),
+            false => {
+                let in_precision = match run.precision == Precisions::default() {
+                    true => String::new(),
+                    false => format!(" in {}", run.precision),
+                };
+                (format!("ranks × {} threads{in_precision}", self.threads()), self.times.len().to_string())
+            }
         };
         let ids = if zipf == 0.0 { "uniform".to_owned() } else { format!("zipf {zipf}") };
         let digest = self.digest.as_ref().map(|digest| format!("parameters sha256 {digest}\n"));
