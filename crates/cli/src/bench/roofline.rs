@@ -5,7 +5,6 @@
 
 mod html;
 mod measure;
-mod peak;
 mod result;
 mod table;
 
@@ -50,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(0..=1000))]
     warm_up: u64,
     /// Size of the memory that bare loops stream through and read rows from, in gigabytes; far beyond the last-level cache
-    #[arg(long, value_name = "GB", default_value_t = 1.0)]
+    #[arg(long, value_name = "GB", default_value_t = 1.0, allow_negative_numbers = true)]
     gigabytes: f64,
     /// Exponent of the power law of ids, as in `bench step`; 0 draws all rows alike, the hardest case for caches
     #[arg(

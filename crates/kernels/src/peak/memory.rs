@@ -111,7 +111,8 @@ impl Memory {
             });
             bytes / clock.elapsed().as_secs_f64()
         };
-        let (from, to) = table.host_mut().split_at_mut(first_half(self.table.len()));
+        let half = first_half(table.len());
+        let (from, to) = table.host_mut().split_at_mut(half);
         let (from, parts) = (&*from, self.cpu.threads());
         let each = from.len().div_ceil(parts).next_multiple_of(LINE).max(LINE);
         let pairs: Vec<_> = to.chunks_mut(each).zip(from.chunks(each)).map(Mutex::new).collect();

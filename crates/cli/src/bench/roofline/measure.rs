@@ -4,7 +4,7 @@ use super::super::step;
 use super::result::{Limit, limit, row_bytes};
 use anyhow::{Context, Result};
 use collectives::Communicator;
-use super::peak::{self, Memory};
+use kernels::peak::{self, Memory};
 use spec::precision::Precision;
 use spec::run::Run;
 use spec::schedule::{Task, Work};

@@ -82,8 +82,8 @@ fn group(schedule: &Schedule, operation: &Operation, limit: Limit) -> Group {
     }
 }
 
-fn precision(run: &Run, _operation: &Operation) -> Precision {
-    run.precision
+fn precision(run: &Run, operation: &Operation) -> Precision {
+    operation.block().map_or(run.precision.all, |block| run.precision.of(block))
 }
 
 fn sizes(run: &Run) -> BatchSizes {
