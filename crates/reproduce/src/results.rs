@@ -12,6 +12,7 @@ mod quality;
 mod quantised;
 mod rates;
 mod reductions;
+mod roofline;
 mod steps;
 mod towers;
 
@@ -33,7 +34,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 38] = [
+pub const TABLES: [(&str, Make); 40] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -68,6 +69,8 @@ pub const TABLES: [(&str, Make); 38] = [
     ("figures with numbers", |_| figures::stated()),
     ("exploration", |sources| rates::exploration(sources)),
     ("whole steps", |sources| beside_torch::steps(sources)),
+    ("roofline", |sources| roofline::targets(sources)),
+    ("roofline phases", |sources| roofline::phases(sources)),
     ("gpu steps", |sources| gpu::steps(sources)),
     ("gpu phases", |sources| gpu::phases(sources)),
     ("gpu quality", |sources| gpu::quality(sources)),
