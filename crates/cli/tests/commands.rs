@@ -300,7 +300,16 @@ fn benches_give_their_keys() {
     has(&step, "ms_per_step samples_per_s phases");
     let embedding =
         ["bench", "embedding", "--gigabytes", "0.01", "--batch", "256", "--rounds", "2", "--json"];
-    has(&json(&embedding), "lookup_gbs update_gbs memory_gbs");
+    has(
+        &json(&embedding),
+        "lookup_gbs update_gbs memory_gbs gather_gbs read_modify_write_gbs lookup_of_gather",
+    );
+    let of_kind =
+        ["--zipf", "1.05", "--hotness", "3", "--mean", "--weighted", "--optimizer", "adam", "--dim", "20"];
+    has(
+        &json(&[&embedding[..], &of_kind].concat()),
+        "zipf pooling weighted update_without_sort_of_read_modify_write",
+    );
     has(&json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--json"]), "layers");
     has(&json(&["bench", "mlp", "--batch", "64", "--rounds", "1", "--json"]), "mlps");
     let codecs = json(&["bench", "codecs", "--megabytes", "0.1", "--rounds", "2", "--json"]);

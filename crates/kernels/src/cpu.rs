@@ -40,7 +40,7 @@ const PIECES_PER_THREAD: usize = 4;
 pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
     threads: usize,
-    pub(crate) level: Level,
+    level: Level,
     precision: Precision,
     scratch: Arc<[Mutex<HostMemory>]>,
 }

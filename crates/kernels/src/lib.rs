@@ -17,7 +17,6 @@ mod event;
 mod idle;
 mod memory;
 mod op;
-pub mod peak;
 pub mod reference;
 mod transfer;
 
@@ -25,6 +24,7 @@ pub use buffer::{Buffer, Element};
 pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
+pub use cpu::peak;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use device::Device;
 pub use embedding::{BagIndex, RowPart, RowRuns, Segment, SortedIds, Table};

@@ -1,10 +1,10 @@
 //! Memory bandwidth: a stream, random rows that are read, and random rows that are changed.
 //!
 //! A loop here does nothing but touch memory. Pages are huge, ids are drawn before the clock starts, no load waits for another, and rows
-//! are asked for at the distance that is best on this machine.
+//! are touched in the way that is best on this machine.
 
 use crate::cpu::Cpu;
-use crate::cpu::level::{prefetch, store_streamed};
+use crate::cpu::level::{fence, prefetch, store_streamed};
 use crate::{Buffer, Device, KernelError};
 use spec::random::RandomSequence;
 use std::sync::Mutex;
@@ -14,8 +14,17 @@ use std::time::Instant;
 const LINE: usize = 64;
 /// Bytes of cache lines that every thread touches in a round of random rows.
 const ROUND: usize = 24 << 20;
-/// Bytes of rows on their way at a time: the distances that are tried. At 0 only the processor looks ahead.
-const DISTANCES: [usize; 5] = [0, 1 << 10, 2 << 10, 4 << 10, 8 << 10];
+/// Ways that are tried for every row size. Rows are asked for so many bytes ahead of their use.
+const WAYS: [Way; 6] = [
+    Way::Ahead(0),
+    Way::Ahead(1 << 10),
+    Way::Ahead(2 << 10),
+    Way::Ahead(4 << 10),
+    Way::Ahead(8 << 10),
+    Way::Together,
+];
+/// Rows that are read side by side in [`Way::Together`].
+const TOGETHER: usize = 16;
 /// Rounds from which the best is taken.
 const ROUNDS: usize = 7;
 /// Bytes that are streamed by [`stream`], far more than the caches hold.
@@ -65,16 +74,25 @@ pub struct Memory {
     table: Buffer<f32>,
     ids: Vec<u32>,
     rounds: u64,
-    /// Best distance of each loop and row size so far.
+    /// Best way of each loop and row size so far.
     tuned: Vec<Tuned>,
 }
 
-/// Best distance for rows of one size.
+/// Best way for rows of one size.
 #[derive(Clone, Copy, Debug)]
 struct Tuned {
     kind: Kind,
     floats: usize,
-    ahead: usize,
+    way: Way,
+}
+
+/// Order in which random rows are touched.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Row after row, each asked for so many bytes of rows ahead; at 0 only the processor looks ahead.
+    Ahead(usize),
+    /// Part after part of a few rows; rows that are changed are touched as with 4 KiB ahead.
+    Together,
 }
 
 /// What is done to random rows.
@@ -100,7 +118,7 @@ impl Memory {
         let Self { cpu, table, .. } = self;
         let bytes = (table.len() * size_of::<f32>()) as f64;
         let read = {
-            let table = &*table.host();
+            let table = table.host();
             let clock = Instant::now();
             cpu.divide(table.len(), LINE, &|_, range| {
                 let read = cpu.level.run(
@@ -113,15 +131,16 @@ impl Memory {
         };
         let half = first_half(table.len());
         let (from, to) = table.host_mut().split_at_mut(half);
-        let (from, parts) = (&*from, self.cpu.threads());
-        let each = from.len().div_ceil(parts).next_multiple_of(LINE).max(LINE);
+        let from = &*from;
+        let each = from.len().div_ceil(cpu.threads()).next_multiple_of(LINE).max(LINE);
         let pairs: Vec<_> = to.chunks_mut(each).zip(from.chunks(each)).map(Mutex::new).collect();
         let clock = Instant::now();
-        self.cpu.divide(pairs.len(), 1, &|_, range| {
+        cpu.divide(pairs.len(), 1, &|_, range| {
             for pair in &pairs[range] {
                 let (to, from) = &mut *pair.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 let len = to.len().min(from.len());
                 store_streamed(&mut to[..len], &from[..len]);
+                fence();
             }
         });
         Stream { read, copy: bytes / clock.elapsed().as_secs_f64() }
@@ -142,27 +161,24 @@ impl Memory {
         let part = self.table.len() / self.cpu.threads();
         let floats = (row_bytes / size_of::<f32>()).clamp(1, part);
         let known = self.tuned.iter().find(|tuned| tuned.kind == kind && tuned.floats == floats);
-        let ahead = match known {
-            Some(tuned) => tuned.ahead,
+        let way = match known {
+            Some(tuned) => tuned.way,
             None => {
-                let best = |memory: &mut Self, ahead| {
-                    (0..3).map(|_| memory.random_rows(kind, floats, ahead)).fold(0.0, f64::max)
+                let best = |memory: &mut Self, way| {
+                    (0..3).map(|_| memory.random_rows(kind, floats, way)).fold(0.0, f64::max)
                 };
-                let ahead = DISTANCES.map(|bytes| (bytes / (4 * floats)).clamp(usize::from(bytes > 0), 64));
-                let (_, ahead) = ahead
-                    .map(|ahead| (best(self, ahead), ahead))
-                    .into_iter()
-                    .max_by(|a, b| a.0.total_cmp(&b.0))
-                    .expect("some distances");
-                self.tuned.push(Tuned { kind, floats, ahead });
-                ahead
+                let rates = WAYS.map(|way| (best(self, way), way));
+                let (_, way) =
+                    rates.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).expect("there are several ways");
+                self.tuned.push(Tuned { kind, floats, way });
+                way
             }
         };
-        self.random_rows(kind, floats, ahead)
+        self.random_rows(kind, floats, way)
     }
 
-    /// Bytes a second of one round over rows of `floats` floats, asked for `ahead` rows before they are used.
-    fn random_rows(&mut self, kind: Kind, floats: usize, ahead: usize) -> f64 {
+    /// Bytes a second of one round over rows of `floats` floats.
+    fn random_rows(&mut self, kind: Kind, floats: usize, way: Way) -> f64 {
         let Self { cpu, table, ids, rounds, .. } = self;
         let threads = cpu.threads();
         let part = table.len() / threads;
@@ -170,6 +186,11 @@ impl Memory {
         let rows = match kind {
             Kind::Gather => table.len() / floats,
             Kind::Update => part / floats,
+        };
+        let ahead = match way {
+            Way::Ahead(0) => 0,
+            Way::Ahead(bytes) => (bytes / (4 * floats)).clamp(1, 64),
+            Way::Together => (4096 / (4 * floats)).clamp(1, 64),
         };
         *rounds += 1;
         let numbers = RandomSequence::new(*rounds, "peak.rows");
@@ -185,7 +206,10 @@ impl Memory {
                     for ids in ids.chunks(each).skip(range.start).take(range.len()) {
                         let sum = cpu.level.run(
                             #[inline(always)]
-                            || sum_rows(table, floats, ids, ahead),
+                            || match way {
+                                Way::Together => sum_rows_together(table, floats, ids),
+                                Way::Ahead(_) => sum_rows(table, floats, ids, ahead),
+                            },
                         );
                         std::hint::black_box(sum);
                     }
@@ -261,16 +285,41 @@ fn change_rows(table: &mut [f32], floats: usize, ids: &[u32], ahead: usize) {
         {
             prefetch(table, next as usize * floats, floats);
         }
-        let (lines, rest) = table[id as usize * floats..][..floats].as_chunks_mut::<16>();
-        for line in lines {
-            line.iter_mut().for_each(|x| *x += 1e-3);
-        }
+        // A few vectors at a time: a loop over single lines would become one of gathers and scatters.
+        let (blocks, rest) = table[id as usize * floats..][..floats].as_chunks_mut::<64>();
+        blocks.iter_mut().for_each(add);
+        let (halves, rest) = rest.as_chunks_mut::<32>();
+        halves.first_mut().into_iter().for_each(add);
+        let (lines, rest) = rest.as_chunks_mut::<16>();
+        lines.first_mut().into_iter().for_each(add);
         let (fours, rest) = rest.as_chunks_mut::<4>();
-        for four in fours {
-            four.iter_mut().for_each(|x| *x += 1e-3);
-        }
+        fours.iter_mut().for_each(add);
         rest.iter_mut().for_each(|x| *x += 1e-3);
     }
+}
+
+#[inline(always)]
+fn add<const N: usize>(to: &mut [f32; N]) {
+    to.iter_mut().for_each(|x| *x += 1e-3);
+}
+
+/// Adds up rows of a table, a few rows side by side: the processor looks ahead in each of them.
+#[inline(always)]
+fn sum_rows_together(table: &[f32], floats: usize, ids: &[u32]) -> f32 {
+    let (mut sums, mut single) = ([0f32; 16], 0f32);
+    for ids in ids.chunks(TOGETHER) {
+        for from in (0..floats).step_by(32) {
+            let until = (from + 32).min(floats);
+            for &id in ids {
+                let (lines, rest) = table[id as usize * floats..][..floats][from..until].as_chunks::<16>();
+                for line in lines {
+                    sums.iter_mut().zip(line).for_each(|(sum, x)| *sum += x);
+                }
+                rest.iter().for_each(|x| single += x);
+            }
+        }
+    }
+    sums.iter().sum::<f32>() + single
 }
 
 #[cfg(test)]

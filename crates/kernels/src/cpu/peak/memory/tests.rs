@@ -9,6 +9,7 @@ fn rows_are_read_and_changed_as_a_whole() {
         let ids = [0, 8, 3, 3, 5, 0];
         let expected: f32 = ids.iter().flat_map(|&id| &table[id as usize * floats..][..floats]).sum();
         assert_eq!(sum_rows(&table, floats, &ids, ahead), expected);
+        assert_eq!(sum_rows_together(&table, floats, &ids), expected);
         let before = table.clone();
         change_rows(&mut table, floats, &ids, ahead);
         for (i, (now, before)) in table.iter().zip(&before).enumerate() {
@@ -27,8 +28,10 @@ fn rounds_give_a_bandwidth() {
         let (from, to) = memory.table.host().split_at(first_half(memory.table.len()));
         assert!(to.starts_with(from) && read > 0.0 && copy > 0.0);
         for row_bytes in [0, 32, 80, 1 << 30] {
-            assert!(memory.random_rows(Kind::Gather, (row_bytes / 4).clamp(1, 8000), 4) > 0.0);
-            assert!(memory.random_rows(Kind::Update, (row_bytes / 4).clamp(1, 8000), 4) > 0.0);
+            for way in [Way::Ahead(4096), Way::Together] {
+                assert!(memory.random_rows(Kind::Gather, (row_bytes / 4).clamp(1, 8000), way) > 0.0);
+                assert!(memory.random_rows(Kind::Update, (row_bytes / 4).clamp(1, 8000), way) > 0.0);
+            }
         }
         let changed = memory.table.host().iter().filter(|x| **x > 1.0).count();
         assert!(changed * 2 > memory.table.len(), "{changed} numbers changed");
