@@ -117,11 +117,11 @@ pub struct RunArgs {
     /// run may go on on another device [default: cpu; a resumed run keeps its device]
     #[arg(long, value_name = "cpu|cuda[:INDEX]|auto", help_heading = "Cluster")]
     pub device: Option<DeviceChoice>,
-    /// Precision of the operands of matrix products: f32, f32x3 (CPU only: every f32 as the sum of two bf16, as exact as f32 in
-    /// training), tf32 (GPUs only) or bf16; one for all parts of the network, or others for some, such as bf16,top=f32. Parts are
-    /// named as the phases of `campanile schedule`: bottom, top, interaction (cross layers), deep, linear, project, and towers for
-    /// tower modules. Weights, tables, optimizer state and sums are f32 in each [default: f32; a resumed run keeps its precision
-    /// where its device has it]
+    /// Precision of the operands of matrix products: f32, f32x3 (CPU only: every f32 as the sum of two bf16, f32-grade results),
+    /// tf32 (GPUs only) or bf16; one for all parts of the network, or others for some, such as bf16,top=f32. Parts are named as
+    /// the phases of `campanile schedule`: bottom, top, interaction (cross layers), deep, linear, project, and towers for tower
+    /// modules. Weights, tables, optimizer state and sums are f32 in each [default: f32; a resumed run keeps its precision where
+    /// its device has it]
     #[arg(long, value_name = "f32|f32x3|tf32|bf16[,PART=…]", help_heading = "Cluster")]
     pub precision: Option<PrecisionConfig>,
     /// Replicate tables of at most this many rows on every rank [default: 0, none]

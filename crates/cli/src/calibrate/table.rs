@@ -31,8 +31,12 @@ pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
 pub fn to_text(file: &SystemFile, compared: &[Compared]) -> String {
     let MachineRates { ranks_per_machine, cores, threads, precision, overlap, stretch, about, .. } =
         &file.measured;
+    let in_precision = match precision {
+        Precision::F32 => String::new(),
+        other => format!(", products in {other}"),
+    };
     let mut text = format!(
-        "{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores, products in {precision}\n",
+        "{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores{in_precision}\n",
         file.name
     );
     let _ = writeln!(text, "{about}\n\nComputations: time = overhead + amounts / rates, of a core at work");

@@ -36,7 +36,7 @@ fn an_explicit_config_gives_the_same_model() {
 fn device_and_precision_are_kept() {
     let mut config = Config::default();
     let run = planning::check(&config).unwrap();
-    assert_eq!((run.device, run.precision), (DeviceChoice::Cpu, Precisions::from(Precision::F32)));
+    assert_eq!((run.device, run.precision.clone()), (DeviceChoice::Cpu, Precisions::from(Precision::F32)));
     let written = toml::to_string(&config.explicit(&run)).unwrap();
     assert!(!written.contains("device") && !written.contains("precision"), "{written}");
 
