@@ -11,7 +11,12 @@ pub fn page(of: &Roofline) -> Page {
         Picture::Bars(bars(of, "Share of the limit that binds each phase", "%", |phase| {
             phase.share.map(|share| 100.0 * share)
         })),
-        Picture::Bars(bars(of, "Time of each phase, median over steps", "ms", |phase| Some(phase.ms))),
+        Picture::Bars(bars(
+            of,
+            "Time of phases that take at least 0.1 % of the step, median over steps",
+            "ms",
+            |phase| (phase.share_of_step >= 0.001).then_some(phase.ms),
+        )),
         Picture::Bars(groups(of)),
         Picture::Table(Table {
             caption: "Phases".into(),
