@@ -4,6 +4,7 @@
 //! by one thread, in one order. Scratch belongs to the pool and is reused; after warm-up nothing is allocated.
 
 mod backend;
+pub(crate) mod chain;
 pub(crate) mod codec;
 pub(crate) mod dropout;
 pub(crate) mod elementwise;
@@ -31,6 +32,7 @@ use crate::memory::host::HostMemory;
 use level::Level;
 use spec::precision::Precision;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Pieces per thread where pieces may take unequal times.
@@ -44,6 +46,8 @@ pub struct Cpu {
     level: Level,
     precision: Precision,
     scratch: Arc<[Mutex<HostMemory>]>,
+    /// Piece of scratch that piece 0 has: another than the first where a thread works on its own.
+    first: usize,
 }
 
 impl Cpu {
@@ -57,7 +61,8 @@ impl Cpu {
             Some(Arc::new(pool.map_err(|e| KernelError::Device(format!("{threads} threads: {e}")))?))
         };
         let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(HostMemory::empty())).collect();
-        Ok(Self { pool, threads, level: Level::detect(), precision: Precision::F32, scratch })
+        let level = Level::detect();
+        Ok(Self { pool, threads, level, precision: Precision::F32, scratch, first: 0 })
     }
 
     /// Number of threads in the pool.
@@ -119,9 +124,43 @@ impl Cpu {
         self.enter(|| fork(0..pieces, &|piece| work(piece, cut(piece)..cut(piece + 1))));
     }
 
+    /// Cuts `0..total` into blocks of whole grains and runs `work(cpu, block)` on each, where `cpu` is the one thread that takes
+    /// the block. A thread that is done with a block takes the next: at most `most` at a time, and less towards the end, so that
+    /// a slow thread keeps nobody waiting for long.
+    pub(crate) fn take_blocks(
+        &self,
+        total: usize,
+        [grain, most]: [usize; 2],
+        work: &(impl Fn(&Cpu, Range<usize>) + Sync),
+    ) {
+        let threads = self.threads.min(total.div_ceil(grain));
+        let next = AtomicUsize::new(0);
+        let end = |first: usize| {
+            let share = if threads == 1 { total } else { (total - first) * 3 / (4 * threads) };
+            (first + share.next_multiple_of(grain).clamp(grain, most)).min(total)
+        };
+        let take = |piece: usize| {
+            let alone = self.alone(piece);
+            let take = |first: usize| (first < total).then(|| end(first));
+            while let Ok(first) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+                work(&alone, first..end(first));
+            }
+        };
+        match threads {
+            0 => {}
+            1 => take(0),
+            threads => self.enter(|| fork(0..threads, &take)),
+        }
+    }
+
+    /// The pool as one thread of it, which has the scratch of `piece`.
+    fn alone(&self, piece: usize) -> Self {
+        Self { pool: None, threads: 1, first: self.first + piece, ..self.clone() }
+    }
+
     /// Memory of `piece`'s own, of at least `bytes`; it holds anything. A leaf of the work may hold it, no other.
     pub(crate) fn scratch(&self, piece: usize, bytes: usize) -> Result<Scratch<'_>, KernelError> {
-        let mut memory = self.scratch[piece].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.scratch[self.first + piece].lock().unwrap_or_else(PoisonError::into_inner);
         if memory.len() < bytes {
             memory.resize(bytes)?;
         }

@@ -21,6 +21,12 @@ pub struct Machine {
     pub total: Option<u64>,
 }
 
+/// Name of the processor, where the system tells it.
+pub fn processor() -> Option<String> {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    value(&cpuinfo, "model name").map(str::to_owned)
+}
+
 impl Machine {
     /// The machine that this process runs on.
     pub fn here() -> Self {
@@ -28,7 +34,7 @@ impl Machine {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let device = kernels::Cpu::new(1);
         Self {
-            processor: value(&cpuinfo, "model name").map(str::to_owned),
+            processor: processor(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             instructions: device.map_or("portable", |device| device.instructions()).into(),
             amx: value(&cpuinfo, "flags")

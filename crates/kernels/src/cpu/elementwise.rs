@@ -137,9 +137,20 @@ pub(crate) fn sigmoid(cpu: &Cpu, logits: &[f32], out: &mut [f32]) {
 
 pub(crate) fn cross_backward(cpu: &Cpu, args: CrossBackward) {
     let CrossBackward { len, accumulate, .. } = args;
-    let (x0, z, dout) = (args.x0.host(), args.z.host(), args.dout.host());
-    let (dz, dx0) = (Shared::new(args.dz.host_mut()), Shared::new(args.dx0.host_mut()));
-    let streamed = stream::pays(len);
+    let (dz, dx0) = (&mut args.dz.host_mut()[..len], &mut args.dx0.host_mut()[..len]);
+    cross_gradients(cpu, [args.x0.host(), args.z.host(), args.dout.host()], dz, dx0, accumulate);
+}
+
+/// `dz = dout ⊙ x0`, `dx0 (+)= dout ⊙ z`, over the elements of `dz`.
+pub(crate) fn cross_gradients(
+    cpu: &Cpu,
+    [x0, z, dout]: [&[f32]; 3],
+    dz: &mut [f32],
+    dx0: &mut [f32],
+    accumulate: bool,
+) {
+    let (len, streamed) = (dz.len(), stream::pays(dz.len()));
+    let (dz, dx0) = (Shared::new(dz), Shared::new(dx0));
     cpu.divide(len, GRAIN, &|_, range| {
         let mut blocks = [[0f32; BLOCK]; 2];
         for first in range.clone().step_by(BLOCK) {
