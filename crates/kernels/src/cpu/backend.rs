@@ -10,13 +10,18 @@ use crate::reference::elementwise::Targets;
 use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
     DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows,
-    UpdateTables, reference,
+    Lookup, Matrix, MatrixMut, PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
+    UpdateRows, UpdateTables, reference,
 };
 
 impl Backend for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn pack_linear(&self, args: PackLinear) -> Result {
+        super::matrix::pack_linear(self, args)
     }
 
     fn linear_forward(&self, args: LinearForward) -> Result {
