@@ -10,6 +10,7 @@ mod dense;
 mod gpu;
 mod long_runs;
 mod on_gpu;
+mod precisions;
 mod refusals;
 mod rows;
 mod support;
