@@ -3,11 +3,17 @@
 //! Work is divided over *outputs* only, so that no result depends on the number of threads: a sum is always carried out
 //! by one thread, in one order. Scratch belongs to the pool and is reused; after warm-up nothing is allocated.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod amx;
 mod backend;
 pub(crate) mod chain;
 pub(crate) mod codec;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod dots;
 pub(crate) mod dropout;
 pub(crate) mod elementwise;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod finish;
 pub(crate) mod fm;
 pub(crate) mod gemm;
 pub(crate) mod gradients;
@@ -16,14 +22,19 @@ pub(crate) mod interaction;
 pub(crate) mod level;
 pub(crate) mod linear;
 pub(crate) mod lookup;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod matrix;
 pub(crate) mod optimizer;
 pub(crate) mod pack;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod panels;
 pub mod peak;
 pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
 pub(crate) mod stream;
 pub(crate) mod tile;
+pub(crate) mod units;
 pub(crate) mod update;
 pub(crate) mod wire;
 
@@ -33,7 +44,8 @@ use level::Level;
 use spec::precision::Precision;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use units::Units;
 
 /// Pieces per thread where pieces may take unequal times.
 const PIECES_PER_THREAD: usize = 4;
@@ -44,8 +56,11 @@ pub struct Cpu {
     pool: Option<Arc<rayon::ThreadPool>>,
     threads: usize,
     level: Level,
+    units: Units,
     precision: Precision,
     scratch: Arc<[Mutex<HostMemory>]>,
+    /// Memory that pieces of a product read together.
+    together: Arc<Mutex<HostMemory>>,
     /// Piece of scratch that piece 0 has: another than the first where a thread works on its own.
     first: usize,
 }
@@ -61,8 +76,9 @@ impl Cpu {
             Some(Arc::new(pool.map_err(|e| KernelError::Device(format!("{threads} threads: {e}")))?))
         };
         let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(HostMemory::empty())).collect();
-        let level = Level::detect();
-        Ok(Self { pool, threads, level, precision: Precision::F32, scratch, first: 0 })
+        let together = Arc::new(Mutex::new(HostMemory::empty()));
+        let (level, units, precision) = (Level::detect(), Units::detect(), Precision::F32);
+        Ok(Self { pool, threads, level, units, precision, scratch, together, first: 0 })
     }
 
     /// Number of threads in the pool.
@@ -77,7 +93,19 @@ impl Cpu {
 
     /// Limits the pool to the vector instructions that every machine has, and returns it.
     pub fn portable(&self) -> Self {
-        Self { level: Level::Portable, ..self.clone() }
+        Self { level: Level::Portable, units: Units::None, ..self.clone() }
+    }
+
+    /// Name of the instructions that products in bf16 are made of: `amx-bf16` or `avx512-bf16`, or as
+    /// [`Cpu::instructions`] where operands are rounded to bf16 and multiplied in f32.
+    pub fn matrix_instructions(&self) -> &'static str {
+        self.units.name(self.level)
+    }
+
+    /// Limits the pool to the instructions one step below those in use, and returns it; `None` below `portable`.
+    pub fn below(&self) -> Option<Self> {
+        let (units, level) = self.units.below(self.level)?;
+        Some(Self { units, level, ..self.clone() })
     }
 
     /// The same pool with products in `precision`; tf32 is computed in f32.
@@ -160,11 +188,19 @@ impl Cpu {
 
     /// Memory of `piece`'s own, of at least `bytes`; it holds anything. A leaf of the work may hold it, no other.
     pub(crate) fn scratch(&self, piece: usize, bytes: usize) -> Result<Scratch<'_>, KernelError> {
-        let mut memory = self.scratch[self.first + piece].lock().unwrap_or_else(PoisonError::into_inner);
-        if memory.len() < bytes {
-            memory.resize(bytes)?;
+        let memory = self.scratch[self.first + piece].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = Scratch(memory);
+        scratch.reserve(bytes)?;
+        Ok(scratch)
+    }
+
+    /// Memory that all pieces of one operation read; `None` while another operation has it.
+    pub(crate) fn together(&self) -> Option<Scratch<'_>> {
+        match self.together.try_lock() {
+            Ok(memory) => Some(Scratch(memory)),
+            Err(TryLockError::Poisoned(memory)) => Some(Scratch(memory.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
         }
-        Ok(Scratch(memory))
     }
 }
 
@@ -172,6 +208,11 @@ impl Cpu {
 pub(crate) struct Scratch<'a>(MutexGuard<'a, HostMemory>);
 
 impl Scratch<'_> {
+    /// Makes the memory hold at least `bytes`.
+    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), KernelError> {
+        if self.0.len() < bytes { self.0.resize(bytes) } else { Ok(()) }
+    }
+
     pub(crate) fn of<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         let bytes = self.0.as_mut_slice();
         let whole = bytes.len() / size_of::<T>() * size_of::<T>();

@@ -11,12 +11,18 @@ use crate::{
     BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
     CrossBackward, CrossLayerBackward, CrossLayersForward, Decode, DotShape, DrawTable, Dropout, Encode,
     FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
-    RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables, reference,
+    PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    reference,
 };
 
 impl Backend for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn pack_linear(&self, args: PackLinear) -> Result {
+        super::matrix::pack_linear(self, args)
     }
 
     fn linear_forward(&self, args: LinearForward) -> Result {

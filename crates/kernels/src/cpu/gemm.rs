@@ -8,6 +8,8 @@
 
 use super::Cpu;
 use super::level::Level;
+#[cfg(target_arch = "x86_64")]
+use super::matrix;
 use super::pack::{Operand, round};
 use super::shared::Shared;
 use super::tile::Tile;
@@ -52,18 +54,22 @@ pub(crate) struct Cross<'a> {
 }
 
 /// `c[m × n] = act([c +] a·b [+ bias])`, where `a` gives the elements (i, k) and `b` the elements (j, k).
-pub(crate) fn gemm(cpu: &Cpu, [m, n, k]: [usize; 3], a: Operand, b: Operand, c: &mut [f32], finish: Finish) {
-    let c = Shared::new(&mut c[..m * n]);
+/// `Product::c` has `m` rows.
+pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product) {
+    let Product { n, k, a, finish, .. } = product;
     assert!(finish.mask.is_none_or(|mask| mask.len() >= m * n));
     assert!(finish.cross.is_none_or(|cross| cross.x0.len() >= m * n && cross.x.len() >= m * n));
     let level = cpu.level;
-    let product = Product { n, k, a, b, c, finish };
     if m == 0 || n == 0 {
         if let Some(sums) = finish.sums {
             // SAFETY: there are no pieces yet.
             a.add_up(level, 0, 0, k, unsafe { sums.piece(0..m) });
         }
         return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = matrix::form(cpu.units, cpu.precision, k) {
+        return matrix::gemm(cpu, m, product, form);
     }
     // Each thread packs all of the other operand, so the larger side is the one to divide.
     if m >= n {
@@ -85,6 +91,8 @@ pub(crate) struct Product<'a> {
     pub a: Operand<'a>,
     /// Elements (j, k) of the right operand.
     pub b: Operand<'a>,
+    /// Panels of the right operand for products in bf16, if they were packed before.
+    pub packed: Option<&'a [u16]>,
     /// The result, as wide as `n`.
     pub c: Shared<'a, f32>,
     /// What happens to the result as it is stored.
@@ -92,7 +100,13 @@ pub(crate) struct Product<'a> {
 }
 
 /// The part `rows × columns` of the product, on one thread.
+///
+/// Results do not depend on how rows and columns are cut.
 pub(crate) fn block(cpu: &Cpu, piece: usize, rows: Range<usize>, columns: Range<usize>, product: Product) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = matrix::form(cpu.units, cpu.precision, product.k) {
+        return matrix::block(cpu, piece, [rows, columns], product, form);
+    }
     let Product { k, a, b, finish, .. } = product;
     let level = cpu.level;
     // Without instructions for bf16, operands are rounded to it and multiplied in f32.

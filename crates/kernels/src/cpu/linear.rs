@@ -5,7 +5,9 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::gemm::{Cross, Finish, gemm, scratch_bytes};
+use super::gemm::{Cross, Finish, Product, gemm, scratch_bytes};
+#[cfg(target_arch = "x86_64")]
+use super::matrix::{backward_panels, forward_panels};
 use super::pack::Operand;
 use super::shared::Shared;
 use crate::{
@@ -55,13 +57,14 @@ pub(crate) fn forward(cpu: &Cpu, args: LinearForward) {
 pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: &[f32], weights: Weights, relu: bool, y: &mut [f32]) {
     let LinearShape { rows, inputs, outputs } = shape;
     let Weights { matrix, bias, packed } = weights;
-    debug_assert!(packed.is_none_or(PackedLinear::is_empty), "no product reads panels yet");
     if outputs == 1 {
         return forward_one(cpu, shape, x, matrix, bias.map_or(0.0, |b| b[0]), relu, y);
     }
     let a = Operand { data: x, stride: inputs, by_k: false };
     let b = Operand { data: matrix, stride: inputs, by_k: false };
-    gemm(cpu, [rows, outputs, inputs], a, b, y, Finish { bias, relu, ..Finish::default() });
+    let (finish, c) = (Finish { bias, relu, ..Finish::default() }, Shared::new(&mut y[..rows * outputs]));
+    let packed = forward_panels(cpu, packed);
+    gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
 /// A linear map without activation, and the cross layer it is part of: `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
@@ -84,7 +87,8 @@ pub(crate) fn map_cross(
     let b = Operand { data: weights.matrix, stride: inputs, by_k: false };
     let out = Shared::new(&mut out[..rows * outputs]);
     let finish = Finish { bias: weights.bias, cross: Some(Cross { x0, x, out }), ..Finish::default() };
-    gemm(cpu, [rows, outputs, inputs], a, b, z, finish);
+    let (packed, c) = (forward_panels(cpu, weights.packed), Shared::new(&mut z[..rows * outputs]));
+    gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
 pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
@@ -119,7 +123,8 @@ pub(crate) fn input_gradient(
     let b = Operand { data: weights.matrix, stride: inputs, by_k: true };
     let InputGradient { accumulate, relu } = into;
     let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
-    gemm(cpu, [rows, inputs, outputs], a, b, dx, finish);
+    let (packed, c) = (backward_panels(cpu, weights.packed), Shared::new(&mut dx[..rows * inputs]));
+    gemm(cpu, rows, Product { n: inputs, k: outputs, a, b, packed, c, finish });
 }
 
 /// `dw = dyᵀ·x` and `db = Σ dy`, over the samples of `shape`.
@@ -147,11 +152,17 @@ pub(crate) fn gradients_of(
     let a = Operand { data: dy.get(some.start..).unwrap_or(&[]), stride: outputs, by_k: true };
     let b = Operand { data: x, stride: inputs, by_k: true };
     let sums = db.map(|db| Shared::new(&mut db[..some.len()]));
-    gemm(cpu, [some.len(), inputs, rows], a, b, dw, Finish { sums, ..Finish::default() });
+    let (finish, c) = (Finish { sums, ..Finish::default() }, Shared::new(&mut dw[..some.len() * inputs]));
+    gemm(cpu, some.len(), Product { n: inputs, k: rows, a, b, packed: None, c, finish });
 }
 
-/// Bytes of scratch that each of `threads` threads needs for a layer's products, forward and backward.
+/// Bytes of scratch that each of `threads` threads needs for a layer's products in f32, forward and backward.
 pub fn linear_scratch(threads: usize, shape: LinearShape, backward: bool) -> usize {
+    linear_scratch_in(Precision::F32, threads, shape, backward)
+}
+
+/// Bytes of scratch that each of `threads` threads needs for a layer's products in `precision`, forward and backward.
+pub fn linear_scratch_in(precision: Precision, threads: usize, shape: LinearShape, backward: bool) -> usize {
     let LinearShape { rows, inputs, outputs } = shape;
     if outputs == 1 || rows == 0 {
         return 0;
@@ -159,14 +170,36 @@ pub fn linear_scratch(threads: usize, shape: LinearShape, backward: bool) -> usi
     let forward = [[rows, outputs, inputs]];
     let both = [[rows, outputs, inputs], [outputs, inputs, rows], [rows, inputs, outputs]];
     let products = if backward { &both[..] } else { &forward };
-    products.iter().map(|&sizes| scratch_bytes(threads.max(1), sizes)).max().unwrap_or(0)
+    let threads = threads.max(1);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = super::matrix::form(super::units::Units::detect(), precision, inputs) {
+        let bytes = products.iter().map(|&sizes| super::matrix::scratch_bytes(threads, sizes, form.split));
+        return bytes.max().unwrap_or(0);
+    }
+    let _ = precision;
+    products.iter().map(|&sizes| scratch_bytes(threads, sizes)).max().unwrap_or(0)
 }
 
 /// Bytes of a matrix that [`Device::pack_linear`](crate::Device::pack_linear) packs on this machine's cores.
 pub fn packed_bytes(shape: LinearShape, precision: Precision, backward: bool) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = super::matrix::form(super::units::Units::detect(), precision, shape.inputs)
+        && shape.outputs > 1
+    {
+        return super::matrix::packed_bytes(shape, form, backward);
+    }
     let _ = (shape, precision, backward);
     0
 }
+
+/// No product reads panels where there are no instructions for them.
+#[cfg(not(target_arch = "x86_64"))]
+fn forward_panels<'a>(_: &Cpu, _: Option<&'a crate::PackedLinear>) -> Option<&'a [u16]> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+use forward_panels as backward_panels;
 
 /// One output: a dot product per row.
 fn forward_one(

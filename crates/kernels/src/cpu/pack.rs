@@ -153,40 +153,49 @@ unsafe fn block_avx512(
     use std::arch::x86_64::*;
     let mask = |count: usize| ((1u32 << count) - 1) as __mmask16;
     let (load, store) = (mask(depth), mask(columns));
-    let mut r = [_mm512_setzero_ps(); 16];
+    let mut r = [_mm512_setzero_si512(); 16];
     for (i, r) in r.iter_mut().enumerate() {
         if i < rows {
             // SAFETY: row i holds `depth` elements, the mask stops there.
-            *r = unsafe { _mm512_maskz_loadu_ps(load, from.add(i * stride)) };
+            *r = unsafe { _mm512_castps_si512(_mm512_maskz_loadu_ps(load, from.add(i * stride))) };
         }
     }
-    // Pairs of rows interleaved, then fours, then quarters of registers exchanged twice.
-    let mut s = r;
-    for i in 0..8 {
-        s[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        s[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    for i in 0..4 {
-        let [a, b, c, d] = [s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3]].map(|v| _mm512_castps_pd(v));
-        r[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
-        r[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
-        r[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
-        r[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
-    }
-    for i in 0..4 {
-        s[i] = _mm512_shuffle_f32x4::<0x88>(r[i], r[i + 4]);
-        s[i + 4] = _mm512_shuffle_f32x4::<0xdd>(r[i], r[i + 4]);
-        s[i + 8] = _mm512_shuffle_f32x4::<0x88>(r[i + 8], r[i + 12]);
-        s[i + 12] = _mm512_shuffle_f32x4::<0xdd>(r[i + 8], r[i + 12]);
-    }
-    for i in 0..8 {
-        r[i] = _mm512_shuffle_f32x4::<0x88>(s[i], s[i + 8]);
-        r[i + 8] = _mm512_shuffle_f32x4::<0xdd>(s[i], s[i + 8]);
-    }
+    let r = transposed(r);
     for (k, r) in r.iter().enumerate() {
         if k < depth {
             // SAFETY: row k of the result holds `columns` elements, the mask stops there.
-            unsafe { _mm512_mask_storeu_ps(to.add(k * width), store, *r) };
+            unsafe { _mm512_mask_storeu_ps(to.add(k * width), store, _mm512_castsi512_ps(*r)) };
         }
     }
+}
+
+/// Transposes 16 × 16 words of 32 bits.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(crate) fn transposed(mut r: [std::arch::x86_64::__m512i; 16]) -> [std::arch::x86_64::__m512i; 16] {
+    use std::arch::x86_64::*;
+    // Pairs of rows interleaved, then fours, then quarters of registers exchanged twice.
+    let mut s = r;
+    for i in 0..8 {
+        s[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        s[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    for i in 0..4 {
+        r[4 * i] = _mm512_unpacklo_epi64(s[4 * i], s[4 * i + 2]);
+        r[4 * i + 1] = _mm512_unpackhi_epi64(s[4 * i], s[4 * i + 2]);
+        r[4 * i + 2] = _mm512_unpacklo_epi64(s[4 * i + 1], s[4 * i + 3]);
+        r[4 * i + 3] = _mm512_unpackhi_epi64(s[4 * i + 1], s[4 * i + 3]);
+    }
+    for i in 0..4 {
+        s[i] = _mm512_shuffle_i32x4::<0x88>(r[i], r[i + 4]);
+        s[i + 4] = _mm512_shuffle_i32x4::<0xdd>(r[i], r[i + 4]);
+        s[i + 8] = _mm512_shuffle_i32x4::<0x88>(r[i + 8], r[i + 12]);
+        s[i + 12] = _mm512_shuffle_i32x4::<0xdd>(r[i + 8], r[i + 12]);
+    }
+    for i in 0..8 {
+        r[i] = _mm512_shuffle_i32x4::<0x88>(s[i], s[i + 8]);
+        r[i + 8] = _mm512_shuffle_i32x4::<0xdd>(s[i], s[i + 8]);
+    }
+    r
 }

@@ -10,6 +10,8 @@ pub use memory::{Memory, Stream, gather, stream, update};
 
 use super::Cpu;
 use super::level::Level;
+#[cfg(target_arch = "x86_64")]
+use super::{amx::Tiles, dots, matrix, units::Units};
 use crate::KernelError;
 use spec::precision::Precision;
 use std::time::Instant;
@@ -17,7 +19,7 @@ use std::time::Instant;
 /// Rounds of a measurement, the best of which counts.
 const ROUNDS: usize = 20;
 /// Iterations of a loop in a round: about a millisecond.
-const ITERATIONS: usize = 100_000;
+const ITERATIONS: usize = 50_000;
 
 /// FLOP/s of `threads` threads in the register-only loop of the instructions that products in `precision` are made of. A product
 /// of three products, as in f32x3, counts once.
@@ -46,6 +48,15 @@ pub fn products(precision: Precision, threads: usize) -> Result<f64, KernelError
 
 /// Runs the loop `count` times, and returns the FLOPs of one iteration.
 fn iterate(cpu: &Cpu, count: usize) -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = matrix::form(cpu.units, cpu.precision, 0) {
+        return match cpu.units {
+            // SAFETY: units are only named where they were found; no other tiles live on this thread.
+            Units::Amx => unsafe { Tiles::new() }.peak(count) / if form.split { 3.0 } else { 1.0 },
+            // SAFETY: a form is only made where there are the instructions.
+            _ => unsafe { dots::peak(count) },
+        };
+    }
     match cpu.level {
         // SAFETY: a level is only made where its instructions were detected.
         #[cfg(target_arch = "x86_64")]

@@ -12,7 +12,7 @@ fn avx2_agrees_with_the_reference() {
     if Level::detect() == Level::Portable {
         return;
     }
-    let device = Device::Cpu(Cpu { level: Level::Avx2, ..Cpu::new(2).unwrap() });
+    let device = Device::Cpu(Cpu { level: Level::Avx2, units: Units::None, ..Cpu::new(2).unwrap() });
     let (rows, inputs, outputs, count, dim) = (37, 300, 45, 21, 20);
     let shape = LinearShape { rows, inputs, outputs };
     let floats = |len: usize| {

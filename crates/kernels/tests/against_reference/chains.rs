@@ -4,10 +4,11 @@ use crate::support::*;
 use kernels::{
     Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, CrossBackward, CrossKept,
     CrossLayerBackward, CrossLayersForward, CrossMaps, Device, InputGradient, KernelError, LinearAt,
-    LinearBackward, LinearCrossForward, LinearForward, LinearShape,
+    LinearBackward, LinearCrossForward, LinearForward, LinearShape, PackLinear, PackedLinear,
 };
 use proptest::prelude::*;
 use spec::Activation;
+use spec::precision::Precision;
 
 /// A chain of layers of these widths, with some ReLUs and some biases, and its operands.
 struct Chain {
@@ -35,16 +36,31 @@ impl Chain {
         Self { rows, widths, relu, at, parameters, x, dy }
     }
 
-    fn layers<'a>(&self, parameters: &'a Buffer<f32>) -> Vec<ChainLayer<'a>> {
+    fn layers<'a>(&self, parameters: &'a Buffer<f32>, packed: &'a [PackedLinear]) -> Vec<ChainLayer<'a>> {
         let layer = |(i, &at): (usize, &LinearAt)| ChainLayer {
             inputs: self.widths[i],
             outputs: self.widths[i + 1],
             activation: if self.relu[i] { Activation::Relu } else { Activation::Identity },
             parameters,
             at,
-            packed: None,
+            packed: packed.get(i),
         };
         self.at.iter().enumerate().map(layer).collect()
+    }
+
+    /// Matrices as the device reads them fastest.
+    fn packed(&self, device: &Device, parameters: &Buffer<f32>) -> Vec<PackedLinear> {
+        let pack = |(i, &at): (usize, &LinearAt)| {
+            let (shape, mut packed) = (self.shape(i), PackedLinear::new(device));
+            let args = PackLinear { shape, parameters, at, backward: true, packed: &mut packed };
+            device.pack_linear(args).unwrap();
+            packed
+        };
+        self.at.iter().enumerate().map(pack).collect()
+    }
+
+    fn shape(&self, layer: usize) -> LinearShape {
+        LinearShape { rows: self.rows, inputs: self.widths[layer], outputs: self.widths[layer + 1] }
     }
 
     fn buffers(&self, device: &Device) -> Vec<Buffer<f32>> {
@@ -55,7 +71,8 @@ impl Chain {
     fn run(&self, device: &Device, chained: bool, input: Option<bool>, shares: usize) -> Vec<Vec<f32>> {
         let rows = self.rows;
         let (x, parameters) = (on(device, &self.x), on(device, &self.parameters));
-        let layers = self.layers(&parameters);
+        let packed = if chained { self.packed(device, &parameters) } else { Vec::new() };
+        let layers = self.layers(&parameters, &packed);
         let (mut outputs, mut dys) = (self.buffers(device), self.buffers(device));
         *dys.last_mut().unwrap() = on(device, &self.dy);
         let mut dx = on(device, &numbers_like(rows * self.widths[0]));
@@ -104,7 +121,9 @@ impl Chain {
 
     fn compare(&self, input: Option<bool>, shares: usize) {
         let bits = |all: Vec<Vec<f32>>| all.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>();
-        for (d, device) in devices().iter().enumerate() {
+        let in_bf16 = [(1, Precision::Bf16), (2, Precision::Bf16), (3, Precision::F32x3)];
+        let in_bf16 = in_bf16.map(|(threads, p)| Device::cpu(threads).unwrap().in_precision(p));
+        for (d, device) in devices().iter().chain(&in_bf16).enumerate() {
             let run = |chained| bits(self.run(device, chained, input, shares));
             let same = run(true) == run(false);
             assert!(same, "device {d}: {} rows, widths {:?}", self.rows, self.widths);

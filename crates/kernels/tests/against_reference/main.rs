@@ -11,6 +11,7 @@ mod gpu;
 mod large;
 mod long_runs;
 mod on_gpu;
+mod precisions;
 mod refusals;
 mod rows;
 mod support;

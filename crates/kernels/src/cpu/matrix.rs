@@ -1,0 +1,302 @@
+//! Products whose operands are bf16, by matrix units or by the vector instructions for bf16.
+//!
+//! Both operands are brought into [`panels`](super::panels) and multiplied in blocks of 32 × 32, whose sums are carried out in
+//! the order of their terms. Panels of the right operand are packed once for all threads, or were packed before
+//! ([`crate::PackedLinear`]); each thread packs as many rows of the left one as its second-level cache holds. A sum is the same
+//! wherever rows and columns are cut, and also where its terms are: the next part begins with the sums of the one before.
+#![allow(unsafe_code)]
+
+use super::Cpu;
+use super::amx::{BLOCK, Block, Tiles};
+use super::finish::{self, Place, Sums};
+use super::gemm::Product;
+use super::pack::Operand;
+use super::panels::{Form, STEP, Side, pack};
+use super::shared::Shared;
+use super::units::Units;
+use crate::op::packed::Packing;
+use crate::{LinearShape, PackLinear, PackedLinear};
+use spec::precision::Precision;
+use std::ops::Range;
+
+/// Bytes of the left operand that are packed at a time: a quarter of a second-level cache, through which the right one passes.
+const LEFT_BYTES: usize = 512 << 10;
+/// The most rows that are packed at a time.
+const MOST_ROWS: usize = 256;
+/// Bytes of a panel of the right operand that stay in a first-level cache while rows pass.
+const RIGHT_BYTES: usize = 32 << 10;
+/// The most terms of a right operand that are packed at a time.
+const MOST_TERMS: usize = 2048;
+/// Numbers that are worth a thread of their own in packing.
+const PACKED_GRAIN: usize = 32 << 10;
+/// Multiplications that are worth a thread of their own.
+const PRODUCT_GRAIN: usize = 2 << 20;
+
+/// Form of the operands of a product of `terms` terms; `None` where products in `precision` are computed in f32.
+///
+/// Three products in bf16 are faster than one in f32 by matrix units only.
+pub(crate) fn form(units: Units, precision: Precision, terms: usize) -> Option<Form> {
+    match (units, precision) {
+        (Units::Amx | Units::Avx512Bf16, Precision::Bf16) => Some(Form { terms, split: false }),
+        (Units::Amx, Precision::F32x3) => Some(Form { terms, split: true }),
+        _ => None,
+    }
+}
+
+/// Bytes of the panels of a linear map's matrix.
+pub(crate) fn packed_bytes(shape: LinearShape, form: Form, backward: bool) -> usize {
+    let [forward, input_gradient] = lengths(shape.inputs, shape.outputs, form.split);
+    (forward + if backward { input_gradient } else { 0 }) * size_of::<u16>()
+}
+
+/// Numbers of the panels for the forward product, and for the input's gradient.
+fn lengths(inputs: usize, outputs: usize, split: bool) -> [usize; 2] {
+    [Form { terms: inputs, split }.panels(outputs), Form { terms: outputs, split }.panels(inputs)]
+}
+
+/// Packs the matrix of a linear map.
+pub(crate) fn pack_linear(cpu: &Cpu, args: PackLinear) -> crate::op::Result {
+    let LinearShape { inputs, outputs, .. } = args.shape;
+    args.packed.clear();
+    let Some(Form { split, .. }) = form(cpu.units, cpu.precision, inputs).filter(|_| outputs > 1) else {
+        return Ok(());
+    };
+    let [forward, input_gradient] = lengths(inputs, outputs, split);
+    let backward = args.backward;
+    args.packed.panels.resize(forward + if backward { input_gradient } else { 0 })?;
+    let (w, _) = crate::LinearAt { bias: None, ..args.at }.find(args.shape, args.parameters.host());
+    let (front, back) = args.packed.panels.host_mut().split_at_mut(forward);
+    let by_outputs = Operand { data: w, stride: inputs, by_k: false };
+    pack_right(cpu, by_outputs, outputs, 0, Form { terms: inputs, split }, front);
+    if backward {
+        let by_inputs = Operand { data: w, stride: inputs, by_k: true };
+        pack_right(cpu, by_inputs, inputs, 0, Form { terms: outputs, split }, back);
+    }
+    args.packed.made = Some(Packing { inputs, outputs, precision: cpu.precision, backward });
+    Ok(())
+}
+
+/// Panels of the forward product; `None` where there are none of the pool's precision.
+pub(crate) fn forward_panels<'a>(cpu: &Cpu, packed: Option<&'a PackedLinear>) -> Option<&'a [u16]> {
+    panels(cpu, packed).map(|(panels, forward, _)| &panels[..forward])
+}
+
+/// Panels of the product that gives the input's gradient.
+pub(crate) fn backward_panels<'a>(cpu: &Cpu, packed: Option<&'a PackedLinear>) -> Option<&'a [u16]> {
+    panels(cpu, packed).filter(|of| of.2).map(|(panels, forward, _)| &panels[forward..])
+}
+
+fn panels<'a>(cpu: &Cpu, packed: Option<&'a PackedLinear>) -> Option<(&'a [u16], usize, bool)> {
+    let packed = packed?;
+    let made = packed.made.filter(|made| made.precision == cpu.precision)?;
+    let Form { split, .. } = form(cpu.units, cpu.precision, made.inputs)?;
+    Some((packed.panels.host(), lengths(made.inputs, made.outputs, split)[0], made.backward))
+}
+
+/// Packs the panels of `count` columns, on all threads.
+fn pack_right(cpu: &Cpu, operand: Operand, count: usize, from: usize, form: Form, to: &mut [u16]) {
+    let to = Shared::new(to);
+    let grain = (PACKED_GRAIN / form.terms.max(1)).next_multiple_of(BLOCK).max(BLOCK);
+    cpu.divide(count, grain, &|_, columns| {
+        let start = form.panels(columns.start);
+        // SAFETY: pieces begin at whole panels and do not overlap; a form is only made where there are the instructions.
+        unsafe {
+            let to = to.piece(start..start + form.panels(columns.len()));
+            pack(&operand, columns, from, form, Side::Right, to);
+        }
+    });
+}
+
+/// `c[m × n] = act([c +] a·b [+ bias])`, as [`super::gemm::gemm`], on all threads.
+pub(crate) fn gemm(cpu: &Cpu, m: usize, product: Product, form: Form) {
+    let Product { n, k, .. } = product;
+    let divide = |terms: Range<usize>, right: Option<&[u16]>| {
+        let part = |piece, rows, columns| {
+            part(cpu, piece, Part { rows, columns, terms: terms.clone(), split: form.split, right }, product);
+        };
+        // With one packed right operand for all, threads that share columns pack nothing twice.
+        if m >= BLOCK * cpu.threads() || m >= n {
+            let grain = BLOCK * PRODUCT_GRAIN.div_ceil(BLOCK * (terms.len() * n).max(1)).min(m);
+            cpu.divide(m, grain, &|piece, rows| part(piece, rows, 0..n));
+        } else {
+            cpu.divide(n, BLOCK, &|piece, columns| part(piece, 0..m, columns));
+        }
+    };
+    if product.packed.is_some() {
+        return divide(0..k, product.packed);
+    }
+    // Taken already where products run at the same time: then every thread packs for itself.
+    let Some(mut memory) = cpu.together() else { return divide(0..k, None) };
+    let parts = k.div_ceil(MOST_TERMS).max(1);
+    let most = k.div_ceil(parts).next_multiple_of(STEP).max(1);
+    for from in (0..k.max(1)).step_by(most) {
+        let form = Form { terms: most.min(k - from), ..form };
+        memory.reserve(form.panels(n) * size_of::<u16>()).expect("a few megabytes of scratch");
+        let panels = &mut memory.of::<u16>()[..form.panels(n)];
+        pack_right(cpu, product.b, n, from, form, panels);
+        divide(from..from + form.terms, Some(panels));
+    }
+}
+
+/// The part `rows × columns` of a product, on one thread.
+pub(crate) fn block(
+    cpu: &Cpu,
+    piece: usize,
+    [rows, columns]: [Range<usize>; 2],
+    product: Product,
+    form: Form,
+) {
+    let (terms, split) = (0..product.k, form.split);
+    // Panels begin at every 32nd column.
+    let right = product.packed.filter(|_| columns.start.is_multiple_of(BLOCK));
+    part(cpu, piece, Part { rows, columns, terms, split, right }, product);
+}
+
+/// Bytes of scratch that each of `threads` threads needs for a product of m × n sums of k terms, with its share of what all of
+/// them read.
+pub(crate) fn scratch_bytes(threads: usize, [m, n, k]: [usize; 3], split: bool) -> usize {
+    let own = Form { terms: k, split };
+    let together = Form { terms: k.min(MOST_TERMS + STEP), split };
+    let numbers = own.panels(m.div_ceil(threads).min(most_rows(own))) + together.panels(n).div_ceil(threads);
+    numbers * size_of::<u16>()
+}
+
+/// Rows of the left operand that are packed at a time.
+fn most_rows(form: Form) -> usize {
+    let panel = form.panel().max(1) * size_of::<u16>();
+    (LEFT_BYTES / panel).clamp(1, MOST_ROWS / BLOCK) * BLOCK
+}
+
+/// What one thread computes of a product.
+struct Part<'a> {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Terms of the sums. Where they are not the first, sums begin with what the result holds.
+    terms: Range<usize>,
+    split: bool,
+    /// Panels of all columns of the result; `None` to pack those of `columns`.
+    right: Option<&'a [u16]>,
+}
+
+fn part(cpu: &Cpu, piece: usize, part: Part, product: Product) {
+    let Part { rows, columns, terms, split, right } = part;
+    let form = Form { terms: terms.len(), split };
+    let group = most_rows(form);
+    let for_left = form.panels(rows.len().min(group));
+    let for_right = if right.is_some() { 0 } else { form.panels(columns.len()) };
+    let bytes = (for_left + for_right) * size_of::<u16>();
+    let mut scratch = cpu.scratch(piece, bytes).expect("a few megabytes of scratch");
+    let (left, own) = scratch.of::<u16>().split_at_mut(for_left);
+    let right = match right {
+        Some(panels) => &panels[columns.start / BLOCK * form.panel()..],
+        None => {
+            // SAFETY: a form is only made where there are the instructions.
+            unsafe { pack(&product.b, columns.clone(), terms.start, form, Side::Right, own) };
+            own
+        }
+    };
+    let right = &right[..form.panels(columns.len())];
+    let kernel = Kernel::new(cpu.units);
+    for first in rows.clone().step_by(group) {
+        let rows = first..(first + group).min(rows.end);
+        if let Some(sums) = product.finish.sums.filter(|_| columns.start == 0) {
+            // SAFETY: pieces that share rows differ in columns, and only one of them has the first.
+            let sums = unsafe { sums.piece(rows.clone()) };
+            product.a.add_up(cpu.level, rows.start, terms.start, terms.len(), sums);
+        }
+        // SAFETY: as above.
+        unsafe { pack(&product.a, rows.clone(), terms.start, form, Side::Left, left) };
+        let panels = Panels { left, right, form };
+        blocks(&kernel, &panels, Place { rows, columns: columns.clone() }, terms.clone(), product);
+    }
+}
+
+/// Packed operands.
+struct Panels<'a> {
+    left: &'a [u16],
+    right: &'a [u16],
+    form: Form,
+}
+
+/// All blocks of the rows and columns at `place`.
+fn blocks(kernel: &Kernel, panels: &Panels, place: Place, terms: Range<usize>, product: Product) {
+    let Panels { left, right, form } = panels;
+    let finish = product.finish;
+    let (add, last) = (finish.add || terms.start > 0, terms.end == product.k);
+    let changes = finish.bias.is_some() || finish.relu || finish.mask.is_some() || finish.cross.is_some();
+    let mut sums = [Sums([0.0; BLOCK * BLOCK]); MOST_ROWS / BLOCK];
+    let steps = form.steps();
+    // Equal parts, so that none comes back to its sums for little.
+    let part = steps.div_ceil(steps.div_ceil(RIGHT_BYTES / size_of::<u16>() / form.step()).max(1)).max(1);
+    for (j, first) in place.columns.clone().step_by(BLOCK).enumerate() {
+        let columns = first..(first + BLOCK).min(place.columns.end);
+        let b = &right[j * form.panel()..][..form.panel()];
+        for step in (0..steps.max(1)).step_by(part) {
+            let ends = step + part >= steps;
+            for ((i, first), sums) in place.rows.clone().step_by(BLOCK).enumerate().zip(&mut sums) {
+                let rows = first..(first + BLOCK).min(place.rows.end);
+                let place = Place { rows, columns: columns.clone() };
+                if ends {
+                    place.prefetch(&product);
+                }
+                if add && step == 0 {
+                    // SAFETY: the block belongs to this thread.
+                    unsafe { finish::load(sums, &place, &product) };
+                }
+                let straight = ends && place.is_whole() && !(changes && last);
+                let a = &left[i * form.panel()..][..form.panel()];
+                let from = if add || step > 0 { sums.0.as_ptr() } else { std::ptr::null() };
+                let (to, stride) = match straight {
+                    true => (product.block(&place), product.n),
+                    false => (sums.0.as_mut_ptr(), BLOCK),
+                };
+                let (a, b) = (a[step * form.step()..].as_ptr(), b[step * form.step()..].as_ptr());
+                let steps = part.min(steps - step);
+                // SAFETY: both panels have these steps, `sums` is a block, and so is what `product.block` gives.
+                unsafe { kernel.run(&Block { a, b, steps, from, to, stride, split: form.split }) };
+                if ends && !straight {
+                    // SAFETY: the block belongs to this thread.
+                    unsafe { finish::store(sums, &place, &product, last) };
+                }
+            }
+        }
+    }
+}
+
+impl Product<'_> {
+    /// Address of a whole block of the result.
+    fn block(&self, place: &Place) -> *mut f32 {
+        assert!(place.is_whole() && place.columns.end <= self.n);
+        // The last element lies in the result, and so do all before it.
+        let _ = self.c.address((place.rows.end - 1) * self.n + place.columns.end);
+        self.c.address(place.rows.start * self.n + place.columns.start)
+    }
+}
+
+/// Instructions that multiply blocks, ready for use by this thread.
+enum Kernel {
+    Tiles(Tiles),
+    Vectors,
+}
+
+impl Kernel {
+    fn new(units: Units) -> Self {
+        match units {
+            // SAFETY: units are only named where they were found; a thread's part of a product makes one, and drops it.
+            Units::Amx => Self::Tiles(unsafe { Tiles::new() }),
+            _ => Self::Vectors,
+        }
+    }
+
+    /// # Safety
+    /// The pointers of `block` must be valid as its fields say.
+    unsafe fn run(&self, block: &Block) {
+        // SAFETY: the caller's promise; panels are only made where there are the instructions.
+        unsafe {
+            match self {
+                Self::Tiles(tiles) => tiles.run(block),
+                Self::Vectors => super::dots::run(block),
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Operands of products in bf16, in the order in which matrix units read them.
+//!
+//! A panel holds 32 indices of an operand (rows of the left one, columns of the right one) and all of its terms, in steps of 32
+//! terms: for each step two tiles of 16 indices, 1 KB each, and behind them two of lower parts where operands are split. A tile
+//! of the left operand has a line for each index with its 32 terms side by side; one of the right operand has a line for each
+//! pair of terms with the pairs of its 16 indices side by side. Zeros stand for indices and terms past the end.
+#![allow(unsafe_code)]
+
+use super::amx::BLOCK;
+use super::pack::{Operand, transposed};
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+/// Terms of a step.
+pub(crate) const STEP: usize = 32;
+/// Numbers of a tile.
+const TILE: usize = 512;
+
+/// Operand of a product that a panel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// Form of the panels of an operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    /// Number of terms.
+    pub terms: usize,
+    /// Whether each number is split into two, an upper and a lower part.
+    pub split: bool,
+}
+
+impl Form {
+    /// Steps of a panel.
+    pub(crate) fn steps(self) -> usize {
+        self.terms.div_ceil(STEP)
+    }
+
+    /// Numbers of a panel's step.
+    pub(crate) fn step(self) -> usize {
+        2 * TILE * if self.split { 2 } else { 1 }
+    }
+
+    /// Numbers of a panel.
+    pub(crate) fn panel(self) -> usize {
+        self.steps() * self.step()
+    }
+
+    /// Numbers of the panels of `count` indices.
+    pub(crate) fn panels(self, count: usize) -> usize {
+        count.div_ceil(BLOCK) * self.panel()
+    }
+}
+
+/// Packs the panels of `indices`, with the terms from `from` on, for one side of a product.
+///
+/// # Safety
+/// The processor must have AVX-512 with instructions for words and for bf16.
+pub(crate) unsafe fn pack(
+    operand: &Operand,
+    indices: Range<usize>,
+    from: usize,
+    form: Form,
+    side: Side,
+    to: &mut [u16],
+) {
+    let to = &mut to[..form.panels(indices.len())];
+    let terms = from..from + form.terms;
+    let outer = if operand.by_k { [&terms, &indices] } else { [&indices, &terms] };
+    let reach = outer[0].end.saturating_sub(1) * operand.stride + outer[1].end;
+    assert!(indices.is_empty() || terms.is_empty() || reach <= operand.data.len());
+    let (panels, steps) = (indices.len().div_ceil(BLOCK), form.steps());
+    let mut pack = |panel: usize, step: usize| {
+        let (first, term) = (indices.start + panel * BLOCK, terms.start + step * STEP);
+        let indices = first..(first + BLOCK).min(indices.end);
+        let terms = term..(term + STEP).min(terms.end);
+        let to = &mut to[panel * form.panel() + step * form.step()..][..form.step()];
+        // SAFETY: the instructions exist, says the caller; the operand has all of these elements, as just checked.
+        unsafe { pack_step(operand, indices, terms, form.split, side, to) }
+    };
+    // Along the rows of the source.
+    if operand.by_k {
+        (0..steps).for_each(|step| (0..panels).for_each(|panel| pack(panel, step)));
+    } else {
+        (0..panels).for_each(|panel| (0..steps).for_each(|step| pack(panel, step)));
+    }
+}
+
+/// Packs the two tiles of at most 32 indices and 32 terms, and those of lower parts.
+///
+/// # Safety
+/// The operand must have all of these elements.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn pack_step(
+    operand: &Operand,
+    indices: Range<usize>,
+    terms: Range<usize>,
+    split: bool,
+    side: Side,
+    to: &mut [u16],
+) {
+    let (upper, lower) = to.split_at_mut(2 * TILE);
+    for half in 0..2 {
+        let first = (indices.start + half * 16).min(indices.end);
+        let at = if operand.by_k {
+            terms.start * operand.stride + first
+        } else {
+            first * operand.stride + terms.start
+        };
+        let source = Source {
+            start: operand.data.as_ptr().wrapping_add(at),
+            stride: operand.stride,
+            indices: (indices.end - first).min(16),
+            terms: terms.len(),
+        };
+        let upper = &mut upper[half * TILE..][..TILE];
+        // SAFETY: the caller's promise.
+        unsafe {
+            tile_for::<false>(operand.by_k, side, source, upper);
+            if split {
+                tile_for::<true>(operand.by_k, side, source, &mut lower[half * TILE..][..TILE]);
+            }
+        }
+    }
+}
+
+/// Packs a tile of upper or lower parts for one side of a product.
+///
+/// # Safety
+/// The elements of `source` must be readable.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn tile_for<const LOWER: bool>(by_k: bool, side: Side, source: Source, to: &mut [u16]) {
+    let whole = source.indices == 16 && source.terms == 32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (by_k, side, whole) {
+            (false, Side::Left, true) => tile::<false, false, LOWER, true>(source, to),
+            (false, Side::Left, false) => tile::<false, false, LOWER, false>(source, to),
+            (false, Side::Right, true) => tile::<false, true, LOWER, true>(source, to),
+            (false, Side::Right, false) => tile::<false, true, LOWER, false>(source, to),
+            (true, Side::Left, true) => tile::<true, true, LOWER, true>(source, to),
+            (true, Side::Left, false) => tile::<true, true, LOWER, false>(source, to),
+            (true, Side::Right, true) => tile::<true, false, LOWER, true>(source, to),
+            (true, Side::Right, false) => tile::<true, false, LOWER, false>(source, to),
+        }
+    }
+}
+
+/// Elements of an operand that become a tile: at most 16 indices and 32 terms.
+#[derive(Clone, Copy)]
+struct Source {
+    start: *const f32,
+    stride: usize,
+    indices: usize,
+    terms: usize,
+}
+
+/// Packs a tile of upper parts, or of `LOWER` ones. Lines are those of indices, or pairs of lines `BY_K`; then the tile is
+/// transposed if it `TURNS`. A `WHOLE` source has 16 indices and 32 terms.
+///
+/// # Safety
+/// The elements of `source` must be readable.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn tile<const BY_K: bool, const TURNS: bool, const LOWER: bool, const WHOLE: bool>(
+    source: Source,
+    to: &mut [u16],
+) {
+    let Source { start, stride, .. } = source;
+    let (indices, terms) = if WHOLE { (16, 32) } else { (source.indices, source.terms) };
+    let mut tile = [_mm512_setzero_si512(); 16];
+    #[allow(clippy::needless_range_loop, reason = "loops of known length keep the tile in registers")]
+    for i in 0..16 {
+        // Lines that are not there are read nowhere: their masks are empty.
+        let (lines, lanes) = if BY_K {
+            let lanes = |term: usize| if term < terms { indices } else { 0 };
+            ([2 * i, 2 * i + 1], [lanes(2 * i), lanes(2 * i + 1)])
+        } else {
+            let there = if i < indices { terms } else { 0 };
+            ([i, i], [there.min(16), there.saturating_sub(16)])
+        };
+        let skip = if BY_K { 0 } else { 16 };
+        // SAFETY: the masks stop where indices and terms end.
+        let (first, second) = unsafe {
+            (
+                _mm512_maskz_loadu_ps(first_lanes(lanes[0]), start.wrapping_add(lines[0] * stride)),
+                _mm512_maskz_loadu_ps(first_lanes(lanes[1]), start.wrapping_add(lines[1] * stride + skip)),
+            )
+        };
+        let mut rounded = round(first, second);
+        if LOWER {
+            let low = _mm512_sub_ps(first, widened(_mm512_castsi512_si256(rounded)));
+            let high = _mm512_sub_ps(second, widened(_mm512_extracti64x4_epi64::<1>(rounded)));
+            rounded = round(low, high);
+        }
+        // Even and odd terms of an index are neighbours.
+        tile[i] = if BY_K { _mm512_permutexvar_epi16(interleaved(), rounded) } else { rounded };
+    }
+    if TURNS {
+        tile = transposed(tile);
+    }
+    let (lines, _) = to.as_chunks_mut::<32>();
+    assert!(lines.len() == 16);
+    for i in 0..16 {
+        // SAFETY: 32 words are as large as a register.
+        unsafe { _mm512_mask_storeu_epi32(lines[i].as_mut_ptr().cast(), u16::MAX, tile[i]) };
+    }
+}
+
+/// Mask of the first `count` lanes, at most 16.
+#[inline(always)]
+fn first_lanes(count: usize) -> __mmask16 {
+    ((1u32 << count) - 1) as __mmask16
+}
+
+/// Order that takes words of the lower and the upper half by turns.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn interleaved() -> __m512i {
+    const ORDER: [u16; 32] = {
+        let mut order = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            order[i] = (i / 2 + i % 2 * 16) as u16;
+            i += 1;
+        }
+        order
+    };
+    // SAFETY: 32 words are as large as a register.
+    unsafe { _mm512_maskz_loadu_epi32(u16::MAX, ORDER.as_ptr().cast()) }
+}
+
+/// Rounds to the nearest bf16, an even one of two; `first` in the lower half.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+#[inline]
+fn round(first: __m512, second: __m512) -> __m512i {
+    // SAFETY: two names of the same register.
+    unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(second, first)) }
+}
+
+/// Numbers in bf16 as f32.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+#[inline]
+fn widened(values: __m256i) -> __m512 {
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(values)))
+}
