@@ -2,22 +2,41 @@
 //!
 //! A sample fits the first-level cache, so each is finished before the next begins. `Vᵀ` is laid out once and serves as
 //! both operands of the tiles. Backwards, `dV = S·V`, where `S` is the symmetric matrix of the pairs' gradients.
+//!
+//! In bf16, [`blocks`] does it where there are instructions for that; elsewhere `V` and `S` are rounded to bf16 and multiplied in
+//! f32, as the operands of linear layers are. Three products instead of one in f32 would not pay: each number is used too few
+//! times to be split.
 #![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+mod blocks;
 
 use super::Cpu;
 use super::level::Level;
-use super::pack::transpose;
+#[cfg(target_arch = "x86_64")]
+use super::matrix;
+use super::pack::{round, transpose};
+#[cfg(target_arch = "x86_64")]
+use super::panels::Form;
 use super::shared::Shared;
 use super::tile::Tile;
 use crate::DotShape;
+use spec::precision::Precision;
 
 /// Floats copied at once.
 const LINE: usize = 16;
 
 pub(crate) fn forward(cpu: &Cpu, shape: DotShape, vectors: &[f32], out: &mut [f32]) {
     let (DotShape { rows, count, dim }, width) = (shape, shape.width());
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = form(cpu, dim)
+        && count > 0
+        && dim > 0
+    {
+        return blocks::forward(cpu, form, shape, vectors, out);
+    }
     let out = Shared::new(&mut out[..rows * width]);
-    let level = cpu.level;
+    let (level, rounds) = (cpu.level, cpu.precision == Precision::Bf16);
     let stride = stride(level, count);
     let laid_out = dim * stride + LINE;
     cpu.divide(rows, grain(count, dim), &|piece, range| {
@@ -33,6 +52,9 @@ pub(crate) fn forward(cpu: &Cpu, shape: DotShape, vectors: &[f32], out: &mut [f3
             }
             let sample = &vectors[r * count * dim..][..count * dim];
             transpose(level, sample, dim, count, dim, stride, columns);
+            if rounds {
+                round(level, &mut columns[..dim * stride]);
+            }
             lower_products(level, count, dim, stride, columns, products);
             level.run(
                 #[inline(always)]
@@ -93,8 +115,12 @@ pub(crate) fn backward(cpu: &Cpu, shape: DotShape, vectors: &[f32], dout: &[f32]
     if count == 0 || dim == 0 {
         return;
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(form) = form(cpu, count) {
+        return blocks::backward(cpu, form, shape, vectors, dout, dvectors);
+    }
     let dvectors = Shared::new(&mut dvectors[..rows * count * dim]);
-    let level = cpu.level;
+    let (level, rounds) = (cpu.level, cpu.precision == Precision::Bf16);
     let stride = stride(level, count);
     let padded = dim.next_multiple_of(level.tile_columns() / 2);
     cpu.divide(rows, grain(count, dim), &|piece, range| {
@@ -109,12 +135,16 @@ pub(crate) fn backward(cpu: &Cpu, shape: DotShape, vectors: &[f32], dout: &[f32]
                 #[inline(always)]
                 || mirror(count, stride, &dout[dim..], symmetric),
             );
-            let sample = if padded == dim {
+            let sample = if padded == dim && !rounds {
                 sample
             } else {
                 for (from, to) in sample.chunks_exact(dim).zip(copy.chunks_exact_mut(padded)) {
                     to[..dim].copy_from_slice(from);
                     to[dim..].fill(0.0);
+                }
+                if rounds {
+                    round(level, &mut symmetric[..count * stride]);
+                    round(level, &mut copy[..count * padded]);
                 }
                 &*copy
             };
@@ -199,6 +229,12 @@ fn copy_overlapping(len: usize, from: &[f32], to: &mut [f32]) {
             _ => to[at..len].copy_from_slice(&from[at..len.min(at + LINE)]),
         }
     }
+}
+
+/// Form of operands in bf16 of so many terms; `None` where products are computed in f32.
+#[cfg(target_arch = "x86_64")]
+fn form(cpu: &Cpu, terms: usize) -> Option<Form> {
+    matrix::form(cpu.units, cpu.precision, terms).filter(|form| !form.split)
 }
 
 /// Distance between lines of a matrix with a column per vector.

@@ -274,13 +274,13 @@ impl Product<'_> {
 }
 
 /// Instructions that multiply blocks, ready for use by this thread.
-enum Kernel {
+pub(crate) enum Kernel {
     Tiles(Tiles),
     Vectors,
 }
 
 impl Kernel {
-    fn new(units: Units) -> Self {
+    pub(crate) fn new(units: Units) -> Self {
         match units {
             // SAFETY: units are only named where they were found; a thread's part of a product makes one, and drops it.
             Units::Amx => Self::Tiles(unsafe { Tiles::new() }),
@@ -290,7 +290,7 @@ impl Kernel {
 
     /// # Safety
     /// The pointers of `block` must be valid as its fields say.
-    unsafe fn run(&self, block: &Block) {
+    pub(crate) unsafe fn run(&self, block: &Block) {
         // SAFETY: the caller's promise; panels are only made where there are the instructions.
         unsafe {
             match self {
