@@ -32,6 +32,7 @@ pub mod peak;
 pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
+pub(crate) mod stream;
 pub(crate) mod tile;
 pub(crate) mod units;
 pub(crate) mod update;

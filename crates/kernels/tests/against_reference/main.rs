@@ -8,6 +8,7 @@ mod chains;
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;
+mod large;
 mod long_runs;
 mod on_gpu;
 mod precisions;
