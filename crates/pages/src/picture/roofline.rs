@@ -65,7 +65,10 @@ impl Roofline {
                 &mut svg,
                 &text,
                 "roof-name",
-                [(plot.right - 2.0, y - 6.0, End::End), (plot.right - 2.0, y + LINE + 2.0, End::End)],
+                [
+                    (plot.right - 2.0, y - 6.0, Anchor::Anchor),
+                    (plot.right - 2.0, y + LINE + 2.0, Anchor::Anchor),
+                ],
             );
         }
         for (name, bytes) in &slopes {
@@ -84,7 +87,7 @@ impl Roofline {
                     &mut svg,
                     &text,
                     "roof-name",
-                    along.map(|x| (plot.across(x) - 6.0, plot.up(x + slope) - 3.0, End::End)),
+                    along.map(|x| (plot.across(x) - 6.0, plot.up(x + slope) - 3.0, Anchor::Anchor)),
                 );
             }
         }
@@ -115,14 +118,14 @@ impl Roofline {
             &point.name,
             "point-name",
             [
-                (x + beside, y + 4.0, End::Start),
-                (x - beside, y + 4.0, End::End),
-                (x, y - RADIUS - 4.0, End::Middle),
-                (x, y + below, End::Middle),
-                (x + beside, y - LINE + 3.0, End::Start),
-                (x + beside, y + LINE + 3.0, End::Start),
-                (x - beside, y - LINE + 3.0, End::End),
-                (x - beside, y + LINE + 3.0, End::End),
+                (x + beside, y + 4.0, Anchor::Start),
+                (x - beside, y + 4.0, Anchor::Anchor),
+                (x, y - RADIUS - 4.0, Anchor::Middle),
+                (x, y + below, Anchor::Middle),
+                (x + beside, y - LINE + 3.0, Anchor::Start),
+                (x + beside, y + LINE + 3.0, Anchor::Start),
+                (x - beside, y - LINE + 3.0, Anchor::Anchor),
+                (x - beside, y + LINE + 3.0, Anchor::Anchor),
             ],
         );
     }
@@ -211,7 +214,7 @@ fn prefixed(value: f64) -> String {
 
 /// Which side of a text a place is.
 #[derive(Clone, Copy, PartialEq)]
-enum End {
+enum Anchor {
     Start,
     Middle,
     End,
@@ -242,23 +245,23 @@ impl Labels {
         svg: &mut String,
         text: &str,
         class: &str,
-        places: impl IntoIterator<Item = (f64, f64, End)>,
+        places: impl IntoIterator<Item = (f64, f64, Anchor)>,
     ) {
         let width = LETTER * text.chars().count() as f64;
         for (x, y, end) in places {
             let left = match end {
-                End::Start => x,
-                End::Middle => x - width / 2.0,
-                End::End => x - width,
+                Anchor::Start => x,
+                Anchor::Middle => x - width / 2.0,
+                Anchor::Anchor => x - width,
             };
             let [l, t, r, b] = [left, y - LINE + 3.0, left + width, y + 3.0];
             let inside = l >= self.frame[0] && t >= self.frame[1] && r <= self.frame[2] && b <= self.frame[3];
             let meets = |of: &[f64; 4]| l < of[2] && of[0] < r && t < of[3] && of[1] < b;
             if inside && !self.taken.iter().any(meets) {
                 let anchor = match end {
-                    End::Start => "start",
-                    End::Middle => "middle",
-                    End::End => "end",
+                    Anchor::Start => "start",
+                    Anchor::Middle => "middle",
+                    Anchor::Anchor => "end",
                 };
                 let _ = write!(
                     svg,
