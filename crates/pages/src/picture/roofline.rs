@@ -65,10 +65,7 @@ impl Roofline {
                 &mut svg,
                 &text,
                 "roof-name",
-                [
-                    (plot.right - 2.0, y - 6.0, Anchor::End),
-                    (plot.right - 2.0, y + LINE + 2.0, Anchor::End),
-                ],
+                [(plot.right - 2.0, y - 6.0, Anchor::End), (plot.right - 2.0, y + LINE + 2.0, Anchor::End)],
             );
         }
         for (name, bytes) in &slopes {
