@@ -40,6 +40,8 @@ fn the_doctor_tells_what_there_is() {
     assert!(
         ["avx512", "avx2", "portable"].contains(&told["machine"]["vector_instructions"].as_str().unwrap())
     );
+    assert!(told["machine"]["matrix_instructions"].is_string(), "{told}");
+    assert_eq!(told["machine"]["precisions"]["f32"], "native");
     for part in ["driver", "nvrtc", "cublaslt", "nccl", "cache"] {
         let part = &told["cuda"][part];
         let explained = if part["found"] == true { "version" } else { "remedy" };
@@ -51,7 +53,7 @@ fn the_doctor_tells_what_there_is() {
     let output = campanile(&["doctor"]);
     assert!(output.status.success(), "whatever is missing");
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["Machine\n", "MPI\n", "CUDA\n", "cores: ", "--device cuda "] {
+    for part in ["Machine\n", "MPI\n", "CUDA\n", "cores: ", "--precision: f32 native", "--device cuda "] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
     for missing in told["missing"].as_array().unwrap() {

@@ -65,10 +65,7 @@ impl Roofline {
                 &mut svg,
                 &text,
                 "roof-name",
-                [
-                    (plot.right - 2.0, y - 6.0, Anchor::Anchor),
-                    (plot.right - 2.0, y + LINE + 2.0, Anchor::Anchor),
-                ],
+                [(plot.right - 2.0, y - 6.0, Anchor::End), (plot.right - 2.0, y + LINE + 2.0, Anchor::End)],
             );
         }
         for (name, bytes) in &slopes {
@@ -87,7 +84,7 @@ impl Roofline {
                     &mut svg,
                     &text,
                     "roof-name",
-                    along.map(|x| (plot.across(x) - 6.0, plot.up(x + slope) - 3.0, Anchor::Anchor)),
+                    along.map(|x| (plot.across(x) - 6.0, plot.up(x + slope) - 3.0, Anchor::End)),
                 );
             }
         }
@@ -119,13 +116,13 @@ impl Roofline {
             "point-name",
             [
                 (x + beside, y + 4.0, Anchor::Start),
-                (x - beside, y + 4.0, Anchor::Anchor),
+                (x - beside, y + 4.0, Anchor::End),
                 (x, y - RADIUS - 4.0, Anchor::Middle),
                 (x, y + below, Anchor::Middle),
                 (x + beside, y - LINE + 3.0, Anchor::Start),
                 (x + beside, y + LINE + 3.0, Anchor::Start),
-                (x - beside, y - LINE + 3.0, Anchor::Anchor),
-                (x - beside, y + LINE + 3.0, Anchor::Anchor),
+                (x - beside, y - LINE + 3.0, Anchor::End),
+                (x - beside, y + LINE + 3.0, Anchor::End),
             ],
         );
     }
@@ -252,7 +249,7 @@ impl Labels {
             let left = match end {
                 Anchor::Start => x,
                 Anchor::Middle => x - width / 2.0,
-                Anchor::Anchor => x - width,
+                Anchor::End => x - width,
             };
             let [l, t, r, b] = [left, y - LINE + 3.0, left + width, y + 3.0];
             let inside = l >= self.frame[0] && t >= self.frame[1] && r <= self.frame[2] && b <= self.frame[3];
@@ -261,7 +258,7 @@ impl Labels {
                 let anchor = match end {
                     Anchor::Start => "start",
                     Anchor::Middle => "middle",
-                    Anchor::Anchor => "end",
+                    Anchor::End => "end",
                 };
                 let _ = write!(
                     svg,

@@ -196,7 +196,7 @@ impl Memory {
         let numbers = RandomSequence::new(*rounds, "peak.rows");
         ids.clear();
         // The upper half of 64 random bits times the number of rows: the division is too slow for so many.
-        let id = |i: usize| (u128::from(numbers.bits(i as u64)) * rows.min(1 << 32) as u128 >> 64) as u32;
+        let id = |i: usize| ((u128::from(numbers.bits(i as u64)) * rows.min(1 << 32) as u128) >> 64) as u32;
         ids.extend((0..each * threads).map(id));
         let seconds = match kind {
             Kind::Gather => {

@@ -2,13 +2,11 @@ use crate::{BagIndex, Buffer, Device, KernelError, SortedIds, Table};
 use spec::Pooling;
 use spec::optimizer::UpdateRule;
 
+/// Keys, bounds and samples of sorted ids.
+type Sorted = (Vec<u64>, Vec<usize>, Vec<u32>);
+
 /// Keys, bounds and samples of two tables of `rows` rows without columns, with the same bags.
-fn sorted(
-    device: &Device,
-    rows: usize,
-    bags: &[(u32, u32)],
-    ids: &[u32],
-) -> Result<(Vec<u64>, Vec<usize>, Vec<u32>), KernelError> {
+fn sorted(device: &Device, rows: usize, bags: &[(u32, u32)], ids: &[u32]) -> Result<Sorted, KernelError> {
     let make = || Table::zeroed(device, rows, 0, Pooling::Sum, &UpdateRule::Sgd).unwrap();
     let (starts, lengths): (Vec<u32>, Vec<u32>) = bags.iter().chain(bags).copied().unzip();
     let index = BagIndex::from_bags(device, 2, &starts, &lengths)?;
