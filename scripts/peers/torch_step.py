@@ -5,6 +5,11 @@
   --emb bag     nn.EmbeddingBag(sparse=True) per table and SGD, as in facebookresearch/dlrm
   --emb fbgemm  all tables in one fused FBGEMM operator with SGD inside, as in TorchRec
 
+  --variant plain     products in f32
+  --variant autocast  the dense part under bf16 autocast
+  --variant compiled  the dense part under bf16 autocast, by torch.compile; needs a C++ compiler, and minutes at first
+  --variant medium    set_float32_matmul_precision("medium"): products of f32 by bf16 instructions
+
 Single-hot features, ids uniform, SGD everywhere. The last line is JSON: the median over steps.
 """
 
@@ -25,6 +30,7 @@ TERABYTE = [
     2209, 11267, 128, 4, 974, 14, 48937457, 11316796, 40094537, 452104, 12606, 104, 35,
 ]  # fmt: skip
 DENSE, LR = 13, 0.01
+KEPT = ("cfg", "model", "emb", "variant", "batch", "threads")
 CONFIGS = {
     "kaggle": dict(rows=KAGGLE, dim=16, bottom=[512, 256, 64, 16], top=[512, 256, 1]),
     "mlperf": dict(rows=TERABYTE, dim=128, bottom=[512, 256, 128], top=[1024, 1024, 512, 256, 1]),
@@ -65,6 +71,17 @@ class Cross(nn.Module):
         for v, w in zip(self.v, self.w):
             x = x0 * w(v(x)) + x
         return x
+
+
+class Dense(nn.Module):
+    """All of the model but its tables: from numbers and pooled vectors to logits."""
+
+    def __init__(self, bottom, interaction, top):
+        super().__init__()
+        self.bottom, self.interaction, self.top = bottom, interaction, top
+
+    def forward(self, dense, pooled):
+        return self.top(self.interaction(torch.cat([self.bottom(dense).unsqueeze(1), pooled], 1)))
 
 
 class Bags(nn.Module):
@@ -117,6 +134,7 @@ def main():
     parser.add_argument("--cfg", choices=CONFIGS, default="kaggle")
     parser.add_argument("--model", choices=["dlrm", "dcn"], default="dlrm")
     parser.add_argument("--emb", choices=["bag", "fbgemm"], default="fbgemm")
+    parser.add_argument("--variant", choices=["plain", "autocast", "compiled", "medium"], default="plain")
     parser.add_argument("--rows-cap", type=int, help="rows of a table at most; mlperf: 200000 unless told")
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--steps", type=int, default=40)
@@ -126,6 +144,9 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
+    if args.variant == "medium":
+        torch.set_float32_matmul_precision("medium")
+    bf16 = args.variant in ("autocast", "compiled")
     config = CONFIGS[args.cfg]
     cap = args.rows_cap or (200_000 if args.cfg == "mlperf" else max(KAGGLE))
     rows, dim = [min(r, cap) for r in config["rows"]], config["dim"]
@@ -134,8 +155,9 @@ def main():
     interaction = (Dot if args.model == "dlrm" else Cross)(vectors, dim)
     top = mlp([interaction.width, *config["top"]], last_relu=False)
     tables = (Bags if args.emb == "bag" else Fused)(rows, dim, args.batch)
-    dense_params = [p for part in (bottom, interaction, top) for p in part.parameters()]
-    optimizer = torch.optim.SGD(dense_params, lr=LR)
+    network = Dense(bottom, interaction, top)
+    optimizer = torch.optim.SGD(network.parameters(), lr=LR)
+    forward = torch.compile(network) if args.variant == "compiled" else network
     loss_of = nn.BCEWithLogitsLoss()
 
     def batch():
@@ -146,8 +168,10 @@ def main():
 
     def step(i):
         dense, ids, label = batches[i % len(batches)]
-        vectors = torch.cat([bottom(dense).unsqueeze(1), tables(ids)], 1)
-        loss_of(top(interaction(vectors)), label).backward()
+        pooled = tables(ids)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            logits = forward(dense, pooled)
+        loss_of(logits.float(), label).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         tables.update()
@@ -161,7 +185,7 @@ def main():
         times.append(time.perf_counter() - start)
     median = statistics.median(times)
     record = dict(ms_per_step=round(median * 1e3, 3), samples_per_s=round(args.batch / median), torch=torch.__version__)
-    print(json.dumps(record | {k: v for k, v in vars(args).items() if k in ("cfg", "model", "emb", "batch", "threads")}))
+    print(json.dumps(record | {k: v for k, v in vars(args).items() if k in KEPT}))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ pub fn mpi_library() -> Option<String> {
 pub(crate) fn check_device(config: &Config, what: &str) -> Result<(), crate::Error> {
     let check = || {
         let (device, precision) = config.train.check_device()?;
-        training::resolve_device(device, precision).map(drop)
+        training::resolve_device(device, &precision).map(drop)
     };
     check().map_err(|source| crate::Error::Run { what: what.to_owned(), source })
 }

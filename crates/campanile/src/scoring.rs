@@ -12,7 +12,7 @@ use crate::train::TrainError;
 use data::Split;
 use spec::device::DeviceChoice;
 use spec::optimizer::UpdateRule;
-use spec::precision::Precision;
+use spec::precision::PrecisionConfig;
 use spec::run::{Config, DataFormat, Run};
 use spec::schema::Schema;
 use std::path::{Path, PathBuf};
@@ -64,8 +64,8 @@ pub struct Samples {
     pub ranks_per_host: Option<usize>,
     /// Device that ranks compute on; by default the CPU.
     pub device: Option<DeviceChoice>,
-    /// Precision of the operands of matrix products; by default f32.
-    pub precision: Option<Precision>,
+    /// Precision of the operands of matrix products, by part of the network; by default f32.
+    pub precision: Option<PrecisionConfig>,
     /// Checkpoint of the run; by default the best one where the run keeps it, else the last.
     pub which: Option<Use>,
 }
@@ -105,7 +105,7 @@ impl Opened {
     ) -> Result<Self, Error> {
         let chosen = open_to_use_on(folder, None, cluster, control)?;
         let mut config = SavedRun::of(&chosen.checkpoint)?.config;
-        let (device, precision) = (config.train.device, config.train.precision);
+        let (device, precision) = (config.train.device, config.train.precision.clone());
         let mut samples = Samples { device, precision, ..Samples::default() };
         if cluster::is_distributed(cluster) {
             (samples.hosts, samples.ranks_per_host) = (config.topology.hosts, config.topology.ranks_per_host);
@@ -255,7 +255,7 @@ impl Samples {
         config.train.peer_permute = None;
         config.placement = Default::default();
         config.train.threads = None;
-        (config.train.device, config.train.precision) = (self.device, self.precision);
+        (config.train.device, config.train.precision) = (self.device, self.precision.clone());
         // Nothing is trained, so nothing is kept or stopped.
         (config.train.eval_every, config.train.keep_best, config.train.patience) = (None, None, None);
         config.train.warm_start = None;

@@ -29,7 +29,7 @@ pub fn to_json(run: &Run, outcome: &Outcome, warm_start: Option<&WarmStarted>) -
         "best": outcome.best.as_ref().map(best),
         "final_loss": outcome.losses.last(),
         "threads_per_rank": outcome.threads,
-        "device": training::resolve_device(run.device, run.precision).unwrap_or(run.device),
+        "device": training::resolve_device(run.device, &run.precision).unwrap_or(run.device),
         "precision": run.precision,
         "dataflow": run.dataflow.kind(),
         "wire": WireConfig::explicit(run.wire),

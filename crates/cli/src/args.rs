@@ -13,7 +13,7 @@ use spec::device::DeviceChoice;
 use spec::optimizer::{LearningRate, NamedOptimizer};
 use spec::placement::Cut;
 use spec::plan::PlanChoice;
-use spec::precision::Precision;
+use spec::precision::PrecisionConfig;
 use spec::presets::{ModelKind, Preset};
 use spec::run::{AllReduce, Config, DataFormat, Optimizer, Run};
 use spec::towers::{Assignment, Module, TowersFile};
@@ -117,10 +117,13 @@ pub struct RunArgs {
     /// run may go on on another device [default: cpu; a resumed run keeps its device]
     #[arg(long, value_name = "cpu|cuda[:INDEX]|auto", help_heading = "Cluster")]
     pub device: Option<DeviceChoice>,
-    /// Precision of the operands of matrix products: f32, tf32 or bf16; tf32 and bf16 need --device cuda. Weights, tables,
-    /// optimizer state and sums are f32 in each [default: f32; a resumed run keeps its precision]
-    #[arg(long, value_name = "f32|tf32|bf16", help_heading = "Cluster")]
-    pub precision: Option<Precision>,
+    /// Precision of the operands of matrix products: f32, f32x3 (CPU only: every f32 as the sum of two bf16, f32-grade results),
+    /// tf32 (GPUs only) or bf16; one for all parts of the network, or others for some, such as bf16,top=f32. Parts are named as
+    /// the phases of `campanile schedule`: bottom, top, interaction (cross layers), deep, linear, project, and towers for tower
+    /// modules. Weights, tables, optimizer state and sums are f32 in each [default: f32; a resumed run keeps its precision where
+    /// its device has it]
+    #[arg(long, value_name = "f32|f32x3|tf32|bf16[,PART=…]", help_heading = "Cluster")]
+    pub precision: Option<PrecisionConfig>,
     /// Replicate tables of at most this many rows on every rank [default: 0, none]
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     pub replicate_rows: Option<usize>,
@@ -332,13 +335,15 @@ impl RunArgs {
     }
 
     fn set_device(&self, config: &mut Config) {
-        // The precision of a run that is resumed on the CPU is one that the CPU may not have.
-        let to_cpu = self.device == Some(DeviceChoice::Cpu) && self.config.is_none();
-        if to_cpu {
-            config.train.precision = None;
+        let train = &mut config.train;
+        // A run that is resumed on another device may have a precision that the device lacks.
+        if let (Some(device), None) = (self.device, &self.config) {
+            train.precision = train.precision.take().filter(|of| of.check().problem_on(device).is_none());
         }
-        config.train.device = self.device.or(config.train.device);
-        config.train.precision = self.precision.or(config.train.precision);
+        train.device = self.device.or(train.device);
+        if let Some(precision) = &self.precision {
+            train.precision = Some(train.precision.take().unwrap_or_default().overlaid(precision));
+        }
     }
 
     fn set_plan(&self, config: &mut Config) -> Result<()> {

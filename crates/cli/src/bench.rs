@@ -7,6 +7,7 @@ mod dense;
 mod embedding;
 mod explore;
 mod partition;
+mod roofline;
 mod step;
 
 use crate::progress::Console;
@@ -17,6 +18,8 @@ use anyhow::Result;
 pub enum Command {
     /// A whole training step: median time and where it goes
     Step(step::Args),
+    /// How close every phase of a training step comes to the limit of this machine
+    Roofline(roofline::Args),
     /// Lookup and update of tables far beyond the caches, against the memory bandwidth
     Embedding(embedding::Args),
     /// Parsing text, preparing a log, and filling batches from it
@@ -38,6 +41,7 @@ pub enum Command {
 pub fn run(command: Command, console: Console) -> Result<()> {
     match command {
         Command::Step(args) => step::run(args),
+        Command::Roofline(args) => roofline::run(args),
         Command::Embedding(args) => embedding::run(args),
         Command::Data(args) => data::run(args),
         Command::Codecs(args) => codecs::run(args),

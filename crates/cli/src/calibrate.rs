@@ -19,9 +19,10 @@ use anyhow::{Context, Result, ensure};
 use collectives::{Communicator, Label};
 use fitted::Taken;
 use kernels::Buffer;
-use runs::{TimedSteps, Trial};
+use runs::{Setup, TimedSteps, Trial};
 use spec::links::{GroupSpan, LinkModel};
 use spec::machine_rates::MachineRates;
+use spec::precision::Precision;
 use spec::program::Algorithm;
 use spec::run::Config;
 use spec::schedule::CollectiveKind;
@@ -53,6 +54,10 @@ pub struct Args {
     /// ones only]
     #[arg(long, value_name = "ALGORITHM", help_heading = "Measurement")]
     all_reduce: Option<Algorithm>,
+    /// Precision of the operands of matrix products: f32, f32x3 or bf16; a file predicts runs of its own precision only
+    /// [default: f32]
+    #[arg(long, value_name = "f32|f32x3|bf16", help_heading = "Measurement")]
+    precision: Option<Precision>,
     /// Name of this cluster in the system file
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
@@ -112,9 +117,14 @@ pub fn run(args: Args, console: Console) -> Result<()> {
     let topology = run.topology();
     let effort = if args.quick { QUICK } else { FULL };
     let all_reduce = args.all_reduce.unwrap_or_default();
-    agree_on(&mut cluster, &format!("calibrate {topology}, {effort:?}, {all_reduce} all-reduce"))?;
+    let precision = args.precision.unwrap_or_default();
+    agree_on(
+        &mut cluster,
+        &format!("calibrate {topology}, {effort:?}, {all_reduce} all-reduce, {precision}"),
+    )?;
     let threads = training::threads(&run, &cluster);
-    let trials = runs::trials(topology, threads, effort.steps, effort.divisor)?;
+    let setup = Setup { topology, threads, precision, divisor: effort.divisor };
+    let trials = runs::trials(setup, effort.steps)?;
     for trial in &trials {
         training::check_size(&trial.run, &cluster, training::MemoryUse::TRAINING)
             .with_context(|| trial.name.clone())?;
@@ -130,6 +140,7 @@ pub fn run(args: Args, console: Console) -> Result<()> {
         ranks_per_host: topology.ranks_per_host(),
         transport: args.transport.transport,
         threads,
+        precision,
         ranks_per_machine: measured.ranks_per_machine,
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         overlap: 0.0,

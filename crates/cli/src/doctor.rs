@@ -36,6 +36,11 @@ enum Needed {
     Mpi,
 }
 
+/// Name of the processor, where the system tells it.
+pub fn processor() -> Option<String> {
+    machine::processor()
+}
+
 /// What was found on this machine.
 struct Report {
     machine: Machine,

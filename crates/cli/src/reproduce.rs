@@ -9,7 +9,7 @@ use crate::progress::Console;
 use anyhow::Result;
 pub use program::ThisProgram;
 use reproduce::quantised::{self, Table};
-use reproduce::{Report, dmt_complexity, dmt_speedup, figures, plan_speedup, predictions};
+use reproduce::{Report, dmt_complexity, dmt_speedup, figures, plan_speedup, precision, predictions};
 
 /// Reproductions.
 #[derive(clap::Subcommand)]
@@ -22,6 +22,8 @@ pub enum Command {
     DmtTable6(Box<dmt_table6::Args>),
     /// A plan against tables dealt out in turns, on a skewed model (§8.4 of the Neo paper)
     PlanSpeedup(Box<plan_speedup::Args>),
+    /// AUC of runs in f32x3 and bf16 beside those in f32, from the same seeds
+    Precision(Box<precision::Args>),
     /// Steps of real runs against what `campanile calibrate` predicts of them
     Predictions(Box<predictions::Args>),
     /// Whether the partitioner finds the groups of features that a synthetic log was made of
@@ -54,6 +56,7 @@ pub fn run(command: Command, console: Console) -> Result<()> {
             print(&plan_speedup::report(&args, &ThisProgram::new(console)?)?, args.json)
         }
         Command::DmtTable6(args) => dmt_table6::run(*args, console)?,
+        Command::Precision(args) => print(&precision::report(&args, &ThisProgram::new(console)?)?, args.json),
         Command::Predictions(args) => {
             print(&predictions::report(&args, &ThisProgram::new(console)?)?, args.json)
         }

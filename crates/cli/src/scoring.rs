@@ -7,7 +7,7 @@ use campanile::Use;
 pub use campanile::scoring::{Opened, Samples};
 use clap::Arg;
 use spec::device::DeviceChoice;
-use spec::precision::Precision;
+use spec::precision::PrecisionConfig;
 use spec::run::DataFormat;
 use std::path::{Path, PathBuf};
 use training::Cluster;
@@ -36,16 +36,17 @@ pub struct ScoringArgs {
 }
 
 /// Device of a command that runs a model that is trained.
-#[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 pub struct DeviceArgs {
     /// Device that ranks compute on, whatever the run was trained on: cpu, cuda (NVIDIA GPUs: ranks take them in order, and
     /// several may share one), cuda:1 (all of them share that GPU), or auto (cuda where `campanile doctor` finds what it needs,
     /// else cpu) [default: cpu]
     #[arg(long, value_name = "cpu|cuda[:INDEX]|auto", help_heading = "Cluster")]
     pub device: Option<DeviceChoice>,
-    /// Precision of the operands of matrix products: f32, tf32 or bf16; tf32 and bf16 need --device cuda [default: f32]
-    #[arg(long, value_name = "f32|tf32|bf16", help_heading = "Cluster")]
-    pub precision: Option<Precision>,
+    /// Precision of the operands of matrix products: f32, f32x3 (CPU only), tf32 (GPUs only) or bf16; one for all parts of the
+    /// network, or others for some, such as bf16,top=f32 [default: f32]
+    #[arg(long, value_name = "f32|f32x3|tf32|bf16[,PART=…]", help_heading = "Cluster")]
+    pub precision: Option<PrecisionConfig>,
 }
 
 /// Samples to run a checkpoint on, and where.

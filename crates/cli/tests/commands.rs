@@ -300,7 +300,16 @@ fn benches_give_their_keys() {
     has(&step, "ms_per_step samples_per_s phases");
     let embedding =
         ["bench", "embedding", "--gigabytes", "0.01", "--batch", "256", "--rounds", "2", "--json"];
-    has(&json(&embedding), "lookup_gbs update_gbs memory_gbs");
+    has(
+        &json(&embedding),
+        "lookup_gbs update_gbs memory_gbs gather_gbs read_modify_write_gbs lookup_of_gather",
+    );
+    let of_kind =
+        ["--zipf", "1.05", "--hotness", "3", "--mean", "--weighted", "--optimizer", "adam", "--dim", "20"];
+    has(
+        &json(&[&embedding[..], &of_kind].concat()),
+        "zipf pooling weighted update_without_sort_of_read_modify_write",
+    );
     has(&json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--json"]), "layers");
     has(&json(&["bench", "mlp", "--batch", "64", "--rounds", "1", "--json"]), "mlps");
     let codecs = json(&["bench", "codecs", "--megabytes", "0.1", "--rounds", "2", "--json"]);
@@ -308,6 +317,34 @@ fn benches_give_their_keys() {
     let bytes: Vec<_> = codecs["codecs"].as_array().unwrap().iter().map(|codec| &codec["bytes"]).collect();
     assert_eq!(bytes, [512, 256, 256, 132, 132, 136, 72, 40]);
     has(&codecs["codecs"][6], "codec encode_gbs decode_gbs both_gbs narrow");
+}
+
+/// Shares, groups and phases of a roofline as a run of the binary gives them; unit tests have the arithmetic.
+#[test]
+fn a_roofline_holds_every_phase_against_a_peak() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("roofline.html");
+    let flags = ["--batch", "64", "--steps", "1", "--rounds", "2", "--warm-up", "1", "--gigabytes", "0.002"];
+    let command = ["bench", "roofline", "--threads", "1", "--html", page.to_str().unwrap(), "--json"];
+    let result = json(&[&command[..], &flags].concat());
+    let schedule = json(&["schedule", "--hosts", "1", "--ranks-per-host", "1", "--batch", "64", "--json"]);
+    let names = |of: &Value| -> Vec<String> {
+        of["phases"].as_array().unwrap().iter().map(|phase| phase["name"].to_string()).collect()
+    };
+    assert_eq!(names(&result), names(&schedule));
+    let number = |of: &Value| of.as_f64().unwrap();
+    let sum: f64 = result["groups"].as_array().unwrap().iter().map(|group| number(&group["ms"])).sum();
+    assert!((sum / number(&result["ms_of_phases"]) - 1.0).abs() < 1e-9, "{result}");
+    for phase in result["phases"].as_array().unwrap().iter().filter(|phase| !phase["share"].is_null()) {
+        let share = number(&phase["reached"]) / number(&phase["peak"]);
+        assert!((share / number(&phase["share"]) - 1.0).abs() < 1e-9, "{phase}");
+    }
+    for peak in [&result["peaks"]["products"]["f32"], &result["peaks"]["gather"], &result["peaks"]["stream"]]
+    {
+        assert!(number(&peak["best"]) >= number(&peak["median"]) && number(&peak["median"]) > 0.0, "{peak}");
+    }
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("products in f32") && html.contains("top forward"));
 }
 
 /// A readable golden file: the step of a small run. After a deliberate change, write it again with
@@ -360,6 +397,9 @@ fn mistakes_are_refused_with_what_to_do() {
         (vec!["train", "--preset", "kaggle", "--batch", "60000000"], vec!["GB are free", "train.batch"]),
         (vec!["bench", "step", "--steps", "0"], vec!["--steps 0"]),
         (vec!["bench", "embedding", "--gigabytes", "100000"], vec!["--gigabytes"]),
+        (vec!["bench", "roofline", "--steps", "0"], vec!["--steps 0", "between 1 and 1000"]),
+        (vec!["bench", "roofline", "--gigabytes", "-1"], vec!["--gigabytes -1", "above 0"]),
+        (vec!["bench", "roofline", "--hosts", "2"], vec!["--hosts", "one rank"]),
         (vec!["bench", "codecs", "--megabytes", "0"], vec!["--megabytes 0", "0.01 to 10000"]),
         (vec!["train", "--lr", "1e20", "--steps", "20"], vec!["rank", "loss of step", "learning rate"]),
     ];

@@ -40,6 +40,8 @@ fn the_doctor_tells_what_there_is() {
     assert!(
         ["avx512", "avx2", "portable"].contains(&told["machine"]["vector_instructions"].as_str().unwrap())
     );
+    assert!(told["machine"]["matrix_instructions"].is_string(), "{told}");
+    assert_eq!(told["machine"]["precisions"]["f32"], "native");
     for part in ["driver", "nvrtc", "cublaslt", "nccl", "cache"] {
         let part = &told["cuda"][part];
         let explained = if part["found"] == true { "version" } else { "remedy" };
@@ -51,7 +53,7 @@ fn the_doctor_tells_what_there_is() {
     let output = campanile(&["doctor"]);
     assert!(output.status.success(), "whatever is missing");
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["Machine\n", "MPI\n", "CUDA\n", "cores: ", "--device cuda "] {
+    for part in ["Machine\n", "MPI\n", "CUDA\n", "cores: ", "--precision: f32 native", "--device cuda "] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
     for missing in told["missing"].as_array().unwrap() {
@@ -117,11 +119,19 @@ fn a_gpu_that_is_not_there_is_refused() {
 
 #[test]
 fn bad_devices_and_precisions_are_refused() {
-    let cases: [(&[&str], i32, &[&str]); 7] = [
+    let cases: [(&[&str], i32, &[&str]); 11] = [
         (&["train", "--device", "gpu"], 2, &["gpu", "cpu, cuda, cuda:INDEX", "auto"]),
         (&["train", "--device", "cuda:one"], 2, &["cuda:one", "cuda:INDEX"]),
         (&["eval", "--checkpoint", "x", "--precision", "fp16"], 2, &["fp16", "f32, f32x3, tf32 or bf16"]),
         (&["train", "--precision", "tf32"], 1, &["--precision", "bf16, not in tf32", "--device cuda"]),
+        (&["train", "--precision", "top=fp16"], 2, &["top: unknown precision", "f32, f32x3, tf32 or bf16"]),
+        (
+            &["train", "--precision", "bf16,cross=f32"],
+            1,
+            &["--precision", "no part \"cross\"", "bottom or top"],
+        ),
+        (&["train", "--precision", "top=tf32"], 1, &["--precision", "top: the CPU computes in"]),
+        (&["calibrate", "--precision", "tf32"], 1, &["--precision", "the CPU computes in"]),
         (&["train", "--compute", "paced", "--device", "cuda"], 1, &["--device", "leave it out"]),
         (&["pace", "--device", "cuda"], 1, &["--device", "CPU only"]),
         (&["bench", "mlp", "--device", "cuda"], 1, &["--device cuda", "bench step"]),
@@ -155,6 +165,38 @@ fn a_run_goes_on_whatever_the_device() {
     // The folder keeps what the run went on with.
     let config = std::fs::read_to_string(folder.path().join("run/config.toml")).unwrap();
     assert!(!config.contains("bf16"), "{config}");
+}
+
+/// A run in bf16 keeps its precision, part by part, until a flag says otherwise; `eval` computes in f32 unless told.
+#[test]
+fn a_precision_is_kept_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").to_str().unwrap().to_owned();
+    let train = |more: &[&str]| json(&[&["train", "--json"], SMALL, more].concat());
+    let precision = "bf16,top=f32";
+    let trained = train(&["--steps", "1", "--precision", precision, "--out", &run]);
+    assert_eq!(trained["precision"], precision);
+    let config = std::fs::read_to_string(folder.path().join("run/config.toml")).unwrap();
+    assert!(config.contains("precision = \"bf16,top=f32\""), "{config}");
+    let resume = |steps: &str, more: &[&str]| {
+        json(&[&["train", "--resume", &run, "--json", "--steps", steps], more].concat())
+    };
+    assert_eq!(resume("2", &[])["precision"], precision);
+    assert_eq!(resume("3", &["--precision", "bottom=f32x3"])["precision"], "bf16,bottom=f32x3,top=f32");
+    let last = resume("4", &["--precision", "f32"]);
+    assert_eq!((&last["precision"], &last["steps"]), (&"f32".into(), &4.into()));
+    let score = |more: &[&str]| json(&[&["eval", "--checkpoint", &run, "--json"], more].concat());
+    assert_eq!(score(&[])["auc"], last["auc"], "eval computes in f32");
+    let rounded = score(&["--precision", "bf16"])["auc"].as_f64().unwrap();
+    assert!((rounded - last["auc"].as_f64().unwrap()).abs() < 0.02, "{rounded}");
+
+    // A table of a file says the same as a flag.
+    let file = folder.path().join("run.toml");
+    std::fs::write(&file, "[train]\nprecision = { all = \"bf16\", top = \"f32\" }\n").unwrap();
+    let from_file = train(&["--steps", "1", file.to_str().unwrap()]);
+    assert_eq!(from_file["parameters_sha256"], trained["parameters_sha256"]);
+    let step = ["bench", "step", "--batch", "64", "--steps", "2", "--precision", "bf16,top=f32", "--json"];
+    assert_eq!(json(&step)["precision"], precision);
 }
 
 #[test]

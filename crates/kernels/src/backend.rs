@@ -9,11 +9,13 @@
 
 use crate::op::Result;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
-    UpdateRows, UpdateTables,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, ChainLayer, CollectRows,
+    ColumnCopy, CrossBackward, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, Decode,
+    DotShape, DrawTable, Dropout, Encode, FmShape, IndexBags, InputGradient, LinearBackward,
+    LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut, PackLinear, RowRuns, SortedIds, SpreadRows,
+    SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
 };
+use spec::Activation;
 
 /// All operations, on operands that are checked. Formulas are those of the methods of [`Device`](crate::Device).
 pub(crate) trait Backend {
@@ -28,6 +30,110 @@ pub(crate) trait Backend {
     fn linear_forward(&self, args: LinearForward) -> Result;
     fn linear_cross_forward(&self, args: LinearCrossForward) -> Result;
     fn linear_backward(&self, args: LinearBackward) -> Result;
+
+    /// Layers one by one, where nothing is gained otherwise.
+    fn chain_forward(&self, args: ChainForward) -> Result {
+        let ChainForward { rows, layers, x, outputs } = args;
+        for (i, layer) in layers.iter().enumerate() {
+            let ChainLayer { activation, parameters, at, packed, .. } = *layer;
+            let (below, y) = outputs.split_at_mut(i);
+            let (shape, x, y) = (layer.shape(rows), below.last().unwrap_or(x), &mut y[0]);
+            self.linear_forward(LinearForward { shape, x, parameters, at, packed, activation, y })?;
+        }
+        Ok(())
+    }
+
+    /// Layers one by one, where nothing is gained otherwise.
+    fn chain_backward(&self, args: ChainBackward) -> Result {
+        let ChainBackward { rows, layers, outputs, output_gradients, gradients, .. } = args;
+        let mut dx = args.dx;
+        for (i, layer) in layers.iter().enumerate().rev() {
+            let ChainLayer { parameters, at, packed, .. } = *layer;
+            let (below, dy) = output_gradients.split_at_mut(i);
+            let shape = layer.shape(rows);
+            if args.activated && layer.relu() && i + 1 == layers.len() {
+                self.relu_backward(rows * layer.outputs, &outputs[i], &mut dy[0])?;
+            }
+            let (x, dx) = match below.last_mut() {
+                Some(dx) => {
+                    let relu = layers[i - 1].relu();
+                    (&outputs[i - 1], Some((dx, InputGradient { accumulate: false, relu })))
+                }
+                None => (args.x, dx.take()),
+            };
+            let (dy, gradients) = (&dy[0], &mut *gradients);
+            self.linear_backward(LinearBackward { shape, x, parameters, at, packed, dy, dx, gradients })?;
+        }
+        Ok(())
+    }
+
+    /// Maps one by one, where nothing is gained otherwise.
+    fn cross_layers_forward(&self, args: CrossLayersForward) -> Result {
+        let CrossLayersForward { rows, layers, x0, x, kept } = args;
+        for (i, &CrossMaps { v, w }) in layers.iter().enumerate() {
+            let (before, rest) = kept.split_at_mut(i);
+            let x = before.last().map_or(x, |layer| &layer.output);
+            let CrossKept { h, z, output } = &mut rest[0];
+            if let Some(v) = v {
+                let (shape, parameters, at, packed) = (v.shape(rows), v.parameters, v.at, v.packed);
+                let (activation, y) = (Activation::Identity, &mut *h);
+                self.linear_forward(LinearForward { shape, x, parameters, at, packed, activation, y })?;
+            }
+            let (h, shape) = (if v.is_some() { &*h } else { x }, w.shape(rows));
+            let (parameters, at, packed, out) = (w.parameters, w.at, w.packed, output);
+            self.linear_cross_forward(LinearCrossForward {
+                shape,
+                h,
+                parameters,
+                at,
+                packed,
+                x0,
+                x,
+                z,
+                out,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Maps one by one, where nothing is gained otherwise.
+    fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
+        let CrossLayerBackward { rows, maps, x0, x, kept, gradient, dz, dh, dx0, gradients, .. } = args;
+        let (len, w) = (rows * maps.w.outputs, maps.w);
+        self.cross_backward(CrossBackward {
+            len,
+            x0,
+            z: &kept.z,
+            dout: &*gradient,
+            dz: &mut *dz,
+            dx0: &mut *dx0,
+            accumulate: args.accumulate,
+        })?;
+        let (set, added) = (InputGradient::default(), InputGradient { accumulate: true, relu: false });
+        let mut back =
+            |map: ChainLayer, x: &Buffer<f32>, dy: &Buffer<f32>, dx: (&mut Buffer<f32>, InputGradient)| {
+                let (shape, parameters, at, packed) = (map.shape(rows), map.parameters, map.at, map.packed);
+                let gradients = &mut *gradients;
+                self.linear_backward(LinearBackward {
+                    shape,
+                    x,
+                    parameters,
+                    at,
+                    packed,
+                    dy,
+                    dx: Some(dx),
+                    gradients,
+                })
+            };
+        match maps.v {
+            Some(v) => {
+                back(w, &kept.h, dz, (&mut *dh, set))?;
+                back(v, x, dh, (&mut *gradient, added))?;
+            }
+            None => back(w, x, dz, (&mut *gradient, added))?,
+        }
+        if args.first { self.add(len, gradient, dx0) } else { Ok(()) }
+    }
 
     fn dot_forward(&self, shape: DotShape, vectors: &Buffer<f32>, out: &mut Buffer<f32>) -> Result;
     fn dot_backward(

@@ -6,6 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
 mod backend;
+pub(crate) mod chain;
 pub(crate) mod codec;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod dots;
@@ -31,6 +32,7 @@ pub mod peak;
 pub(crate) mod rows;
 pub(crate) mod shared;
 pub(crate) mod sort;
+pub(crate) mod stream;
 pub(crate) mod tile;
 pub(crate) mod units;
 pub(crate) mod update;
@@ -41,6 +43,7 @@ use crate::memory::host::HostMemory;
 use level::Level;
 use spec::precision::Precision;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use units::Units;
 
@@ -58,6 +61,8 @@ pub struct Cpu {
     scratch: Arc<[Mutex<HostMemory>]>,
     /// Memory that pieces of a product read together.
     together: Arc<Mutex<HostMemory>>,
+    /// Piece of scratch that piece 0 has: another than the first where a thread works on its own.
+    first: usize,
 }
 
 impl Cpu {
@@ -73,7 +78,7 @@ impl Cpu {
         let scratch = (0..threads * PIECES_PER_THREAD).map(|_| Mutex::new(HostMemory::empty())).collect();
         let together = Arc::new(Mutex::new(HostMemory::empty()));
         let (level, units, precision) = (Level::detect(), Units::detect(), Precision::F32);
-        Ok(Self { pool, threads, level, units, precision, scratch, together })
+        Ok(Self { pool, threads, level, units, precision, scratch, together, first: 0 })
     }
 
     /// Number of threads in the pool.
@@ -147,9 +152,43 @@ impl Cpu {
         self.enter(|| fork(0..pieces, &|piece| work(piece, cut(piece)..cut(piece + 1))));
     }
 
+    /// Cuts `0..total` into blocks of whole grains and runs `work(cpu, block)` on each, where `cpu` is the one thread that takes
+    /// the block. A thread that is done with a block takes the next: at most `most` at a time, and less towards the end, so that
+    /// a slow thread keeps nobody waiting for long.
+    pub(crate) fn take_blocks(
+        &self,
+        total: usize,
+        [grain, most]: [usize; 2],
+        work: &(impl Fn(&Cpu, Range<usize>) + Sync),
+    ) {
+        let threads = self.threads.min(total.div_ceil(grain));
+        let next = AtomicUsize::new(0);
+        let end = |first: usize| {
+            let share = if threads == 1 { total } else { (total - first) * 3 / (4 * threads) };
+            (first + share.next_multiple_of(grain).clamp(grain, most)).min(total)
+        };
+        let take = |piece: usize| {
+            let alone = self.alone(piece);
+            let take = |first: usize| (first < total).then(|| end(first));
+            while let Ok(first) = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+                work(&alone, first..end(first));
+            }
+        };
+        match threads {
+            0 => {}
+            1 => take(0),
+            threads => self.enter(|| fork(0..threads, &take)),
+        }
+    }
+
+    /// The pool as one thread of it, which has the scratch of `piece`.
+    fn alone(&self, piece: usize) -> Self {
+        Self { pool: None, threads: 1, first: self.first + piece, ..self.clone() }
+    }
+
     /// Memory of `piece`'s own, of at least `bytes`; it holds anything. A leaf of the work may hold it, no other.
     pub(crate) fn scratch(&self, piece: usize, bytes: usize) -> Result<Scratch<'_>, KernelError> {
-        let memory = self.scratch[piece].lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = self.scratch[self.first + piece].lock().unwrap_or_else(PoisonError::into_inner);
         let mut scratch = Scratch(memory);
         scratch.reserve(bytes)?;
         Ok(scratch)

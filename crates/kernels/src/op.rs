@@ -5,7 +5,9 @@
 //! device's backend, which computes. Matrices are row-major. Buffers may be longer than their shape: a last, smaller
 //! batch uses the front.
 
+pub(crate) mod chain;
 pub(crate) mod codec;
+pub(crate) mod cross;
 pub(crate) mod elementwise;
 pub(crate) mod embedding;
 pub(crate) mod fm;

@@ -23,6 +23,7 @@
 mod bars;
 mod curves;
 mod palette;
+mod roofline;
 mod scatter;
 mod table;
 #[cfg(test)]
@@ -54,6 +55,8 @@ pub enum Picture {
     Bars(Bars),
     /// Points on a plane.
     Scatter(Scatter),
+    /// Points below the roofs of a machine.
+    Roofline(Roofline),
     /// Curves over a common axis.
     Curves(Curves),
     /// Rows of text.
@@ -146,6 +149,34 @@ pub struct Point {
     pub on_front: bool,
 }
 
+/// Speed of parts of a program against their arithmetic intensity, below the roofs of a machine, on logarithmic axes.
+#[derive(Clone, Debug)]
+pub struct Roofline {
+    /// Caption of the picture.
+    pub caption: String,
+    /// Peaks of computation by name, in FLOP/s: flat roofs.
+    pub compute: Vec<(String, f64)>,
+    /// Bandwidths of memory by name, in bytes a second: slopes.
+    pub memory: Vec<(String, f64)>,
+    /// Parts of the program. Those without FLOPs or bytes are left out, and the picture says so.
+    pub points: Vec<RoofPoint>,
+}
+
+/// Part of a program in a [`Roofline`].
+#[derive(Clone, Debug)]
+pub struct RoofPoint {
+    /// Name of the part.
+    pub name: String,
+    /// Class of the part, for its colour and the legend.
+    pub class: String,
+    /// Arithmetic intensity: FLOPs for each byte of memory.
+    pub intensity: f64,
+    /// FLOPs a second.
+    pub speed: f64,
+    /// Further properties for the read-out: `time` → `1.2 ms`.
+    pub details: Vec<(String, String)>,
+}
+
 /// Curves over a common axis.
 #[derive(Clone, Debug)]
 pub struct Curves {
@@ -224,6 +255,9 @@ impl Palettes {
                 Picture::Scatter(scatter) => {
                     scatter.points.iter().for_each(|point| palettes.others.add(&point.class))
                 }
+                Picture::Roofline(roofline) => {
+                    roofline.points.iter().for_each(|point| palettes.others.add(&point.class))
+                }
                 Picture::Curves(curves) => {
                     curves.curves.iter().for_each(|(name, _)| palettes.others.add(name))
                 }
@@ -259,7 +293,7 @@ impl Picture {
         match self {
             Self::Bars(bars) => bars.groups.len() * bars.series.len() <= 16,
             Self::Curves(_) => true,
-            Self::Timeline(_) | Self::Scatter(_) | Self::Table(_) => false,
+            Self::Timeline(_) | Self::Scatter(_) | Self::Roofline(_) | Self::Table(_) => false,
         }
     }
 
@@ -268,6 +302,10 @@ impl Picture {
             Self::Timeline(timeline) => ("timeline", &timeline.caption, timeline.html(id, &palettes.spans)),
             Self::Bars(bars) => ("bar-groups", &bars.caption, bars.html(&palettes.others, width)),
             Self::Scatter(scatter) => ("scatter", &scatter.caption, scatter.html(&palettes.others)),
+            // The class of points lets their script read these out, too.
+            Self::Roofline(roofline) => {
+                ("scatter roofline", &roofline.caption, roofline.html(&palettes.others))
+            }
             Self::Curves(curves) => ("curves", &curves.caption, curves.html(&palettes.others, width)),
             Self::Table(table) => ("table", &table.caption, table.html()),
         };

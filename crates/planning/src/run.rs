@@ -89,7 +89,7 @@ fn check_placed(config: &Config, log: Option<&LogFacts>) -> Result<Run, RunError
     let data = config.data.check(&model, log)?;
     let train = &config.train;
     let length = train.check(&data)?;
-    let (device, precision) = train.check_device()?;
+    let (device, precision) = train.check_precision(&model)?;
     if emulation.is_some() && device != DeviceChoice::Cpu {
         let problem =
             format!("nodes are emulated on the CPU only, not on {device}; use --device cpu, or no emulation");

@@ -8,6 +8,7 @@
 //! predictions     jobs on a cluster, timed and priced  started through a Launcher
 //! dmt_table6      runs that are trained                by a TowerTrainer that the caller passes
 //! planted_groups  runs that are trained                by a function that the caller passes
+//! precision       runs that are trained                one after the other, in this process
 //! quantised       runs that are trained                several at a time, in this process
 //! results         tables of docs/results               from records, and from figures
 //! ```
@@ -24,6 +25,7 @@ pub mod figures;
 mod launcher;
 pub mod plan_speedup;
 pub mod planted_groups;
+pub mod precision;
 pub mod predictions;
 mod program;
 pub mod quantised;

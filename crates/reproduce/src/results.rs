@@ -2,14 +2,17 @@
 //!
 //! [`TABLES`] names them. Below each table stands which command measured it, when and on what, as far as its records say.
 
+mod beside_torch;
 mod figures;
 mod gpu;
 mod overfitting;
 mod plans;
+mod precision;
 mod quality;
 mod quantised;
 mod rates;
 mod reductions;
+mod roofline;
 mod steps;
 mod towers;
 
@@ -31,7 +34,7 @@ pub struct Sources<'a> {
 type Make = fn(&Sources) -> Result<String>;
 
 /// All tables by name.
-pub const TABLES: [(&str, Make); 36] = [
+pub const TABLES: [(&str, Make); 40] = [
     ("real data", |sources| quality::real_data(sources)),
     ("early stopping", |sources| overfitting::early_stopping(sources)),
     ("sweep", |sources| overfitting::sweep(sources)),
@@ -65,10 +68,14 @@ pub const TABLES: [(&str, Make); 36] = [
     ("figure dmt-all-reduces", |_| figures::by_quantity("dmt-all-reduces")),
     ("figures with numbers", |_| figures::stated()),
     ("exploration", |sources| rates::exploration(sources)),
-    ("whole steps", |sources| rates::steps(sources)),
+    ("whole steps", |sources| beside_torch::steps(sources)),
+    ("roofline", |sources| roofline::targets(sources)),
+    ("roofline phases", |sources| roofline::phases(sources)),
     ("gpu steps", |sources| gpu::steps(sources)),
     ("gpu phases", |sources| gpu::phases(sources)),
     ("gpu quality", |sources| gpu::quality(sources)),
+    ("precision, real log", |sources| precision::quality(sources, "criteo")),
+    ("precision, synthetic log", |sources| precision::quality(sources, "synthetic")),
     ("tables and data", |sources| rates::tables_and_data(sources)),
 ];
 

@@ -17,6 +17,7 @@ pub use amount::Amount;
 pub use class::Class;
 
 use crate::links::{GroupSpan, LinkModel};
+use crate::precision::{Precision, Precisions};
 use crate::program::Algorithm;
 use crate::schedule::CollectiveKind;
 use crate::topology::Topology;
@@ -37,6 +38,9 @@ pub struct MachineRates {
     pub transport: Transport,
     /// Number of threads of each rank.
     pub threads: usize,
+    /// Precision of the operands of matrix products, in all parts of the networks that were measured.
+    #[serde(default, skip_serializing_if = "Precision::is_default")]
+    pub precision: Precision,
     /// Number of ranks that share a machine and its cores. One machine may stand for several hosts.
     pub ranks_per_machine: usize,
     /// Number of cores of a machine.
@@ -112,6 +116,17 @@ pub enum MachineRatesError {
         ranks_per_host: usize,
         /// Topology of the step.
         step: Topology,
+    },
+    /// Products of the step are in another precision than those that were measured.
+    #[error(
+        "products were measured in {measured}, but the run computes them in {run}; choose --precision {measured} for the run, or run \
+         `campanile calibrate --precision` with that of the run"
+    )]
+    Precision {
+        /// Precision that was measured.
+        measured: Precision,
+        /// Precisions of the run.
+        run: Precisions,
     },
     /// No speed was measured for a collective.
     #[error(
@@ -205,6 +220,14 @@ impl OperationModel {
 }
 
 impl MachineRates {
+    /// Fails if the rates were measured in another precision than that of a run.
+    pub fn check_precision(&self, run: &Precisions) -> Result<(), MachineRatesError> {
+        match *run == Precisions::from(self.precision) {
+            true => Ok(()),
+            false => Err(MachineRatesError::Precision { measured: self.precision, run: run.clone() }),
+        }
+    }
+
     /// Fails if a number is outside of its range or a rate is given twice.
     pub fn check(&self) -> Result<(), MachineRatesError> {
         let counts = [

@@ -24,7 +24,7 @@ mod copies;
 mod vectors;
 
 use crate::dataflow::{AllToAll, Dataflow, Deployment, Sptt};
-use crate::model::{Block, Layers, LinearLayer, TowerModule};
+use crate::model::{Block, Layers, TowerModule};
 use crate::placement::{share, width};
 use crate::schedule::CopiedTable;
 use crate::topology::Groups;
@@ -176,10 +176,9 @@ fn of_block(block: &Block, of: &dyn Fn(usize) -> f64) -> (f64, f64) {
     match &block.layers {
         Layers::Mlp(layers) => {
             let outputs = layers.iter().map(|layer| of(layer.outputs)).sum::<f64>();
-            // Gradients go from layer to layer in two buffers that take turns.
-            let inputs = |layer: &LinearLayer| if layer.input_gradient { layer.inputs } else { 0 };
-            let widest = layers.iter().flat_map(|layer| [layer.outputs, inputs(layer)]).max().unwrap_or(0);
-            (outputs, 2.0 * of(widest))
+            // Each output has a gradient; the input has one if something below needs it.
+            let below = layers.first().filter(|layer| layer.input_gradient);
+            (outputs, outputs + below.map_or(0.0, |layer| of(layer.inputs)))
         }
         Layers::Dot { .. } => (of(block.layers.output_width()), 0.0),
         Layers::Cross { width, layers } => {

@@ -192,6 +192,14 @@ impl Model {
         &self.network
     }
 
+    /// Parts of the model that compute matrix products, each of which may do so in a precision of its own: blocks with linear
+    /// maps in forward order, and then the modules of towers.
+    pub fn parts_with_products(&self) -> Vec<BlockName> {
+        let blocks = self.network.blocks().iter().filter(|block| !block.layers.maps().is_empty());
+        let towers = self.towers.iter().any(|tower| !tower.passes_through());
+        blocks.map(|block| block.name).chain(towers.then_some(BlockName::TOWERS)).collect()
+    }
+
     /// Name of the architecture: `dlrm`, `dcn` or `deepfm`.
     pub fn kind(&self) -> &'static str {
         self.architecture.name()

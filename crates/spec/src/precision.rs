@@ -1,5 +1,9 @@
 //! Precision of a run: the numbers in which matrix products are computed.
 
+mod parts;
+
+pub use parts::{PrecisionConfig, Precisions};
+
 use crate::device::DeviceChoice;
 use crate::text::listed;
 use schemars::JsonSchema;
@@ -33,6 +37,11 @@ pub enum Precision {
 impl Precision {
     /// All precisions.
     pub const ALL: [Self; 4] = [Self::F32, Self::F32x3, Self::Tf32, Self::Bf16];
+
+    /// Whether this is the precision of runs that say nothing.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 
     /// Name as users write it.
     pub fn name(self) -> &'static str {

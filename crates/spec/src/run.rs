@@ -37,7 +37,7 @@ use crate::device::DeviceChoice;
 use crate::emulation::Emulation;
 use crate::model::Model;
 use crate::placement::Placement;
-use crate::precision::Precision;
+use crate::precision::Precisions;
 use crate::program::Algorithm;
 use crate::schedule::{Schedule, StepOptions, Task};
 use crate::topology::Topology;
@@ -81,8 +81,8 @@ pub struct Run {
     pub threads: Option<usize>,
     /// Device that ranks compute on. Another one may take over a run, which then differs in its last bits.
     pub device: DeviceChoice,
-    /// Precision of the operands of matrix products; f32 on the CPU.
-    pub precision: Precision,
+    /// Precision of the operands of matrix products, by part of the network. Another one may take over a run.
+    pub precision: Precisions,
     /// Approximate size of a gradient bucket, in bytes.
     pub bucket_bytes: usize,
     /// Whether communication overlaps with computation that does not depend on it.

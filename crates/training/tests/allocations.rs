@@ -174,6 +174,12 @@ fn a_step_after_warm_up_allocates_nothing() {
         let run = with_batches(mixed(config(kind, true, 1, 2)), BATCH as usize);
         assert_eq!(counted(&run), 0, "{kind:?} of mixed dims");
     }
+    // Products in other precisions, part by part.
+    for precision in ["bf16", "f32x3,top=bf16"] {
+        let mut config = config(ModelKind::Dcn, true, 1, 2);
+        (config.train.device, config.train.precision) = (None, precision.parse().ok());
+        assert_eq!(counted(&with_batches(config, BATCH as usize)), 0, "{precision}");
+    }
     let mut emulated = config(ModelKind::Dlrm, true, 1, 1);
     emulated.emulation.nodes = Some(8);
     emulated.wire = "vectors=u4,gradients=u2,dense=u4+ec".parse().unwrap();

@@ -132,7 +132,7 @@ fn a_rank_that_fails_before_the_group_exchange_ends_all() {
 #[test]
 fn a_rank_that_fails_before_the_peer_exchange_ends_all() {
     let error = with_change(PATIENT, SHORT, |rank| {
-        rank.parameters.buckets.last_mut().unwrap().weights.take();
+        rank.parameters.buckets.last_mut().unwrap().weights.change().take();
     });
     says(&error, &["rank 3 on host 1 failed in phase `towers forward`", "(`peer exchange`)"]);
 }

@@ -155,8 +155,9 @@ pub fn mlp(args: Args) -> Result<()> {
         let (forward, backward) = device.enter(|| -> Result<(f64, f64)> {
             let forward = time(args.rounds, || Ok(mlp.forward(&device, &parameters, rows, &input, None)?))?;
             let backward = time(args.rounds, || {
-                mlp.gradient.resize(gradient.len())?;
-                mlp.gradient.write(0, &gradient)?;
+                let (_, of_output) = mlp.output_and_gradient();
+                of_output.resize(gradient.len())?;
+                of_output.write(0, &gradient)?;
                 Ok(mlp.backward(&device, &mut parameters, rows, &input, 0..layers.len())?)
             })?;
             Ok((forward, backward))

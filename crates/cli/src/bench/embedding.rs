@@ -1,8 +1,10 @@
-//! Lookup and update over tables far beyond the caches, beside a streaming read of the same memory.
+//! Lookup and update over tables far beyond the caches, beside a streaming read of the same memory and beside bare loops that
+//! read, or change, random rows of the same size.
 
 use crate::text::{columns, median};
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
+use kernels::peak::Memory;
 use kernels::{BagIndex, Buffer, Device, IndexBags, Lookup, Segment, SortedIds, Table, Update, UpdateTables};
 use serde_json::{Value, json};
 use spec::Pooling;
@@ -28,6 +30,15 @@ pub struct Args {
     /// Number of ids in each bag
     #[arg(long, default_value_t = 1)]
     hotness: usize,
+    /// Exponent of a power law of ids: the k-th most frequent has a probability of about k^-ZIPF; 0 is uniform
+    #[arg(long, default_value_t = 0.0)]
+    zipf: f64,
+    /// Average the rows of a bag instead of adding them up
+    #[arg(long)]
+    mean: bool,
+    /// Give every id a weight
+    #[arg(long)]
+    weighted: bool,
     /// Update rule
     #[arg(long, value_enum, default_value_t = Rule::Sgd)]
     optimizer: Rule,
@@ -47,14 +58,21 @@ pub struct Args {
 enum Rule {
     /// No state
     Sgd,
+    /// One number a weight
+    Adagrad,
     /// One number a row
     RowWiseAdagrad,
+    /// Two numbers a weight
+    Adam,
 }
+
+/// Most bytes of the table that bare loops run over.
+const BARE: f64 = 1e9;
 
 pub fn run(args: Args) -> Result<()> {
     let rows = args.rows()?;
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let mut bench = Bench::new(&args, rows, Device::cpu(threads)?)?;
+    let mut bench = Bench::new(&args, rows, Device::cpu(threads)?, threads)?;
     let device = bench.device.clone();
     let seconds = device.enter(|| bench.measure(args.rounds))?;
     let speeds = Speeds::new(&bench, &seconds);
@@ -64,8 +82,9 @@ pub fn run(args: Args) -> Result<()> {
     }
     let Bench { dim, batch, hotness, .. } = bench;
     println!(
-        "{} tables × {rows} rows × {dim}, batch {batch}, {hotness} uniform ids a bag, {}, {threads} threads",
+        "{} tables × {rows} rows × {dim}, batch {batch}, {hotness} {} ids a bag, {}, {threads} threads",
         args.tables,
+        if args.zipf == 0.0 { "uniform".to_string() } else { format!("zipf {}", args.zipf) },
         bench.rule.name()
     );
     print!("{}", speeds.to_text());
@@ -89,7 +108,14 @@ impl Args {
             (1..u32::MAX as usize).contains(&rows),
             "--gigabytes {gigabytes} makes {rows} rows per table; use 1 to 2^32 rows"
         );
-        let needed = 1e9 * gigabytes + 8.0 * (batch as f64 * (tables * dim) as f64);
+        ensure!((0.0..=16.0).contains(&self.zipf), "--zipf {}: expected a number from 0 to 16", self.zipf);
+        let state = match self.optimizer {
+            Rule::Sgd | Rule::RowWiseAdagrad => 0.0,
+            Rule::Adagrad => 1.0,
+            Rule::Adam => 2.0,
+        };
+        let bytes = 1e9 * gigabytes;
+        let needed = bytes * (1.0 + state) + BARE.min(bytes) + 8.0 * (batch as f64 * (tables * dim) as f64);
         if let Some(available) = training::available_memory() {
             ensure!(
                 needed < available as f64,
@@ -115,6 +141,11 @@ struct Bench {
     columns: Vec<usize>,
     /// Ids of all bags, drawn anew every round.
     ids: Buffer<u32>,
+    zipf: f64,
+    /// Weight of each id, where ids have weights.
+    weights: Option<Buffer<f32>>,
+    /// Rows that are read and changed by bare loops.
+    bare: Memory,
     lengths: Vec<u32>,
     segments: Vec<Segment>,
     out: Buffer<f32>,
@@ -122,10 +153,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(args: &Args, rows: usize, device: Device) -> Result<Self> {
+    fn new(args: &Args, rows: usize, device: Device, threads: usize) -> Result<Self> {
         let Args { dim, tables, batch, hotness, .. } = *args;
         let rule = match args.optimizer {
             Rule::Sgd => UpdateRule::Sgd,
+            Rule::Adagrad => UpdateRule::Adagrad { eps: 1e-8 },
+            Rule::Adam => UpdateRule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 },
             Rule::RowWiseAdagrad => UpdateRule::RowWiseAdagrad { eps: 1e-8 },
         };
         let segment = |table| Segment {
@@ -135,11 +168,16 @@ impl Bench {
             first_value: table * batch * hotness,
             lengths_at: (hotness > 1).then_some(0),
         };
-        let width = tables * dim;
+        let (width, ids) = (tables * dim, tables * batch * hotness);
+        let pooling = if args.mean { Pooling::Mean } else { Pooling::Sum };
+        let weights = || Buffer::from_slice(&device, &vec![0.5f32; ids]);
         Ok(Self {
-            tables: written_tables(&device, tables, (rows, dim), &rule)?,
+            bare: Memory::new(BARE.min(1e9 * args.gigabytes) as usize, threads)?,
+            zipf: args.zipf,
+            weights: args.weighted.then(weights).transpose()?,
+            tables: written_tables(&device, tables, (rows, dim), pooling, &rule)?,
             columns: (0..tables).map(|table| table * dim).collect(),
-            ids: Buffer::zeroed(&device, tables * batch * hotness)?,
+            ids: Buffer::zeroed(&device, ids)?,
             lengths: vec![hotness as u32; batch],
             segments: (0..tables).map(segment).collect(),
             out: Buffer::zeroed(&device, batch * width)?,
@@ -153,19 +191,43 @@ impl Bench {
         })
     }
 
-    /// Median seconds of each operation. Operations take turns; a first round is not counted.
+    /// Ids of a round.
+    fn draw(&self, round: usize) -> Vec<u32> {
+        let (numbers, rows) = (RandomSequence::new(round as u64, "bench.ids"), self.rows);
+        let uniform = |i: u64| (numbers.bits(i) % rows as u64) as u32;
+        match self.zipf == 0.0 {
+            true => (0..self.ids.len() as u64).map(uniform).collect(),
+            false => {
+                (0..self.ids.len() as u64).map(|i| zipf_row(numbers.unit_f64(i), rows, self.zipf)).collect()
+            }
+        }
+    }
+
+    /// Number of different rows in all tables that some ids name.
+    fn distinct(&self, ids: &[u32]) -> usize {
+        let each = self.batch * self.hotness;
+        let of_table = |ids: &[u32]| {
+            let mut ids = ids.to_vec();
+            ids.sort_unstable();
+            ids.dedup();
+            ids.len()
+        };
+        ids.chunks(each.max(1)).map(of_table).sum()
+    }
+
+    /// Medians of all measurements, which take turns; a first round is not counted.
     fn measure(&mut self, rounds: usize) -> Result<Seconds> {
-        let Self { device, rule, dim, rows, batch, tables: held, columns: columns_of, .. } = self;
-        let (tables, batch) = (held.len(), *batch);
-        let (width, values) = (tables * *dim, self.ids.len());
-        let (mut index, mut sorted) = (BagIndex::new(&*device), SortedIds::new(&*device));
-        let mut times = [const { Vec::<f64>::new() }; 4];
+        let (tables, batch, values) = (self.tables.len(), self.batch, self.ids.len());
+        let width = tables * self.dim;
+        let (mut index, mut sorted) = (BagIndex::new(&self.device), SortedIds::new(&self.device));
+        let mut times = [const { Vec::<f64>::new() }; 7];
         for round in 0..=rounds.max(1) {
             // New ids every round: none of their rows is in a cache.
-            let stream = RandomSequence::new(round as u64, "bench.ids");
-            let drawn: Vec<u32> =
-                (0..values as u64).map(|i| (stream.bits(i) % *rows as u64) as u32).collect();
+            let drawn = self.draw(round);
             self.ids.write(0, &drawn)?;
+            let distinct = self.distinct(&drawn) as f64;
+            let (gather, change) = (self.bare.gather(4 * self.dim), self.bare.update(4 * self.dim));
+            let device = &self.device;
             device.index_bags(IndexBags {
                 tables,
                 samples: batch,
@@ -176,43 +238,56 @@ impl Bench {
             })?;
             let mut clock = Instant::now();
             let mut lap = || std::mem::replace(&mut clock, Instant::now()).elapsed().as_secs_f64();
-            std::hint::black_box(device.sum(&held[round % tables].weights)?);
+            std::hint::black_box(device.sum(&self.tables[round % tables].weights)?);
             let streaming = lap();
             device.lookup(Lookup {
-                tables: held,
+                tables: &self.tables,
                 which: 0..tables,
-                columns: columns_of,
+                columns: &self.columns,
                 width,
                 index: &index,
                 samples: 0..batch,
                 values: &self.ids,
-                weights: None,
+                weights: self.weights.as_ref(),
                 out: &mut self.out,
             })?;
             let lookup = lap();
-            device.sort_ids(held, &index, &self.ids, &mut sorted)?;
+            device.sort_ids(&self.tables, &index, &self.ids, &mut sorted)?;
             let sort = lap();
             device.update_tables(UpdateTables {
-                tables: held,
+                tables: &mut self.tables,
                 which: 0..tables,
-                columns: columns_of,
+                columns: &self.columns,
                 width,
                 index: &index,
                 sorted: &sorted,
-                weights: None,
+                weights: self.weights.as_ref(),
                 dout: &self.gradient,
-                update: Update::new(*rule, 1e-3, 1),
+                update: Update::new(self.rule, 1e-3, 1),
             })?;
             let update = lap();
             if round > 0 {
-                for (times, time) in times.iter_mut().zip([streaming, lookup, sort, update]) {
-                    times.push(time);
-                }
+                let now = [streaming, lookup, sort, update, gather, change, distinct];
+                times.iter_mut().zip(now).for_each(|(times, time)| times.push(time));
             }
         }
-        let [streaming, lookup, sort, update] = times.each_mut().map(|times| median(times));
-        Ok(Seconds { streaming, lookup, sort, update })
+        let [streaming, lookup, sort, update, gather, change, distinct] =
+            times.each_mut().map(|times| median(times));
+        Ok(Seconds { streaming, lookup, sort, update, gather, change, distinct })
     }
+}
+
+/// Row of a table of `rows` rows, of which the k-th most frequent has a probability of about `k^-exponent`, for a random number
+/// of `[0, 1)`. Frequent rows do not lie together.
+fn zipf_row(number: f64, rows: usize, exponent: f64) -> u32 {
+    // The law's integral, inverted.
+    let power = 1.0 - exponent;
+    let rank = match power.abs() < 1e-9 {
+        true => ((rows as f64 + 1.0).ln() * number).exp(),
+        false => (1.0 + number * ((rows as f64 + 1.0).powf(power) - 1.0)).powf(1.0 / power),
+    };
+    let rank = (rank as u64).clamp(1, rows as u64) - 1;
+    (rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % rows as u64) as u32
 }
 
 /// Tables of `(rows, columns)` whose pages are all in memory.
@@ -220,12 +295,13 @@ fn written_tables(
     device: &Device,
     tables: usize,
     (rows, dim): (usize, usize),
+    pooling: Pooling,
     rule: &UpdateRule,
 ) -> Result<Vec<Table>> {
     let ones = vec![1.0f32; 1 << 20];
     let mut held = Vec::with_capacity(tables);
     for _ in 0..tables {
-        let mut table = Table::zeroed(device, rows, dim, Pooling::Sum, rule)?;
+        let mut table = Table::zeroed(device, rows, dim, pooling, rule)?;
         // Written, so that every page is really there.
         for at in (0..rows * dim).step_by(ones.len()) {
             let len = ones.len().min(rows * dim - at);
@@ -236,14 +312,20 @@ fn written_tables(
     Ok(held)
 }
 
-/// Median duration of each operation, in seconds.
+/// Medians of all rounds: seconds of operations, bytes a second of bare loops.
 struct Seconds {
-    /// Reading one table from end to end.
+    /// Seconds of reading one table from end to end.
     streaming: f64,
     lookup: f64,
     sort: f64,
-    /// Updating tables by gradients whose ids are sorted.
+    /// Seconds of updating tables by gradients whose ids are sorted.
     update: f64,
+    /// Bytes a second of random rows that are read.
+    gather: f64,
+    /// Bytes a second of random rows that are changed.
+    change: f64,
+    /// Number of different rows that the ids name.
+    distinct: f64,
 }
 
 /// Memory throughput of each operation, in gigabytes a second.
@@ -252,48 +334,61 @@ struct Speeds {
     lookup: f64,
     sort_and_update: f64,
     update: f64,
+    gather: f64,
+    change: f64,
 }
 
 impl Speeds {
-    /// Counts the bytes that must move, once: ids and rows in, vectors out; ids, gradients and rows in, rows out.
+    /// Counts the bytes that must move, once: ids and rows in, vectors out; ids, gradients and different rows in, rows out.
     fn new(bench: &Bench, seconds: &Seconds) -> Self {
         let row = 4.0 * bench.dim as f64;
         let state = 4.0 * bench.rule.state_per_row(bench.dim) as f64;
         let bags = (bench.tables.len() * bench.batch) as f64;
         let values = bench.ids.len() as f64;
         let lookup_bytes = values * (4.0 + row) + bags * row;
-        let update_bytes = values * (4.0 + row + 2.0 * (row + state));
+        let update_bytes = values * (4.0 + row) + seconds.distinct * 2.0 * (row + state);
         Self {
             streaming: row * bench.rows as f64 / seconds.streaming / 1e9,
             lookup: lookup_bytes / seconds.lookup / 1e9,
             sort_and_update: update_bytes / (seconds.sort + seconds.update) / 1e9,
             update: update_bytes / seconds.update / 1e9,
+            gather: seconds.gather / 1e9,
+            change: seconds.change / 1e9,
         }
     }
 
     fn to_json(&self, bench: &Bench, seconds: &Seconds, threads: usize) -> Value {
-        let Bench { dim, rows, batch, hotness, .. } = bench;
+        let Bench { dim, rows, batch, hotness, zipf, .. } = bench;
         json!({
             "dim": dim, "tables": bench.tables.len(), "rows": rows, "batch": batch, "hotness": hotness, "threads": threads,
-            "optimizer": bench.rule.name(),
+            "optimizer": bench.rule.name(), "zipf": zipf,
+            "pooling": bench.tables[0].pooling, "weighted": bench.weights.is_some(),
             "memory_gbs": self.streaming,
+            "gather_gbs": self.gather,
+            "read_modify_write_gbs": self.change,
             "lookup_gbs": self.lookup,
             "update_gbs": self.sort_and_update,
             "update_without_sort_gbs": self.update,
+            "lookup_of_gather": self.lookup / self.gather,
+            "update_of_read_modify_write": self.sort_and_update / self.change,
+            "update_without_sort_of_read_modify_write": self.update / self.change,
             "lookup_ms": 1e3 * seconds.lookup, "sort_ms": 1e3 * seconds.sort, "update_ms": 1e3 * seconds.update,
         })
     }
 
     fn to_text(&self) -> String {
-        let line = |name: &str, gbs: f64| {
-            vec![name.to_string(), format!("{gbs:.2}"), format!("{:.0} %", 100.0 * gbs / self.streaming)]
+        let line = |name: &str, gbs: f64, bare: f64| {
+            let percent = |of: f64| format!("{:.0} %", 100.0 * gbs / of);
+            vec![name.to_string(), format!("{gbs:.2}"), percent(self.streaming), percent(bare)]
         };
         columns(&[
-            ["", "GB/s", "of streaming"].map(String::from).to_vec(),
-            line("streaming read", self.streaming),
-            line("lookup", self.lookup),
-            line("sort + update", self.sort_and_update),
-            line("update alone", self.update),
+            ["", "GB/s", "of streaming", "of bare rows"].map(String::from).to_vec(),
+            line("streaming read", self.streaming, self.gather),
+            line("random rows read", self.gather, self.gather),
+            line("lookup", self.lookup, self.gather),
+            line("random rows changed", self.change, self.change),
+            line("sort + update", self.sort_and_update, self.change),
+            line("update alone", self.update, self.change),
         ])
     }
 }

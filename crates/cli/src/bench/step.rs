@@ -8,6 +8,7 @@ use collectives::Communicator;
 use kernels::Device;
 use serde_json::{Value, json};
 use spec::placement::share;
+use spec::precision::Precisions;
 use spec::run::{Config, Data, Run};
 use spec::schedule::Task;
 use spec::synthetic::Synthetic;
@@ -55,24 +56,12 @@ const ROUNDS: u64 = 5;
 
 pub fn run(args: Args) -> Result<()> {
     let mut config = args.run.config()?;
-    // One process with all of the machine's cores is what peers are compared with.
-    config.topology.hosts.get_or_insert(1);
-    config.topology.ranks_per_host.get_or_insert(1);
-    config.optimizer.dense.get_or_insert(SGD);
-    config.optimizer.tables.get_or_insert(SGD);
-    let batch = *config.train.batch.get_or_insert(2048);
     let steps = config.train.steps.take().unwrap_or(30);
     ensure!((1..=1_000_000).contains(&steps), "--steps {steps}: measure between 1 and 1000000 steps");
     if let Some(rows) = args.rows_each {
         give_rows(&mut config, rows as usize);
     }
-    config.data.synthetic = Some(Synthetic {
-        samples: BATCHES.saturating_mul(batch as u64),
-        eval_samples: 0,
-        zipf: args.zipf,
-        ..config.data.synthetic.unwrap_or_default()
-    });
-    let run = planning::check(&config)?;
+    let run = checked(config, args.zipf)?;
     let devices = Devices::new(&run, &Cluster::Threads)?;
     training::check_size(&run, &Cluster::Threads, training::MemoryUse::TRAINING)?;
     let measured =
@@ -83,6 +72,23 @@ pub fn run(args: Args) -> Result<()> {
         print!("{}", measured.to_text(args.zipf));
     }
     Ok(())
+}
+
+/// The run of a step that is measured: one rank and SGD unless the config says otherwise, and a log of [`BATCHES`] batches.
+pub(super) fn checked(mut config: Config, zipf: f64) -> Result<Run> {
+    // One process with all of the machine's cores is what peers are compared with.
+    config.topology.hosts.get_or_insert(1);
+    config.topology.ranks_per_host.get_or_insert(1);
+    config.optimizer.dense.get_or_insert(SGD);
+    config.optimizer.tables.get_or_insert(SGD);
+    let batch = *config.train.batch.get_or_insert(2048);
+    config.data.synthetic = Some(Synthetic {
+        samples: BATCHES.saturating_mul(batch as u64),
+        eval_samples: 0,
+        zipf,
+        ..config.data.synthetic.unwrap_or_default()
+    });
+    Ok(planning::check(&config)?)
 }
 
 /// Gives every table `rows` rows.
@@ -214,7 +220,13 @@ impl<'a> Measured<'a> {
                 format!("ranks on {} in {}", self.devices.name(), run.precision),
                 format!("{ROUNDS} rounds of {} steps", self.effort.steps),
             ),
-            false => (format!("ranks × {} threads", self.threads()), self.times.len().to_string()),
+            false => {
+                let in_precision = match run.precision == Precisions::default() {
+                    true => String::new(),
+                    false => format!(" in {}", run.precision),
+                };
+                (format!("ranks × {} threads{in_precision}", self.threads()), self.times.len().to_string())
+            }
         };
         let ids = if zipf == 0.0 { "uniform".to_owned() } else { format!("zipf {zipf}") };
         let digest = self.digest.as_ref().map(|digest| format!("parameters sha256 {digest}\n"));
@@ -316,9 +328,12 @@ const SGD: spec::run::Optimizer = spec::run::Optimizer {
     },
 };
 
-fn batches(run: &Run) -> Result<Vec<Batch>> {
+/// Batches of a run, drawn from the synthetic log.
+pub(super) fn batches(run: &Run) -> Result<Vec<Batch>> {
     let model = &run.model;
-    let Data::Synthetic(settings) = &run.data else { bail!("bench step runs on the synthetic log only") };
+    let Data::Synthetic(settings) = &run.data else {
+        bail!("steps are measured on the synthetic log only: leave out --data")
+    };
     let log = SyntheticLog::new(settings, model.features(), model.dense_features(), Split::Train)?;
     let size = run.batch as u64;
     let drawn = (0..BATCHES).map(|i| {

@@ -2,6 +2,7 @@
 
 use crate::args::RunArgs;
 use anyhow::{Context, Result};
+use spec::precision::{Precision, PrecisionConfig};
 use spec::run::{Config, Run};
 use spec::topology::Topology;
 
@@ -53,13 +54,27 @@ const RUNS: [(&str, usize); 11] = [
 /// Samples of the log; a run that needs more starts over.
 const SAMPLES: u64 = 1 << 20;
 
-/// All runs on a cluster, with batches divided by `divisor`.
-pub fn trials(topology: Topology, threads: usize, steps: TimedSteps, divisor: usize) -> Result<Vec<Trial>> {
+/// How the runs are laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Cluster of the runs.
+    pub topology: Topology,
+    /// Number of threads of each rank.
+    pub threads: usize,
+    /// Precision of the operands of matrix products.
+    pub precision: Precision,
+    /// Divisor of the batches.
+    pub divisor: usize,
+}
+
+/// All runs on a cluster.
+pub fn trials(setup: Setup, steps: TimedSteps) -> Result<Vec<Trial>> {
+    let Setup { topology, divisor, .. } = setup;
     let trial = |(flags, samples): &(&str, usize)| {
         let flags = flags.replace("{hosts}", &topology.hosts().to_string());
         let mut config = RunArgs::from_words(flags.split_whitespace())?.config()?;
         let batch = samples / divisor * topology.ranks();
-        complete(&mut config, topology, threads, batch, steps);
+        complete(&mut config, setup, batch, steps);
         let run = planning::check(&config).with_context(|| format!("the run {flags}"))?;
         let name = flags.replace("--", "").replace("preset ", "").replace("model ", "");
         Ok(Trial { name: format!("{name}, {batch}"), run })
@@ -67,10 +82,12 @@ pub fn trials(topology: Topology, threads: usize, steps: TimedSteps, divisor: us
     RUNS.iter().map(trial).collect()
 }
 
-fn complete(config: &mut Config, topology: Topology, threads: usize, batch: usize, steps: TimedSteps) {
+fn complete(config: &mut Config, setup: Setup, batch: usize, steps: TimedSteps) {
+    let Setup { topology, threads, precision, .. } = setup;
     (config.topology.hosts, config.topology.ranks_per_host) =
         (Some(topology.hosts()), Some(topology.ranks_per_host()));
     config.train.threads = Some(threads);
+    config.train.precision = Some(PrecisionConfig::all(precision));
     config.train.batch = Some(batch);
     config.train.steps = Some(steps.timed + steps.warm_up);
     let log = config.data.synthetic.get_or_insert_default();

@@ -7,6 +7,7 @@ use crate::text::{columns, si};
 use serde_json::{Value, json};
 use spec::links::LinkModel;
 use spec::machine_rates::{MachineRates, OperationModel};
+use spec::precision::Precision;
 use spec::transport::Transport;
 use std::fmt::Write;
 
@@ -28,9 +29,16 @@ pub fn to_json(file: &SystemFile, compared: &[Compared]) -> Value {
 
 /// Machine rates and compared steps as text.
 pub fn to_text(file: &SystemFile, compared: &[Compared]) -> String {
-    let MachineRates { ranks_per_machine, cores, threads, overlap, stretch, about, .. } = &file.measured;
-    let mut text =
-        format!("{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores\n", file.name);
+    let MachineRates { ranks_per_machine, cores, threads, precision, overlap, stretch, about, .. } =
+        &file.measured;
+    let in_precision = match precision {
+        Precision::F32 => String::new(),
+        other => format!(", products in {other}"),
+    };
+    let mut text = format!(
+        "{}: {ranks_per_machine} ranks × {threads} threads share {cores} cores{in_precision}\n",
+        file.name
+    );
     let _ = writeln!(text, "{about}\n\nComputations: time = overhead + amounts / rates, of a core at work");
     let head = ["class", "overhead", "FLOP/s", "B/s", "items/s", "worst error"];
     let mut rows = vec![head.map(String::from).to_vec()];

@@ -49,6 +49,26 @@ fn a_whole_machine_can_be_required() {
     assert_eq!(json["cuda"]["nccl"]["remedy"], "install libcuda1");
 }
 
+/// Which precisions the processor has instructions for, and what it does where it has none.
+#[test]
+fn precisions_are_told_by_their_instructions() {
+    for (matrix, amx, says) in [
+        (
+            "amx-bf16",
+            true,
+            "matrix instructions: amx-bf16\n--precision: f32 native, f32x3 native, bf16 native",
+        ),
+        ("avx512-bf16", false, "avx512-bf16\n--precision: f32 native, f32x3 as f32, bf16 native"),
+        ("avx512", false, "matrix instructions: none\n--precision: f32 native, f32x3 as f32, bf16 emulated"),
+        ("avx512", true, "none; AMX is there, but the system does not let programs use it\n"),
+    ] {
+        let (instructions, matrix) = ("avx512".into(), matrix.into());
+        let machine = Machine { instructions, matrix, amx, ..Machine::default() };
+        assert!(machine.lines().join("\n").contains(says), "{:?}", machine.lines());
+        assert_eq!(machine.to_json()["precisions"]["f32"], "native");
+    }
+}
+
 #[test]
 fn what_is_missing_is_named_with_its_remedy() {
     let cases = [

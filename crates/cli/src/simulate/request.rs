@@ -175,6 +175,7 @@ impl Request {
             true => self.run(&model.clone().with_all_reduce(AllReduce::default()), &system, task)?,
             false => self.run(model, &system, task)?,
         };
+        file.measured.check_precision(&run.precision).with_context(|| self.system.clone())?;
         let schedule = run.schedule(schedule_task(kind));
         let (step, simulation) = planning::measured::simulate(&file.measured, &schedule, run.batch)
             .with_context(|| self.system.clone())?;

@@ -4,6 +4,7 @@ use super::breakdown::quality_of;
 use crate::dataflow;
 use crate::text::{bytes, columns, si};
 use spec::device::DeviceChoice;
+use spec::precision::Precisions;
 use spec::run::Run;
 use spec::schedule::Lane;
 use std::fmt::Write;
@@ -37,7 +38,7 @@ pub fn summary(run: &Run, outcome: &Outcome, wall: f64, detail: Detail) -> Strin
     );
     let overlap = if run.overlap { "" } else { "; nothing overlaps" };
     let _ = writeln!(text, "Dataflow {}{overlap}", dataflow::of_run(run));
-    if run.device != DeviceChoice::Cpu {
+    if run.device != DeviceChoice::Cpu || run.precision != Precisions::default() {
         let _ = writeln!(text, "Device {}, products in {}", run.device, run.precision);
     }
     if let Some(regularised) = run.regularisation_text() {

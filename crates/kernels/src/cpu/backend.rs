@@ -1,17 +1,18 @@
 //! The operations of the host's cores, each in the module of its family.
 
 use super::{
-    Cpu, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer, rows,
-    sort, update, wire,
+    Cpu, chain, codec, dropout, elementwise, fm, gradients, index, interaction, linear, lookup, optimizer,
+    rows, sort, update, wire,
 };
 use crate::backend::Backend;
 use crate::op::Result;
 use crate::reference::elementwise::Targets;
 use crate::{
-    BagIndex, Bce, BlockCopy, Buffer, Bytes, CollectRows, ColumnCopy, CrossBackward, Decode, DotShape,
-    DrawTable, Dropout, Encode, FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward,
-    Lookup, Matrix, MatrixMut, PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense,
-    UpdateRows, UpdateTables, reference,
+    BagIndex, Bce, BlockCopy, Buffer, Bytes, ChainBackward, ChainForward, CollectRows, ColumnCopy,
+    CrossBackward, CrossLayerBackward, CrossLayersForward, Decode, DotShape, DrawTable, Dropout, Encode,
+    FmShape, IndexBags, LinearBackward, LinearCrossForward, LinearForward, Lookup, Matrix, MatrixMut,
+    PackLinear, RowRuns, SortedIds, SpreadRows, SumRows, Table, UpdateDense, UpdateRows, UpdateTables,
+    reference,
 };
 
 impl Backend for Cpu {
@@ -36,6 +37,26 @@ impl Backend for Cpu {
 
     fn linear_backward(&self, args: LinearBackward) -> Result {
         linear::backward(self, args);
+        Ok(())
+    }
+
+    fn chain_forward(&self, args: ChainForward) -> Result {
+        chain::forward(self, args);
+        Ok(())
+    }
+
+    fn chain_backward(&self, args: ChainBackward) -> Result {
+        chain::backward(self, args);
+        Ok(())
+    }
+
+    fn cross_layers_forward(&self, args: CrossLayersForward) -> Result {
+        chain::cross_forward(self, args);
+        Ok(())
+    }
+
+    fn cross_layer_backward(&self, args: CrossLayerBackward) -> Result {
+        chain::cross_backward(self, args);
         Ok(())
     }
 

@@ -10,42 +10,85 @@ use super::gemm::{Cross, Finish, Product, gemm, scratch_bytes};
 use super::matrix::{backward_panels, forward_panels};
 use super::pack::Operand;
 use super::shared::Shared;
-use crate::{InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape};
+use crate::{
+    Buffer, InputGradient, LinearAt, LinearBackward, LinearCrossForward, LinearForward, LinearShape,
+    PackedLinear,
+};
 use spec::Activation;
 use spec::placement::share;
 use spec::precision::Precision;
+use std::ops::Range;
+
+/// Parameters of a linear map.
+#[derive(Clone, Copy)]
+pub(crate) struct Weights<'a> {
+    /// Matrix, outputs × inputs.
+    pub matrix: &'a [f32],
+    /// Bias of each output.
+    pub bias: Option<&'a [f32]>,
+    /// The matrix as products read it fastest, if it was packed.
+    pub packed: Option<&'a PackedLinear>,
+}
+
+impl<'a> Weights<'a> {
+    /// Parameters of a map of `shape` among those of a buffer.
+    pub(crate) fn find(
+        shape: LinearShape,
+        parameters: &'a Buffer<f32>,
+        at: LinearAt,
+        packed: Option<&'a PackedLinear>,
+    ) -> Self {
+        let (matrix, bias) = at.find(shape, parameters.host());
+        Self { matrix, bias, packed }
+    }
+}
 
 /// Floats that are worth a thread of their own in a pass over memory.
 const GRAIN: usize = 16 << 10;
 
 pub(crate) fn forward(cpu: &Cpu, args: LinearForward) {
     let LinearForward { shape, at, activation, .. } = args;
-    let LinearShape { rows, inputs, outputs } = shape;
     let (x, y) = (args.x.host(), args.y.host_mut());
-    let (w, b) = at.find(shape, args.parameters.host());
     let relu = activation == Activation::Relu;
+    map(cpu, shape, x, Weights::find(shape, args.parameters, at, args.packed), relu, y);
+}
+
+/// `y = act(x·wᵀ + b)`.
+pub(crate) fn map(cpu: &Cpu, shape: LinearShape, x: &[f32], weights: Weights, relu: bool, y: &mut [f32]) {
+    let LinearShape { rows, inputs, outputs } = shape;
+    let Weights { matrix, bias, packed } = weights;
     if outputs == 1 {
-        return forward_one(cpu, shape, x, w, b.map_or(0.0, |b| b[0]), relu, y);
+        return forward_one(cpu, shape, x, matrix, bias.map_or(0.0, |b| b[0]), relu, y);
     }
     let a = Operand { data: x, stride: inputs, by_k: false };
-    let b = (Operand { data: w, stride: inputs, by_k: false }, b);
-    let (finish, c) =
-        (Finish { bias: b.1, relu, ..Finish::default() }, Shared::new(&mut y[..rows * outputs]));
-    let packed = forward_panels(cpu, args.packed);
-    gemm(cpu, rows, Product { n: outputs, k: inputs, a, b: b.0, packed, c, finish });
+    let b = Operand { data: matrix, stride: inputs, by_k: false };
+    let (finish, c) = (Finish { bias, relu, ..Finish::default() }, Shared::new(&mut y[..rows * outputs]));
+    let packed = forward_panels(cpu, packed);
+    gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
 /// A linear map without activation, and the cross layer it is part of: `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
 pub(crate) fn forward_cross(cpu: &Cpu, args: LinearCrossForward) {
-    let LinearShape { rows, inputs, outputs } = args.shape;
-    let (w, b) = args.at.find(args.shape, args.parameters.host());
-    let a = Operand { data: args.h.host(), stride: inputs, by_k: false };
-    let w = Operand { data: w, stride: inputs, by_k: false };
-    let (x0, x, z) = (args.x0.host(), args.x.host(), args.z.host_mut());
-    let out = Shared::new(&mut args.out.host_mut()[..rows * outputs]);
-    let finish = Finish { bias: b, cross: Some(Cross { x0, x, out }), ..Finish::default() };
-    let (packed, c) = (forward_panels(cpu, args.packed), Shared::new(&mut z[..rows * outputs]));
-    gemm(cpu, rows, Product { n: outputs, k: inputs, a, b: w, packed, c, finish });
+    let weights = Weights::find(args.shape, args.parameters, args.at, args.packed);
+    let (h, x0_x) = (args.h.host(), [args.x0.host(), args.x.host()]);
+    map_cross(cpu, args.shape, h, weights, x0_x, [args.z.host_mut(), args.out.host_mut()]);
+}
+
+/// `z = h·wᵀ + b`, `out = x0 ⊙ z + x`.
+pub(crate) fn map_cross(
+    cpu: &Cpu,
+    LinearShape { rows, inputs, outputs }: LinearShape,
+    h: &[f32],
+    weights: Weights,
+    [x0, x]: [&[f32]; 2],
+    [z, out]: [&mut [f32]; 2],
+) {
+    let a = Operand { data: h, stride: inputs, by_k: false };
+    let b = Operand { data: weights.matrix, stride: inputs, by_k: false };
+    let out = Shared::new(&mut out[..rows * outputs]);
+    let finish = Finish { bias: weights.bias, cross: Some(Cross { x0, x, out }), ..Finish::default() };
+    let (packed, c) = (forward_panels(cpu, weights.packed), Shared::new(&mut z[..rows * outputs]));
+    gemm(cpu, rows, Product { n: outputs, k: inputs, a, b, packed, c, finish });
 }
 
 pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
@@ -59,33 +102,58 @@ pub(crate) fn backward(cpu: &Cpu, args: LinearBackward) {
         gradients(cpu, LinearShape { rows: rows.len(), ..shape }, x, dy, at, gradient.host_mut());
     }
     let Some((dx, into)) = args.dx else { return };
-    let ((w, _), dx) = (at.find(shape, args.parameters.host()), dx.host_mut());
+    let weights = Weights::find(shape, args.parameters, at, args.packed);
+    input_gradient(cpu, shape, x, weights, dy, (dx.host_mut(), into));
+}
+
+/// `dx (+)= dy·w`, and zero where `x` came out of a ReLU as zero.
+pub(crate) fn input_gradient(
+    cpu: &Cpu,
+    shape: LinearShape,
+    x: &[f32],
+    weights: Weights,
+    dy: &[f32],
+    (dx, into): (&mut [f32], InputGradient),
+) {
+    let LinearShape { rows, inputs, outputs } = shape;
     if outputs == 1 {
-        return input_gradient_one(cpu, shape, x, w, dy, (dx, into));
+        return input_gradient_one(cpu, shape, x, weights.matrix, dy, (dx, into));
     }
     let a = Operand { data: dy, stride: outputs, by_k: false };
-    let b = Operand { data: w, stride: inputs, by_k: true };
+    let b = Operand { data: weights.matrix, stride: inputs, by_k: true };
     let InputGradient { accumulate, relu } = into;
     let finish = Finish { add: accumulate, mask: relu.then_some(x), ..Finish::default() };
-    let (packed, c) = (backward_panels(cpu, args.packed), Shared::new(&mut dx[..rows * inputs]));
+    let (packed, c) = (backward_panels(cpu, weights.packed), Shared::new(&mut dx[..rows * inputs]));
     gemm(cpu, rows, Product { n: inputs, k: outputs, a, b, packed, c, finish });
 }
 
 /// `dw = dyᵀ·x` and `db = Σ dy`, over the samples of `shape`.
 fn gradients(cpu: &Cpu, shape: LinearShape, x: &[f32], dy: &[f32], at: LinearAt, gradient: &mut [f32]) {
+    gradients_of(cpu, shape, 0..shape.outputs, x, dy, at.find_mut(shape, gradient));
+}
+
+/// `dw` and `db` of some outputs of a layer; `dw` and `db` hold those outputs alone.
+pub(crate) fn gradients_of(
+    cpu: &Cpu,
+    shape: LinearShape,
+    some: Range<usize>,
+    x: &[f32],
+    dy: &[f32],
+    (dw, db): (&mut [f32], Option<&mut [f32]>),
+) {
     let LinearShape { rows, inputs, outputs } = shape;
-    let (dw, db) = at.find_mut(shape, gradient);
     if outputs == 1 {
         if let Some(db) = db {
             db[0] = dy.iter().sum();
         }
         return gradient_one(cpu, shape, x, dy, dw);
     }
-    let a = Operand { data: dy, stride: outputs, by_k: true };
+    // There is no first output where there are no samples.
+    let a = Operand { data: dy.get(some.start..).unwrap_or(&[]), stride: outputs, by_k: true };
     let b = Operand { data: x, stride: inputs, by_k: true };
-    let sums = db.map(|db| Shared::new(&mut db[..outputs]));
-    let (finish, c) = (Finish { sums, ..Finish::default() }, Shared::new(&mut dw[..outputs * inputs]));
-    gemm(cpu, outputs, Product { n: inputs, k: rows, a, b, packed: None, c, finish });
+    let sums = db.map(|db| Shared::new(&mut db[..some.len()]));
+    let (finish, c) = (Finish { sums, ..Finish::default() }, Shared::new(&mut dw[..some.len() * inputs]));
+    gemm(cpu, some.len(), Product { n: inputs, k: rows, a, b, packed: None, c, finish });
 }
 
 /// Bytes of scratch that each of `threads` threads needs for a layer's products in f32, forward and backward.

@@ -1,11 +1,12 @@
 //! Pooled rows of all tables: `out[s, t] = Σᵢ weightᵢ·row(idᵢ)`.
 //!
 //! Rows lie anywhere in tables far larger than the caches, so they are asked for several ids ahead of their use. The ids
-//! of neighbouring samples lie side by side in the values buffer: looking ahead there needs no index.
+//! of neighbouring samples lie side by side in the values buffer: looking ahead there needs no index. Sums stay in registers, a
+//! block of columns at a time; rows of several blocks are read side by side, since the processor looks ahead in each.
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::prefetch;
+use super::level::{fence, prefetch, store_streamed};
 use super::shared::Shared;
 use crate::{KernelError, Lookup, Table, reference};
 use spec::Pooling;
@@ -16,6 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SAMPLES: usize = 256;
 /// Bytes of rows on their way at a time.
 const AHEAD: usize = 4096;
+/// The most columns of which sums are in registers at a time.
+const BLOCK: usize = 128;
+/// Rows of more than a block that are read side by side.
+const TOGETHER: usize = 8;
 /// Bytes of output from which on it is written past the caches: it would not stay there, and each line need not be read
 /// before it is written.
 const STREAMED: usize = 32 << 20;
@@ -61,15 +66,9 @@ pub(crate) fn lookup(cpu: &Cpu, args: Lookup) -> Result<(), KernelError> {
                             unsafe { out.piece(at..at + tables[t].dim) }
                         };
                         // Lines of `out` are written whole.
-                        let streamed = streamed && width.is_multiple_of(16) && columns[t].is_multiple_of(16);
-                        let bags = Bags { starts, lengths, values, weights, streamed };
-                        match tables[t].dim {
-                            16 => bags.pool::<16>(&tables[t], row_of),
-                            32 => bags.pool::<32>(&tables[t], row_of),
-                            64 => bags.pool::<64>(&tables[t], row_of),
-                            128 => bags.pool::<128>(&tables[t], row_of),
-                            _ => bags.pool_any(&tables[t], row_of),
-                        }
+                        let lines = [width, columns[t], tables[t].dim].iter().all(|at| at.is_multiple_of(16));
+                        let streamed = streamed && lines;
+                        Bags::new(&tables[t], starts, lengths, values, weights, streamed).pool(row_of);
                     },
                 );
             }
@@ -108,95 +107,117 @@ fn all_in_range(cpu: &Cpu, starts: &[u32], lengths: &[u32], values: &[u32], rows
 
 /// Some bags of one table.
 struct Bags<'a> {
+    rows: &'a [f32],
+    dim: usize,
+    mean: bool,
     starts: &'a [u32],
     lengths: &'a [u32],
     values: &'a [u32],
     weights: Option<&'a [f32]>,
     /// Whether results go past the caches.
     streamed: bool,
+    /// Number of ids between a row that is asked for and the row that is added.
+    ahead: usize,
 }
 
-impl Bags<'_> {
-    /// Pools rows of a dimension known here: a bag's sum stays in registers.
+impl<'a> Bags<'a> {
     #[inline(always)]
-    fn pool<'o, const DIM: usize>(&self, table: &Table, out: impl Fn(usize) -> &'o mut [f32]) {
-        let rows = table.weights.host();
-        for (s, (&start, &length)) in self.starts.iter().zip(self.lengths).enumerate() {
-            let mut sum = [0f32; DIM];
-            for value in start as usize..start as usize + length as usize {
-                self.look_ahead(rows, DIM, value);
-                let row = &rows[self.values[value] as usize * DIM..][..DIM];
-                // Times one is exact, and so is zero plus the first, but for the sign of a zero.
-                let weight = self.weights.map_or(1.0, |weights| weights[value]);
-                sum.iter_mut().zip(row).for_each(|(sum, row)| *sum += weight * row);
-            }
-            if table.pooling == Pooling::Mean && length > 1 {
-                sum.iter_mut().for_each(|sum| *sum /= length as f32);
-            }
-            store(&sum, &mut out(s)[..DIM], self.streamed);
+    fn new(
+        table: &'a Table,
+        starts: &'a [u32],
+        lengths: &'a [u32],
+        values: &'a [u32],
+        weights: Option<&'a [f32]>,
+        streamed: bool,
+    ) -> Self {
+        let (rows, dim, mean) = (table.weights.host(), table.dim, table.pooling == Pooling::Mean);
+        let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 64);
+        Self { rows, dim, mean, starts, lengths, values, weights, streamed, ahead }
+    }
+
+    /// Pools all bags; `out` gives the place of a bag's vector.
+    #[inline(always)]
+    fn pool<'o>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
+        let bags = 0..self.starts.len();
+        match self.dim {
+            0..4 => bags.for_each(|s| (0..self.dim).for_each(|c| self.block::<1, 0>(s, c, out(s)))),
+            4 => bags.for_each(|s| self.block::<4, 0>(s, 0, out(s))),
+            5..8 => bags.for_each(|s| self.block::<4, 4>(s, 0, out(s))),
+            8 => bags.for_each(|s| self.block::<8, 0>(s, 0, out(s))),
+            9..16 => bags.for_each(|s| self.block::<8, 8>(s, 0, out(s))),
+            16 => bags.for_each(|s| self.block::<16, 0>(s, 0, out(s))),
+            32 => bags.for_each(|s| self.block::<32, 0>(s, 0, out(s))),
+            64 => bags.for_each(|s| self.block::<64, 0>(s, 0, out(s))),
+            128 => bags.for_each(|s| self.block::<128, 0>(s, 0, out(s))),
+            dim if dim.is_multiple_of(16) => self.blocks::<0>(out),
+            _ => self.blocks::<16>(out),
         }
         if self.streamed {
             fence();
         }
     }
 
-    /// Pools bags of any embedding dimension; otherwise as [`Bags::pool`].
+    /// Pools all bags of 16 columns or more, in blocks; `TAIL` is 16 where the columns are no multiple of it, otherwise 0.
     #[inline(always)]
-    fn pool_any<'o>(&self, table: &Table, out: impl Fn(usize) -> &'o mut [f32]) {
-        let (rows, dim) = (table.weights.host(), table.dim);
-        for (s, (&start, &length)) in self.starts.iter().zip(self.lengths).enumerate() {
-            let out = &mut out(s)[..dim];
-            out.fill(0.0);
-            for value in start as usize..start as usize + length as usize {
-                self.look_ahead(rows, dim, value);
-                let row = &rows[self.values[value] as usize * dim..][..dim];
-                let weight = self.weights.map_or(1.0, |weights| weights[value]);
-                out.iter_mut().zip(row).for_each(|(out, row)| *out += weight * row);
+    fn blocks<'o, const TAIL: usize>(&self, out: impl Fn(usize) -> &'o mut [f32]) {
+        let bags = self.starts.len();
+        let together = match self.dim < BLOCK + 16 {
+            true => 1,
+            false => {
+                let ids: usize = self.lengths.iter().map(|&length| length as usize).sum();
+                (TOGETHER * bags / ids.max(1)).clamp(1, TOGETHER)
             }
-            if table.pooling == Pooling::Mean && length > 1 {
-                out.iter_mut().for_each(|out| *out /= length as f32);
+        };
+        for first in (0..bags).step_by(together) {
+            let bags = first..(first + together).min(bags);
+            let mut column = 0;
+            while self.dim - column >= BLOCK + 16 {
+                bags.clone().for_each(|s| self.block::<BLOCK, 0>(s, column, out(s)));
+                column += BLOCK;
+            }
+            for s in bags {
+                match (self.dim - column) / 16 {
+                    1 => self.block::<16, TAIL>(s, column, out(s)),
+                    2 => self.block::<32, TAIL>(s, column, out(s)),
+                    3 => self.block::<48, TAIL>(s, column, out(s)),
+                    4 => self.block::<64, TAIL>(s, column, out(s)),
+                    5 => self.block::<80, TAIL>(s, column, out(s)),
+                    6 => self.block::<96, TAIL>(s, column, out(s)),
+                    7 => self.block::<112, TAIL>(s, column, out(s)),
+                    _ => self.block::<BLOCK, TAIL>(s, column, out(s)),
+                }
             }
         }
     }
 
-    /// Asks for rows that will be needed soon.
+    /// Pools `COLUMNS` columns of bag `s` from `first` on, and all columns that follow them where there is a tail: the last `TAIL`
+    /// columns of the row, of which some are in the block too and get the same sum.
     #[inline(always)]
-    fn look_ahead(&self, rows: &[f32], dim: usize, value: usize) {
-        let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 32);
-        if let Some(&next) = self.values.get(value + 3 * ahead) {
-            // One line early brings the address translation.
-            prefetch(rows, next as usize * dim, 1);
+    fn block<const COLUMNS: usize, const TAIL: usize>(&self, s: usize, first: usize, out: &mut [f32]) {
+        let width = if TAIL > 0 { self.dim - first } else { COLUMNS };
+        let (start, length) = (self.starts[s] as usize, self.lengths[s] as usize);
+        let (mut sum, mut tail) = ([0f32; COLUMNS], [0f32; TAIL]);
+        for value in start..start + length {
+            if let Some(&next) = self.values.get(value + self.ahead) {
+                prefetch(self.rows, next as usize * self.dim + first, width);
+            }
+            let row = &self.rows[self.values[value] as usize * self.dim + first..][..width];
+            // Times one is exact, and so is zero plus the first, but for the sign of a zero.
+            let weight = self.weights.map_or(1.0, |weights| weights[value]);
+            sum.iter_mut().zip(&row[..COLUMNS]).for_each(|(sum, row)| *sum += weight * row);
+            tail.iter_mut().zip(&row[width - TAIL..]).for_each(|(sum, row)| *sum += weight * row);
         }
-        if let Some(&next) = self.values.get(value + ahead) {
-            prefetch(rows, next as usize * dim, dim);
+        if self.mean && length > 1 {
+            sum.iter_mut().for_each(|sum| *sum /= length as f32);
+            tail.iter_mut().for_each(|sum| *sum /= length as f32);
         }
+        let out = &mut out[first..][..width];
+        if self.streamed {
+            return store_streamed(out, &sum);
+        }
+        out[..COLUMNS].copy_from_slice(&sum);
+        out[width - TAIL..].copy_from_slice(&tail);
     }
-}
-
-/// `to = from`, past the caches where asked.
-#[inline(always)]
-fn store<const DIM: usize>(from: &[f32; DIM], to: &mut [f32], streamed: bool) {
-    #[cfg(target_arch = "x86_64")]
-    if streamed && to.as_ptr().addr().is_multiple_of(64) && to.len() == DIM && DIM.is_multiple_of(16) {
-        use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
-        for i in (0..DIM).step_by(4) {
-            // SAFETY: both are DIM long, a multiple of 4, and `to` is aligned to a line.
-            unsafe { _mm_stream_ps(to.as_mut_ptr().add(i), _mm_loadu_ps(from.as_ptr().add(i))) };
-        }
-        return;
-    }
-    let _ = streamed;
-    to.copy_from_slice(from);
-}
-
-/// Makes streamed stores visible to other threads before whatever follows.
-#[inline(always)]
-fn fence() {
-    // SAFETY: every x86-64 has this instruction.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
-    };
 }
 
 #[cfg(test)]

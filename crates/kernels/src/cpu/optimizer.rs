@@ -4,6 +4,8 @@
 //! elements.
 #![allow(unsafe_code)]
 
+pub(crate) mod row;
+
 use super::Cpu;
 use super::elementwise::pass;
 use super::gradients::before_the_rule;
@@ -70,35 +72,6 @@ impl Rule {
                 let (c1, c2) = bias_corrections(beta1, beta2, step);
                 let (scale, root) = ((1.0 / c1) as f32, c2.sqrt() as f32);
                 Rule::Lamb(Lamb { beta1, beta2, eps, rate, weight_decay, scale, root })
-            }
-        }
-    }
-
-    /// One update of one table row by the sum `g` of its gradients; `state` is what the rule keeps of the row.
-    #[inline(always)]
-    pub(crate) fn update_row(self, w: &mut [f32], g: &[f32], state: &mut [f32]) {
-        match self {
-            Rule::Sgd { rate } => w.iter_mut().zip(g).for_each(|(w, g)| *w -= rate * g),
-            Rule::Adagrad { rate, eps } => adagrad(rate, eps, w, g, state),
-            Rule::RowWiseAdagrad { rate, eps } => {
-                state[0] += sum_of_squares(g) / g.len() as f32;
-                let scaled = rate / (state[0].sqrt() + eps);
-                w.iter_mut().zip(g).for_each(|(w, g)| *w -= scaled * g);
-            }
-            Rule::Adam(Adam { beta1, beta2, eps, rate, weight_decay, row, .. }) => {
-                let decay = rate * weight_decay;
-                let (m, v) = state.split_at_mut(g.len());
-                for (((w, m), v), g) in w.iter_mut().zip(m).zip(v).zip(g) {
-                    *m = beta1 * *m + (1.0 - beta1) * g;
-                    *v = beta2 * *v + (1.0 - beta2) * g * g;
-                    *w -= decay * *w;
-                    *w -= row * *m / (v.sqrt() + eps);
-                }
-            }
-            Rule::Lamb(lamb) => {
-                let (m, v) = state.split_at_mut(g.len());
-                let scaled = lamb.scaled_rate(lamb.moments(w, g, m, v));
-                lamb.apply(scaled, w, m, v);
             }
         }
     }
@@ -223,19 +196,6 @@ fn adagrad(rate: f32, eps: f32, w: &mut [f32], g: &[f32], state: &mut [f32]) {
         *h += g * g;
         *w -= rate * g / (h.sqrt() + eps);
     }
-}
-
-/// `Σ gᵢ²` in sixteen sums side by side.
-#[inline(always)]
-fn sum_of_squares(g: &[f32]) -> f32 {
-    let mut sums = [0f32; 16];
-    let (lines, rest) = g.as_chunks::<16>();
-    for line in lines {
-        for i in 0..16 {
-            sums[i] += line[i] * line[i];
-        }
-    }
-    sums.iter().sum::<f32>() + rest.iter().map(|g| g * g).sum::<f32>()
 }
 
 /// One update of all dense weights. `args.tensors` has the ranges of single tensors, for rules that look at a tensor as a

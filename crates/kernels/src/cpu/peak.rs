@@ -1,8 +1,12 @@
-//! Peak rates of this machine: loops of the instructions of products, on registers alone.
+//! Peak rates of this machine: loops of the instructions of products, on registers alone; memory is in `memory`.
 //!
 //! What a product reaches is read against these rates. A loop touches no memory and waits for nothing but the instructions
 //! themselves, so that no product of the same instructions is faster.
 #![allow(unsafe_code)]
+
+mod memory;
+
+pub use memory::{Memory, Stream, gather, stream, update};
 
 use super::Cpu;
 use super::level::Level;

@@ -5,7 +5,9 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
+use super::level::{prefetch, prefetch_for_write};
 use super::optimizer::Rule;
+use super::optimizer::row::change;
 use super::shared::Shared;
 use super::update::row_mut;
 use crate::reference::rows::{check_rows, check_runs, keys_of};
@@ -16,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows or keys that are worth a piece of their own.
 const GRAIN: usize = 256;
+/// Bytes of rows on their way at a time.
+const AHEAD: usize = 4096;
 
 pub(crate) fn sum_rows(cpu: &Cpu, args: SumRows) -> Result<(), KernelError> {
     let (which, bounds) = (args.which, &args.runs.bounds);
@@ -79,7 +83,12 @@ fn sum_runs(args: &SumRows, k: usize, runs: Range<usize>, sums: &mut [f32]) {
                 Pooling::Mean => weight / lengths[sample] as f32,
             };
             let g = &dout[sample * width + column..][..sum.len()];
-            sum.iter_mut().zip(g).for_each(|(sum, g)| *sum += scale * g);
+            change(
+                sum,
+                [g],
+                #[inline(always)]
+                |sum, [g]| sum + scale * g,
+            );
         }
     }
 }
@@ -163,6 +172,7 @@ impl RowUpdate<'_> {
     fn runs(&self, table: &Table, keys: &[u64], range: Range<usize>, g: &mut [f32]) {
         let (dim, each) = (table.dim, self.update.rule.state_per_row(table.dim));
         let (decay, changes) = (self.update.decay(), self.update.changes_gradients());
+        let ahead = (AHEAD / (4 * dim.max(1))).clamp(2, 32);
         let row_of = |at: usize| (keys[at] >> 32) as usize;
         let mut at = range.start;
         while at > 0 && at < keys.len() && row_of(at) == row_of(at - 1) {
@@ -173,8 +183,19 @@ impl RowUpdate<'_> {
             let row = row_of(at);
             g.fill(0.0);
             while at < keys.len() && row_of(at) == row {
+                if let Some(&next) = keys.get(at + ahead) {
+                    prefetch(self.sums, next as u32 as usize, dim);
+                    let row = (next >> 32) as usize;
+                    prefetch_for_write(table.weights.address(), row * dim, dim);
+                    prefetch_for_write(table.state.address(), row * each, each);
+                }
                 let sum = &self.sums[keys[at] as u32 as usize..][..dim];
-                g.iter_mut().zip(sum).for_each(|(g, sum)| *g += sum);
+                change(
+                    g,
+                    [sum],
+                    #[inline(always)]
+                    |g, [sum]| g + sum,
+                );
                 at += 1;
             }
             if changes {

@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::prefetch;
+use super::level::{prefetch, prefetch_for_write};
 use super::optimizer::Rule;
+use super::optimizer::row::change;
 use crate::reference::embedding::check_sorted;
 use crate::{BagIndex, KernelError, SortedIds, Table, UpdateTables};
 use spec::Pooling;
@@ -43,7 +44,11 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
     let refused = AtomicBool::new(false);
     cpu.divide(total, GRAIN, &|_, range| {
         let range = first + range.start..first + range.end;
-        if check_sorted(tables, which.clone(), index, sorted, range).is_err() {
+        let sure = cpu.level.run(
+            #[inline(always)]
+            || surely_sorted(tables, which.clone(), index, sorted, range.clone()),
+        );
+        if !sure && check_sorted(tables, which.clone(), index, sorted, range).is_err() {
             refused.store(true, Ordering::Relaxed);
         }
     });
@@ -72,6 +77,7 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
             cpu.level.run(
                 #[inline(always)]
                 || match table.dim {
+                    8 => update.runs::<8>(t, table, keys, sum),
                     16 => update.runs::<16>(t, table, keys, sum),
                     32 => update.runs::<32>(t, table, keys, sum),
                     64 => update.runs::<64>(t, table, keys, sum),
@@ -82,6 +88,39 @@ pub(crate) fn update_tables(cpu: &Cpu, args: UpdateTables) -> Result<(), KernelE
         }
     });
     Ok(())
+}
+
+/// Whether the keys in `range` are certainly those that [`check_sorted`] accepts; it decides where this is false. Keys that
+/// ascend have the largest row last, and all samples between the first and the last value are looked at, in their order: no key needs
+/// its sample.
+#[inline(always)]
+fn surely_sorted(
+    tables: &[Table],
+    which: Range<usize>,
+    index: &BagIndex,
+    sorted: &SortedIds,
+    range: Range<usize>,
+) -> bool {
+    let (keys, samples) = (sorted.keys.host(), sorted.samples.host());
+    let (mut first, mut last) = (u32::MAX, 0);
+    let mut right = true;
+    for t in which {
+        let part = sorted.bounds[t].max(range.start)..sorted.bounds[t + 1].min(range.end);
+        if part.is_empty() {
+            continue;
+        }
+        let from = part.start.saturating_sub(1).max(sorted.bounds[t]);
+        let inside = &keys[from..part.end];
+        right &= inside.iter().zip(&inside[1..]).fold(true, |right, (before, key)| right & (before <= key));
+        right &= (keys[part.end - 1] >> 32) < tables[t].rows as u64;
+        for &key in &keys[part] {
+            (first, last) = (first.min(key as u32), last.max(key as u32));
+        }
+    }
+    // Without keys, no sample is asked for.
+    let most = |samples: &[u32]| samples.iter().fold(0, |most, &sample| most.max(sample)) as usize;
+    let named = || samples.get(first as usize..=last as usize);
+    right && (first > last || named().is_some_and(|samples| most(samples) < index.samples))
 }
 
 impl Update<'_> {
@@ -110,9 +149,9 @@ impl Update<'_> {
                     let sample = samples[next as u32 as usize] as usize;
                     prefetch(self.dout, sample * self.width + self.columns[t], dim);
                     let row = (next >> 32) as usize;
-                    prefetch_row(table.weights.address(), row * dim, dim);
+                    prefetch_for_write(table.weights.address(), row * dim, dim);
                     if each > 0 {
-                        prefetch_row(table.state.address(), row * each, each);
+                        prefetch_for_write(table.state.address(), row * each, each);
                     }
                 }
                 let value = keys[at] as u32 as usize;
@@ -132,9 +171,19 @@ impl Update<'_> {
                 let g = &self.dout[sample * self.width + self.columns[t]..][..dim];
                 let sum = &mut sum[..dim];
                 if count == 0 {
-                    sum.iter_mut().zip(g).for_each(|(sum, g)| *sum = scale * g);
+                    change(
+                        sum,
+                        [g],
+                        #[inline(always)]
+                        |_, [g]| scale * g,
+                    );
                 } else {
-                    sum.iter_mut().zip(g).for_each(|(sum, g)| *sum += scale * g);
+                    change(
+                        sum,
+                        [g],
+                        #[inline(always)]
+                        |sum, [g]| sum + scale * g,
+                    );
                 }
                 count += 1;
             }
@@ -171,17 +220,4 @@ pub(super) unsafe fn row_mut(table: &Table, row: usize, dim: usize, each: usize)
         let (w, state) = (table.weights.address().add(row * dim), table.state.address().add(row * each));
         (std::slice::from_raw_parts_mut(w, dim), std::slice::from_raw_parts_mut(state, each))
     }
-}
-
-/// Prefetches a row that other threads may be writing.
-#[inline(always)]
-fn prefetch_row(start: *mut f32, at: usize, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..len).step_by(16) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a prefetch of any address is harmless.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(at + line).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, at, len);
 }

@@ -26,7 +26,7 @@ pub struct LinearAt {
 
 impl LinearAt {
     /// End of the last parameter; past every buffer when matrix and bias overlap.
-    fn end(&self, shape: LinearShape) -> usize {
+    pub(crate) fn end(&self, shape: LinearShape) -> usize {
         let matrix = self.weight.saturating_add(size([shape.outputs, shape.inputs]));
         match self.bias {
             None => matrix,

@@ -4,9 +4,11 @@
 //! Tolerance: a sum of n products is held to `(1e-6 + n·1e-7)·(1 + |expected| + magnitude)` where the magnitude is that of
 //! its terms, all of which lie in [-1, 1]; element-wise results to 1e-6 of their size. Across thread counts bits are equal.
 
+mod chains;
 mod dense;
 #[path = "../gpu/mod.rs"]
 mod gpu;
+mod large;
 mod long_runs;
 mod on_gpu;
 mod precisions;

@@ -35,7 +35,7 @@ struct EmbeddingCase {
 }
 
 fn embedding_case() -> impl Strategy<Value = EmbeddingCase> {
-    let dim = prop_oneof![4 => 1..40usize, 4 => proptest::sample::select(vec![16, 32, 64, 128]), 1 => proptest::sample::select(vec![200, 384])];
+    let dim = prop_oneof![4 => 1..40usize, 2 => 40..150usize, 4 => proptest::sample::select(vec![8, 16, 32, 64, 128]), 1 => proptest::sample::select(vec![200, 384, 512])];
     let rows = prop_oneof![1..4usize, 1..50usize, 1000..100_000usize];
     let samples = prop_oneof![0..30usize, 100..900usize];
     (0..5usize, samples, 0..5u32, any::<(bool, bool, u64)>(), (0..7usize, 0..4usize)).prop_flat_map(

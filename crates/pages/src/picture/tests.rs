@@ -53,6 +53,18 @@ fn whatever_names_contain_is_text() {
             points: vec![point],
             limit_x: Some((2.0, hostile())),
         }),
+        Picture::Roofline(Roofline {
+            caption: hostile(),
+            compute: vec![(hostile(), 1e9)],
+            memory: vec![(hostile(), 1e9)],
+            points: vec![RoofPoint {
+                name: hostile(),
+                class: hostile(),
+                intensity: 1.0,
+                speed: 1e8,
+                details: vec![(hostile(), hostile())],
+            }],
+        }),
         Picture::Curves(Curves {
             caption: hostile(),
             x_label: hostile(),
@@ -84,6 +96,7 @@ fn nothing_is_said_to_be_nothing() {
             points: vec![],
             limit_x: Some((f64::NAN, empty())),
         }),
+        Picture::Roofline(Roofline { caption: empty(), compute: vec![], memory: vec![], points: vec![] }),
         Picture::Curves(Curves {
             caption: empty(),
             x_label: empty(),
@@ -93,7 +106,7 @@ fn nothing_is_said_to_be_nothing() {
         }),
         Picture::Table(Table { caption: empty(), head: vec!["a".into()], rows: vec![] }),
     ];
-    assert_eq!(page(pictures).to_html().matches("Nothing to show").count(), 5);
+    assert_eq!(page(pictures).to_html().matches("Nothing to show").count(), 6);
     assert!(page(vec![]).to_html().contains("Nothing to show"));
 }
 
@@ -137,6 +150,47 @@ fn what_cannot_be_drawn_is_counted() {
     assert_eq!((html.matches(">–</text>").count(), html.matches(">-2.00</text>").count()), (3, 1), "{html}");
 }
 
+/// Roofs meet where a phase changes from one limit to the other, and names stand beside their points.
+#[test]
+fn points_lie_below_their_roofs() {
+    let point = |name: &str, intensity, speed| RoofPoint {
+        name: name.into(),
+        class: "c".into(),
+        intensity,
+        speed,
+        details: vec![("share".into(), "50 %".into())],
+    };
+    let roofline = Roofline {
+        caption: "r".into(),
+        compute: vec![("products".into(), 1e11)],
+        memory: vec![("stream".into(), 1e10)],
+        points: vec![point("a", 100.0, 5e10), point("b", 0.1, 1e9), point("copy", 0.0, 1e9)],
+    };
+    let html = roofline.html(&Palette::default());
+    assert!(html.contains("Left out: 1 phases without a number of FLOPs or of bytes."), "{html}");
+    let ends = |class: &str| -> Vec<f64> {
+        let path = html.split(&format!("<path class=\"{class}\" d=\"M")).nth(1).unwrap();
+        let numbers = path.split('"').next().unwrap().replace('L', " ");
+        numbers.split(' ').map(|number| number.parse().unwrap()).collect()
+    };
+    let (flat, slope) = (ends("roof"), ends("roof memory"));
+    assert_eq!((flat[0], flat[1]), (slope[2], slope[3]), "the roofs meet");
+    let at = |name: &str, key: &str| -> f64 {
+        let circle =
+            html.split(&format!("><title>{name}\n")).next().unwrap().rsplit("<circle").next().unwrap();
+        circle.split(&format!("{key}=\"")).nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+    };
+    // b is at the bandwidth of the stream, a at half of the products' peak: .3 of a power of ten below it.
+    let on_slope = slope[1] + (at("b", "cx") - slope[0]) * (slope[3] - slope[1]) / (slope[2] - slope[0]);
+    assert!((at("b", "cy") - on_slope).abs() < 0.2, "{} and {on_slope}", at("b", "cy"));
+    assert!(at("a", "cx") > flat[0] && at("a", "cy") > flat[1], "below the flat roof");
+    for text in
+        ["products: 100 G FLOP/s</text>", "stream: 10 GB/s</text>", ">a</text>", ">b</text>", "share\t50 %"]
+    {
+        assert!(html.contains(text), "{text} is not in {html}");
+    }
+}
+
 #[test]
 fn large_pictures_are_whole_and_not_too_large() {
     let html = page(vec![Picture::Timeline(many_spans(5000))]).to_html();
@@ -178,6 +232,12 @@ proptest! {
                     scatter.limit_x = Some((at(3), "limit".into()));
                     let points = scatter.points.iter_mut().enumerate();
                     points.for_each(|(i, point)| (point.x, point.y) = (at(2 * i), at(2 * i + 1)));
+                }
+                Picture::Roofline(roofline) => {
+                    roofline.compute = vec![("c".into(), at(0)), ("d".into(), at(1))];
+                    roofline.memory = vec![("m".into(), at(2)), ("n".into(), at(3))];
+                    let points = roofline.points.iter_mut().enumerate();
+                    points.for_each(|(i, point)| (point.intensity, point.speed) = (at(2 * i), at(2 * i + 1)));
                 }
                 Picture::Curves(curves) => {
                     curves.curves[0].1 = numbers.iter().map(|&x| (x, -x)).collect();

@@ -40,6 +40,7 @@ fn calibration(schedule: &Schedule) -> MachineRates {
         ranks_per_host: topology.ranks_per_host(),
         transport: Transport::Mpi,
         threads: 1,
+        precision: Default::default(),
         ranks_per_machine: 1,
         cores: 1,
         overlap: 0.0,

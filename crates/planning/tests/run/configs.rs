@@ -3,7 +3,7 @@
 use spec::device::DeviceChoice;
 use spec::optimizer::{Decay, LearningRate, UpdateRule};
 use spec::placement::Layout;
-use spec::precision::Precision;
+use spec::precision::{Precision, PrecisionConfig, Precisions};
 use spec::program::Algorithm;
 use spec::run::{AllReduce, Config, Optimizer};
 
@@ -36,16 +36,21 @@ fn an_explicit_config_gives_the_same_model() {
 fn device_and_precision_are_kept() {
     let mut config = Config::default();
     let run = planning::check(&config).unwrap();
-    assert_eq!((run.device, run.precision), (DeviceChoice::Cpu, Precision::F32));
+    assert_eq!((run.device, run.precision.clone()), (DeviceChoice::Cpu, Precisions::from(Precision::F32)));
     let written = toml::to_string(&config.explicit(&run)).unwrap();
     assert!(!written.contains("device") && !written.contains("precision"), "{written}");
 
-    for device in [DeviceChoice::Cuda(Some(1)), DeviceChoice::Auto] {
-        (config.train.device, config.train.precision) = (Some(device), Some(Precision::Bf16));
+    for (device, precision) in [
+        (DeviceChoice::Cuda(Some(1)), "bf16"),
+        (DeviceChoice::Auto, "bf16"),
+        (DeviceChoice::Auto, "bf16,top=f32"),
+    ] {
+        let precision: PrecisionConfig = precision.parse().unwrap();
+        (config.train.device, config.train.precision) = (Some(device), Some(precision.clone()));
         let run = planning::check(&config).unwrap();
         let read: Config = toml::from_str(&toml::to_string(&config.explicit(&run)).unwrap()).unwrap();
         let again = planning::check(&read).unwrap();
-        assert_eq!((again.device, again.precision), (device, Precision::Bf16));
+        assert_eq!((again.device, again.precision), (device, precision.check()));
     }
 }
 
@@ -58,17 +63,28 @@ fn errors_name_the_field_and_the_remedy() {
         (refused(|c| c.train.steps = Some(0)), "train.steps", "leave it out"),
         (refused(|c| c.train.threads = Some(0)), "train.threads", "between 1 and"),
         (
-            refused(|c| c.train.precision = Some(Precision::Tf32)),
+            refused(|c| c.train.precision = "tf32".parse().ok()),
             "train.precision (--precision)",
             "the CPU computes in f32, f32x3 or bf16, not in tf32; choose one of them or --device cuda",
         ),
         (
             refused(|c| {
-                (c.train.device, c.train.precision) =
-                    (Some(DeviceChoice::Cuda(None)), Some(Precision::F32x3));
+                (c.train.device, c.train.precision) = (Some(DeviceChoice::Cuda(None)), "f32x3".parse().ok());
             }),
             "train.precision",
             "--device cpu",
+        ),
+        (
+            refused(|c| c.train.precision = "interaction=f32".parse().ok()),
+            "train.precision (--precision)",
+            "no part \"interaction\" that computes matrix products; use bottom or top",
+        ),
+        (
+            refused(|c| {
+                (c.train.device, c.train.precision) = (Some(DeviceChoice::Cpu), "top=tf32".parse().ok());
+            }),
+            "train.precision",
+            "top: the CPU",
         ),
         (
             refused(|c| (c.train.device, c.emulation.nodes) = (Some(DeviceChoice::Auto), Some(4))),

@@ -17,6 +17,7 @@ fn a_measurement_goes_on_where_it_was() {
         ranks_per_host: 2,
         transport: Transport::InProcess,
         threads: 1,
+        precision: Default::default(),
         ranks_per_machine: 4,
         cores: 4,
         overlap: 0.0,

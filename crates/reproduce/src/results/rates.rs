@@ -1,4 +1,4 @@
-//! Speed of this machine: whole steps beside PyTorch, tables, data, and simulations.
+//! Speed of this machine: tables, data, and simulations.
 
 use super::{Sources, lines};
 use crate::error::Result;
@@ -6,71 +6,6 @@ use pages::markdown::table;
 use pages::text::{grouped, median};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-
-/// One timed program in a round of `scripts/compare-torch`.
-#[derive(Deserialize)]
-struct Timed {
-    date: String,
-    commit: String,
-    cpu: String,
-    threads: usize,
-    versions: BTreeMap<String, String>,
-    round: u64,
-    program: String,
-    preset: String,
-    model: String,
-    batch: u64,
-    samples_per_s: f64,
-}
-
-/// Programs in the order of the table; ours is last.
-const PROGRAMS: [&str; 3] = ["torch-bag", "torch-fbgemm", "campanile"];
-/// Models, with the ratio to the faster PyTorch that is aimed at.
-const CASES: [(&str, &str, f64); 3] =
-    [("kaggle", "dlrm", 1.5), ("mlperf", "dlrm", 1.3), ("mlperf", "dcn", 1.05)];
-
-/// Whole training steps beside PyTorch's: the last measurement that is recorded.
-pub fn steps(sources: &Sources) -> Result<String> {
-    let records: Vec<Timed> = lines(&sources.reports.join("compare-torch.jsonl"))?;
-    let last = &records[records.len() - 1];
-    let mut rows = Vec::new();
-    for (preset, model, target) in CASES {
-        let of = |program: &str| -> BTreeMap<u64, f64> {
-            let same =
-                |r: &&Timed| (&r.date, r.preset.as_str(), r.model.as_str()) == (&last.date, preset, model);
-            let of_program = records.iter().filter(same).filter(|record| record.program == program);
-            of_program.map(|record| (record.round, record.samples_per_s)).collect()
-        };
-        let rates = PROGRAMS.map(of);
-        let middle = |rates: &BTreeMap<u64, f64>| median(&mut rates.values().copied().collect::<Vec<_>>());
-        let [bag, fbgemm, ours] = [middle(&rates[0]), middle(&rates[1]), middle(&rates[2])];
-        let peer = if bag >= fbgemm { 0 } else { 1 };
-        let ratio = ours / bag.max(fbgemm);
-        let rounds = rates[2].iter().filter_map(|(round, rate)| Some(rate / rates[peer].get(round)?));
-        let rounds: Vec<f64> = rounds.collect();
-        let (least, most) =
-            (rounds.iter().copied().fold(f64::MAX, f64::min), rounds.iter().copied().fold(0.0, f64::max));
-        let mut cells = vec![format!("{preset} {model}")];
-        cells.extend([bag, fbgemm, ours].map(|rate| format!("{}/s", grouped(rate.round() as u64))));
-        cells.extend([format!("{ratio:.2}"), format!("{least:.2} to {most:.2}")]);
-        cells.push(format!("{target}: {}", if ratio >= target { "met" } else { "missed" }));
-        rows.push(cells);
-    }
-    let model = format!("model (batch {})", last.batch);
-    let head = [&model, PROGRAMS[0], PROGRAMS[1], PROGRAMS[2], "ratio", "min to max of rounds", "target"];
-    let versions: Vec<String> =
-        last.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    Ok(format!(
-        "{}\nSamples per second; ratio: ours over the faster of the two others, medians of rounds. Measured by \
-         `scripts/compare-torch` on {}, commit {}, {}, {} threads, {}. Records: `reports/compare-torch.jsonl`.\n",
-        table(1, &head, &rows),
-        &last.date[..10.min(last.date.len())],
-        last.commit,
-        last.cpu,
-        last.threads,
-        versions.join(", "),
-    ))
-}
 
 /// A run of `campanile bench embedding`.
 #[derive(Deserialize)]

@@ -17,6 +17,7 @@ fn calibration() -> MachineRates {
         ranks_per_host: 2,
         transport: Transport::InProcess,
         threads: 1,
+        precision: Default::default(),
         ranks_per_machine: 4,
         cores: 2,
         overlap: 0.25,
@@ -44,6 +45,25 @@ fn it_survives_a_file() {
     assert!(unknown.to_string().starts_with("unknown field `strech`"), "{unknown}");
     let class = serde_json::from_str::<MachineRates>(&text.replace("top-forward", "topmost")).unwrap_err();
     assert!(class.to_string().starts_with("unknown variant `topmost`"), "{class}");
+}
+
+/// A file says in which precision it was measured, unless that is f32, and prices no other.
+#[test]
+fn rates_are_of_one_precision() {
+    assert!(!serde_json::to_string(&calibration()).unwrap().contains("precision"));
+    let rates = MachineRates { precision: Precision::Bf16, ..calibration() };
+    let text = serde_json::to_string(&rates).unwrap();
+    assert!(text.contains(r#""precision":"bf16""#), "{text}");
+    assert_eq!(serde_json::from_str::<MachineRates>(&text).unwrap(), rates);
+    rates.check_precision(&Precision::Bf16.into()).unwrap();
+    for other in ["f32", "bf16,top=f32"] {
+        let run = other.parse::<crate::precision::PrecisionConfig>().unwrap().check();
+        let refused = rates.check_precision(&run).unwrap_err().to_string();
+        assert!(
+            refused.contains(&format!("measured in bf16, but the run computes them in {other};")),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn cross_layers_keep_their_inner_vectors_and_twice_their_width() {
         Deployment { model, placement, dataflow, wire, all_reduce: Default::default(), emulation: None };
     let floats = |trains| Buffers::new(&deployment, 10, trains, Rounding::NONE).activations(0) / 40.0;
     let forward = (8 + 4) + 2 * (3 + 2 * 8) + 1;
-    let backward = 8 + (2 * 8 + 3) + 2 * 8;
+    let backward = 8 + (2 * 8 + 3) + (1 + 8);
     assert_eq!(floats(false), f64::from(forward));
     assert_eq!(floats(true), f64::from(forward + backward));
 }

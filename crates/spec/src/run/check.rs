@@ -7,7 +7,7 @@ use crate::device::DeviceChoice;
 use crate::feature::{Feature, Hotness};
 use crate::model::{Architecture, Model, ModelError, ModelLabel};
 use crate::optimizer::{ADAM, Decay, LearningRate, UpdateRule};
-use crate::precision::Precision;
+use crate::precision::Precisions;
 use crate::presets::{Outline, Preset};
 
 /// Length of a run, in epochs or steps.
@@ -32,6 +32,9 @@ pub struct Optimizers {
     pub table_weight_decay: f32,
 }
 
+/// Field and flag of the precision, in errors.
+const PRECISION: &str = "train.precision (--precision)";
+
 impl TrainConfig {
     /// Checks the section `[train]`, and returns the batch and the number of steps of a run on `data`.
     pub fn check(&self, data: &Data) -> Result<Length, RunError> {
@@ -42,12 +45,22 @@ impl TrainConfig {
         Ok(Length { batch, steps })
     }
 
-    /// Checks `train.device` and `train.precision`, and returns both. What `auto` becomes is not known here.
-    pub fn check_device(&self) -> Result<(DeviceChoice, Precision), RunError> {
-        let (device, precision) = (self.device.unwrap_or_default(), self.precision.unwrap_or_default());
+    /// Checks `train.device` and `train.precision`, and returns both. What `auto` becomes is not known here, and
+    /// [`check_precision`](Self::check_precision) knows the parts of the model.
+    pub fn check_device(&self) -> Result<(DeviceChoice, Precisions), RunError> {
+        let device = self.device.unwrap_or_default();
+        let precision = self.precision.clone().unwrap_or_default().check();
         match precision.problem_on(device) {
-            Some(problem) => Err(RunError::new("train.precision (--precision)", problem)),
+            Some(problem) => Err(RunError::new(PRECISION, problem)),
             None => Ok((device, precision)),
+        }
+    }
+
+    /// Like [`check_device`](Self::check_device); also refuses precisions of parts that `model` has not.
+    pub fn check_precision(&self, model: &Model) -> Result<(DeviceChoice, Precisions), RunError> {
+        match self.precision.as_ref().and_then(|precision| precision.problem_with(model)) {
+            Some(problem) => Err(RunError::new(PRECISION, problem)),
+            None => self.check_device(),
         }
     }
 

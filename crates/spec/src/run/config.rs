@@ -11,7 +11,7 @@ use crate::model::ModelLabel;
 use crate::optimizer::{LearningRate, UpdateRule};
 use crate::placement::{Cut, Layout};
 use crate::plan::PlanChoice;
-use crate::precision::Precision;
+use crate::precision::PrecisionConfig;
 use crate::presets::{ModelKind, Preset};
 use crate::schema::Schema;
 use crate::synthetic::Synthetic;
@@ -171,10 +171,11 @@ pub struct TrainConfig {
     /// `cuda:1` (all of them share that GPU) or `auto` (GPUs where there are some). Default: `cpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceChoice>,
-    /// Precision of the operands of matrix products: `f32`, `bf16`, on the CPU also `f32x3`, on GPUs `tf32`. Weights and sums are f32 in each.
+    /// Precision of the operands of matrix products: one for all parts of the network, such as `bf16`, or others for some, such as
+    /// `bf16,top=f32`. The CPU has `f32`, `f32x3` and `bf16`, GPUs have `f32`, `tf32` and `bf16`. Weights and sums are f32 in each.
     /// Default: `f32`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub precision: Option<Precision>,
+    pub precision: Option<PrecisionConfig>,
     /// Dataflow: `flat` or `sptt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataflow: Option<DataflowKind>,

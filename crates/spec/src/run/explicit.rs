@@ -10,7 +10,7 @@ use crate::device::DeviceChoice;
 use crate::emulation::EmulationConfig;
 use crate::model::Architecture;
 use crate::plan::{PlanChoice, PlanFile};
-use crate::precision::Precision;
+use crate::precision::{PrecisionConfig, Precisions};
 use crate::presets::ModelKind;
 use crate::towers::{Assignment, Module};
 use crate::wire::WireConfig;
@@ -79,7 +79,8 @@ impl Config {
         config.train.seed = Some(run.seed);
         // Left out where they are the defaults, so that configs of runs on the CPU stay as they were.
         config.train.device = (run.device != DeviceChoice::Cpu).then_some(run.device);
-        config.train.precision = (run.precision != Precision::F32).then_some(run.precision);
+        config.train.precision =
+            (run.precision != Precisions::default()).then(|| PrecisionConfig::explicit(&run.precision));
         config.train.bucket_bytes = Some(run.bucket_bytes);
         config.train.overlap = Some(run.overlap);
         config.train.positive_weight = (run.positive_weight != 1.0).then_some(run.positive_weight);

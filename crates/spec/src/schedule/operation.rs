@@ -253,6 +253,14 @@ impl Operation {
         }
     }
 
+    /// Block of the network, or the towers, whose layers the operation carries out; `None` for all other operations.
+    pub fn block(&self) -> Option<BlockName> {
+        match self {
+            Self::Forward(block) | Self::ForwardWithDropout(block) | Self::Backward(block, _) => Some(*block),
+            _ => None,
+        }
+    }
+
     /// Whether the host needs values that the device computes, so that it may have to wait for the device: the loss and the
     /// predictions, norms, and counts of the rows that data-parallel tables touch. All other operations are only enqueued.
     pub fn reads_back(&self) -> bool {

@@ -128,7 +128,7 @@ pub(crate) fn restore(
         let mut data = vec![0.0; parameter.len];
         let (rows, columns) = (0..parameter.shape[0], parameter.shape.get(1).map_or(0..1, |&width| 0..width));
         checkpoint.read_rows(&parameter.name, rows.clone(), columns.clone(), &mut data)?;
-        bucket.weights.write(weights.start, &data)?;
+        bucket.weights.change().write(weights.start, &data)?;
         if what == Restore::Everything {
             for (i, range) in state.into_iter().enumerate() {
                 let name = dense_state(&parameter.name, i);

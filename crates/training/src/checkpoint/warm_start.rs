@@ -56,7 +56,7 @@ pub(crate) fn warm_start(
             let mut data = vec![0.0; parameter.len];
             let columns = parameter.shape.get(1).map_or(0..1, |&width| 0..width);
             checkpoint.read_rows(&parameter.name, 0..parameter.shape[0], columns, &mut data)?;
-            rank.parameters.buckets[offsets.bucket].weights.write(offsets.weights.start, &data)?;
+            rank.parameters.buckets[offsets.bucket].weights.change().write(offsets.weights.start, &data)?;
         }
     }
     Ok(())

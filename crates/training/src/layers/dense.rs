@@ -13,7 +13,7 @@ pub use cross::CrossNet;
 pub use dot::Dot;
 pub use fm::Fm;
 pub use mlp::{Linear, Mlp};
-pub use parameters::{BucketState, Parameters};
+pub use parameters::{BucketState, Parameters, Weights};
 pub use project::{Maps, Project};
 
 /// What a layer reads and fills on the way back.

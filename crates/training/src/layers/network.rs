@@ -126,9 +126,9 @@ impl Network {
     }
 
     /// Gradient of [`features`](Self::features), and the buffer for that of the leading block's output.
-    pub fn features_and_leading_gradient(&mut self) -> (&Buffer<f32>, Option<&mut Buffer<f32>>) {
+    pub fn features_and_leading_gradient(&mut self) -> (&mut Buffer<f32>, Option<&mut Buffer<f32>>) {
         let leading = self.leading.map(|i| self.nodes[i].output_and_gradient().1);
-        (&self.dfeatures, leading)
+        (&mut self.dfeatures, leading)
     }
 
     /// One block forward.
@@ -181,7 +181,7 @@ impl Network {
         let (node, above) = rest.split_at_mut(1);
         let Node { layers, inputs, joined, gradient_in, gradient, dx, .. } = &mut node[0];
         let gradient = match gradient_in {
-            Some(reader) => above[*reader - at - 1].output_and_gradient().1,
+            Some(reader) => above[*reader - at - 1].input_gradient(),
             None => gradient,
         };
         let complete = range.start == 0;
@@ -200,7 +200,7 @@ impl Network {
         match layers {
             Layers::Mlp(mlp) => {
                 if gradient_in.is_some() && range.end == mlp.count() {
-                    std::mem::swap(&mut mlp.gradient, back.gradient);
+                    std::mem::swap(mlp.output_and_gradient().1, back.gradient);
                 }
                 mlp.backward(device, parameters, rows, input, range)?;
             }
@@ -214,7 +214,7 @@ impl Network {
             return Ok(());
         }
         let given: &Buffer<f32> = match layers {
-            Layers::Mlp(mlp) => &mlp.gradient,
+            Layers::Mlp(mlp) => &mlp.input_gradient,
             Layers::Dot(_) | Layers::Cross(_) | Layers::Fm(_) | Layers::Project(_) => dx,
             Layers::Sum => gradient,
         };
@@ -254,6 +254,16 @@ impl Node {
             Layers::Fm(fm) => &fm.output,
             Layers::Project(project) => &project.output,
             Layers::Sum => &self.joined,
+        }
+    }
+
+    /// Gradient of the input: of an MLP that leaves it where it lies, or of a block that must add it to others.
+    fn input_gradient(&mut self) -> &mut Buffer<f32> {
+        match &mut self.layers {
+            Layers::Mlp(mlp) => &mut mlp.input_gradient,
+            Layers::Dot(_) | Layers::Cross(_) | Layers::Fm(_) | Layers::Project(_) | Layers::Sum => {
+                &mut self.dx
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::run::cluster::{Cluster, threads};
 use kernels::{CudaReport, Device, Found, Gpu, GpuOptions, KernelError, cuda_report};
 use spec::device::DeviceChoice;
-use spec::precision::Precision;
+use spec::precision::{Precision, Precisions};
 use spec::run::{Run, RunError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,6 +13,7 @@ use std::collections::btree_map::Entry;
 #[derive(Debug)]
 pub struct Devices {
     threads: usize,
+    /// Precision that devices are made with; a step computes each part of its network in the precision of that part.
     precision: Precision,
     /// GPU of each rank of this machine, by world rank; empty on the CPU.
     gpu_of: BTreeMap<usize, usize>,
@@ -23,10 +24,10 @@ impl Devices {
     /// Finds the devices of `run` on `cluster`, and opens the GPUs that ranks of this process use. Fails with one sentence where
     /// the run asks for what the machine does not have.
     pub fn new(run: &Run, cluster: &Cluster) -> Result<Self, Error> {
-        let device = resolve_device(run.device, run.precision)?;
+        let device = resolve_device(run.device, &run.precision)?;
         let mut devices = Self {
             threads: threads(run, cluster),
-            precision: run.precision,
+            precision: run.precision.all,
             gpu_of: BTreeMap::new(),
             gpus: BTreeMap::new(),
         };
@@ -67,7 +68,7 @@ impl Devices {
 
 /// GPU of each rank of this machine, by world rank; empty where ranks compute on the CPU, or on GPUs that are not here.
 pub(crate) fn gpus_of(run: &Run, cluster: &Cluster) -> BTreeMap<usize, usize> {
-    match (run.device, resolve_device(run.device, run.precision)) {
+    match (run.device, resolve_device(run.device, &run.precision)) {
         (DeviceChoice::Cpu, _) | (_, Err(_)) => BTreeMap::new(),
         (_, Ok(device)) => {
             let count = Gpu::count().unwrap_or(0);
@@ -88,33 +89,24 @@ fn gpu_by_rank(device: DeviceChoice, count: usize, here: &[usize]) -> BTreeMap<u
 
 /// What `device` is on this machine: never `auto`. Refuses a device that the machine does not have, and a precision that the
 /// device does not have.
-pub fn resolve_device(device: DeviceChoice, precision: Precision) -> Result<DeviceChoice, RunError> {
-    let of_precision = |problem| RunError::new("train.precision (--precision)", problem);
-    let in_precision = |device| match precision.problem_on(device) {
-        Some(problem) => Err(of_precision(problem)),
-        None => Ok(device),
+pub fn resolve_device(device: DeviceChoice, precision: &Precisions) -> Result<DeviceChoice, RunError> {
+    let refused = |problem| Err(RunError::new("train.precision (--precision)", problem));
+    let (found, why) = match device {
+        DeviceChoice::Cpu => (device, None),
+        DeviceChoice::Cuda(_) => match missing(&cuda_report()) {
+            Some(problem) => return Err(unusable(device, &problem)),
+            None => (device, None),
+        },
+        DeviceChoice::Auto => match missing(&cuda_report()) {
+            Some(problem) => (DeviceChoice::Cpu, Some(format!("--device auto is the CPU here ({problem})"))),
+            None => (DeviceChoice::Cuda(None), Some("--device auto is a GPU here".into())),
+        },
     };
-    match device {
-        DeviceChoice::Cpu => {}
-        DeviceChoice::Cuda(_) => {
-            let problem = missing(&cuda_report());
-            return match problem {
-                Some(problem) => Err(unusable(device, &problem)),
-                None => in_precision(device),
-            };
-        }
-        DeviceChoice::Auto => {
-            let Some(missing) = missing(&cuda_report()) else {
-                return in_precision(DeviceChoice::Cuda(None));
-            };
-            if let Some(problem) = precision.problem_on(DeviceChoice::Cpu) {
-                return Err(of_precision(format!(
-                    "--device auto is the CPU here ({missing}), and {problem}"
-                )));
-            }
-        }
+    match (precision.problem_on(found), why) {
+        (None, _) => Ok(found),
+        (Some(problem), None) => refused(problem),
+        (Some(problem), Some(why)) => refused(format!("{why}, and {problem}")),
     }
-    in_precision(DeviceChoice::Cpu)
 }
 
 /// What `--device cuda` needs and a machine does not have, with what to do; `None` where all is there.

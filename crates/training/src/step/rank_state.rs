@@ -15,6 +15,7 @@ use kernels::{Bce, Buffer, Device, Round, Table, Update, UpdateDense};
 use spec::dataflow::Dataflow as Planned;
 use spec::model::{BlockName, Model};
 use spec::placement::Placement;
+use spec::precision::Precisions;
 use spec::run::{Optimizer, Regularisation, Run};
 use spec::schedule::{Bucket, Operation, PhaseId, Schedule, Slot};
 use spec::volume::Leg;
@@ -30,6 +31,7 @@ pub struct RankState {
     dense_optimizer: Optimizer,
     table_optimizer: Optimizer,
     regularisation: Regularisation,
+    precision: Precisions,
     norm: GradientNorm,
     rounding: Rounding,
     /// Dense parameters.
@@ -122,6 +124,7 @@ impl RankState {
             dense_optimizer: run.dense_optimizer,
             table_optimizer: run.table_optimizer,
             regularisation: run.regularisation,
+            precision: run.precision.clone(),
             norm: GradientNorm::new(&device, schedule.buckets().len(), reduction_of(Slot::TowerNorm)?)?,
             rounding: Rounding::new(run, rank),
             inputs: [(); 2].map(|()| Input::new(&device, model, placement, rank, members)),
@@ -183,6 +186,14 @@ impl RankState {
         Ok(times.collect::<Result<_, _>>()?)
     }
 
+    /// The device as an operation computes on it: products of a block of the network are in the precision of that part.
+    fn in_precision_of(&self, operation: &Operation, device: &Device) -> Device {
+        match operation.block() {
+            Some(part) => device.in_precision(self.precision.of(part)),
+            None => device.clone(),
+        }
+    }
+
     /// Carries out one operation for a batch, on a queue of the rank's device. `next` is the range of samples to read, for [`Operation::ReadBatch`].
     pub fn compute(
         &mut self,
@@ -191,6 +202,7 @@ impl RankState {
         batch: u64,
         next: Option<Range<u64>>,
     ) -> Result<(), Error> {
+        let device = &self.in_precision_of(operation, device);
         let Self { parameters, network, tables, dataflow, towers, .. } = self;
         let input = &mut self.inputs[(batch % 2) as usize];
         let rows = input.rows();
@@ -288,7 +300,7 @@ impl RankState {
                 Ok(device.update_dense(UpdateDense {
                     update,
                     tensors: &b.tensors,
-                    weights: &mut b.weights,
+                    weights: b.weights.change(),
                     gradient: &mut b.gradient,
                     state: &mut b.state,
                 })?)

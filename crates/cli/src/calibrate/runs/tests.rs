@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 fn every_class_is_measured() {
     for (hosts, ranks) in [(2, 2), (4, 1), (1, 2)] {
         let topology = Topology::new(hosts, ranks).unwrap();
-        let trials = trials(topology, 1, TimedSteps { timed: 2, warm_up: 1 }, 1).unwrap();
+        let setup = Setup { topology, threads: 1, precision: Precision::Bf16, divisor: 1 };
+        let trials = trials(setup, TimedSteps { timed: 2, warm_up: 1 }).unwrap();
+        assert!(trials.iter().all(|trial| trial.run.precision == Precision::Bf16.into()));
         let mut classes = BTreeSet::new();
         for Trial { run, .. } in &trials {
             let schedule = run.schedule(Task::Train);

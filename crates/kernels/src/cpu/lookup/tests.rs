@@ -61,3 +61,56 @@ fn streamed_output_agrees_with_the_reference() {
         assert!((got - expected).abs() < 1e-5, "{got}, expected {expected}");
     }
 }
+
+/// Rows of every length around the blocks of columns, in bags of different lengths: the sums are those of the reference.
+#[test]
+fn rows_of_any_dimension_agree_with_the_reference() {
+    let dims: Vec<usize> = (0..165).chain([192, 200, 255, 256, 300, 384, 511, 512, 530]).collect();
+    let (rows, samples) = (20, 37);
+    for (longest, pooling, weighted) in
+        [(1, Pooling::Sum, false), (4, Pooling::Mean, true), (12, Pooling::Sum, false)]
+    {
+        let make = |&dim: &usize| {
+            let mut table = Table::zeroed(&Device::Reference, rows, dim, pooling, &UpdateRule::Sgd).unwrap();
+            let weights: Vec<f32> = (0..rows * dim).map(|i| (i * 7919 % 1000) as f32 / 500.0 - 1.0).collect();
+            table.weights.write(0, &weights).unwrap();
+            table
+        };
+        let tables: Vec<Table> = dims.iter().map(make).collect();
+        let lengths: Vec<u32> =
+            (0..samples * dims.len()).map(|bag| (bag * 5 % (longest + 1)) as u32).collect();
+        let starts: Vec<u32> =
+            lengths.iter().scan(0, |next, length| Some(std::mem::replace(next, *next + length))).collect();
+        let ids = lengths.iter().sum::<u32>();
+        let values: Vec<u32> = (0..ids).map(|i| i * 31 % rows as u32).collect();
+        let scales: Vec<f32> = (0..ids).map(|i| (i % 13) as f32 - 4.5).collect();
+        let columns: Vec<usize> =
+            dims.iter().scan(3, |next, dim| Some(std::mem::replace(next, *next + dim + 1))).collect();
+        let width = columns[dims.len() - 1] + dims[dims.len() - 1] + 1;
+        let run = |device: &Device| {
+            let mut out = Buffer::from_slice(device, &vec![7.5; samples * width]).unwrap();
+            let scales = Buffer::from_slice(device, &scales).unwrap();
+            device
+                .lookup(Lookup {
+                    tables: &tables,
+                    which: 0..tables.len(),
+                    columns: &columns,
+                    width,
+                    index: &BagIndex::from_bags(device, tables.len(), &starts, &lengths).unwrap(),
+                    samples: 0..samples,
+                    values: &Buffer::from_slice(device, &values).unwrap(),
+                    weights: weighted.then_some(&scales),
+                    out: &mut out,
+                })
+                .unwrap();
+            out.to_vec().unwrap()
+        };
+        let expected = run(&Device::Reference);
+        for threads in [1, 2] {
+            let cpu = crate::Cpu::new(threads).unwrap();
+            // Equal, not close: both add in the order of the ids.
+            assert!(run(&Device::Cpu(cpu.portable())) == expected);
+            assert!(run(&Device::Cpu(cpu)) == expected);
+        }
+    }
+}

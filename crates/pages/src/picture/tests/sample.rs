@@ -9,6 +9,7 @@ pub fn every_kind() -> Vec<Picture> {
         Picture::Bars(speedups()),
         Picture::Curves(distribution()),
         Picture::Scatter(many_points(600)),
+        Picture::Roofline(phases()),
         Picture::Table(strategies()),
     ]
 }
@@ -115,6 +116,39 @@ pub fn many_points(number: usize) -> Scatter {
         y_label: "samples a second".into(),
         points,
         limit_x: Some((80.0, "80 GB of an A100".into())),
+    }
+}
+
+/// Phases of a step, some of them close together.
+fn phases() -> Roofline {
+    let point = |name: &str, class: &str, intensity: f64, speed: f64| RoofPoint {
+        name: name.into(),
+        class: class.into(),
+        intensity,
+        speed,
+        details: vec![("time".into(), "1.2 ms".into())],
+    };
+    Roofline {
+        caption: "Phases below the roofs of this machine".into(),
+        compute: vec![("products in bf16".into(), 3.1e12), ("products in f32".into(), 2.4e11)],
+        memory: vec![
+            ("stream".into(), 2.2e10),
+            ("random rows".into(), 1.4e10),
+            ("changed rows".into(), 1.3e10),
+        ],
+        points: vec![
+            point("bottom forward", "products", 87.0, 1.7e11),
+            point("bottom backward", "products", 160.0, 1.6e11),
+            point("top forward", "products", 290.0, 1.9e11),
+            point("top backward 1-4", "products", 300.0, 1.88e11),
+            point("top backward 0", "products", 320.0, 1.86e11),
+            point("lookup", "embeddings", 0.125, 1.2e9),
+            point("update tables", "embeddings", 0.167, 1.5e9),
+            point("update bucket 0", "everything else", 0.167, 1.4e9),
+            point("update bucket 1", "everything else", 0.167, 1.6e9),
+            point("interaction forward", "everything else", 12.0, 6e10),
+            point("interaction backward", "everything else", 24.0, 5e10),
+        ],
     }
 }
 

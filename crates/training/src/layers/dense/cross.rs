@@ -2,22 +2,23 @@
 //!
 //! Backward, with `g` the gradient of a layer's output: `dz = g ⊙ x₀`, `dx₀ += g ⊙ z`, `dh = dz·W`, `g += dh·V`.
 
-use super::{Back, Linear, Parameters};
+use super::{Back, Linear, Parameters, Weights};
 use crate::Error;
-use kernels::{Buffer, CrossBackward, Device, InputGradient, KernelError};
+use kernels::{
+    Buffer, CHAIN_LAYERS, CrossKept, CrossLayerBackward, CrossLayersForward, CrossMaps, Device, KernelError,
+};
 use spec::model::CrossLayer;
 use std::ops::Range;
 
 type Result = std::result::Result<(), KernelError>;
-
-const PLAIN: InputGradient = InputGradient { accumulate: false, relu: false };
-const ADDED: InputGradient = InputGradient { accumulate: true, relu: false };
 
 /// A stack of cross layers.
 #[derive(Debug)]
 pub struct CrossNet {
     width: usize,
     layers: Vec<Layer>,
+    /// Results of each layer's forward pass.
+    kept: Vec<CrossKept>,
     gradient: Buffer<f32>,
     dz: Buffer<f32>,
     dh: Buffer<f32>,
@@ -28,9 +29,14 @@ struct Layer {
     v: Option<Linear>,
     rank: usize,
     w: Linear,
-    h: Buffer<f32>,
-    z: Buffer<f32>,
-    output: Buffer<f32>,
+}
+
+impl Layer {
+    /// The maps of the layer; `weights` gives the weights of a bucket.
+    fn maps<'a>(&'a self, weights: impl Fn(usize) -> &'a Weights) -> CrossMaps<'a> {
+        let map = |linear: &'a Linear| linear.in_chain(weights(linear.bucket()));
+        CrossMaps { v: self.v.as_ref().map(map), w: map(&self.w) }
+    }
 }
 
 impl CrossNet {
@@ -46,14 +52,12 @@ impl CrossNet {
                 v,
                 rank: layer.v.as_ref().map_or(0, |v| v.outputs),
                 w: Linear::new(&layer.w, parameters, &layer.w.name, &layer.bias)?,
-                h: parameters.buffer(),
-                z: parameters.buffer(),
-                output: parameters.buffer(),
             })
         };
         Ok(Self {
             width,
             layers: layers.iter().map(instantiate).collect::<std::result::Result<_, Error>>()?,
+            kept: layers.iter().map(|_| CrossKept::new(parameters.space())).collect(),
             gradient: parameters.buffer(),
             dz: parameters.buffer(),
             dh: parameters.buffer(),
@@ -62,7 +66,7 @@ impl CrossNet {
 
     /// Output of the forward pass.
     pub fn output(&self) -> &Buffer<f32> {
-        &self.layers.last().expect("a model has at least one cross layer").output
+        &self.kept.last().expect("a model has at least one cross layer").output
     }
 
     /// Runs `rows` samples through all layers.
@@ -73,17 +77,22 @@ impl CrossNet {
         rows: usize,
         x0: &Buffer<f32>,
     ) -> Result {
-        for i in 0..self.layers.len() {
-            let (before, rest) = self.layers.split_at_mut(i);
+        for (layer, CrossKept { h, z, output }) in self.layers.iter_mut().zip(&mut self.kept) {
+            let Layer { v, w, .. } = &mut *layer;
+            v.iter_mut().chain([w]).try_for_each(|map| map.pack(device, parameters))?;
+            h.resize(rows * layer.rank)?;
+            z.resize(rows * self.width)?;
+            output.resize(rows * self.width)?;
+        }
+        for (run, start) in self.layers.chunks(CHAIN_LAYERS).zip((0..).step_by(CHAIN_LAYERS)) {
+            let (before, kept) = self.kept.split_at_mut(start);
             let x = before.last().map_or(x0, |layer| &layer.output);
-            let Layer { v, w, h, z, output, .. } = &mut rest[0];
-            match v {
-                Some(v) => {
-                    v.forward(device, parameters, rows, x, h)?;
-                    w.forward_cross(device, parameters, rows, h, [x0, x], [z, output])?;
-                }
-                None => w.forward_cross(device, parameters, rows, x, [x0, x], [z, output])?,
-            }
+            let maps: [CrossMaps; CHAIN_LAYERS] = std::array::from_fn(|i| {
+                let weights = |bucket: usize| &parameters.buckets[bucket].weights;
+                run[i.min(run.len() - 1)].maps(weights)
+            });
+            let layers = &maps[..run.len()];
+            device.cross_layers_forward(CrossLayersForward { rows, layers, x0, x, kept })?;
         }
         Ok(())
     }
@@ -107,31 +116,24 @@ impl CrossNet {
         dx0.resize(len)?;
         self.dz.resize(len)?;
         for i in layers.rev() {
-            let (before, rest) = self.layers.split_at_mut(i);
-            let x = before.last().map_or(x0, |layer| &layer.output);
-            let Layer { v, rank, w, h, z, .. } = &mut rest[0];
-            device.cross_backward(CrossBackward {
-                len,
+            let layer = &self.layers[i];
+            let (before, rest) = self.kept.split_at(i);
+            self.dh.resize(rows * layer.rank)?;
+            let (weights, gradients) = parameters.buckets[layer.w.bucket()].weights_and_gradients();
+            device.cross_layer_backward(CrossLayerBackward {
+                rows,
+                maps: layer.maps(|_| weights),
                 x0,
-                z,
-                dout: &self.gradient,
+                x: before.last().map_or(x0, |layer| &layer.output),
+                kept: &rest[0],
+                gradient: &mut self.gradient,
                 dz: &mut self.dz,
+                dh: &mut self.dh,
                 dx0,
                 accumulate: i != last,
+                first: i == 0,
+                gradients,
             })?;
-            match v {
-                Some(v) => {
-                    self.dh.resize(rows * *rank)?;
-                    w.backward(device, parameters, rows, h, &self.dz, Some((&mut self.dh, PLAIN)))?;
-                    v.backward(device, parameters, rows, x, &self.dh, Some((&mut self.gradient, ADDED)))?;
-                }
-                None => {
-                    w.backward(device, parameters, rows, x, &self.dz, Some((&mut self.gradient, ADDED)))?
-                }
-            }
-            if i == 0 {
-                device.add(len, &self.gradient, dx0)?;
-            }
         }
         Ok(())
     }

@@ -1,20 +1,21 @@
 //! `y = act(x·Wᵀ + b)`, and stacks of it.
 
-use super::{BucketState, Parameters};
+use super::{Parameters, Weights};
 use crate::Error;
 use kernels::{
-    Buffer, Device, Dropout, InputGradient, KernelError, LinearAt, LinearBackward, LinearCrossForward,
-    LinearForward, LinearShape,
+    Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, Device, Dropout, InputGradient,
+    KernelError, LinearAt, LinearBackward, LinearForward, LinearShape, PackLinear, PackedLinear,
 };
 use spec::Activation;
 use spec::model::LinearLayer;
+use spec::precision::Precision;
 use spec::random::RandomSequence;
 use std::ops::Range;
 
 type Result<T = ()> = std::result::Result<T, KernelError>;
 
 /// A linear map, and where its parameters are.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Linear {
     inputs: usize,
     outputs: usize,
@@ -22,6 +23,9 @@ pub struct Linear {
     input_gradient: bool,
     bucket: usize,
     at: LinearAt,
+    packed: PackedLinear,
+    /// Version of the weights that are packed, and the precision of products that they are packed for.
+    packed_of: Option<(u64, Precision)>,
 }
 
 impl Linear {
@@ -45,6 +49,8 @@ impl Linear {
             input_gradient: layer.input_gradient,
             bucket,
             at,
+            packed: PackedLinear::new(parameters.space()),
+            packed_of: None,
         })
     }
 
@@ -52,9 +58,32 @@ impl Linear {
         LinearShape { rows, inputs: self.inputs, outputs: self.outputs }
     }
 
+    /// Packs the matrix as the device reads it fastest, if the weights or the precision have changed since.
+    pub fn pack(&mut self, device: &Device, parameters: &Parameters) -> Result {
+        let weights = &parameters.buckets[self.bucket].weights;
+        let current = Some((weights.version(), device.precision()));
+        if self.packed_of != current {
+            device.pack_linear(PackLinear {
+                shape: self.shape(0),
+                parameters: weights,
+                at: self.at,
+                backward: self.input_gradient,
+                packed: &mut self.packed,
+            })?;
+            self.packed_of = current;
+        }
+        Ok(())
+    }
+
+    /// The matrix as it was packed, if that is the one of `weights`.
+    fn packed(&self, weights: &Weights) -> Option<&PackedLinear> {
+        let is_current = self.packed_of.is_some_and(|(version, _)| version == weights.version());
+        is_current.then_some(&self.packed)
+    }
+
     /// Fills `y`.
     pub fn forward(
-        &self,
+        &mut self,
         device: &Device,
         parameters: &Parameters,
         rows: usize,
@@ -62,42 +91,28 @@ impl Linear {
         y: &mut Buffer<f32>,
     ) -> Result {
         y.resize(rows * self.outputs)?;
+        self.pack(device, parameters)?;
         let weights = &parameters.buckets[self.bucket].weights;
         device.linear_forward(LinearForward {
             shape: self.shape(rows),
             x,
             parameters: weights,
             at: self.at,
-            packed: None,
+            packed: self.packed(weights),
             activation: self.activation,
             y,
         })
     }
 
-    /// Fills `z`, without activation, and `out`, the output of the cross layer that the map belongs to: `out = x0 ⊙ z + x`.
-    pub fn forward_cross(
-        &self,
-        device: &Device,
-        parameters: &Parameters,
-        rows: usize,
-        h: &Buffer<f32>,
-        x0_x: [&Buffer<f32>; 2],
-        [z, out]: [&mut Buffer<f32>; 2],
-    ) -> Result {
-        z.resize(rows * self.outputs)?;
-        out.resize(rows * self.outputs)?;
-        let weights = &parameters.buckets[self.bucket].weights;
-        device.linear_cross_forward(LinearCrossForward {
-            shape: self.shape(rows),
-            h,
-            parameters: weights,
-            at: self.at,
-            packed: None,
-            x0: x0_x[0],
-            x: x0_x[1],
-            z,
-            out,
-        })
+    /// The map as part of a chain; `weights` are those of its bucket.
+    pub(super) fn in_chain<'a>(&'a self, weights: &'a Weights) -> ChainLayer<'a> {
+        let &Self { inputs, outputs, activation, at, .. } = self;
+        ChainLayer { inputs, outputs, activation, parameters: weights, at, packed: self.packed(weights) }
+    }
+
+    /// Bucket of the map's parameters.
+    pub(super) fn bucket(&self) -> usize {
+        self.bucket
     }
 
     /// Fills the gradients of the map's parameters, and `dx`. `dy` is the gradient before the activation.
@@ -110,19 +125,14 @@ impl Linear {
         dy: &Buffer<f32>,
         dx: Option<(&mut Buffer<f32>, InputGradient)>,
     ) -> Result {
-        let BucketState { weights, gradient, node_gradients, .. } = &mut parameters.buckets[self.bucket];
-        // Nodes that are emulated have a gradient each, of their samples.
-        let gradients = match node_gradients.as_mut_slice() {
-            [] => std::slice::from_mut(gradient),
-            nodes => nodes,
-        };
+        let (weights, gradients) = parameters.buckets[self.bucket].weights_and_gradients();
         let shape = self.shape(rows);
         device.linear_backward(LinearBackward {
             shape,
             x,
             parameters: weights,
             at: self.at,
-            packed: None,
+            packed: self.packed(weights),
             dy,
             dx,
             gradients,
@@ -135,10 +145,10 @@ impl Linear {
 pub struct Mlp {
     layers: Vec<Linear>,
     outputs: Vec<Buffer<f32>>,
-    /// Gradient of the MLP's output; while backward goes on, of the layer it comes to next, before its activation; at the
-    /// end, of the MLP's input.
-    pub gradient: Buffer<f32>,
-    spare: Buffer<f32>,
+    /// Gradient of each layer's output; before its activation, once backward has come to the layer.
+    output_gradients: Vec<Buffer<f32>>,
+    /// Gradient of the MLP's input, once backward has come to the first layer.
+    pub input_gradient: Buffer<f32>,
     dropout: Option<HiddenDropout>,
 }
 
@@ -155,9 +165,9 @@ impl Mlp {
     pub fn new(layers: &[LinearLayer], parameters: &Parameters) -> std::result::Result<Self, Error> {
         let named = layers.iter().map(|layer| Linear::named(layer, parameters));
         let layers = named.collect::<std::result::Result<Vec<Linear>, Error>>()?;
-        let outputs = layers.iter().map(|_| parameters.buffer()).collect();
-        let (gradient, spare) = (parameters.buffer(), parameters.buffer());
-        Ok(Self { layers, outputs, gradient, spare, dropout: None })
+        let buffers = || layers.iter().map(|_| parameters.buffer()).collect();
+        let (outputs, output_gradients) = (buffers(), buffers());
+        Ok(Self { layers, outputs, output_gradients, input_gradient: parameters.buffer(), dropout: None })
     }
 
     /// Drops hidden units of the MLP of `layers` with a probability from now on. `seed` is that of the run.
@@ -178,13 +188,22 @@ impl Mlp {
         input: &Buffer<f32>,
         first: Option<u64>,
     ) -> Result {
-        for (i, layer) in self.layers.iter().enumerate() {
-            let (before, rest) = self.outputs.split_at_mut(i);
-            layer.forward(device, parameters, rows, before.last().unwrap_or(input), &mut rest[0])?;
-            if let (Some(dropout), Some(first)) = (&self.dropout, first)
-                && let Some(&sequence) = dropout.sequences.get(i)
+        self.layers.iter_mut().try_for_each(|layer| layer.pack(device, parameters))?;
+        let dropout = self.dropout.as_ref().zip(first);
+        // What is dropped is dropped between two layers.
+        let most = if dropout.is_some() { 1 } else { CHAIN_LAYERS };
+        for (run, start) in self.layers.chunks(most).zip((0..).step_by(most)) {
+            let (below, outputs) = self.outputs.split_at_mut(start);
+            for (layer, y) in run.iter().zip(&mut *outputs) {
+                y.resize(rows * layer.outputs)?;
+            }
+            let layers = chain(run, |bucket| &parameters.buckets[bucket].weights);
+            let (layers, x) = (&layers[..run.len()], below.last().unwrap_or(input));
+            device.chain_forward(ChainForward { rows, layers, x, outputs })?;
+            if let Some((dropout, first)) = dropout
+                && let Some(&sequence) = dropout.sequences.get(start)
             {
-                let (width, probability, y) = (layer.outputs, dropout.probability, &mut rest[0]);
+                let (width, probability, y) = (run[0].outputs, dropout.probability, &mut outputs[0]);
                 device.dropout(Dropout { rows, width, first, sequence, probability, y })?;
             }
         }
@@ -198,7 +217,8 @@ impl Mlp {
 
     /// Output and its gradient, which is borrowed for whoever computes it. Panics when there is no layer.
     pub fn output_and_gradient(&mut self) -> (&Buffer<f32>, &mut Buffer<f32>) {
-        (self.outputs.last().expect("an MLP with layers"), &mut self.gradient)
+        let gradient = self.output_gradients.last_mut();
+        (self.outputs.last().expect("an MLP with layers"), gradient.expect("a gradient for every output"))
     }
 
     /// Number of layers.
@@ -206,7 +226,7 @@ impl Mlp {
         self.layers.len()
     }
 
-    /// Takes [`Mlp::gradient`] back through `layers`, last first.
+    /// Takes the gradient of the output back through `layers`, last first.
     pub fn backward(
         &mut self,
         device: &Device,
@@ -215,27 +235,56 @@ impl Mlp {
         input: &Buffer<f32>,
         layers: Range<usize>,
     ) -> Result {
-        for i in layers.rev() {
-            let layer = &self.layers[i];
-            if i + 1 == self.layers.len() && layer.activation == Activation::Relu {
-                device.relu_backward(rows * layer.outputs, &self.outputs[i], &mut self.gradient)?;
+        let mut end = layers.end;
+        while end > layers.start {
+            let start = self.run_before(end).max(layers.start);
+            let run = &self.layers[start..end];
+            let (below, output_gradients) = self.output_gradients.split_at_mut(start);
+            let relu = start > 0 && self.layers[start - 1].activation == Activation::Relu;
+            let dx = below.last_mut().unwrap_or(&mut self.input_gradient);
+            // The gradient of the layer below before its activation, in one go.
+            let mut into = None;
+            if run[0].input_gradient {
+                dx.resize(rows * run[0].inputs)?;
+                into = Some((&mut *dx, InputGradient { accumulate: false, relu }));
             }
-            let x = if i == 0 { input } else { &self.outputs[i - 1] };
-            let dx = if layer.input_gradient {
-                self.spare.resize(rows * layer.inputs)?;
-                // The gradient of the layer below before its activation, in one go.
-                let relu = i > 0 && self.layers[i - 1].activation == Activation::Relu;
-                Some((&mut self.spare, InputGradient { accumulate: false, relu }))
-            } else {
-                None
-            };
-            layer.backward(device, parameters, rows, x, &self.gradient, dx)?;
-            if let (Some(dropout), true) = (&self.dropout, i > 0) {
+            for (layer, gradient) in run.iter().zip(&mut *output_gradients).take(run.len() - 1) {
+                gradient.resize(rows * layer.outputs)?;
+            }
+            let (weights, gradients) = parameters.buckets[run[0].bucket].weights_and_gradients();
+            device.chain_backward(ChainBackward {
+                rows,
+                layers: &chain(run, |_| weights)[..run.len()],
+                x: if start == 0 { input } else { &self.outputs[start - 1] },
+                outputs: &self.outputs[start..end],
+                output_gradients: &mut output_gradients[..end - start],
+                activated: end == self.layers.len(),
+                dx: into,
+                gradients,
+            })?;
+            if let (Some(dropout), true) = (&self.dropout, start > 0) {
                 // A unit that was dropped gave 0, as one below the ReLU's threshold: its gradient is 0 already.
-                device.scale(rows * layer.inputs, 1.0 / (1.0 - dropout.probability), &mut self.spare)?;
+                device.scale(rows * run[0].inputs, 1.0 / (1.0 - dropout.probability), dx)?;
             }
-            std::mem::swap(&mut self.gradient, &mut self.spare);
+            end = start;
         }
         Ok(())
     }
+
+    /// First layer of the longest run that ends before layer `end` and can go back as a chain: its parameters lie in one bucket,
+    /// and nothing is dropped inside.
+    fn run_before(&self, end: usize) -> usize {
+        let most = if self.dropout.is_some() { 1 } else { CHAIN_LAYERS };
+        let bucket = self.layers[end - 1].bucket;
+        let alike = self.layers[..end].iter().rev().take(most).take_while(|layer| layer.bucket == bucket);
+        end - alike.count()
+    }
+}
+
+/// Layers of a chain, the first as many as there are in `run`; `weights` gives the weights of a bucket.
+fn chain<'a>(run: &'a [Linear], weights: impl Fn(usize) -> &'a Weights) -> [ChainLayer<'a>; CHAIN_LAYERS] {
+    std::array::from_fn(|i| {
+        let layer = &run[i.min(run.len() - 1)];
+        layer.in_chain(weights(layer.bucket))
+    })
 }

@@ -8,13 +8,45 @@ use spec::model::{LinearLayer, Parameter};
 use spec::optimizer::UpdateRule;
 use spec::random::RandomSequence;
 use spec::schedule::Bucket;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+
+/// Weights of a bucket, and a count of their changes: whoever keeps them in another order looks at it.
+#[derive(Debug)]
+pub struct Weights {
+    buffer: Buffer<f32>,
+    version: u64,
+}
+
+impl Weights {
+    fn new(buffer: Buffer<f32>) -> Self {
+        Self { buffer, version: 0 }
+    }
+
+    /// The weights to be written: the only way to them.
+    pub fn change(&mut self) -> &mut Buffer<f32> {
+        self.version += 1;
+        &mut self.buffer
+    }
+
+    /// Number of times that the weights may have changed.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Deref for Weights {
+    type Target = Buffer<f32>;
+
+    fn deref(&self) -> &Buffer<f32> {
+        &self.buffer
+    }
+}
 
 /// Weights, gradient and optimizer state of one bucket.
 #[derive(Debug)]
 pub struct BucketState {
     /// Weights.
-    pub weights: Buffer<f32>,
+    pub weights: Weights,
     /// Gradient: of this rank after backward; after the reduction of the world, or for towers of their group, which is the same
     /// sum.
     pub gradient: Buffer<f32>,
@@ -24,6 +56,18 @@ pub struct BucketState {
     pub state: Buffer<f32>,
     /// Range of each tensor among the weights, ascending: some rules look at a tensor as a whole.
     pub tensors: Vec<Range<usize>>,
+}
+
+impl BucketState {
+    /// Weights, and the buffers for their gradient: one, or one for each node that is emulated, of the node's samples.
+    pub(super) fn weights_and_gradients(&mut self) -> (&Weights, &mut [Buffer<f32>]) {
+        let Self { weights, gradient, node_gradients, .. } = self;
+        let gradients = match node_gradients.as_mut_slice() {
+            [] => std::slice::from_mut(gradient),
+            nodes => nodes,
+        };
+        (weights, gradients)
+    }
 }
 
 /// The dense parameters of a model that a rank has: the network's, and those of the towers of its group.
@@ -64,7 +108,7 @@ impl Parameters {
             }
             tensors.sort_by_key(|tensor| tensor.start);
             states.push(BucketState {
-                weights,
+                weights: Weights::new(weights),
                 tensors,
                 gradient: Buffer::zeroed(device.for_exchange(), bucket.elements)?,
                 node_gradients: Vec::new(),
@@ -118,7 +162,7 @@ impl Parameters {
     pub fn set_weights(&mut self, index: usize, weights: &[f32]) -> Result<(), Error> {
         let (bucket, at) = self.here(index)?;
         assert_eq!(weights.len(), self.list[index].len, "weights of {}", self.list[index].name);
-        Ok(self.buckets[bucket].weights.write(at, weights)?)
+        Ok(self.buckets[bucket].weights.change().write(at, weights)?)
     }
 
     /// Current gradient of parameter `index`, which must be here.

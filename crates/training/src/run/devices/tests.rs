@@ -32,11 +32,11 @@ fn what_is_missing_is_said_once() {
 #[test]
 fn the_cpu_is_always_there_and_has_no_tf32() {
     for precision in [Precision::F32, Precision::F32x3, Precision::Bf16] {
-        assert_eq!(resolve_device(DeviceChoice::Cpu, precision), Ok(DeviceChoice::Cpu));
+        assert_eq!(resolve_device(DeviceChoice::Cpu, &precision.into()), Ok(DeviceChoice::Cpu));
     }
-    let refused = resolve_device(DeviceChoice::Cpu, Precision::Tf32).unwrap_err();
+    let refused = resolve_device(DeviceChoice::Cpu, &Precision::Tf32.into()).unwrap_err();
     assert_eq!(refused.field, "train.precision (--precision)");
-    assert!(resolve_device(DeviceChoice::Auto, Precision::F32).is_ok());
+    assert!(resolve_device(DeviceChoice::Auto, &Precision::F32.into()).is_ok());
 }
 
 /// What a machine without GPUs says; one with GPUs has nothing to refuse.
@@ -45,10 +45,11 @@ fn a_machine_without_gpus_refuses_what_only_they_have() {
     if missing(&cuda_report()).is_none() {
         return;
     }
-    let refused = resolve_device(DeviceChoice::Cuda(Some(1)), Precision::F32).unwrap_err().to_string();
+    let refused =
+        resolve_device(DeviceChoice::Cuda(Some(1)), &Precision::F32.into()).unwrap_err().to_string();
     assert!(refused.starts_with("train.device (--device): cuda:1 cannot be used here: "), "{refused}");
-    assert_eq!(resolve_device(DeviceChoice::Auto, Precision::F32), Ok(DeviceChoice::Cpu));
-    let refused = resolve_device(DeviceChoice::Auto, Precision::Tf32).unwrap_err().to_string();
+    assert_eq!(resolve_device(DeviceChoice::Auto, &Precision::F32.into()), Ok(DeviceChoice::Cpu));
+    let refused = resolve_device(DeviceChoice::Auto, &Precision::Tf32.into()).unwrap_err().to_string();
     assert!(
         refused.contains("--device auto is the CPU here (") && refused.contains("not in tf32"),
         "{refused}"

@@ -2,10 +2,10 @@
 
 use super::sizes::{exactly, floats, grown};
 use super::{HISTOGRAM, MemoryUse, PHASE, Parts, RANK, REPORTED};
-use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, resident};
+use kernels::{ColumnCopy, LinearShape, Segment, linear_scratch, packed_bytes, resident};
 use spec::feature::Hotness;
 use spec::memory::{Buffers, Rounding};
-use spec::model::{LinearLayer, TowerModule};
+use spec::model::{BlockName, LinearLayer, TowerModule};
 use spec::placement::{CopyUpdate, Shard};
 use spec::program::Move;
 use spec::program::{Program, Units};
@@ -40,6 +40,15 @@ pub(super) struct Shape<'a> {
     phases: f64,
     buffers: Buffers<'a>,
     sample: Sample,
+}
+
+/// Linear layer of a rank.
+struct MappedLayer<'a> {
+    layer: &'a LinearLayer,
+    /// Rows that the layer maps in a step.
+    rows: usize,
+    /// Part of the network whose precision the layer has.
+    part: BlockName,
 }
 
 /// What one sample brings.
@@ -101,7 +110,7 @@ impl<'a> Shape<'a> {
             ..Parts::default()
         };
         self.add_dense(rank, &mut need);
-        need.dense += self.emulated();
+        need.dense += self.emulated() + self.packed(rank);
         if rank < self.purpose.computing {
             self.add_tables(rank, &mut need);
         }
@@ -229,32 +238,49 @@ impl<'a> Shape<'a> {
         copies * size_of::<ColumnCopy>() as f64
     }
 
-    /// Room in which products are packed and ids are sorted.
-    fn scratch(&self, rank: usize) -> f64 {
+    /// Matrices as products read them fastest, beside the weights.
+    fn packed(&self, rank: usize) -> f64 {
+        let of_layer = |MappedLayer { layer, part, .. }: MappedLayer| {
+            let shape = LinearShape { rows: 0, inputs: layer.inputs, outputs: layer.outputs };
+            grown(packed_bytes(shape, self.run.precision.of(part), layer.input_gradient) as f64)
+        };
+        self.layers(rank).into_iter().map(of_layer).sum()
+    }
+
+    /// Linear layers of a rank.
+    fn layers(&self, rank: usize) -> Vec<MappedLayer<'a>> {
         let (run, network) = (self.run, self.run.model.network());
         let samples = self.buffers.samples(rank);
-        let mut layers: Vec<(&LinearLayer, usize)> = Vec::new();
+        let mut layers = Vec::new();
         for block in network.blocks() {
-            layers.extend(block.layers.maps().into_iter().map(|layer| (layer, samples)));
+            let (rows, part) = (samples, block.name);
+            layers.extend(block.layers.maps().into_iter().map(|layer| MappedLayer { layer, rows, part }));
         }
         if let Some(sptt) = run.dataflow.sptt() {
-            let rows = self.buffers.peer_samples(rank);
+            let (rows, part) = (self.buffers.peer_samples(rank), BlockName::TOWERS);
             for &tower in &sptt.plan(sptt.groups().group_of(rank)).towers {
                 let tower = &run.model.towers()[tower];
                 match &tower.module {
                     TowerModule::PassThrough => {}
                     TowerModule::Projection { all, each } => {
-                        layers.extend(all.iter().map(|layer| (layer, rows)));
-                        let mapped = |layer| (layer, rows.saturating_mul(tower.members_of(layer)));
+                        layers.extend(all.iter().map(|layer| MappedLayer { layer, rows, part }));
+                        let rows = |layer| rows.saturating_mul(tower.members_of(layer));
+                        let mapped = |layer| MappedLayer { layer, rows: rows(layer), part };
                         layers.extend(each.iter().map(mapped));
                     }
                     TowerModule::Cross { layer, map } => {
-                        layers.extend(layer.maps().chain(map).map(|layer| (layer, rows)));
+                        layers.extend(layer.maps().chain(map).map(|layer| MappedLayer { layer, rows, part }));
                     }
                 }
             }
         }
-        let packed = layers.into_iter().map(|(layer, rows)| {
+        layers
+    }
+
+    /// Room in which products are packed and ids are sorted.
+    fn scratch(&self, rank: usize) -> f64 {
+        let run = self.run;
+        let packed = self.layers(rank).into_iter().map(|MappedLayer { layer, rows, .. }| {
             let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
             linear_scratch(self.threads, shape, self.purpose.trains) as f64
         });

@@ -1,0 +1,226 @@
+//! Chains of linear layers: each thread takes blocks of samples through all layers before threads meet.
+//!
+//! A block is one thread's work from the first layer to the last, so its activations are near when the next layer reads them,
+//! and no result depends on which thread takes which block. Sums over samples come afterwards, divided by outputs.
+#![allow(unsafe_code)]
+
+use super::linear::{Weights, gradients_of, input_gradient, map, map_cross};
+use super::shared::Shared;
+use super::{Cpu, elementwise};
+use crate::op::chain::CHAIN_LAYERS;
+use crate::{
+    Buffer, ChainBackward, ChainForward, ChainLayer, CrossLayerBackward, CrossLayersForward, InputGradient,
+    LinearShape,
+};
+use spec::placement::share;
+use spec::precision::Precision;
+use std::ops::Range;
+
+/// Samples of a block at least and at most, in whole tiles: every block packs the matrices of all layers.
+const SAMPLES: [usize; 2] = [112, 1120];
+/// Samples of a block where matrices were packed before: few enough that their activations stay near.
+const SAMPLES_OF_PACKED: [usize; 2] = [128, 512];
+/// Outputs whose gradients a thread computes at a time: whole tiles; each time it packs all inputs.
+const OUTPUTS: usize = 224;
+
+pub(crate) fn forward(cpu: &Cpu, args: ChainForward) {
+    let ChainForward { rows, layers, x, outputs } = args;
+    let (x, outputs) = (x.host(), shared(rows, layers, outputs));
+    cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+        let mut x = &x[of(&block, layers[0].inputs)];
+        for (layer, y) in layers.iter().zip(outputs) {
+            let shape = layer.shape(block.len());
+            // SAFETY: blocks do not overlap.
+            let y = unsafe { y.piece(of(&block, layer.outputs)) };
+            map(cpu, shape, x, weights(layer), layer.relu(), y);
+            x = y;
+        }
+    });
+}
+
+pub(crate) fn backward(cpu: &Cpu, args: ChainBackward) {
+    let ChainBackward { rows, layers, outputs, output_gradients, activated, .. } = args;
+    let x = |layer: usize| if layer == 0 { args.x.host() } else { outputs[layer - 1].host() };
+    let last = layers.len() - 1;
+    let masked = activated && layers[last].relu();
+    let dx = args.dx.map(|(dx, into)| (Shared::new(&mut dx.host_mut()[..rows * layers[0].inputs]), into));
+    if dx.is_some() || masked || last > 0 {
+        let dys = shared(rows, layers, output_gradients);
+        cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+            if masked {
+                let outputs_of = of(&block, layers[last].outputs);
+                // SAFETY: blocks do not overlap, and nothing else of this block is in use.
+                let dy = unsafe { dys[last].piece(outputs_of.clone()) };
+                elementwise::relu_backward(cpu, &outputs[last].host()[outputs_of], dy);
+            }
+            for (i, layer) in layers.iter().enumerate().rev() {
+                let below = i.checked_sub(1).map(|below| {
+                    (dys[below], InputGradient { accumulate: false, relu: layers[below].relu() })
+                });
+                let Some((dx, into)) = below.or(dx) else { break };
+                let shape = layer.shape(block.len());
+                let (inputs, outputs) = (of(&block, layer.inputs), of(&block, layer.outputs));
+                // SAFETY: blocks do not overlap, and the gradients of two layers lie in two buffers.
+                let (dy, dx) = unsafe { (&*dys[i].piece(outputs), dx.piece(inputs.clone())) };
+                input_gradient(cpu, shape, &x(i)[inputs], weights(layer), dy, (dx, into));
+            }
+        });
+    }
+    let operand = |i: usize| (layers[i], x(i), output_gradients[i].host());
+    parameter_gradients(cpu, rows, layers.len(), operand, args.gradients);
+}
+
+pub(crate) fn cross_forward(cpu: &Cpu, args: CrossLayersForward) {
+    let CrossLayersForward { rows, layers, x0, x, kept } = args;
+    let mut each = layers.iter().zip(kept);
+    let outputs: [[Shared<f32>; 3]; CHAIN_LAYERS] = std::array::from_fn(|_| match each.next() {
+        Some((layer, kept)) => {
+            let h = layer.v.map_or(0, |v| rows * v.outputs);
+            let len = rows * layer.w.outputs;
+            let buffers = [(&mut kept.h, h), (&mut kept.z, len), (&mut kept.output, len)];
+            buffers.map(|(buffer, len)| Shared::new(&mut buffer.host_mut()[..len]))
+        }
+        None => [(); 3].map(|()| Shared::new(&mut [])),
+    });
+    let (x0, x) = (x0.host(), x.host());
+    cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+        let width = of(&block, layers[0].w.outputs);
+        let (x0, mut x) = (&x0[width.clone()], &x[width]);
+        for (layer, [h, z, out]) in layers.iter().zip(outputs) {
+            let width = of(&block, layer.w.outputs);
+            // SAFETY: blocks do not overlap.
+            let (z, out) = unsafe { (z.piece(width.clone()), out.piece(width)) };
+            let mut inner = x;
+            if let Some(v) = layer.v {
+                let shape = v.shape(block.len());
+                // SAFETY: blocks do not overlap.
+                let h = unsafe { h.piece(of(&block, v.outputs)) };
+                map(cpu, shape, x, weights(&v), false, h);
+                inner = h;
+            }
+            let shape = layer.w.shape(block.len());
+            map_cross(cpu, shape, inner, weights(&layer.w), [x0, x], [z, out]);
+            x = out;
+        }
+    });
+}
+
+pub(crate) fn cross_backward(cpu: &Cpu, args: CrossLayerBackward) {
+    let CrossLayerBackward { rows, maps, x0, x, accumulate, first, .. } = args;
+    let (w, width) = (maps.w, maps.w.outputs);
+    let [x0, x, h, z] = [x0, x, &args.kept.h, &args.kept.z].map(Buffer::host);
+    {
+        let (g, dz) = (Shared::new(args.gradient.host_mut()), Shared::new(args.dz.host_mut()));
+        let (dh, dx0) = (Shared::new(args.dh.host_mut()), Shared::new(args.dx0.host_mut()));
+        cpu.take_blocks(rows, samples(cpu), &|cpu, block| {
+            let (shape, wide) = (w.shape(block.len()), of(&block, width));
+            // SAFETY: blocks do not overlap.
+            let (g, dz, dx0) =
+                unsafe { (g.piece(wide.clone()), dz.piece(wide.clone()), dx0.piece(wide.clone())) };
+            elementwise::cross_gradients(cpu, [&x0[wide.clone()], &z[wide.clone()], g], dz, dx0, accumulate);
+            let added = InputGradient { accumulate: true, relu: false };
+            match maps.v {
+                None => input_gradient(cpu, shape, &x[wide.clone()], weights(&w), dz, (g, added)),
+                Some(v) => {
+                    let inner = of(&block, v.outputs);
+                    // SAFETY: blocks do not overlap.
+                    let dh = unsafe { dh.piece(inner.clone()) };
+                    let set = InputGradient::default();
+                    input_gradient(cpu, shape, &h[inner], weights(&w), dz, (dh, set));
+                    let shape = v.shape(block.len());
+                    input_gradient(cpu, shape, &x[wide.clone()], weights(&v), dh, (g, added));
+                }
+            }
+            if first {
+                elementwise::add(cpu, g, dx0);
+            }
+        });
+    }
+    let (dz, dh) = (args.dz.host(), args.dh.host());
+    match maps.v {
+        None => parameter_gradients(cpu, rows, 1, |_| (w, x, dz), args.gradients),
+        Some(v) => {
+            let operands = [(w, h, dz), (v, x, dh)];
+            parameter_gradients(cpu, rows, 2, |i| operands[i], args.gradients);
+        }
+    }
+}
+
+/// Gradients of matrix and bias of `count` layers, at most [`CHAIN_LAYERS`]; `operand` gives each with its input and the
+/// gradient of its output. Threads take outputs of all layers.
+fn parameter_gradients<'a>(
+    cpu: &Cpu,
+    rows: usize,
+    count: usize,
+    operand: impl Fn(usize) -> (ChainLayer<'a>, &'a [f32], &'a [f32]) + Sync,
+    gradients: &mut [Buffer<f32>],
+) {
+    let shares = gradients.len();
+    for (i, gradient) in gradients.iter_mut().enumerate() {
+        let samples = share(rows, shares, i);
+        if cpu.precision != Precision::F32 {
+            // Other products pack the inputs once for all threads, which therefore share a layer.
+            for l in 0..count {
+                let (layer, x, dy) = operand(l);
+                let shape = layer.shape(samples.len());
+                let (x, dy) = (&x[of(&samples, layer.inputs)], &dy[of(&samples, layer.outputs)]);
+                let parameters = layer.at.find_mut(shape, gradient.host_mut());
+                gradients_of(cpu, shape, 0..layer.outputs, x, dy, parameters);
+            }
+            continue;
+        }
+        let all = Shared::new(gradient.host_mut());
+        // Blocks of outputs of layer l are those from starts[l] on.
+        let mut starts = [0; CHAIN_LAYERS + 1];
+        for l in 0..count {
+            starts[l + 1] = starts[l] + operand(l).0.outputs.div_ceil(OUTPUTS);
+        }
+        cpu.take_blocks(starts[count], [1, usize::MAX], &|cpu, taken| {
+            for l in 0..count {
+                let (layer, x, dy) = operand(l);
+                let blocks = taken.start.max(starts[l])..taken.end.min(starts[l + 1]);
+                if blocks.is_empty() {
+                    continue;
+                }
+                let [first, end] = [blocks.start, blocks.end].map(|b| (b - starts[l]) * OUTPUTS);
+                let some = first..end.min(layer.outputs);
+                let shape @ LinearShape { inputs, outputs, .. } = layer.shape(samples.len());
+                // SAFETY: no two layers share a parameter, no two blocks of a layer an output.
+                let (dw, db) = unsafe {
+                    let matrix = layer.at.weight + some.start * inputs..layer.at.weight + some.end * inputs;
+                    let bias = layer.at.bias.map(|bias| all.piece(bias + some.start..bias + some.end));
+                    (all.piece(matrix), bias)
+                };
+                let (x, dy) = (&x[of(&samples, inputs)], &dy[of(&samples, outputs)]);
+                gradients_of(cpu, shape, some, x, dy, (dw, db));
+            }
+        });
+    }
+}
+
+fn weights<'a>(layer: &ChainLayer<'a>) -> Weights<'a> {
+    Weights::find(layer.shape(0), layer.parameters, layer.at, layer.packed)
+}
+
+/// Samples of a block, at least and at most.
+fn samples(cpu: &Cpu) -> [usize; 2] {
+    if cpu.precision == Precision::F32 { SAMPLES } else { SAMPLES_OF_PACKED }
+}
+
+/// Elements of the samples `block` in a matrix that is so wide.
+fn of(block: &Range<usize>, width: usize) -> Range<usize> {
+    block.start * width..block.end * width
+}
+
+/// Buffers of as many layers, to be written by all threads.
+fn shared<'a>(
+    rows: usize,
+    layers: &[ChainLayer],
+    buffers: &'a mut [Buffer<f32>],
+) -> [Shared<'a, f32>; CHAIN_LAYERS] {
+    let mut each = layers.iter().zip(buffers);
+    std::array::from_fn(|_| match each.next() {
+        Some((layer, buffer)) => Shared::new(&mut buffer.host_mut()[..rows * layer.outputs]),
+        None => Shared::new(&mut []),
+    })
+}

@@ -1,0 +1,335 @@
+//! Chains of layers: the bits of single layers on every device, whatever the number of threads.
+
+use crate::support::*;
+use kernels::{
+    Buffer, CHAIN_LAYERS, ChainBackward, ChainForward, ChainLayer, CrossBackward, CrossKept,
+    CrossLayerBackward, CrossLayersForward, CrossMaps, Device, InputGradient, KernelError, LinearAt,
+    LinearBackward, LinearCrossForward, LinearForward, LinearShape, PackLinear, PackedLinear,
+};
+use proptest::prelude::*;
+use spec::Activation;
+use spec::precision::Precision;
+
+/// A chain of layers of these widths, with some ReLUs and some biases, and its operands.
+struct Chain {
+    rows: usize,
+    widths: Vec<usize>,
+    relu: Vec<bool>,
+    at: Vec<LinearAt>,
+    parameters: Buffer<f32>,
+    x: Buffer<f32>,
+    dy: Buffer<f32>,
+}
+
+impl Chain {
+    fn new(rows: usize, widths: Vec<usize>, seed: u64) -> Self {
+        let (mut numbers, mut end) = (Numbers(seed), 3);
+        let mut at = Vec::new();
+        for pair in widths.windows(2) {
+            let (weight, bias) = (end, (numbers.next() % 3 > 0).then_some(end + pair[0] * pair[1] + 1));
+            end += pair[0] * pair[1] + 1 + pair[1];
+            at.push(LinearAt { weight, bias });
+        }
+        let relu = at.iter().map(|_| numbers.next().is_multiple_of(2)).collect();
+        let [first, last] = [widths[0], widths[widths.len() - 1]];
+        let [parameters, x, dy] = [end, rows * first, rows * last].map(|len| numbers.floats(len));
+        Self { rows, widths, relu, at, parameters, x, dy }
+    }
+
+    fn layers<'a>(&self, parameters: &'a Buffer<f32>, packed: &'a [PackedLinear]) -> Vec<ChainLayer<'a>> {
+        let layer = |(i, &at): (usize, &LinearAt)| ChainLayer {
+            inputs: self.widths[i],
+            outputs: self.widths[i + 1],
+            activation: if self.relu[i] { Activation::Relu } else { Activation::Identity },
+            parameters,
+            at,
+            packed: packed.get(i),
+        };
+        self.at.iter().enumerate().map(layer).collect()
+    }
+
+    /// Matrices as the device reads them fastest.
+    fn packed(&self, device: &Device, parameters: &Buffer<f32>) -> Vec<PackedLinear> {
+        let pack = |(i, &at): (usize, &LinearAt)| {
+            let (shape, mut packed) = (self.shape(i), PackedLinear::new(device));
+            let args = PackLinear { shape, parameters, at, backward: true, packed: &mut packed };
+            device.pack_linear(args).unwrap();
+            packed
+        };
+        self.at.iter().enumerate().map(pack).collect()
+    }
+
+    fn shape(&self, layer: usize) -> LinearShape {
+        LinearShape { rows: self.rows, inputs: self.widths[layer], outputs: self.widths[layer + 1] }
+    }
+
+    fn buffers(&self, device: &Device) -> Vec<Buffer<f32>> {
+        self.widths[1..].iter().map(|width| on(device, &numbers_like(self.rows * width))).collect()
+    }
+
+    /// Outputs, gradients of outputs, of the input and of the parameters, by chains or layer by layer.
+    fn run(&self, device: &Device, chained: bool, input: Option<bool>, shares: usize) -> Vec<Vec<f32>> {
+        let rows = self.rows;
+        let (x, parameters) = (on(device, &self.x), on(device, &self.parameters));
+        let packed = if chained { self.packed(device, &parameters) } else { Vec::new() };
+        let layers = self.layers(&parameters, &packed);
+        let (mut outputs, mut dys) = (self.buffers(device), self.buffers(device));
+        *dys.last_mut().unwrap() = on(device, &self.dy);
+        let mut dx = on(device, &numbers_like(rows * self.widths[0]));
+        let mut gradients: Vec<_> =
+            (0..shares).map(|_| on(device, &numbers_like(parameters.len()))).collect();
+        let into = input.map(|accumulate| InputGradient { accumulate, relu: true });
+        if chained {
+            let forward = ChainForward { rows, layers: &layers, x: &x, outputs: &mut outputs };
+            device.chain_forward(forward).unwrap();
+            device
+                .chain_backward(ChainBackward {
+                    rows,
+                    layers: &layers,
+                    x: &x,
+                    outputs: &outputs,
+                    output_gradients: &mut dys,
+                    activated: true,
+                    dx: into.map(|into| (&mut dx, into)),
+                    gradients: &mut gradients,
+                })
+                .unwrap();
+        } else {
+            for (i, layer) in layers.iter().enumerate() {
+                let (below, y) = outputs.split_at_mut(i);
+                single_forward(device, rows, layer, below.last().unwrap_or(&x), &mut y[0]);
+            }
+            let last = layers.len() - 1;
+            if self.relu[last] {
+                device.relu_backward(self.dy.len(), &outputs[last], &mut dys[last]).unwrap();
+            }
+            for (i, layer) in layers.iter().enumerate().rev() {
+                let (below, dy) = dys.split_at_mut(i);
+                let (x, dx) = match below.last_mut() {
+                    None => (&x, into.map(|into| (&mut dx, into))),
+                    Some(dx) => {
+                        let relu = self.relu[i - 1];
+                        (&outputs[i - 1], Some((dx, InputGradient { accumulate: false, relu })))
+                    }
+                };
+                single_backward(device, rows, layer, x, &dy[0], dx, &mut gradients);
+            }
+        }
+        let all = outputs.iter().chain(&dys).chain([&dx]).chain(&gradients);
+        all.map(|buffer| buffer.to_vec().unwrap()).collect()
+    }
+
+    fn compare(&self, input: Option<bool>, shares: usize) {
+        let bits = |all: Vec<Vec<f32>>| all.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let in_bf16 = [(1, Precision::Bf16), (2, Precision::Bf16), (3, Precision::F32x3)];
+        let in_bf16 = in_bf16.map(|(threads, p)| Device::cpu(threads).unwrap().in_precision(p));
+        for (d, device) in devices().iter().chain(&in_bf16).enumerate() {
+            let run = |chained| bits(self.run(device, chained, input, shares));
+            let same = run(true) == run(false);
+            assert!(same, "device {d}: {} rows, widths {:?}", self.rows, self.widths);
+        }
+    }
+}
+
+fn single_forward(device: &Device, rows: usize, layer: &ChainLayer, x: &Buffer<f32>, y: &mut Buffer<f32>) {
+    let &ChainLayer { inputs, outputs, activation, parameters, at, packed } = layer;
+    let shape = LinearShape { rows, inputs, outputs };
+    device.linear_forward(LinearForward { shape, x, parameters, at, packed, activation, y }).unwrap();
+}
+
+fn single_backward(
+    device: &Device,
+    rows: usize,
+    layer: &ChainLayer,
+    x: &Buffer<f32>,
+    dy: &Buffer<f32>,
+    dx: Option<(&mut Buffer<f32>, InputGradient)>,
+    gradients: &mut [Buffer<f32>],
+) {
+    let &ChainLayer { inputs, outputs, parameters, at, packed, .. } = layer;
+    let shape = LinearShape { rows, inputs, outputs };
+    device.linear_backward(LinearBackward { shape, x, parameters, at, packed, dy, dx, gradients }).unwrap();
+}
+
+#[test]
+fn chains_at_the_edges() {
+    for (rows, widths) in [
+        (0, vec![3, 5, 2]),
+        (1, vec![1, 1]),
+        (113, vec![13, 40, 24, 1]),
+        // Several blocks of samples and of outputs.
+        (480, vec![13, 130, 40, 16]),
+        (340, vec![1; CHAIN_LAYERS + 1]),
+        (225, vec![520, 33]),
+    ] {
+        let chain = Chain::new(rows, widths, 5);
+        chain.compare(None, 1);
+        chain.compare(Some(true), 1);
+        chain.compare(Some(false), 3);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn chains_have_the_bits_of_their_layers(
+        rows in 0..700usize,
+        widths in prop::collection::vec(prop_oneof![4 => 1..90usize, 1 => Just(1usize)], 2..6),
+        input: Option<bool>, shares in 1..3usize, seed: u64,
+    ) {
+        Chain::new(rows, widths, seed).compare(input, shares);
+    }
+
+    #[test]
+    fn cross_layers_have_the_bits_of_their_parts(
+        rows in 0..500usize, width in 1..80usize, rank in 0..20usize, count in 1..4usize, seed: u64,
+    ) {
+        let bits = |all: Vec<Vec<f32>>| all.concat().into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        for device in devices() {
+            let run = |chained| bits(cross(&device, [rows, width, rank, count], chained, seed));
+            assert_eq!(run(true), run(false));
+        }
+    }
+}
+
+/// Everything that `count` cross layers compute, by chains or part by part; of full rank if `rank` is 0.
+fn cross(device: &Device, [rows, width, rank, count]: [usize; 4], chained: bool, seed: u64) -> Vec<Vec<f32>> {
+    let mut numbers = Numbers(seed);
+    let inner = if rank == 0 { width } else { rank };
+    let each = rank * width + width * inner + width;
+    let parameters = on(device, &numbers.floats(count * each));
+    let x0 = on(device, &numbers.floats(rows * width));
+    let activation = Activation::Identity;
+    let maps = |i: usize| {
+        let v = LinearAt { weight: i * each, bias: None };
+        let weight = i * each + rank * width;
+        let w = LinearAt { weight, bias: Some(weight + width * inner) };
+        let (parameters, packed) = (&parameters, None);
+        let map = |inputs, outputs, at| ChainLayer { inputs, outputs, activation, parameters, at, packed };
+        CrossMaps { v: (rank > 0).then(|| map(width, rank, v)), w: map(inner, width, w) }
+    };
+    let layers: Vec<CrossMaps> = (0..count).map(maps).collect();
+    let old = |len: usize| on(device, &numbers_like(len));
+    let kept = |_| CrossKept { h: old(rows * rank), z: old(rows * width), output: old(rows * width) };
+    let mut kept: Vec<CrossKept> = (0..count).map(kept).collect();
+    let mut gradient = on(device, &numbers.floats(rows * width));
+    let (mut dz, mut dh, mut dx0) = (old(rows * width), old(rows * rank), old(rows * width));
+    let mut gradients = [old(parameters.len()), old(parameters.len())];
+    if chained {
+        // In two calls, as a net of very many layers is.
+        for (start, end) in [(0, 1), (1, count)] {
+            let (before, kept) = kept.split_at_mut(start);
+            let x = before.last().map_or(&x0, |kept| &kept.output);
+            let layers = &layers[start..end];
+            device.cross_layers_forward(CrossLayersForward { rows, layers, x0: &x0, x, kept }).unwrap();
+        }
+    } else {
+        for (i, CrossMaps { v, w }) in layers.iter().enumerate() {
+            let (before, rest) = kept.split_at_mut(i);
+            let x = before.last().map_or(&x0, |kept| &kept.output);
+            let CrossKept { h, z, output: out } = &mut rest[0];
+            if let Some(v) = v {
+                single_forward(device, rows, v, x, h);
+            }
+            let shape = LinearShape { rows, inputs: inner, outputs: width };
+            let (h, at, parameters, x0) = (if rank > 0 { &*h } else { x }, w.at, &parameters, &x0);
+            let args = LinearCrossForward { shape, h, parameters, at, packed: None, x0, x, z, out };
+            device.linear_cross_forward(args).unwrap();
+        }
+    }
+    for (i, &maps) in layers.iter().enumerate().rev() {
+        let (accumulate, first) = (i + 1 != count, i == 0);
+        let x = if first { &x0 } else { &kept[i - 1].output };
+        let (gradient, dz, dh, dx0) = (&mut gradient, &mut dz, &mut dh, &mut dx0);
+        let (x0, kept, gradients) = (&x0, &kept[i], &mut gradients);
+        if chained {
+            device
+                .cross_layer_backward(CrossLayerBackward {
+                    rows,
+                    maps,
+                    x0,
+                    x,
+                    kept,
+                    gradient,
+                    dz,
+                    dh,
+                    dx0,
+                    accumulate,
+                    first,
+                    gradients,
+                })
+                .unwrap();
+            continue;
+        }
+        let (len, z, dout) = (rows * width, &kept.z, &*gradient);
+        device.cross_backward(CrossBackward { len, x0, z, dout, dz, dx0, accumulate }).unwrap();
+        let added = InputGradient { accumulate: true, relu: false };
+        match &maps.v {
+            Some(v) => {
+                let set = Some((&mut *dh, InputGradient::default()));
+                single_backward(device, rows, &maps.w, &kept.h, dz, set, gradients);
+                single_backward(device, rows, v, x, dh, Some((&mut *gradient, added)), gradients);
+            }
+            None => single_backward(device, rows, &maps.w, x, dz, Some((&mut *gradient, added)), gradients),
+        }
+        if first {
+            device.add(len, gradient, dx0).unwrap();
+        }
+    }
+    let kept = kept.iter().flat_map(|kept| [&kept.h, &kept.z, &kept.output]);
+    let all = kept.chain([&gradient, &dz, &dh, &dx0]).chain(&gradients);
+    all.map(|buffer| buffer.to_vec().unwrap()).collect()
+}
+
+#[test]
+fn chains_that_do_not_fit_are_refused() {
+    let device = Device::cpu(1).unwrap();
+    let (parameters, x) = (zeros(100), zeros(6));
+    let layer = |inputs, outputs, weight| ChainLayer {
+        inputs,
+        outputs,
+        activation: Activation::Relu,
+        parameters: &parameters,
+        at: LinearAt { weight, bias: None },
+        packed: None,
+    };
+    let forward = |layers: &[ChainLayer], outputs: &mut [Buffer<f32>]| {
+        device.chain_forward(ChainForward { rows: 2, layers, x: &x, outputs }).map_err(|e| e.to_string())
+    };
+    let mut outputs = [zeros(4), zeros(4)];
+    assert_eq!(forward(&[], &mut []), Ok(()));
+    assert_eq!(forward(&[layer(3, 2, 0), layer(2, 2, 6)], &mut outputs), Ok(()));
+    let refused = |layers: &[ChainLayer], outputs: &mut [Buffer<f32>]| forward(layers, outputs).unwrap_err();
+    let apart = refused(&[layer(3, 2, 0), layer(3, 2, 6)], &mut outputs);
+    assert_eq!(apart, "chain_forward: inputs of a layer: expected 2, got 3");
+    assert_eq!(
+        refused(&[layer(1, 1, 0); CHAIN_LAYERS + 1], &mut outputs),
+        "chain_forward: most layers of a chain: expected 8, got 9"
+    );
+    assert_eq!(
+        refused(&[layer(3, 2, 95)], &mut outputs),
+        "chain_forward: parameters holds 100 elements, but 101 are needed"
+    );
+    assert_eq!(
+        refused(&[layer(4, 2, 0)], &mut outputs),
+        "chain_forward: x holds 6 elements, but 8 are needed"
+    );
+    assert_eq!(
+        refused(&[layer(3, 3, 0)], &mut outputs),
+        "chain_forward: outputs holds 4 elements, but 6 are needed"
+    );
+    let (mut output_gradients, mut gradient) = ([zeros(4), zeros(4)], zeros(100));
+    let overlapping = device.chain_backward(ChainBackward {
+        rows: 2,
+        layers: &[layer(3, 2, 5), layer(2, 2, 2)],
+        x: &x,
+        outputs: &outputs,
+        output_gradients: &mut output_gradients,
+        activated: false,
+        dx: None,
+        gradients: std::slice::from_mut(&mut gradient),
+    });
+    let (op, what) = ("chain_backward", "start of a layer's parameters");
+    assert_eq!(overlapping, Err(KernelError::Mismatch { op, what, expected: 6, got: 5 }));
+}
