@@ -64,7 +64,7 @@ unsafe fn load(from: *const u16) -> __m512bh {
 /// The processor must have AVX-512 with instructions for bf16.
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(crate) unsafe fn peak(count: usize) -> f64 {
-    let ones = std::hint::black_box(_mm512_set1_epi32(0));
+    let ones = std::hint::black_box(_mm512_set1_epi32(0x3f80_3f80));
     // SAFETY: two names of the same register.
     let ones = unsafe { std::mem::transmute::<__m512i, __m512bh>(ones) };
     let mut sums = [_mm512_setzero_ps(); 24];
