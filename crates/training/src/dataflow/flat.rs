@@ -108,9 +108,8 @@ impl Flat {
         let unused = vec![0; copied.len()];
         let owned = sent_columns.len() + summed_columns.len();
         let plain = [Leg::Pooled, Leg::Gradient].iter().all(|&leg| !wire.of(leg).encodes());
-        // Memory for computing and memory for exchanges must be of one kind for buffers to change places, which queues do not know.
+        // Memory for computing and memory for exchanges must be of one kind for buffers to change places.
         let in_order = ranks == 1
-            && !device.is_queued()
             && hosts.is_none()
             && plain
             && owned == sent_columns.len()
