@@ -101,17 +101,8 @@ impl<T: Element> Buffer<T> {
         self.len == 0
     }
 
-    /// Sets the number of elements in use. Contents up to the new length stay; elements that a shorter length hid come back
-    /// with a longer one, and the values of new elements are unspecified. Allocates only when the capacity is too small.
-    ///
-    /// ```
-    /// use kernels::{Buffer, Device};
-    /// let mut buffer = Buffer::from_slice(&Device::cpu(1)?, &[1.0f32, 2.0, 3.0])?;
-    /// buffer.resize(1)?;
-    /// buffer.resize(3)?;
-    /// assert_eq!(buffer.to_vec()?, [1.0, 2.0, 3.0]);
-    /// # Ok::<(), kernels::KernelError>(())
-    /// ```
+    /// Sets the number of elements in use. Contents up to the new length stay; the values of new elements are unspecified.
+    /// Allocates only when the capacity is too small.
     pub fn resize(&mut self, len: usize) -> Result<(), KernelError> {
         self.bytes.memory.resize(bytes_of::<T>(len)?)?;
         self.len = len;

@@ -48,29 +48,27 @@ pub trait Dataflow: fmt::Debug + Send {
     /// Looks up and pools samples of the world in the tables held here.
     fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error>;
 
-    /// Brings all vectors of this rank's samples, and the `dense` ones, into the order that the interaction sees. What
-    /// `features` held is lost.
+    /// Brings all vectors of this rank's samples, and the `dense` ones, into the order that the interaction sees.
     fn restore_order(
-        &mut self,
+        &self,
         device: &Device,
         input: &Input,
         dense: Option<&Buffer<f32>>,
         features: &mut Buffer<f32>,
     ) -> Result<(), Error>;
 
-    /// Lays out the gradients of this rank's vectors by where the vectors came from, and those of the dense vectors apart. What
-    /// `gradients` held may be lost.
+    /// Lays out the gradients of this rank's vectors by where the vectors came from, and those of the dense vectors apart.
     fn split_gradients(
         &mut self,
         device: &Device,
         input: &Input,
-        gradients: &mut Buffer<f32>,
+        gradients: &Buffer<f32>,
         dense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error>;
 
     /// Updates the tables by the gradients that arrived: the backward pass of the lookup, fused with the optimizer.
     fn update(
-        &mut self,
+        &self,
         device: &Device,
         tables: &mut [Table],
         input: &Input,

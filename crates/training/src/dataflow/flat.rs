@@ -4,9 +4,6 @@
 //! that comes back has rows in global sample order. In a hierarchical all-to-all vectors are permuted before they leave, and
 //! gradients are laid out in peer order; what arrives is the same. Partial sums of tables cut by rows are added in the order of
 //! their holders: by a reduce-scatter where every rank has a piece of the rows, else where the samples are.
-//!
-//! A rank that is alone looks its vectors up where the interaction sees them, and updates its tables by the gradients where the
-//! interaction left them: buffers change places, and only the dense vectors are copied.
 
 use super::carries::{Carries, Payload};
 use super::copies::Copies;
@@ -38,9 +35,6 @@ pub struct Flat {
     widths: Vec<(usize, usize)>,
     summed_width: usize,
     replicated_width: usize,
-    /// Whether vectors are looked up in feature order, between the columns of the dense vector: one rank alone has nobody to
-    /// lay them out for.
-    in_order: bool,
     /// Columns of each source's pooled vectors in feature order: those that are set, and those that are added to others;
     /// the gradient's of each destination.
     arriving: Vec<Vec<ColumnCopy>>,
@@ -107,20 +101,6 @@ impl Flat {
         let into_copies = into_order(&mut copied.iter(), &|_| true);
         let unused = vec![0; copied.len()];
         let owned = sent_columns.len() + summed_columns.len();
-        let plain = [Leg::Pooled, Leg::Gradient].iter().all(|&leg| !wire.of(leg).encodes());
-        // Memory for computing and memory for exchanges must be of one kind for buffers to change places.
-        let in_order = ranks == 1
-            && hosts.is_none()
-            && plain
-            && owned == sent_columns.len()
-            && replicated.is_empty()
-            && copied.is_empty()
-            && sent(rank).iter().all(first)
-            && Buffer::<f32>::new(device).has_contents();
-        let sent_columns = match in_order {
-            true => sent(rank).iter().map(|s| model.feature_offset(s.feature, s.columns.start)).collect(),
-            false => sent_columns,
-        };
         let leg = |leg: Leg, way, widths: &[Vec<usize>]| match hosts {
             None => Vectors::direct(device, wire.of(leg), way, widths, rank),
             Some(hosts) => Vectors::by_hosts(device, hosts, wire.of(leg), way, widths, rank),
@@ -139,7 +119,6 @@ impl Flat {
             widths: (0..ranks).map(|r| (width(sent(r)), width(updated(r)))).collect(),
             summed_width: width(summed),
             replicated_width: width(replicated),
-            in_order,
             arriving: (0..ranks).map(|r| into_order(&mut sent(r).iter(), &first)).collect(),
             adding: (0..ranks).map(|r| into_order(&mut sent(r).iter(), &|s| !first(s))).collect(),
             leaving: (0..ranks).map(|r| reversed(into_order(&mut updated(r), &|_| true))).collect(),
@@ -190,7 +169,7 @@ impl Dataflow for Flat {
 
     /// The world's samples are looked up in the tables owned here, and this rank's in the copies.
     fn lookup(&mut self, device: &Device, tables: &[Table], input: &Input) -> Result<(), Error> {
-        let sent_width = if self.in_order { self.order.width } else { self.widths[self.rank].0 };
+        let (sent_width, _) = self.widths[self.rank];
         let [sent, owned, replicated] = self.ends;
         let (world, own) = (0..input.world_rows(), input.own());
         for (which, width, samples, out) in [
@@ -221,17 +200,13 @@ impl Dataflow for Flat {
     }
 
     fn restore_order(
-        &mut self,
+        &self,
         device: &Device,
         input: &Input,
         dense: Option<&Buffer<f32>>,
         features: &mut Buffer<f32>,
     ) -> Result<(), Error> {
         let rows = input.rows();
-        if self.in_order {
-            std::mem::swap(features, &mut self.pooled.floats.recv);
-            return self.order.begin(device, rows, dense, features);
-        }
         self.order.begin(device, rows, dense, features)?;
         let to_width = self.order.width;
         let mut at = 0;
@@ -270,7 +245,7 @@ impl Dataflow for Flat {
         &mut self,
         device: &Device,
         input: &Input,
-        dfeatures: &mut Buffer<f32>,
+        dfeatures: &Buffer<f32>,
         ddense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error> {
         let rows = input.rows();
@@ -279,10 +254,6 @@ impl Dataflow for Flat {
         let (samples, widths) = (&input.samples, &self.widths);
         self.gradients.expect(|from, to| samples[from].len() * widths[to].1);
         let send = self.gradients.outgoing();
-        if self.in_order {
-            std::mem::swap(dfeatures, send);
-            return Ok(());
-        }
         send.resize(rows * widths.iter().map(|(_, held)| held).sum::<usize>())?;
         let mut at = 0;
         for &holder in &self.holders {
@@ -312,18 +283,13 @@ impl Dataflow for Flat {
     }
 
     fn update(
-        &mut self,
+        &self,
         device: &Device,
         tables: &mut [Table],
         input: &Input,
         update: Update,
     ) -> Result<(), Error> {
-        let (_, mut held) = self.widths[self.rank];
-        if self.in_order {
-            // The exchange counted the columns of the tables; those of the dense vector lie between them.
-            held = self.order.width;
-            self.gradients.floats.recv.resize(input.rows() * held)?;
-        }
+        let (_, held) = self.widths[self.rank];
         let ([sent, owned, replicated], columns) = (self.ends, &self.update_columns[..]);
         let (gradients, sums) = (&self.gradients.floats.recv, &self.sum_gradients.recv);
         for (which, width, gradients) in [

@@ -268,7 +268,7 @@ impl Dataflow for Sptt {
     }
 
     fn restore_order(
-        &mut self,
+        &self,
         device: &Device,
         input: &Input,
         dense: Option<&Buffer<f32>>,
@@ -294,7 +294,7 @@ impl Dataflow for Sptt {
         &mut self,
         device: &Device,
         input: &Input,
-        dfeatures: &mut Buffer<f32>,
+        dfeatures: &Buffer<f32>,
         ddense: Option<&mut Buffer<f32>>,
     ) -> Result<(), Error> {
         let rows = input.rows();
@@ -391,7 +391,7 @@ impl Dataflow for Sptt {
     }
 
     fn update(
-        &mut self,
+        &self,
         device: &Device,
         tables: &mut [Table],
         input: &Input,

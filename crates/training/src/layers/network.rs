@@ -126,9 +126,9 @@ impl Network {
     }
 
     /// Gradient of [`features`](Self::features), and the buffer for that of the leading block's output.
-    pub fn features_and_leading_gradient(&mut self) -> (&mut Buffer<f32>, Option<&mut Buffer<f32>>) {
+    pub fn features_and_leading_gradient(&mut self) -> (&Buffer<f32>, Option<&mut Buffer<f32>>) {
         let leading = self.leading.map(|i| self.nodes[i].output_and_gradient().1);
-        (&mut self.dfeatures, leading)
+        (&self.dfeatures, leading)
     }
 
     /// One block forward.
