@@ -23,7 +23,7 @@ mod transfer;
 pub use buffer::{Buffer, Element};
 pub use bytes::Bytes;
 pub use cpu::Cpu;
-pub use cpu::linear::{linear_scratch, linear_scratch_in, packed_bytes};
+pub use cpu::linear::{linear_scratch, packed_bytes};
 pub use cpu::peak;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use device::Device;

@@ -156,13 +156,8 @@ pub(crate) fn gradients_of(
     gemm(cpu, some.len(), Product { n: inputs, k: rows, a, b, packed: None, c, finish });
 }
 
-/// Bytes of scratch that each of `threads` threads needs for a layer's products in f32, forward and backward.
-pub fn linear_scratch(threads: usize, shape: LinearShape, backward: bool) -> usize {
-    linear_scratch_in(Precision::F32, threads, shape, backward)
-}
-
 /// Bytes of scratch that each of `threads` threads needs for a layer's products in `precision`, forward and backward.
-pub fn linear_scratch_in(precision: Precision, threads: usize, shape: LinearShape, backward: bool) -> usize {
+pub fn linear_scratch(precision: Precision, threads: usize, shape: LinearShape, backward: bool) -> usize {
     let LinearShape { rows, inputs, outputs } = shape;
     if outputs == 1 || rows == 0 {
         return 0;

@@ -280,9 +280,9 @@ impl<'a> Shape<'a> {
     /// Room in which products are packed and ids are sorted.
     fn scratch(&self, rank: usize) -> f64 {
         let run = self.run;
-        let packed = self.layers(rank).into_iter().map(|MappedLayer { layer, rows, .. }| {
+        let packed = self.layers(rank).into_iter().map(|MappedLayer { layer, rows, part }| {
             let shape = LinearShape { rows, inputs: layer.inputs, outputs: layer.outputs };
-            linear_scratch(self.threads, shape, self.purpose.trains) as f64
+            linear_scratch(run.precision.of(part), self.threads, shape, self.purpose.trains) as f64
         });
         let packed = packed.fold(0.0, f64::max);
         let held = run.placement.held_by(rank);
