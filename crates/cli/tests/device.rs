@@ -128,7 +128,7 @@ fn bad_devices_and_precisions_are_refused() {
         (
             &["train", "--precision", "bf16,cross=f32"],
             1,
-            &["--precision", "no part \"cross\"", "bottom or top"],
+            &["--precision", "no part \"cross\"", "bottom, interaction or top"],
         ),
         (&["train", "--precision", "top=tf32"], 1, &["--precision", "top: the CPU computes in"]),
         (&["calibrate", "--precision", "tf32"], 1, &["--precision", "the CPU computes in"]),

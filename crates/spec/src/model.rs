@@ -193,9 +193,11 @@ impl Model {
     }
 
     /// Parts of the model that compute matrix products, each of which may do so in a precision of its own: blocks with linear
-    /// maps in forward order, and then the modules of towers.
+    /// maps or dot products in forward order, and then the modules of towers.
     pub fn parts_with_products(&self) -> Vec<BlockName> {
-        let blocks = self.network.blocks().iter().filter(|block| !block.layers.maps().is_empty());
+        let has_products =
+            |block: &&Block| matches!(block.layers, Layers::Dot { .. }) || !block.layers.maps().is_empty();
+        let blocks = self.network.blocks().iter().filter(has_products);
         let towers = self.towers.iter().any(|tower| !tower.passes_through());
         blocks.map(|block| block.name).chain(towers.then_some(BlockName::TOWERS)).collect()
     }

@@ -75,9 +75,9 @@ fn errors_name_the_field_and_the_remedy() {
             "--device cpu",
         ),
         (
-            refused(|c| c.train.precision = "interaction=f32".parse().ok()),
+            refused(|c| c.train.precision = "cross=f32".parse().ok()),
             "train.precision (--precision)",
-            "no part \"interaction\" that computes matrix products; use bottom or top",
+            "no part \"cross\" that computes matrix products; use bottom, interaction or top",
         ),
         (
             refused(|c| {

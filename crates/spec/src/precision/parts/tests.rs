@@ -114,9 +114,9 @@ fn parts_are_those_of_the_model() {
         assert!(problem.contains("no part \"cross\"") && problem.ends_with(&listed(&names)), "{problem}");
         names.join(" ")
     };
-    assert_eq!(parts(ModelKind::Dlrm, None), "bottom top");
-    assert_eq!(parts(ModelKind::Dlrm, Some("none")), "bottom top");
-    assert_eq!(parts(ModelKind::Dlrm, Some("dlrm:d=16")), "bottom top towers");
+    assert_eq!(parts(ModelKind::Dlrm, None), "bottom interaction top");
+    assert_eq!(parts(ModelKind::Dlrm, Some("none")), "bottom interaction top");
+    assert_eq!(parts(ModelKind::Dlrm, Some("dlrm:d=16")), "bottom interaction top towers");
     assert_eq!(parts(ModelKind::Dcn, None), "bottom interaction top");
     assert_eq!(parts(ModelKind::DeepFm, None), "linear deep");
 }
