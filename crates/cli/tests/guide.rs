@@ -94,6 +94,8 @@ fn mpi_works(folder: &Path) -> bool {
 fn guide(name: &str) {
     let page = text(&format!("docs/guide/{name}.md"));
     match follow(&page) {
+        // Without MPI most commands of the page on clusters are left out.
+        Ok(ran) if name == "cluster" => assert!(ran >= 1, "no block of docs/guide/{name}.md ran"),
         Ok(ran) => assert!(ran >= 3, "only {ran} blocks of docs/guide/{name}.md ran"),
         Err(wrong) => panic!("docs/guide/{name}.md, {wrong}"),
     }
