@@ -108,7 +108,7 @@ impl Cpu {
         Some(Self { units, level, ..self.clone() })
     }
 
-    /// The same pool with products in `precision`; tf32 is computed in f32.
+    /// Makes a pool of the same threads whose products are computed in `precision`; tf32 is computed in f32.
     pub fn in_precision(&self, precision: Precision) -> Self {
         Self { precision, ..self.clone() }
     }

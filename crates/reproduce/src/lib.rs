@@ -35,6 +35,12 @@ pub use error::{Error, Failure, Result};
 pub use launcher::Launcher;
 pub use program::{Program, Progress};
 
+/// Name of the log of an experiment in its records: that of the file, or `synthetic`.
+fn log_name(data: Option<&std::path::Path>) -> String {
+    let name = data.and_then(|path| path.file_name());
+    name.map_or("synthetic".into(), |name| name.to_string_lossy().into_owned())
+}
+
 /// A reproduction that is done, as people and as programs read it.
 #[derive(Clone, Debug)]
 pub struct Report {

@@ -7,9 +7,9 @@ pub(crate) mod report;
 
 pub use report::{recorded, report_of};
 
-use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::program::Program;
+use crate::{Report, log_name};
 use campanile::logs::{self, OpenLogs};
 use campanile::records::Records;
 use campanile::{Config, Control, Training};
@@ -147,11 +147,7 @@ fn measure(args: &Args, program: &dyn Program) -> Result<()> {
 
 fn setting(args: &Args, run: &Run) -> Setting {
     Setting {
-        data: args
-            .data
-            .as_ref()
-            .and_then(|path| path.file_name())
-            .map_or("synthetic".into(), |name| name.to_string_lossy().into_owned()),
+        data: log_name(args.data.as_deref()),
         model: run.model.kind().into(),
         steps: run.steps,
         train_rows: run.data.samples(),

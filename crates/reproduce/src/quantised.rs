@@ -10,9 +10,9 @@ mod tables;
 pub use report::{recorded, report_of};
 pub use tables::{ACCEPTED, NODES, Row, Table};
 
-use crate::Report;
 use crate::error::{During, Error, Result};
 use crate::program::Program;
+use crate::{Report, log_name};
 use campanile::logs::{self, OpenLogs};
 use campanile::records::Records;
 use campanile::{Config, Control, Training, chain};
@@ -309,11 +309,7 @@ fn measure(table: Table, args: &Args, program: &dyn Program) -> Result<()> {
 
 fn setting(args: &Args, run: &Run) -> Setting {
     Setting {
-        data: args
-            .data
-            .as_ref()
-            .and_then(|path| path.file_name())
-            .map_or("synthetic".into(), |name| name.to_string_lossy().into_owned()),
+        data: log_name(args.data.as_deref()),
         steps: run.steps,
         train_rows: run.data.samples(),
         test_rows: run.data.eval_samples(),

@@ -61,7 +61,8 @@ fn same(one: &Outcome, other: &Outcome, what: &str) {
     assert_eq!(evaluation(one), evaluation(other), "{what}");
 }
 
-/// The same bits again and for any number of threads, which are those of no other precision; losses close to those of f32.
+/// A run in another precision has the same bits twice and for any number of threads, differs from f32, and has losses close to
+/// those of f32.
 #[test]
 fn every_precision_has_bits_of_its_own() {
     for kind in ModelKind::ALL {

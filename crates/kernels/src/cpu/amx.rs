@@ -17,20 +17,66 @@ pub(crate) const BLOCK: usize = 32;
 /// Whether the processor has tiles for bf16 and the system lends them to this process.
 pub(crate) fn detect() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
+    const BF16: u32 = 1 << 22;
+    const TILE: u32 = 1 << 24;
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & (BF16 | TILE) == BF16 | TILE && lent()
+}
+
+/// Asks the system for tiles; false where it lends none.
+#[cfg(target_os = "linux")]
+fn lent() -> bool {
     /// `arch_prctl` that asks for a part of the processor's state.
     const REQUEST_PERMISSION: libc::c_long = 0x1023;
     /// Contents of tiles, as a part of the processor's state.
     const TILE_DATA: libc::c_long = 18;
-    const BF16: u32 = 1 << 22;
-    const TILE: u32 = 1 << 24;
-    if !cfg!(target_os = "linux")
-        || __cpuid(0).eax < 7
-        || __cpuid_count(7, 0).edx & (BF16 | TILE) != BF16 | TILE
-    {
-        return false;
-    }
     // SAFETY: the call changes nothing but what this process may use; an old system knows no such call and fails.
     unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0 }
+}
+
+/// Only Linux is asked for tiles.
+#[cfg(not(target_os = "linux"))]
+fn lent() -> bool {
+    false
+}
+
+/// Adds the steps of a block to its sums. Lines are the instructions of one step, on accumulators in tiles 0 to 3; they move
+/// `a` and `b` on.
+macro_rules! add_steps {
+    ($block:ident: $($line:literal,)*) => {
+        asm!(
+            "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            "test {from}, {from}",
+            "jz 2f",
+            "tileloadd tmm0, [{from} + {wide}]",
+            "tileloadd tmm1, [{from} + {wide} + 64]",
+            "tileloadd tmm2, [{from} + {wide} + 2048]",
+            "tileloadd tmm3, [{from} + {wide} + 2112]",
+            "2:",
+            "test {steps}, {steps}",
+            "jz 4f",
+            "3:",
+            $($line,)*
+            "dec {steps}",
+            "jnz 3b",
+            "4:",
+            "tilestored [{to} + {stride}], tmm0",
+            "tilestored [{to} + {stride} + 64], tmm1",
+            "tilestored [{low} + {stride}], tmm2",
+            "tilestored [{low} + {stride} + 64], tmm3",
+            a = inout(reg) $block.a => _,
+            b = inout(reg) $block.b => _,
+            steps = inout(reg) $block.steps => _,
+            from = in(reg) $block.from,
+            to = in(reg) $block.to,
+            low = in(reg) $block.to.wrapping_add(16 * $block.stride),
+            stride = in(reg) $block.stride * size_of::<f32>(),
+            line = in(reg) 64usize,
+            wide = in(reg) 128usize,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        )
+    };
 }
 
 /// Shape of all tiles, as the processor reads it.
@@ -88,18 +134,7 @@ impl Tiles {
         // SAFETY: the block reads `steps` times 2 KB from `a` and `b`, 4 KB from `from` unless it is null, and writes 32 rows of
         // 128 bytes to `to`: the caller's promise. Everything that it changes is named.
         unsafe {
-            asm!(
-                "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-                "test {from}, {from}",
-                "jz 2f",
-                "tileloadd tmm0, [{from} + {wide}]",
-                "tileloadd tmm1, [{from} + {wide} + 64]",
-                "tileloadd tmm2, [{from} + {wide} + 2048]",
-                "tileloadd tmm3, [{from} + {wide} + 2112]",
-                "2:",
-                "test {steps}, {steps}",
-                "jz 4f",
-                "3:",
+            add_steps!(block:
                 "tileloadd tmm6, [{b} + {line}]",
                 "tileloaddt1 tmm4, [{a} + {line}]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
@@ -110,25 +145,6 @@ impl Tiles {
                 "tdpbf16ps tmm3, tmm5, tmm7",
                 "add {a}, 2048",
                 "add {b}, 2048",
-                "dec {steps}",
-                "jnz 3b",
-                "4:",
-                "tilestored [{to} + {stride}], tmm0",
-                "tilestored [{to} + {stride} + 64], tmm1",
-                "tilestored [{low} + {stride}], tmm2",
-                "tilestored [{low} + {stride} + 64], tmm3",
-                a = inout(reg) block.a => _,
-                b = inout(reg) block.b => _,
-                steps = inout(reg) block.steps => _,
-                from = in(reg) block.from,
-                to = in(reg) block.to,
-                low = in(reg) block.to.wrapping_add(16 * block.stride),
-                stride = in(reg) block.stride * size_of::<f32>(),
-                line = in(reg) 64usize,
-                wide = in(reg) 128usize,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
             );
         }
     }
@@ -142,18 +158,7 @@ impl Tiles {
     unsafe fn split(&self, block: &Block) {
         // SAFETY: as in `plain`, but with 4 KB of each operand per step.
         unsafe {
-            asm!(
-                "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
-                "test {from}, {from}",
-                "jz 2f",
-                "tileloadd tmm0, [{from} + {wide}]",
-                "tileloadd tmm1, [{from} + {wide} + 64]",
-                "tileloadd tmm2, [{from} + {wide} + 2048]",
-                "tileloadd tmm3, [{from} + {wide} + 2112]",
-                "2:",
-                "test {steps}, {steps}",
-                "jz 4f",
-                "3:",
+            add_steps!(block:
                 "tileloadd tmm6, [{b} + {line} + 2048]",
                 "tileloaddt1 tmm4, [{a} + {line}]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
@@ -176,25 +181,6 @@ impl Tiles {
                 "tdpbf16ps tmm3, tmm5, tmm7",
                 "add {a}, 4096",
                 "add {b}, 4096",
-                "dec {steps}",
-                "jnz 3b",
-                "4:",
-                "tilestored [{to} + {stride}], tmm0",
-                "tilestored [{to} + {stride} + 64], tmm1",
-                "tilestored [{low} + {stride}], tmm2",
-                "tilestored [{low} + {stride} + 64], tmm3",
-                a = inout(reg) block.a => _,
-                b = inout(reg) block.b => _,
-                steps = inout(reg) block.steps => _,
-                from = in(reg) block.from,
-                to = in(reg) block.to,
-                low = in(reg) block.to.wrapping_add(16 * block.stride),
-                stride = in(reg) block.stride * size_of::<f32>(),
-                line = in(reg) 64usize,
-                wide = in(reg) 128usize,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
             );
         }
     }

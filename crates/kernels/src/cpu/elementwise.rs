@@ -167,9 +167,9 @@ pub(crate) fn cross_gradients(
                 cross_block(cpu.level, [x0, z, dout], true, dz_block, dx0);
             } else {
                 cross_block(cpu.level, [x0, z, dout], false, dz_block, dx0_block);
-                stream::copy(cpu.level, dx0_block, dx0);
+                stream::copy(dx0_block, dx0);
             }
-            stream::copy(cpu.level, dz_block, dz);
+            stream::copy(dz_block, dz);
         }
         stream::fence();
     });
@@ -205,7 +205,7 @@ pub(crate) fn copy_columns(
 ) {
     let copied = copies.iter().map(|copy| copy.width).sum::<usize>() * (from.len() / widths[0].max(1));
     match stream::pays(copied) {
-        true => each_block(cpu, copies, from, to, widths, |from, to| stream::copy(cpu.level, from, to)),
+        true => each_block(cpu, copies, from, to, widths, stream::copy),
         false => each_block(cpu, copies, from, to, widths, |from, to| to.copy_from_slice(from)),
     }
 }

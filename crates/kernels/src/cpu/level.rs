@@ -78,8 +78,8 @@ pub(crate) fn prefetch<T>(slice: &[T], at: usize, len: usize) {
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line)) };
         }
         if !bytes.is_multiple_of(64) {
-            // Such rows reach into one line more, or do not: asking always costs less than finding out.
-            // SAFETY: as above.
+            // Elements that do not begin with a line may reach into one line more: asking for it costs less than finding out.
+            // SAFETY: a prefetch of any address is harmless.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(bytes).wrapping_sub(1)) };
         }
     }
@@ -101,40 +101,11 @@ pub(crate) fn prefetch_for_write<T>(start: *const T, at: usize, len: usize) {
             unsafe { _mm_prefetch::<_MM_HINT_ET0>(first.wrapping_add(line)) };
         }
         if !bytes.is_multiple_of(64) {
-            // The last line, where the first element does not begin with one.
-            // SAFETY: as above.
+            // Elements that do not begin with a line may reach into one line more.
+            // SAFETY: a prefetch of any address is harmless.
             unsafe { _mm_prefetch::<_MM_HINT_ET0>(first.wrapping_add(bytes).wrapping_sub(1)) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (start, at, len);
-}
-
-/// `to = from`, both of one length, past the caches as far as `to` consists of whole 16-byte vectors. Other threads see the
-/// stores after a [`fence`].
-#[inline(always)]
-pub(crate) fn store_streamed(to: &mut [f32], from: &[f32]) {
-    assert_eq!(to.len(), from.len());
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_mm_loadu_ps, _mm_stream_ps};
-        let whole = if to.as_ptr().addr().is_multiple_of(16) { to.len() / 4 * 4 } else { 0 };
-        for i in (0..whole).step_by(4) {
-            // SAFETY: both slices have four floats from `i` on, and `to` is aligned to 16 bytes.
-            unsafe { _mm_stream_ps(to.as_mut_ptr().add(i), _mm_loadu_ps(from.as_ptr().add(i))) };
-        }
-        to[whole..].copy_from_slice(&from[whole..]);
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    to.copy_from_slice(from);
-}
-
-/// Makes streamed stores visible to other threads before whatever follows.
-#[inline(always)]
-pub(crate) fn fence() {
-    // SAFETY: every x86-64 has this instruction.
-    #[cfg(target_arch = "x86_64")]
-    unsafe {
-        std::arch::x86_64::_mm_sfence()
-    };
 }

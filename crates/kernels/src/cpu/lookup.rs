@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use super::Cpu;
-use super::level::{fence, prefetch, store_streamed};
+use super::level::prefetch;
 use super::shared::Shared;
+use super::stream;
 use crate::{KernelError, Lookup, Table, reference};
 use spec::Pooling;
 use std::ops::Range;
@@ -153,7 +154,7 @@ impl<'a> Bags<'a> {
             _ => self.blocks::<16>(out),
         }
         if self.streamed {
-            fence();
+            stream::fence();
         }
     }
 
@@ -198,6 +199,10 @@ impl<'a> Bags<'a> {
         let (start, length) = (self.starts[s] as usize, self.lengths[s] as usize);
         let (mut sum, mut tail) = ([0f32; COLUMNS], [0f32; TAIL]);
         for value in start..start + length {
+            if let Some(&next) = self.values.get(value + 3 * self.ahead) {
+                // One line early brings the address translation.
+                prefetch(self.rows, next as usize * self.dim + first, 1);
+            }
             if let Some(&next) = self.values.get(value + self.ahead) {
                 prefetch(self.rows, next as usize * self.dim + first, width);
             }
@@ -213,7 +218,7 @@ impl<'a> Bags<'a> {
         }
         let out = &mut out[first..][..width];
         if self.streamed {
-            return store_streamed(out, &sum);
+            return stream::copy(&sum, out);
         }
         out[..COLUMNS].copy_from_slice(&sum);
         out[width - TAIL..].copy_from_slice(&tail);

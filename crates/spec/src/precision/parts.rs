@@ -216,7 +216,7 @@ impl JsonSchema for PrecisionConfig {
         let of_part = generator.subschema_for::<Precision>();
         json_schema!({
             "description": "Precision of the operands of matrix products, by part of the network: the names of blocks as `campanile schedule` \
-                            prints them, such as `bottom`, `top`, `interaction` (the cross layers of a DCN), `deep` and `project`, and `towers` for \
+                            prints them, such as `bottom`, `top`, `interaction` (dot products or cross layers), `deep` and `project`, and `towers` for \
                             the modules of all towers.",
             "oneOf": [
                 for_all,

@@ -101,7 +101,7 @@ pub(crate) fn backward(
             // SAFETY: no two pieces share a row.
             let dsample = unsafe { dvectors.piece(r * count * dim..(r + 1) * count * dim) };
             if streamed && wide == dim {
-                stream::copy(cpu.level, &result[..count * dim], dsample);
+                stream::copy(&result[..count * dim], dsample);
             } else {
                 let lines = dsample.chunks_exact_mut(dim).zip(result.chunks_exact(wide));
                 lines.for_each(|(to, from)| to.copy_from_slice(&from[..dim]));

@@ -4,7 +4,8 @@
 //! are touched in the way that is best on this machine.
 
 use crate::cpu::Cpu;
-use crate::cpu::level::{fence, prefetch, store_streamed};
+use crate::cpu::level::prefetch;
+use crate::cpu::stream;
 use crate::{Buffer, Device, KernelError};
 use spec::random::RandomSequence;
 use std::sync::Mutex;
@@ -139,8 +140,8 @@ impl Memory {
             for pair in &pairs[range] {
                 let (to, from) = &mut *pair.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 let len = to.len().min(from.len());
-                store_streamed(&mut to[..len], &from[..len]);
-                fence();
+                stream::copy(&from[..len], &mut to[..len]);
+                stream::fence();
             }
         });
         Stream { read, copy: bytes / clock.elapsed().as_secs_f64() }
