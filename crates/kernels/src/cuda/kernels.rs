@@ -4,10 +4,11 @@ use super::compile::Source;
 
 const COMMON: &str = include_str!("kernels/common.cuh");
 const RULES: &str = include_str!("kernels/rules.cuh");
+const HOPPER: &str = include_str!("kernels/hopper.cuh");
 const TABLES: &str = include_str!("kernels/tables.cuh");
 const RUNS: &str = include_str!("kernels/runs.cuh");
 
-/// All modules.
+/// Modules of all cards.
 pub(crate) const SOURCES: &[Source] = &[
     Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
     Source { name: "dense.cu", parts: &[COMMON, include_str!("kernels/dense.cu")] },
@@ -21,3 +22,7 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "rows.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/rows.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
 ];
+
+/// Modules of compute capability 9.0 alone, whose instructions no other has.
+pub(crate) const HOPPER_SOURCES: &[Source] =
+    &[Source { name: "gradient.cu", parts: &[COMMON, HOPPER, include_str!("kernels/gradient.cu")] }];
