@@ -128,6 +128,7 @@ struct Gradient {
                 }
             }
             products_wait<0>();
+            products_are_done(d);
             release(before, lane);
             u32 row = first_row(tile) + group * GROUP_ROWS, column = first_column(tile);
             if (MASK) {
@@ -167,36 +168,48 @@ struct Gradient {
     // Rounds the products, masks them by what is at their place in shared memory, and puts them there.
     __device__ __forceinline__ void write(const float (&d)[COLUMNS / 2], u32 buffer, u32 thread) const {
         u32 line = thread % WARP / 4, at = buffer + (thread / WARP * 16 + line) * 128 + thread % 4 * 4;
+        // Words at a time: all are read before the first is written, so that reads wait for one another no more.
+        const u32 words = 4 * 2 * BOXES;
 #pragma unroll
-        for (u32 chunk = 0; chunk < 8; chunk++) {
-            // Sixteen bytes of a row are where the swizzle puts them.
-            u32 swizzled = at + ((chunk ^ line) << 4);
+        for (u32 first = 0; first < 8; first += 4) {
+            u32 pairs[words];
 #pragma unroll
-            for (u32 i = 0; i < 2 * BOXES; i++) {
-                u32 box = i / 2, half = i % 2, j = box * 8 + chunk;
-                u32 pair = pack_bf16(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]), to = swizzled + box * BOX + half * 1024;
-                if (MASK) pair &= above_zero(load_shared(to));
-                store_shared(to, pair);
+            for (u32 i = 0; i < words; i++)
+                if (MASK) pairs[i] = load_shared(place(at, line, first, i));
+#pragma unroll
+            for (u32 i = 0; i < words; i++) {
+                u32 chunk = first + i / (2 * BOXES), box = i / 2 % BOXES, from = 4 * (box * 8 + chunk) + i % 2 * 2;
+                u32 pair = pack_bf16(d[from], d[from + 1]);
+                store_shared(place(at, line, first, i), MASK ? pair & above_zero(pairs[i]) : pair);
             }
         }
     }
 
-    // Sums of two columns for each thread, over the 64 rows in order.
+    // Address of word i of a thread, whose first row begins at `at`: sixteen bytes of a row are where the swizzle puts them.
+    __device__ static __forceinline__ u32 place(u32 at, u32 line, u32 first, u32 i) {
+        u32 chunk = first + i / (2 * BOXES), box = i / 2 % BOXES, half = i % 2;
+        return at + ((chunk ^ line) << 4) + box * BOX + half * 1024;
+    }
+
+    // Sums of two columns for each thread over the 64 rows: of every fourth row in order, then those four.
     __device__ __forceinline__ void sum(u32 buffer, u32 thread, u32 inputs, u32 column, float *parts) const {
         if (thread >= COLUMNS / 2) return;
         u32 pair = thread % 32, at = buffer + thread / 32 * BOX + pair % 4 * 4;
-        float low = 0.0f, high = 0.0f;
-#pragma unroll 1
-        for (u32 row = 0; row < GROUP_ROWS; row += 8)
+        float low[4] = {}, high[4] = {};
 #pragma unroll
-            for (u32 i = 0; i < 8; i++) {
-                u32 value = load_shared(at + (row + i) * 128 + ((pair / 4 ^ i) << 4));
-                low += __uint_as_float(value << 16);
-                high += __uint_as_float(value & 0xffff0000u);
+        for (u32 first = 0; first < GROUP_ROWS; first += 32) {
+            u32 values[32];
+#pragma unroll
+            for (u32 i = 0; i < 32; i++) values[i] = load_shared(at + (first + i) * 128 + ((pair / 4 ^ i % 8) << 4));
+#pragma unroll
+            for (u32 i = 0; i < 32; i++) {
+                low[i % 4] += __uint_as_float(values[i] << 16);
+                high[i % 4] += __uint_as_float(values[i] & 0xffff0000u);
             }
+        }
         column += 2 * thread;
-        if (column < inputs) parts[column] = low;
-        if (column + 1 < inputs) parts[column + 1] = high;
+        if (column < inputs) parts[column] = (low[0] + low[1]) + (low[2] + low[3]);
+        if (column + 1 < inputs) parts[column + 1] = (high[0] + high[1]) + (high[2] + high[3]);
     }
 };
 

@@ -46,12 +46,13 @@ __device__ __forceinline__ bool barrier_is_over(u32 barrier, u32 parity) {
     return over;
 }
 
-// Polls of a barrier after which the kernel fails: a wait without an end would hold the card for ever.
+// Polls of a barrier after which the kernel fails: a wait without an end would hold the card for ever. It fails by a store that the
+// card refuses, since a trap would make the compiler take the branches of all warpgroups for one, with registers for the smallest.
 #define MOST_POLLS (1u << 25)
 
 __device__ __forceinline__ void barrier_wait(u32 barrier, u32 parity) {
     for (u32 polls = 0; !barrier_is_over(barrier, parity); polls++)
-        if (polls == MOST_POLLS) asm volatile("trap;");
+        if (polls == MOST_POLLS) asm volatile("st.global.u32 [%0], %1;" ::"l"(0ull), "r"(barrier) : "memory");
 }
 
 // Places of a ring of `COUNT` stages, each with the parity of its turn.
@@ -132,7 +133,7 @@ __device__ __forceinline__ void writes_for_copies() { asm volatile("fence.proxy.
 
 __device__ __forceinline__ u32 load_shared(u32 at) {
     u32 value;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(at) : "memory");
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(at));
     return value;
 }
 
@@ -169,6 +170,13 @@ __device__ __forceinline__ void products_end() { asm volatile("wgmma.commit_grou
 template <int LEFT>
 __device__ __forceinline__ void products_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+// What follows reads registers of products that have ended; the compiler is not told by the wait.
+template <u32 COUNT>
+__device__ __forceinline__ void products_are_done(float (&d)[COUNT]) {
+#pragma unroll
+    for (u32 i = 0; i < COUNT; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 #define HOPPER_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
