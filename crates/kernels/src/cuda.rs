@@ -20,6 +20,7 @@ mod draw;
 mod elementwise;
 mod fault;
 mod gpu;
+mod gradient;
 mod index;
 mod interaction;
 mod kernels;
@@ -43,6 +44,8 @@ mod wire;
 pub use compile::compile_kernels;
 pub use counters::Counts;
 pub use gpu::{Gpu, GpuOptions};
+#[doc(hidden)]
+pub use gradient::probe::GradientProbe;
 pub use library::{CudaReport, Found, GpuReport, cuda_report};
 
 use crate::KernelError;

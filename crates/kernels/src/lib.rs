@@ -25,6 +25,8 @@ pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
 pub use cpu::peak;
+#[doc(hidden)]
+pub use cuda::GradientProbe;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
 pub use device::Device;
 pub use embedding::{BagIndex, Repeats, RowPart, RowRuns, Segment, SortedIds, Table};

@@ -6,10 +6,11 @@ const COMMON: &str = include_str!("kernels/common.cuh");
 const NUMBERS: &str = include_str!("kernels/numbers.cuh");
 const PASSES: &str = include_str!("kernels/passes.cuh");
 const RULES: &str = include_str!("kernels/rules.cuh");
+const HOPPER: &str = include_str!("kernels/hopper.cuh");
 const TABLES: &str = include_str!("kernels/tables.cuh");
 const RUNS: &str = include_str!("kernels/runs.cuh");
 
-/// All modules.
+/// Modules of all cards.
 pub(crate) const SOURCES: &[Source] = &[
     Source { name: "codec.cu", parts: &[COMMON, include_str!("kernels/codec.cu")] },
     Source { name: "dense.cu", parts: &[COMMON, PASSES, include_str!("kernels/dense.cu")] },
@@ -28,3 +29,7 @@ pub(crate) const SOURCES: &[Source] = &[
     Source { name: "rows.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/rows.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
 ];
+
+/// Modules of compute capability 9.0 alone, whose instructions no other has.
+pub(crate) const HOPPER_SOURCES: &[Source] =
+    &[Source { name: "gradient.cu", parts: &[COMMON, HOPPER, include_str!("kernels/gradient.cu")] }];
