@@ -28,6 +28,7 @@ mod linear;
 mod lookup;
 pub(crate) mod memory;
 mod optimizer;
+pub(crate) mod peak;
 mod product;
 mod rows;
 mod rule;
