@@ -32,6 +32,7 @@ pub(crate) mod memory;
 mod operand;
 mod optimizer;
 mod pairs;
+pub(crate) mod peak;
 mod product;
 mod rows;
 mod rule;

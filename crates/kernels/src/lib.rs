@@ -17,14 +17,15 @@ mod event;
 mod idle;
 mod memory;
 mod op;
+pub mod peak;
 pub mod reference;
+mod stopwatch;
 mod transfer;
 
 pub use buffer::{Buffer, Element, Stored};
 pub use bytes::Bytes;
 pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
-pub use cpu::peak;
 #[doc(hidden)]
 pub use cuda::GradientProbe;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
@@ -49,4 +50,5 @@ pub use op::packed::{PackLinear, PackedLinear};
 pub use op::pairs::{DotUpdate, LookupDot, PairVectors};
 pub use op::rows::{CollectRows, SpreadRows, SumRows, UpdateRows};
 pub use op::wire::BlockCopy;
+pub use stopwatch::Stopwatch;
 pub use transfer::{Download, Part, Upload};

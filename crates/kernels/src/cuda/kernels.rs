@@ -28,6 +28,7 @@ pub(crate) const SOURCES: &[Source] = &[
     },
     Source { name: "rows.cu", parts: &[COMMON, RULES, TABLES, RUNS, include_str!("kernels/rows.cu")] },
     Source { name: "memory.cu", parts: &[COMMON, include_str!("kernels/memory.cu")] },
+    Source { name: "peak.cu", parts: &[COMMON, TABLES, include_str!("kernels/peak.cu")] },
 ];
 
 /// Modules of compute capability 9.0 alone, whose instructions no other has.

@@ -134,7 +134,13 @@ impl Launch<'_> {
         self
     }
 
-    /// Threads of a block.
+    /// As many blocks as `threads` threads need.
+    pub(crate) fn threads(self, threads: usize) -> Self {
+        let block = self.block as usize;
+        self.grid(threads.div_ceil(block))
+    }
+
+    /// Threads of a block; to be said before [`Launch::threads`].
     pub(crate) fn block(mut self, threads: u32) -> Self {
         self.block = threads;
         self

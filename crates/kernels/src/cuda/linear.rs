@@ -5,6 +5,7 @@
 
 use super::Cuda;
 use super::arrays::Scratch;
+use super::gradient::{Bf16Matrix, MaskedInputGradient, masked_input_gradient};
 use super::memory::Pointer;
 use super::operand::{Rows, Values, column_sums, mask, mask_and_sum};
 use super::product::{Epilogue, Form, Operands, Product, alignment};
@@ -236,6 +237,9 @@ impl Map {
                 None => Ok(()),
             };
         }
+        if self.masked_by_product(cuda, x, dy, dx)? {
+            return Ok(());
+        }
         if outputs > 0 {
             let w = self.matrix(cuda)?;
             let product = Product {
@@ -257,6 +261,29 @@ impl Map {
             (true, None) => mask(cuda, rows, x, to),
             (false, None) => Ok(()),
         }
+    }
+
+    /// Multiplies, masks and adds up by one kernel, where all is bf16 and the card has it; false elsewhere.
+    fn masked_by_product(&self, cuda: &Cuda, x: Values, dy: Rows, dx: Gradient) -> Result<bool> {
+        let LinearShape { rows, inputs, outputs } = self.shape;
+        let Gradient { to, into, sums } = dx;
+        let bf16 = dy.form == Form::Bf16 && to.form == Form::Bf16 && (!into.relu || x.form == Form::Bf16);
+        if !bf16 || self.packed.is_none() || into.accumulate || !(into.relu || sums.is_some()) {
+            return Ok(false);
+        }
+        let w = self.matrix(cuda)?;
+        let of = |values: Values| Bf16Matrix { at: values.at, stride: values.stride() };
+        let args = MaskedInputGradient {
+            rows,
+            inputs,
+            outputs,
+            dy: Bf16Matrix { at: dy.at, stride: dy.stride },
+            w: Bf16Matrix { at: w.at, stride: w.stride },
+            y: into.relu.then(|| of(x)),
+            dx: of(to),
+            sums,
+        };
+        masked_input_gradient(cuda, args)
     }
 
     /// The gradient of the input of a map with one output.

@@ -3,7 +3,7 @@
 use super::{Bf16Matrix, MaskedInputGradient, masked_input_gradient, queue};
 use crate::Buffer;
 use crate::cuda::Cuda;
-use crate::cuda::product::{Epilogue, Operands, Product, alignment};
+use crate::cuda::product::{Epilogue, Form, Operands, Product, alignment};
 use crate::cuda::stream::CardEvent;
 use crate::op::Result;
 use spec::precision::Precision;
@@ -80,6 +80,7 @@ impl GradientProbe<'_> {
             sizes: [inputs, rows, outputs],
             strides: [w.stride, dy.stride, inputs],
             alignments: [w.at, dy.at, d].map(alignment),
+            output: Form::F32,
             epilogue: Epilogue::None,
             add: false,
         };
