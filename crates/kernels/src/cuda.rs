@@ -31,6 +31,7 @@ mod lookup;
 pub(crate) mod memory;
 mod operand;
 mod optimizer;
+mod pack;
 mod pairs;
 pub(crate) mod peak;
 mod product;
