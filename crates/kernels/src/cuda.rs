@@ -27,6 +27,7 @@ mod library;
 mod linear;
 mod lookup;
 pub(crate) mod memory;
+mod nccl;
 mod optimizer;
 mod product;
 mod rows;
@@ -41,6 +42,7 @@ pub use compile::compile_kernels;
 pub use counters::Counts;
 pub use gpu::{Gpu, GpuOptions};
 pub use library::{CudaReport, Found, GpuReport, cuda_report};
+pub use nccl::{NCCL_ID_BYTES, Nccl, NcclCommunicator, NcclId};
 
 use crate::KernelError;
 use arrays::Arrays;

@@ -26,6 +26,7 @@ pub use cpu::Cpu;
 pub use cpu::linear::{linear_scratch, packed_bytes};
 pub use cpu::peak;
 pub use cuda::{Counts, Cuda, CudaReport, Found, Gpu, GpuOptions, GpuReport, compile_kernels, cuda_report};
+pub use cuda::{NCCL_ID_BYTES, Nccl, NcclCommunicator, NcclId};
 pub use device::Device;
 pub use embedding::{BagIndex, RowPart, RowRuns, Segment, SortedIds, Table};
 pub use error::KernelError;
