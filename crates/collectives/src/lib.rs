@@ -50,6 +50,7 @@ mod launch;
 mod meter;
 #[cfg(feature = "mpi")]
 mod mpi_job;
+mod nccl_trial;
 mod operation;
 mod pending;
 mod prepared;
@@ -69,6 +70,7 @@ pub use launch::{Options, launch, launch_over_nccl};
 pub use meter::SentBytes;
 #[cfg(feature = "mpi")]
 pub use mpi_job::{DeviceMemory, MpiJob, MpiOptions, mpi_library_version};
+pub use nccl_trial::try_nccl;
 pub use pending::{Completion, Output, Pending};
 pub use prepared::{Lossy, Prepared};
 pub use reductions::Vectors;

@@ -218,3 +218,6 @@ pub fn cuda_report() -> CudaReport {
         cache: super::gpu::default_cache(),
     }
 }
+
+#[cfg(test)]
+mod tests;
