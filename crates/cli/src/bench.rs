@@ -9,6 +9,7 @@ mod explore;
 mod partition;
 mod roofline;
 mod step;
+mod target;
 
 use crate::progress::Console;
 use anyhow::Result;
@@ -29,9 +30,9 @@ pub enum Command {
     /// Collectives: a sweep of sizes, or those of a step without its arithmetic
     Collectives(collectives::Args),
     /// The matrix products of a model's layers
-    Gemm(dense::Args),
+    Gemm(dense::GemmArgs),
     /// The MLPs of a model, forward and backward
-    Mlp(dense::Args),
+    Mlp(dense::MlpArgs),
     /// The tower partitioner, at the sizes of Criteo and of large models
     Partition(partition::Args),
     /// Exploration: strategies per second on one thread

@@ -310,8 +310,20 @@ fn benches_give_their_keys() {
         &json(&[&embedding[..], &of_kind].concat()),
         "zipf pooling weighted update_without_sort_of_read_modify_write",
     );
-    has(&json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--json"]), "layers");
-    has(&json(&["bench", "mlp", "--batch", "64", "--rounds", "1", "--json"]), "mlps");
+    let gemm = json(&["bench", "gemm", "--batch", "64", "--rounds", "1", "--squares", "32,64", "--json"]);
+    has(&gemm, "layers threads device device_name precision peak_gflops");
+    has(&gemm["layers"][0], "forward_gflops backward_gflops product_gflops forward_of_peak");
+    assert_eq!((&gemm["squares"][1]["size"], &gemm["squares"][2]), (&64.into(), &Value::Null));
+    let mlp = ["bench", "mlp", "--batch", "64", "--rounds", "1", "--precision", "bf16", "--json"];
+    let of_model = json(&mlp);
+    has(&of_model, "mlps threads batch device");
+    assert_eq!((&of_model["precision"], &of_model["mlps"][0]["precision"]), (&"bf16".into(), &"bf16".into()));
+    let stacks = json(&[&mlp[..], &["--widths", "8,24", "--layers", "3", "--batches", "4,5"]].concat());
+    let sizes: Vec<_> =
+        stacks["stacks"].as_array().unwrap().iter().map(|of| (&of["width"], &of["batch"])).collect();
+    let [eight, wide, four, five] = [8, 24, 4, 5].map(Value::from);
+    assert_eq!(sizes, [(&eight, &four), (&eight, &five), (&wide, &four), (&wide, &five)]);
+    has(&stacks["stacks"][0], "forward_ms backward_ms update_ms gflops of_peak");
     let codecs = json(&["bench", "codecs", "--megabytes", "0.1", "--rounds", "2", "--json"]);
     has(&codecs, "copy_gbs codecs instructions");
     let bytes: Vec<_> = codecs["codecs"].as_array().unwrap().iter().map(|codec| &codec["bytes"]).collect();
@@ -397,6 +409,11 @@ fn mistakes_are_refused_with_what_to_do() {
         (vec!["train", "--preset", "kaggle", "--batch", "60000000"], vec!["GB are free", "train.batch"]),
         (vec!["bench", "step", "--steps", "0"], vec!["--steps 0"]),
         (vec!["bench", "embedding", "--gigabytes", "100000"], vec!["--gigabytes"]),
+        (vec!["bench", "embedding", "--rows", "4000000000"], vec!["do not fit", "--rows"]),
+        (vec!["bench", "mlp", "--widths", "100000"], vec!["do not fit", "--widths"]),
+        (vec!["bench", "mlp", "--widths", "8", "--layers", "0"], vec!["--layers 0", "between 1 and 1000"]),
+        (vec!["bench", "mlp", "--layers", "3"], vec!["--widths"]),
+        (vec!["bench", "gemm", "--squares", "200000"], vec!["--squares 200000", "131072"]),
         (vec!["bench", "roofline", "--steps", "0"], vec!["--steps 0", "between 1 and 1000"]),
         (vec!["bench", "roofline", "--gigabytes", "-1"], vec!["--gigabytes -1", "above 0"]),
         (vec!["bench", "roofline", "--hosts", "2"], vec!["--hosts", "one rank"]),

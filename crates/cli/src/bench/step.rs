@@ -246,7 +246,7 @@ impl<'a> Measured<'a> {
 }
 
 /// Lets a thread read `portions` ahead for the next steps, where `ahead` says so.
-fn read_ahead(
+pub(super) fn read_ahead(
     rank: &mut RankState,
     run: &Run,
     ahead: bool,

@@ -4,15 +4,16 @@ use super::super::step;
 use super::result::{Limit, limit, row_bytes};
 use anyhow::{Context, Result};
 use collectives::Communicator;
-use kernels::peak::{self, Memory};
+use kernels::peak::{DeviceMemory, products_of};
+use kernels::{Device, KernelError};
 use spec::precision::Precision;
 use spec::run::Run;
-use spec::schedule::{Task, Work};
-use std::ops::ControlFlow;
+use spec::schedule::{Operation, Phase, Schedule, Task, Work};
+use std::ops::{ControlFlow, Range};
 use std::time::Instant;
-use training::{Cluster, Communicators, Devices, Execution, RankState, Source, Trace, TraceRow};
+use training::{Communicators, Devices, Execution, RankState, Source, Trace, TraceRow};
 
-/// Tries of a bare loop over memory in a round, of which the best counts.
+/// Tries of a bare loop over memory in a round, of which the best counts. A GPU makes several laps in each.
 const TRIES: usize = 3;
 
 /// How much is measured.
@@ -34,8 +35,10 @@ pub struct Measured {
     pub steps: Vec<f64>,
     /// Seconds of each step between its phases.
     pub between: Vec<f64>,
-    /// Seconds of each phase of the schedule, in each step: at work, or waited for.
+    /// Seconds of each phase of the schedule, in each step: at work, or waited for. On a GPU, the mean of each round.
     pub phases: Vec<Vec<f64>>,
+    /// Phases that run beside the others, on a queue of their own.
+    pub beside: Vec<usize>,
     /// Peaks of each round.
     pub peaks: Peaks,
 }
@@ -53,9 +56,8 @@ pub struct Peaks {
     pub stream: Vec<f64>,
 }
 
-/// Runs all rounds on one rank.
-pub fn measure(run: &Run, effort: &Effort) -> Result<Measured> {
-    let devices = Devices::new(run, &Cluster::Threads)?;
+/// Runs all rounds on the only rank of a run.
+pub fn measure(run: &Run, devices: &Devices, effort: &Effort) -> Result<Measured> {
     let batches = step::batches(run)?;
     let of_ranks = collectives::launch(
         run.topology(),
@@ -77,35 +79,98 @@ fn rounds(
     let device = world.device().clone();
     let mut rank = RankState::new(device.clone(), run, &schedule, world.rank(), source)?;
     let communicators = Communicators::new(world, &run.dataflow)?;
-    let threads = training::threads(run, &Cluster::Threads);
-    let mut memory = Memory::new(effort.bytes, threads)?;
+    let mut memory = DeviceMemory::new(&device, effort.bytes)?;
     let mut measured = Measured { phases: vec![Vec::new(); schedule.phases().len()], ..Measured::default() };
     measured.peaks.products = precisions(run).into_iter().map(|precision| (precision, Vec::new())).collect();
     let batches = run.batches();
-    let batch_of = |step| batches.at(step % batches.per_epoch());
+    let batch_of = move |step| batches.at(step % batches.per_epoch());
+    let mut execution = Execution::new(schedule.clone());
+    step::read_ahead(&mut rank, run, device.is_queued(), (0..effort.warm_up).map(batch_of))?;
     device.enter(|| {
-        Execution::new(schedule.clone())
+        execution
             .run(&mut rank, &communicators, effort.warm_up, batch_of, |_, _| Ok(ControlFlow::Continue(())))
     })?;
     for _ in 0..effort.rounds {
-        measured.peaks.measure(&mut memory, row_bytes(run), threads)?;
+        measured.peaks.measure(&device, &mut memory, row_bytes(run))?;
+        let on = OneRank { run, communicators: &communicators, effort, batch_of: &batch_of };
+        match device.is_queued() {
+            true => measured.add_queued(&on.queued_round(&mut execution, &mut rank)?, &schedule),
+            false => on.round(&schedule, &mut rank, &mut measured)?,
+        }
+    }
+    Ok(measured)
+}
+
+/// What every round of a rank needs.
+struct OneRank<'a> {
+    run: &'a Run,
+    communicators: &'a Communicators<'a>,
+    effort: &'a Effort,
+    batch_of: &'a (dyn Fn(u64) -> Range<u64> + Sync),
+}
+
+/// A round on a GPU: seconds of a step and of its phases, as means.
+struct QueuedRound {
+    step: f64,
+    phases: Vec<f64>,
+}
+
+impl OneRank<'_> {
+    /// Steps by the clock of the host, phase by phase.
+    fn round(
+        &self,
+        schedule: &Schedule,
+        rank: &mut RankState,
+        measured: &mut Measured,
+    ) -> Result<(), training::Error> {
         // Of the first step the caches know nothing, and it reads two batches; the last one reads none ahead.
-        let steps = effort.steps + 2;
+        let steps = self.effort.steps + 2;
         let mut execution = Execution::new(schedule.clone()).traced(steps);
         let (first, mut times) = (rank.steps, Vec::with_capacity(steps as usize));
+        let device = self.communicators.world().device().clone();
         device.enter(|| {
             let mut last = Instant::now();
-            execution.run(&mut rank, &communicators, steps, batch_of, |_, _| {
+            execution.run(rank, self.communicators, steps, self.batch_of, |_, _| {
                 times.push(last.elapsed().as_secs_f64());
                 last = Instant::now();
                 Ok(ControlFlow::Continue(()))
             })
         })?;
-        if let Some(trace) = execution.trace(&communicators)? {
+        if let Some(trace) = execution.trace(self.communicators)? {
             measured.add(&trace, first + 1, &times[1..times.len() - 1]);
         }
+        Ok(())
     }
-    Ok(measured)
+
+    /// Steps on a device whose operations are queued: phases by events of the device, and the step by the time of all of them, one
+    /// after the other without waiting.
+    fn queued_round(
+        &self,
+        execution: &mut Execution,
+        rank: &mut RankState,
+    ) -> Result<QueuedRound, training::Error> {
+        let steps = self.effort.steps;
+        let device: Device = self.communicators.world().device().clone();
+        let batches = self.run.batches();
+        let own = (0..steps).map(move |step| batches.at(step % batches.per_epoch()));
+        step::read_ahead(rank, self.run, true, own)?;
+        execution.reset_times();
+        let began = Instant::now();
+        execution
+            .run(rank, self.communicators, steps, self.batch_of, |_, _| Ok(ControlFlow::Continue(())))?;
+        device.synchronise()?;
+        let per_step = |seconds: f64| seconds / steps as f64;
+        let phases = execution.times().iter();
+        Ok(QueuedRound {
+            step: per_step(began.elapsed().as_secs_f64()),
+            phases: phases.map(|time| per_step((time.busy + time.exposed).as_secs_f64())).collect(),
+        })
+    }
+}
+
+/// Whether a phase of a device with queues runs beside the others, on the queue of inputs.
+fn is_beside(phase: &Phase) -> bool {
+    matches!(phase.work, Work::Compute(Operation::ReadBatch))
 }
 
 /// Precisions in which the step computes products.
@@ -124,6 +189,17 @@ fn precisions(run: &Run) -> Vec<Precision> {
 }
 
 impl Measured {
+    /// Adds a round of a GPU.
+    fn add_queued(&mut self, round: &QueuedRound, schedule: &Schedule) {
+        let phases = schedule.phases().iter().enumerate();
+        self.beside = phases.filter(|(_, phase)| is_beside(phase)).map(|(i, _)| i).collect();
+        let one_by_one: f64 =
+            (0..round.phases.len()).filter(|i| !self.beside.contains(i)).map(|i| round.phases[i]).sum();
+        self.steps.push(round.step);
+        self.between.push((round.step - one_by_one).max(0.0));
+        self.phases.iter_mut().zip(&round.phases).for_each(|(all, &seconds)| all.push(seconds));
+    }
+
     /// Adds the steps of a round: those from `first` on, of which the times are known.
     fn add(&mut self, trace: &Trace, first: u64, times: &[f64]) {
         let phases = self.phases.len();
@@ -149,19 +225,22 @@ impl Peaks {
     /// Measures all peaks of a round.
     fn measure(
         &mut self,
-        memory: &mut Memory,
+        device: &Device,
+        memory: &mut DeviceMemory,
         row_bytes: usize,
-        threads: usize,
     ) -> Result<(), training::Error> {
-        let mut best = |of: &dyn Fn(&mut Memory) -> f64| (0..TRIES).map(|_| of(memory)).fold(0.0, f64::max);
+        let tries = if device.is_queued() { 1 } else { TRIES };
+        let mut best = |of: &dyn Fn(&mut DeviceMemory) -> Result<f64, KernelError>| {
+            (0..tries).try_fold(0.0, |best: f64, _| Ok::<_, KernelError>(best.max(of(memory)?)))
+        };
         self.stream.push(best(&|memory| {
-            let stream = memory.stream();
-            stream.read.max(stream.copy)
-        }));
-        self.gather.push(best(&|memory| memory.gather(row_bytes)));
-        self.update.push(best(&|memory| memory.update(row_bytes)));
+            let stream = memory.stream()?;
+            Ok(stream.read.max(stream.copy))
+        })?);
+        self.gather.push(best(&|memory| memory.gather(row_bytes))?);
+        self.update.push(best(&|memory| memory.update(row_bytes))?);
         for (precision, peaks) in &mut self.products {
-            peaks.push(peak::products(*precision, threads)?);
+            peaks.push(products_of(&device.in_precision(*precision))?);
         }
         Ok(())
     }

@@ -206,6 +206,9 @@ pub struct PhaseShare {
     /// Share of the weights that belong to layers at least 256 wide, of phases that have layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wide_share: Option<f64>,
+    /// Whether the phase runs beside the others and is no part of the step's time: the copy of inputs to a GPU.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub beside: bool,
 }
 
 /// Phases of a group together.
@@ -254,6 +257,10 @@ pub struct Roofline {
     pub version: &'static str,
     /// Name of the processor, where it is known.
     pub cpu: Option<String>,
+    /// Device of the rank: `cpu` or `cuda`.
+    pub device: &'static str,
+    /// Name of the device: `cpu`, or what the driver calls the GPU.
+    pub device_name: String,
     /// Preset of the run.
     pub preset: Option<String>,
     /// Architecture of the model.
@@ -309,6 +316,8 @@ pub struct About {
     pub preset: Option<String>,
     /// Exponent of the power law of ids.
     pub zipf: f64,
+    /// Name of the GPU; `None` on the CPU.
+    pub gpu: Option<String>,
 }
 
 impl Roofline {
@@ -328,7 +337,8 @@ impl Roofline {
         let (ms_per_step, ms_of_best_step) = milliseconds(&measured.steps);
         let (ms_between_phases, _) = milliseconds(&measured.between);
         let mut phases = phases(run, measured, &peaks);
-        let ms_of_phases = ms_between_phases + phases.iter().map(|phase| phase.ms).sum::<f64>();
+        let one_by_one = phases.iter().filter(|phase| !phase.beside);
+        let ms_of_phases = ms_between_phases + one_by_one.map(|phase| phase.ms).sum::<f64>();
         phases.iter_mut().for_each(|phase| phase.share_of_step = phase.ms / ms_of_phases);
         let groups = Group::ALL.map(|group| {
             let between = if group == Group::Rest { ms_between_phases } else { 0.0 };
@@ -338,6 +348,8 @@ impl Roofline {
             time: rfc3339(SystemTime::now()),
             version: crate::VERSION,
             cpu: crate::doctor::processor(),
+            device: if about.gpu.is_some() { "cuda" } else { "cpu" },
+            device_name: about.gpu.unwrap_or_else(|| "cpu".into()),
             preset: about.preset,
             model: run.model.kind(),
             batch: run.batch,
@@ -392,6 +404,7 @@ fn phases(run: &Run, measured: &Measured, peaks: &PeakTable) -> Vec<PhaseShare> 
             peak,
             share: reached.map(|reached| reached / peak),
             wide_share,
+            beside: measured.beside.contains(&i),
         }
     };
     measured.phases.iter().enumerate().map(of_phase).collect()
@@ -399,7 +412,7 @@ fn phases(run: &Run, measured: &Measured, peaks: &PeakTable) -> Vec<PhaseShare> 
 
 impl GroupShare {
     fn of(name: Group, phases: &[PhaseShare], between_ms: f64, step_ms: f64) -> Self {
-        let mine = phases.iter().filter(|phase| phase.group == name);
+        let mine = phases.iter().filter(|phase| phase.group == name && !phase.beside);
         let ms = between_ms + mine.clone().map(|phase| phase.ms).sum::<f64>();
         let at_peak: f64 = mine.filter_map(|phase| Some(phase.share? * phase.ms)).sum();
         let share = (at_peak > 0.0 && ms > 0.0).then(|| at_peak / ms);

@@ -3,8 +3,11 @@
 use super::result::{GroupShare, Limit, Peak, PhaseShare, Roofline};
 use crate::text::columns;
 
-/// Speed with its unit, in giga.
+/// Speed with its unit, in giga, or in tera from ten thousand on.
 pub fn speed(value: f64, limit: Limit) -> String {
+    if value >= 1e13 {
+        return format!("{:.1} T{}", value / 1e12, limit.unit());
+    }
     let digits = if value < 99.95e9 { 1 } else { 0 };
     format!("{:.digits$} G{}", value / 1e9, limit.unit())
 }
@@ -17,16 +20,15 @@ pub fn percent(share: f64) -> String {
 /// One sentence on what was measured.
 pub fn about(of: &Roofline) -> String {
     let preset = of.preset.as_ref().map(|preset| format!("{preset} ")).unwrap_or_default();
+    let (device, median) = match of.device {
+        "cpu" => {
+            (format!("{} threads", of.threads), format!("{} in {} rounds", of.rounds * of.steps, of.rounds))
+        }
+        _ => (of.device_name.clone(), format!("{} rounds of {} steps", of.rounds, of.steps)),
+    };
     format!(
-        "{preset}{} in {}, batch {}, {} threads: {:.2} ms a step (median of {} in {} rounds; best {:.2})",
-        of.model,
-        of.precision,
-        of.batch,
-        of.threads,
-        of.ms_per_step,
-        of.rounds * of.steps,
-        of.rounds,
-        of.ms_of_best_step
+        "{preset}{} in {}, batch {}, {device}: {:.2} ms a step (median of {median}; best {:.2})",
+        of.model, of.precision, of.batch, of.ms_per_step, of.ms_of_best_step
     )
 }
 

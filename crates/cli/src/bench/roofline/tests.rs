@@ -19,6 +19,7 @@ fn measured(run: &Run) -> Measured {
         steps: vec![0.5, 0.4, 0.9],
         between: vec![1e-3, 1e-3, 5e-3],
         phases: (0..phases).map(of_phase).collect(),
+        beside: Vec::new(),
         peaks: Peaks {
             products: vec![(Precision::F32, vec![1e11, 3e11, 2e11])],
             gather: vec![1e10],
@@ -31,9 +32,33 @@ fn measured(run: &Run) -> Measured {
 fn roofline(flags: &str) -> (Run, Roofline) {
     let run = run(flags);
     let effort = Effort { warm_up: 0, rounds: 3, steps: 1, bytes: 1 };
-    let about = About { preset: Some("mlperf".into()), zipf: 0.0 };
-    let result = Roofline::new(&run, &effort, &measured(&run), about);
+    let result = Roofline::new(&run, &effort, &measured(&run), about(None));
     (run, result)
+}
+
+fn about(gpu: Option<&str>) -> About {
+    About { preset: Some("mlperf".into()), zipf: 0.0, gpu: gpu.map(String::from) }
+}
+
+/// A GPU copies inputs while it computes: the copy is told, and is no part of the step.
+#[test]
+fn what_runs_beside_the_step_is_part_of_no_group() {
+    let run = run(MLPERF);
+    let effort = Effort { warm_up: 0, rounds: 3, steps: 30, bytes: 1 };
+    let beside = Measured { beside: vec![0], ..measured(&run) };
+    let result = Roofline::new(&run, &effort, &beside, about(Some("NVIDIA H200")));
+    let (_, all) = roofline(MLPERF);
+    assert!((all.ms_of_phases - result.ms_of_phases - result.phases[0].ms).abs() < 1e-9);
+    let groups: f64 = result.groups.iter().map(|group| group.ms).sum();
+    assert!((groups - result.ms_of_phases).abs() < 1e-9);
+    let record = serde_json::to_value(&result).unwrap();
+    assert_eq!((&record["device"], &record["device_name"]), (&"cuda".into(), &"NVIDIA H200".into()));
+    assert_eq!(
+        (&record["phases"][0]["beside"], &record["phases"][1]["beside"]),
+        (&true.into(), &serde_json::Value::Null)
+    );
+    let said = table::about(&result);
+    assert!(said.contains("NVIDIA H200") && said.contains("3 rounds of 30 steps"), "{said}");
 }
 
 const MLPERF: &str = "--preset mlperf --rows-cap 100 --batch 2048";
