@@ -83,10 +83,13 @@ where
     let world = Arc::new(World::new(topology));
     let run = |rank: usize| {
         let transport = Arc::new(InProcess::new(world.clone(), rank, options.wait_limit));
+        // Kept until the cause of a failure is known to all: other ranks may notice when this one lets go of its transport.
+        let mut kept = None;
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = devices(rank)?;
             let connection = connect(&transport);
             let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
+            kept = Some(endpoint.clone());
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;

@@ -161,11 +161,14 @@ impl MpiJob {
         let started = self.0.launch(topology, options.wait_limit, mpi);
         let started = started.map_err(|cause| Failure { cause, ranks: Vec::new() })?;
         let (rank, Started { transport, .. }) = (self.rank(), &started);
+        // Kept until the cause of a failure is known to all: other ranks may notice when this one lets go of its transport.
+        let mut kept = None;
         let all = || -> Result<R, Box<dyn Error + Send + Sync>> {
             let device = device(rank)?;
             let seat = Seat { rank, ranks: topology.ranks(), wait_limit: options.wait_limit };
             let connection = connection(transport, &device, mpi.device_memory, seat)?;
             let endpoint = Arc::new(Endpoint::new(rank, topology, device, connection, options.wait_limit));
+            kept = Some(endpoint.clone());
             let result = body(Communicator::world(endpoint.clone())).map_err(Into::into)?;
             endpoint.drain()?;
             transport.leave()?;
@@ -180,6 +183,7 @@ impl MpiJob {
                 Err(transport.fail(|host, phase| CollectiveError::Panicked { rank, host, phase, message }))
             }
         };
+        drop(kept);
         self.0.close(started, outcome.is_ok());
         outcome
     }

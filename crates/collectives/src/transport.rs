@@ -77,6 +77,18 @@ pub(crate) struct ExchangeRequest<'a> {
     pub(crate) from: &'a [Span],
 }
 
+/// A group whose members are about to exchange memory of the devices that they compute on.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectRequest<'a> {
+    pub(crate) device: &'a Device,
+    pub(crate) group: GroupId,
+    /// Index of this rank among the members.
+    pub(crate) me: usize,
+    /// Number of members.
+    pub(crate) size: usize,
+    pub(crate) label: &'a Label,
+}
+
 /// A sum to carry out in a group: of the first `floats` floats of `vector`, over all members, in place. Members meet as in an
 /// exchange. The memory is read and written by work on the queue of `device`.
 pub(crate) struct SumRequest<'a> {
@@ -132,6 +144,13 @@ pub(crate) trait Mover: Send + Sync {
         others: &[Ticket],
         deadline: Option<Instant>,
     ) -> Result<(), CollectiveError>;
+
+    /// Makes what exchanges of device memory in a group need, before the first of them, with the other members. A mover that needs
+    /// nothing returns at once.
+    fn connect(&self, request: ConnectRequest<'_>) -> Result<(), CollectiveError> {
+        let _ = request;
+        Ok(())
+    }
 
     /// Sums floats over the members of a group in an order of the mover's own. Returns when that is in the queue of the device;
     /// `None` from a mover that does not add, or does not in this memory.

@@ -10,8 +10,8 @@
 //! - *Operations of several communicators must not wait for each other in a circle.* All ranks start their collectives in the order
 //!   of one schedule, and a queue goes on with an operation only after the rank's operation before, in whatever queue and group:
 //!   an event orders them. So every card carries them out in one order, the same on all cards.
-//! - *All members join a communicator together.* A group's communicator is made at its first exchange of device memory. Members
-//!   meet over the wrapped mover first, where a member that fails ends the wait of the others.
+//! - *All members join a communicator together.* A group's communicator is made when the group is connected, or at its first
+//!   exchange of device memory. Members meet over the wrapped mover first, where a member that fails ends the wait of the others.
 //! - *Pairs agree on lengths; nothing is queued for a length of 0.*
 //! - *An operation that a member never queues never ends.* A thread watches the run, and aborts the communicators of this rank when
 //!   the run has ended, NCCL reports an error, or an operation takes longer than the wait limit. Queues then go on, and whoever
@@ -24,9 +24,12 @@ mod watch;
 
 pub(crate) use link::{Fabric, Link};
 
-use super::{Control, ExchangeRequest, Exchanged, GroupId, Header, Mover, ROOM, Span, SumRequest, Ticket};
+use super::{
+    ConnectRequest, Control, ExchangeRequest, Exchanged, GroupId, Header, Mover, ROOM, Span, SumRequest,
+    Ticket,
+};
 use crate::sync::lock;
-use crate::{CollectiveError, CollectiveStatus};
+use crate::{CollectiveError, CollectiveStatus, Label};
 use kernels::{Bytes, Device, KernelError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -88,6 +91,13 @@ struct Place {
     sequence: u64,
 }
 
+impl Local {
+    /// Link of a group, if it was made.
+    fn link(&self, of: GroupId) -> Option<Arc<dyn Link>> {
+        self.links.iter().find(|(group, _)| *group == of).map(|(_, link)| link.clone())
+    }
+}
+
 impl NcclMover {
     pub(crate) fn new(
         inner: Arc<dyn Mover>,
@@ -129,9 +139,9 @@ impl NcclMover {
         header: &Header,
         operation: impl FnOnce(&dyn Link) -> std::result::Result<(), KernelError>,
     ) -> Result {
-        let link = match local.links.iter().find(|(group, _)| *group == place.group) {
-            Some((_, link)) => link.clone(),
-            None => self.connect(local, device, place, header)?,
+        let link = match local.link(place.group) {
+            Some(link) => link,
+            None => self.join(local, device, place, &header.label)?,
         };
         let Header { operation: name, label, .. } = header.clone();
         let Place { sequence, size, .. } = place;
@@ -156,15 +166,9 @@ impl NcclMover {
     }
 
     /// Makes the communicator of a group, together with its other members, and its connections.
-    fn connect(
-        &self,
-        local: &mut Local,
-        device: &Device,
-        place: Place,
-        header: &Header,
-    ) -> Result<Arc<dyn Link>> {
+    fn join(&self, local: &mut Local, device: &Device, place: Place, label: &Label) -> Result<Arc<dyn Link>> {
         let Place { group, me, size, .. } = place;
-        let id = self.meet(device, place, header)?;
+        let id = self.meet(device, place, label)?;
         let link = self.checked(self.fabric.join(device, &id, size, me))?;
         self.watched.watch(&link, self.seat)?;
         local.links.push((group, link.clone()));
@@ -240,6 +244,17 @@ impl Mover for NcclMover {
         let waited = self.inner.wait(wanted, &tickets, deadline);
         std::mem::swap(&mut lock(&self.local).tickets, &mut tickets);
         waited
+    }
+
+    fn connect(&self, request: ConnectRequest<'_>) -> Result {
+        let ConnectRequest { device, group, me, size, label } = request;
+        let mut local = lock(&self.local);
+        let on_host = Bytes::new(device.for_exchange()).is_on_host();
+        if (on_host && !self.all) || local.link(group).is_some() {
+            return Ok(());
+        }
+        self.control.check()?;
+        self.join(&mut local, device, Place { group, me, size, sequence: 0 }, label).map(drop)
     }
 
     fn sum(&self, request: SumRequest<'_>) -> Option<Result> {

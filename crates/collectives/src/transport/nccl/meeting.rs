@@ -18,7 +18,7 @@ const MESSAGE: usize = NCCL_ID_BYTES + 16 + 8 + 8;
 impl NcclMover {
     /// Meets the other members of a group. Returns the id that joins them, on all members at about the same time. Refuses
     /// members that share a card.
-    pub(super) fn meet(&self, device: &Device, place: Place, header: &Header) -> Result<Id> {
+    pub(super) fn meet(&self, device: &Device, place: Place, label: &Label) -> Result<Id> {
         let id = match place.me {
             0 => self.checked(self.fabric.new_id())?,
             _ => [0; NCCL_ID_BYTES],
@@ -29,7 +29,7 @@ impl NcclMover {
         message.extend(card.identity);
         message.extend((card.index as u64).to_le_bytes());
         message.extend((self.seat.rank as u64).to_le_bytes());
-        let told = self.gather(device, place, header.label.clone(), INTRODUCTION, &message)?;
+        let told = self.gather(device, place, label.clone(), INTRODUCTION, &message)?;
         let members: Vec<(usize, Card)> = told.chunks_exact(MESSAGE).map(introduced).collect();
         for (second, (rank, card)) in members.iter().enumerate() {
             if let Some((first, _)) =
@@ -40,7 +40,7 @@ impl NcclMover {
             }
         }
         // Who has come so far comes to the library's own meeting too, which cannot be left.
-        self.gather(device, place, header.label.clone(), READY, &[])?;
+        self.gather(device, place, label.clone(), READY, &[])?;
         let mut id = [0; NCCL_ID_BYTES];
         id.copy_from_slice(&told[..NCCL_ID_BYTES]);
         Ok(id)

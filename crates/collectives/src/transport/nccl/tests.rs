@@ -253,6 +253,27 @@ fn sums_are_the_librarys_only_if_asked() {
     .unwrap();
 }
 
+/// A group that was connected has made nothing twice, and is counted nowhere.
+#[test]
+fn connecting_is_no_collective() {
+    let groups = run(4, 4, |world| {
+        let label = Label::from("gradients");
+        world.connect(&label)?;
+        world.connect(&label)?;
+        assert!(world.meter().is_empty());
+        let odd = world.split(&label, world.rank() % 2, 0)?;
+        odd.connect(&label)?;
+        let sum = odd.all_reduce(&label, Buffer::from_slice(world.device(), &[1.0])?)?;
+        assert_eq!(sum.to_vec()?, [2.0]);
+        Ok(())
+    });
+    assert_eq!(
+        groups.unwrap().next.load(Ordering::Relaxed),
+        3,
+        "one id for the world, and one for each half"
+    );
+}
+
 #[test]
 fn ranks_on_one_card_are_refused() {
     let alone = run(3, 2, |world| {
