@@ -1,5 +1,6 @@
 //! NCCL by itself: one rank on the GPU that CAMPANILE_TEST_DEVICE names, which sends to itself. Skipped, with a word, where there
 //! is no GPU or no NCCL.
+#![allow(clippy::single_range_in_vec_init, reason = "a range for each rank, of which there is one")]
 
 mod gpu;
 

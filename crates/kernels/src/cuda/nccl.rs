@@ -108,13 +108,13 @@ impl NcclCommunicator {
     ) -> Result<(), KernelError> {
         const OP: &str = "nccl exchange";
         let cuda = self.queue_of(OP, device, &[("send", send), ("recv", recv)])?;
-        for (ranges, memory) in [(to.clone(), &*send), (from.clone(), &*recv)] {
+        for (ranges, held) in [(to.clone(), send.len()), (from.clone(), recv.len())] {
             if ranges.len() != self.size {
                 let (expected, got) = (self.size, ranges.len());
                 return Err(KernelError::Mismatch { op: OP, what: "ranges, one a member", expected, got });
             }
             for range in ranges {
-                inside(OP, range.start, range.len(), memory.len())?;
+                inside(OP, range.start, range.len(), held)?;
             }
         }
         // Nothing is sent or expected by pairs that agree on no bytes.
