@@ -88,7 +88,7 @@ pub fn run(args: Args) -> Result<()> {
         args.gigabytes
     );
     let preset = config.model.preset;
-    let run = step::checked(config, args.zipf)?;
+    let run = step::checked(config, args.zipf, step::BATCHES)?;
     let topology = run.topology();
     ensure!(
         topology.ranks() == 1,

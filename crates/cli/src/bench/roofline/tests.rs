@@ -8,7 +8,7 @@ use spec::schedule::Task;
 
 fn run(flags: &str) -> Run {
     let config = RunArgs::from_words(flags.split_whitespace()).unwrap().config().unwrap();
-    step::checked(config, 0.0).unwrap()
+    step::checked(config, 0.0, step::BATCHES).unwrap()
 }
 
 /// Three steps in which phase `i` takes `i + 1` milliseconds, in the median, and 1 ms passes between phases.
